@@ -41,6 +41,8 @@ def delete_groups_of_any_kind(shard: Shard, command: DeleteGroups) -> list[Effec
 def share_state_deleted(shard: Shard, command: ShareStateDeleted) -> list[Effect]:
     """The persister has answered: what was to follow does. Groups whose state is left are refused."""
     match command.asked_by:
+        case None:
+            return []
         case DeleteShareGroupOffsets() as asked_by:
             return share_offsets_deleted(shard, asked_by, command.results)
         case DeleteGroups() as asked_by:

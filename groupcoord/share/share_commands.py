@@ -92,11 +92,11 @@ class ShareStateInitialized:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ShareStateDeleted:
-    """The share coordinators deleted the state of some share-partitions, or could not; what waits for it."""
+    """The share coordinators deleted the state of some share-partitions, or could not; who waits for it."""
 
     job: int
     results: Sequence[StateResult]
-    asked_by: DeleteShareGroupOffsets | DeleteGroups
+    asked_by: DeleteShareGroupOffsets | DeleteGroups | None
 
 
 ShareCommand: TypeAlias = (

@@ -39,7 +39,7 @@ class DeleteShareState:
 
     job: int
     requests: Sequence[DeleteState]
-    asked_by: DeleteShareGroupOffsets | DeleteGroups
+    asked_by: DeleteShareGroupOffsets | DeleteGroups | None = None
 
     def done(self, results: Sequence[StateResult]) -> ShareStateDeleted:
         """Return the command that brings the results back."""

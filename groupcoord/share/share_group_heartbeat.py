@@ -54,8 +54,7 @@ def share_group_heartbeat(shard: Shard, command: ShareGroupHeartbeat, now_ms: in
         check_members(shard.member_bytes, after.size_bytes - (0 if is_new else before.size_bytes))
         records.append(after.metadata_record(group.group_id))
         check_subscription(shard, records[0], "subscribe to fewer topics.")
-    names_before = group.members.get(command.member_id)
-    names = group.topics_after(names_before, after)
+    names = group.topics_after(group.members.get(command.member_id), after)
     bumps = after.topic_names != before.topic_names
     if group.assignment_epoch >= group.group_epoch:
         bumps = bumps or _has_unassigned_states(group)

@@ -133,6 +133,7 @@ def delete_share_group_offsets(shard: Shard, command: DeleteShareGroupOffsets) -
         raise KafkaError(ErrorCode.NON_EMPTY_GROUP, NOT_EMPTY_TEXT)
     if group.states is None:
         return [Reply(command.token, DeleteShareGroupOffsetsResult(topics=()), shows_state=True)]
+    initializing = dict(group.states.initializing)
     initialized, deleting = dict(group.states.initialized), dict(group.states.deleting)
     requests: dict[SharePartitionKey, DeleteState] = {}
     for name in command.topics:
@@ -142,7 +143,8 @@ def delete_share_group_offsets(shard: Shard, command: DeleteShareGroupOffsets) -
         partitions: Sequence[int] = ()
         done = initialized.pop(topic.topic_id, None)
         if done is not None:
-            partitions = sorted(done.partitions)
+            being = initializing.pop(topic.topic_id, done)
+            partitions = sorted(done.partitions | being.partitions)
             deleting[topic.topic_id] = name
         elif topic.topic_id in deleting:
             partitions = range(topic.num_partitions)  # what an earlier request left, whatever that is
@@ -152,7 +154,7 @@ def delete_share_group_offsets(shard: Shard, command: DeleteShareGroupOffsets) -
     if not requests:
         result = DeleteShareGroupOffsetsResult(topics=_deleted(shard, command, ()))
         return [Reply(command.token, result, shows_state=True)]
-    states = group.states._replace(initialized=initialized, deleting=deleting)
+    states = ShareStates(initializing, initialized, deleting)
     effects = checked_append(shard, [states_record(group.group_id, states)])
     shard.awaiting_persister.add(command.token)
     job = shard.next_share_job()

@@ -13,9 +13,14 @@ from ottla.groupcoord.effects import Effect, StartTimer, TimerKey
 from ottla.groupcoord.record_codec import GroupRecord
 from ottla.groupcoord.shard import Shard, appends
 from ottla.groupcoord.share.share_commands import ForgetShareTopics, ShareStateInitialized
-from ottla.groupcoord.share.share_effects import InitializeShareState
+from ottla.groupcoord.share.share_effects import DeleteShareState, InitializeShareState
 from ottla.groupcoord.share.share_group import ShareGroup, ShareStates, TopicState, states_record
-from ottla.groupcoord.share_state.share_state_words import InitializeState, SharePartitionKey, StateResult
+from ottla.groupcoord.share_state.share_state_words import (
+    DeleteState,
+    InitializeState,
+    SharePartitionKey,
+    StateResult,
+)
 from ottla.logstore.words.errors import ErrorCode
 
 UNSET_OFFSET = -1  # where to start is decided by share.auto.offset.reset
@@ -91,30 +96,37 @@ def initialize_effect(
 
 def states_initialized(shard: Shard, command: ShareStateInitialized) -> list[Effect]:
     """Take over what the persister answered: what began is assigned from now on, what failed is asked for
-    again. Partitions that were given up meanwhile, as by DeleteGroups, stay so.
+    again. Partitions that were given up meanwhile, as by DeleteGroups, stay so, and their state is deleted.
     """
     group = shard.share_group(command.group_id)
-    if group is None or group.states is None:
-        return []
-    initializing, initialized = dict(group.states.initializing), dict(group.states.initialized)
+    states = ShareStates() if group is None or group.states is None else group.states
+    initializing, initialized = dict(states.initializing), dict(states.initialized)
+    given_up: list[SharePartitionKey] = []
     for topic_id, results in _by_topic(command.results).items():
+        done = {one.key.partition for one in results if one.error is ErrorCode.NONE}
         being = initializing.get(topic_id)
+        before = initialized.get(topic_id)
+        known = frozenset[int]() if before is None else before.partitions
+        begun = frozenset[int]() if being is None else being.partitions & done
+        if topic_id not in states.deleting:  # else its state is being deleted already
+            given_up += [one.key for one in results if one.key.partition in done - begun - known]
         if being is None:
             continue
-        begun = {one.key.partition for one in results if one.error is ErrorCode.NONE} & being.partitions
-        left = being.partitions.difference(one.key.partition for one in results)
         if begun:
-            before = initialized.get(topic_id)
-            known = frozenset[int]() if before is None else before.partitions
-            initialized[topic_id] = TopicState(being.name, known.union(begun))
+            initialized[topic_id] = TopicState(being.name, known | begun)
+        left = being.partitions.difference(one.key.partition for one in results)
         if left:
             initializing[topic_id] = being._replace(partitions=left)
         else:
             del initializing[topic_id]
-    states = group.states._replace(initializing=initializing, initialized=initialized)
-    if states == group.states:
-        return []
-    return checked_append(shard, [states_record(group.group_id, states)])
+    after = states._replace(initializing=initializing, initialized=initialized)
+    effects: list[Effect] = []
+    if after != states:
+        effects += checked_append(shard, [states_record(command.group_id, after)])
+    if given_up:
+        requests = [DeleteState(key) for key in given_up]
+        effects.append(DeleteShareState(job=shard.next_share_job(), requests=requests))
+    return effects
 
 
 def _by_topic(results: Iterable[StateResult]) -> dict[bytes, list[StateResult]]:

@@ -24,12 +24,12 @@ from ottla.node.wire.messages.share_acknowledge import (
     ShareAcknowledgeResponse,
     ShareAcknowledgeTopicResponse,
 )
-from ottla.node.wire.request_limits import GROUP, MANY_FETCHED, NAME, RequestLimits
+from ottla.node.wire.request_limits import GROUP, NAME, SEVERAL, RequestLimits
 
 API: Final = ApiDescription(
     versions=(1, 2),
     asks=Asks(by_handler=((AclOperation.READ, ResourceType.GROUP), (AclOperation.READ, ResourceType.TOPIC))),
-    limits=RequestLimits(MANY_FETCHED, {"group_id": GROUP, "member_id": NAME}),
+    limits=RequestLimits(SEVERAL, {"group_id": GROUP, "member_id": NAME}),
 )
 
 

@@ -5,6 +5,7 @@ fetches nothing (KIP-1222).
 """
 
 from collections.abc import Awaitable, Iterator
+from itertools import islice
 from typing import Final, NamedTuple
 
 from ottla.logstore.words.errors import ErrorCode, KafkaError
@@ -40,14 +41,16 @@ from ottla.node.wire.messages.share_fetch import (
     ShareFetchRequest,
     ShareFetchResponse,
 )
-from ottla.node.wire.request_limits import GROUP, MANY_FETCHED, NAME, RequestLimits
+from ottla.node.wire.request_limits import GROUP, NAME, SEVERAL, RequestLimits
 
 API: Final = ApiDescription(
     versions=(1, 2),
     asks=Asks(by_handler=((AclOperation.READ, ResourceType.GROUP), (AclOperation.READ, ResourceType.TOPIC))),
-    limits=RequestLimits(MANY_FETCHED, {"group_id": GROUP, "member_id": NAME}),
+    limits=RequestLimits(SEVERAL, {"group_id": GROUP, "member_id": NAME}),
 )
 
+# Partitions of which one fetch acquires, or for which it waits: some 30 us each.
+MAX_LOOKED_AT: Final = 1_024
 RECORD_LIMIT: Final = 1  # the acquire mode in which no more records are acquired than are asked for
 
 
@@ -204,12 +207,15 @@ def _bounds(asked: _Request) -> tuple[int, int]:
 
 
 def _rotated(wanted: dict[TopicIdPartition, str], epoch: int) -> dict[TopicIdPartition, str]:
-    """The same, from another one on with each epoch, so that each partition is the first now and then."""
+    """The same, from another one on with each epoch, so that each partition is the first now and then.
+
+    Of very many only some, and the next ones with the next epoch.
+    """
     if len(wanted) < 2 or epoch < 1:
-        return wanted
+        return wanted if len(wanted) <= MAX_LOOKED_AT else dict(islice(wanted.items(), MAX_LOOKED_AT))
     places = list(wanted)
-    begin = epoch % len(places)
-    return {place: wanted[place] for place in (*places[begin:], *places[:begin])}
+    begin = epoch * (1 if len(places) <= MAX_LOOKED_AT else MAX_LOOKED_AT) % len(places)
+    return {place: wanted[place] for place in (*places[begin:], *places[:begin])[:MAX_LOOKED_AT]}
 
 
 # ---- answering ---------------------------------------------------------------------------------------------

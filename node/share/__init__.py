@@ -13,6 +13,7 @@ release_records      what members leave behind: sessions that ended, locks whose
 share_partition      one partition as one share group reads it
 share_sessions       the partitions that a member reads from this node, named once
 share_group_settings  what a share group obeys at the leaders of partitions
+initial_offset       where a group begins that has read nothing of a partition
 read_batches         the batches of a slice of the log, by their headers
 read_delays          when the records of these batches are due
 led_partition        a share-partition with the partition under it and those who wait for its records

@@ -321,4 +321,4 @@ def _without(
 
 
 def _count(acquired: Sequence[AcquiredRecords]) -> int:
-    return sum(each.count for each in acquired)
+    return sum(each.record_count for each in acquired)

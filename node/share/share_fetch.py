@@ -7,11 +7,14 @@ cannot be sent. What is not in the page cache comes first, in a thread.
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
+from functools import partial
+from typing import NamedTuple
 
 from ottla.logstore.delivery_delay import DueTimes
 from ottla.logstore.disk import FileRecords, FileSlice
 from ottla.logstore.log_config import LogConfig
 from ottla.logstore.partition_log import FetchDataInfo, FetchIsolation
+from ottla.logstore.transaction_index import AbortedTransaction
 from ottla.logstore.words.errors import ErrorCode, KafkaError
 from ottla.logstore.words.schema import Buffer
 from ottla.node.net.connection_info import ConnectionInfo
@@ -68,6 +71,15 @@ class Located:
     due_times: Sequence[DueTimes] | None = None  # None where nothing is delayed
 
 
+class Warm(NamedTuple):
+    """What a thread has read from a place of a log."""
+
+    offset: int
+    piece: FileSlice
+    batches: ReadBatches
+    content: Buffer
+
+
 @dataclass(slots=True, eq=False)
 class ShareFetch:
     """One share fetch; `results` has partitions with an error from the beginning, the others at the end."""
@@ -77,6 +89,7 @@ class ShareFetch:
     led: Mapping[TopicIdPartition, LedPartition]
     results: dict[TopicIdPartition, Acquired]
     cold: list[Callable[[], object]] = field(default_factory=list)  # what a thread has to read first
+    warm: dict[TopicIdPartition, Warm] = field(default_factory=dict)
     is_throttled: bool = False
     has_passed_over: bool = False  # all that was read is not due yet, so there may be more behind it
 
@@ -143,41 +156,16 @@ class ShareFetch:
 
     def read(self, located: Sequence[Located], now_ms: int) -> None:
         """Read headers and records of all that may be acquired, or note what a thread has to read before."""
-        sends_files = "SSL" not in self.params.connection.security_protocol
         for one in located:
-            core, piece = one.led.core, one.found.slice
-            most = min(self.params.max_records, core.config.partition_max_record_locks)
-            last_offset = max(one.offset, core.end_offset + 1) + max(most, 1) - 1
-            aborted = one.found.aborted_transactions or ()
             try:
-                one.batches = read_batches(
-                    piece, FileSlice.read_cached, last_offset=last_offset, aborted=aborted
-                )
-                if one.batches is None:
-                    self.cold.append(piece.read)
-                    continue
-                whole = FileSlice(piece.file, piece.position, one.batches.size_bytes)
-                content: Content | None = None
+                self._read_one(one)
                 config = one.led.partition.log.config
-                is_delayed = config.ottla_delivery_delay_enable
-                if whole.size >= MIN_SENT_FILE_BYTES and sends_files and not is_delayed:
-                    content = whole.to_send()
-                if content is None:
-                    content = whole.read_cached()
-                if content is None:
-                    self.cold.append(whole.read)
-                    continue
-                if not isinstance(content, FileRecords) and len(content) < whole.size:
-                    one.batches = None  # the log was cut meanwhile
-                    continue
-                if is_delayed and not isinstance(content, FileRecords):
-                    self._read_delays(one, content, config, now_ms)
-                one.content = content
+                if config.ottla_delivery_delay_enable and one.batches is not None:
+                    assert not isinstance(one.content, FileRecords)
+                    self._read_delays(one, one.content, config, now_ms)
             except OSError as error:
-                one.batches = None
                 self._failed(one.led, one.led.partition.log.flush_failed(error))
             except KafkaError as error:
-                one.batches = None
                 self._failed(one.led, error)
 
     def _read_delays(self, one: Located, content: Buffer, config: LogConfig, now_ms: int) -> None:
@@ -202,6 +190,39 @@ class ShareFetch:
                 led.delays = read_delays(content, batches, from_offset, config, now_ms)
 
             self.cold.append(read_in_thread)
+
+    def _read_one(self, one: Located) -> None:
+        core, piece = one.led.core, one.found.slice
+        warm = self.warm.pop(one.led.place, None)
+        if warm is not None and (warm.offset, warm.piece[:2]) == (one.offset, piece[:2]):
+            one.batches, one.content = warm.batches, warm.content
+            return
+        most = min(self.params.max_records, core.config.partition_max_record_locks)
+        last_offset = max(one.offset, core.end_offset + 1) + max(most, 1) - 1
+        aborted = one.found.aborted_transactions or ()
+        batches = read_batches(piece, FileSlice.read_cached, last_offset=last_offset, aborted=aborted)
+        content: Content | None = None
+        if batches is not None:
+            whole = FileSlice(piece.file, piece.position, batches.size_bytes)
+            is_delayed = one.led.partition.log.config.ottla_delivery_delay_enable
+            is_plain = "SSL" not in self.params.connection.security_protocol
+            if whole.size >= MIN_SENT_FILE_BYTES and is_plain and not is_delayed:
+                content = whole.to_send()
+            if content is None:
+                content = whole.read_cached()
+        if batches is None or content is None:
+            self.cold.append(partial(self._read_cold, one, last_offset, aborted))
+        elif len(content) == batches.size_bytes:  # else the log was cut meanwhile
+            one.batches, one.content = batches, content
+
+    def _read_cold(self, one: Located, last_offset: int, aborted: Sequence[AbortedTransaction]) -> None:
+        """Read from the disk, in a thread, for the next attempt."""
+        piece = one.found.slice
+        batches = read_batches(piece, FileSlice.read, last_offset=last_offset, aborted=aborted)
+        assert batches is not None, "a read that waits gives something"
+        content = FileSlice(piece.file, piece.position, batches.size_bytes).read()
+        if len(content) == batches.size_bytes:
+            self.warm[one.led.place] = Warm(one.offset, piece, batches, content)
 
     def acquire(self, located: Sequence[Located], now_ms: int) -> list[LedPartition]:
         """Acquire what was read, in order, and fill in the results; return what has locks now.
@@ -235,7 +256,7 @@ class ShareFetch:
                 self.results.setdefault(one.led.place, Acquired(topic=topic))
                 continue
             locked.append(one.led)
-            left -= sum(each.count for each in acquired)
+            left -= sum(each.record_count for each in acquired)
             begin, end = batches.span(acquired[0].first_offset, acquired[-1].last_offset)
             content = _part(one.content, begin, end)
             one.led.partition.counters.bytes_out += len(content)

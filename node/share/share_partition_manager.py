@@ -19,10 +19,8 @@ from ottla.groupcoord.share_state.share_state_words import (
     StateResult,
     WriteState,
 )
-from ottla.logstore.log_reader import LATEST_TIMESTAMP, FetchIsolation, SegmentsChanged
 from ottla.logstore.words.errors import ErrorCode, KafkaError
 from ottla.logstore.words.topic_partition import TopicPartition
-from ottla.node.clock import Clock
 from ottla.node.coordinators.timer_queue import TimerQueue
 from ottla.node.counters.share_counters import ShareCounters
 from ottla.node.net.connection_info import ConnectionInfo
@@ -35,16 +33,12 @@ from ottla.node.share.share_group_settings import ShareGroupConfigs
 from ottla.node.share.share_partition import SharePartition
 from ottla.node.share.share_sessions import SessionKey, ShareSession, ShareSessions, TopicIdPartition
 from ottla.node.share.share_words import AcknowledgementBatch, Outcome, ShareLimits, write_error
-from ottla.node.work.fair_pool import FairPool
 from ottla.node.work.turns import give_way
 
 # A page that is read in a thread may be gone again when the loop looks; so often the fetch tries anew.
 MAX_COLD_READS: Final = 10
-# A new leader learns within some round trips how much was committed before it.
-END_OFFSET_TRIES: Final = 40
-END_OFFSET_PAUSE_S: Final = 0.05
-# A search by time, in which segments go meanwhile.
-MAX_SEARCHES: Final = 10
+# Share-partitions that begin or end in one turn of the loop: some 60 us each.
+MAX_BEGUN: Final = 256
 # Of a write or a read: the state is another's now, or gone.
 _FENCED: Final = frozenset(
     {
@@ -70,6 +64,12 @@ class StartTask(Protocol):
     """Begins something that ends with the node at the latest."""
 
     def __call__(self, work: Coroutine[Any, Any, T], /) -> Awaitable[T]: ...
+
+
+class InitialOffset(Protocol):
+    """Finds where a group begins that has read nothing of a partition."""
+
+    async def __call__(self, partition: Partition, group: str, connection: ConnectionInfo, /) -> int: ...
 
 
 class StatePersister(Protocol):
@@ -101,9 +101,8 @@ class SharePartitionManager:
         replicas: ReplicaManager,
         persister: StatePersister,
         settings: ShareGroupConfigs,
-        clock: Clock,
         now_ms: Callable[[], int],
-        time_pool: FairPool,
+        initial_offset: InitialOffset,
         in_thread: InThread,
         start_task: StartTask,
         max_sessions: Callable[[], int],
@@ -118,9 +117,8 @@ class SharePartitionManager:
         self._replicas = replicas
         self._persister = persister
         self._settings = settings
-        self._clock = clock
         self._now_ms = now_ms
-        self._time_pool = time_pool
+        self._initial_offset = initial_offset
         self._in_thread = in_thread
         self._start_task = start_task
         self._limit_bytes = limit_bytes
@@ -178,12 +176,20 @@ class SharePartitionManager:
         fetch = ShareFetch(params, settings.isolation, led, results)
         if not wanted or params.max_records <= 0 or params.max_bytes <= 0 or self._is_closed:
             return fetch
+        begun = 0
         for place, topic in wanted.items():
+            key = SharePartitionKey(params.key.group, place.topic_id, place.partition)
+            one = self._find(key)
+            if one is None and begun == MAX_BEGUN:
+                continue  # the turn of the rest comes with the next fetches
             try:
-                one = led[place] = self._find_or_lead(params, place, topic)
+                if one is None:
+                    begun += 1
+                    one = self._lead(key, topic, params.connection)
             except KafkaError as error:
                 results[place] = Acquired(error=error.code, topic=topic)
                 continue
+            led[place] = one
             one.core.config = settings.config
         self._count_fetches(wanted.values())
         if not led:
@@ -232,7 +238,8 @@ class SharePartitionManager:
         try:
             await self._in_thread(partial(_run_all, reads))
         finally:
-            self._release(fetch, claimed)
+            # Others look after this one's attempt, which is made in this turn of the loop.
+            asyncio.get_running_loop().call_soon(self._release, fetch, claimed)
 
     async def _sleep(self, fetch: ShareFetch, seconds: float) -> None:
         """Wait until there is enough to acquire, and claim it."""
@@ -330,17 +337,19 @@ class SharePartitionManager:
 
     # ---- leading -----------------------------------------------------------------------------------------
 
-    def _find_or_lead(self, params: ShareFetchParams, place: TopicIdPartition, topic: str) -> LedPartition:
-        """Return a share-partition that is in use; or begin to use it, and to read its state."""
-        key = SharePartitionKey(params.key.group, place.topic_id, place.partition)
+    def _find(self, key: SharePartitionKey) -> LedPartition | None:
+        """Return a share-partition that is in use."""
         led = self._led.get(key)
-        if led is not None and led.still_leads():
+        if led is None or led.still_leads():
             return led
-        if led is not None:
-            self._drop(led)
-        partition = self._replicas.partition((topic, place.partition))
+        self._drop(led)
+        return None
+
+    def _lead(self, key: SharePartitionKey, topic: str, connection: ConnectionInfo) -> LedPartition:
+        """Begin to use a share-partition, and to read its state."""
+        partition = self._replicas.partition((topic, key.partition))
         partition.check_leader()
-        if partition.topic_id != place.topic_id:
+        if partition.topic_id != key.topic_id:
             raise KafkaError(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION)
         if self._led_bytes + LED_BYTES > self._limit_bytes:
             raise KafkaError(ErrorCode.UNKNOWN_SERVER_ERROR, "There is no memory for more share-partitions.")
@@ -350,7 +359,7 @@ class SharePartitionManager:
         self._count_bytes(led)
         self._of_partition.setdefault(partition.topic_partition, set()).add(key)
         self._of_group.setdefault(key.group, set()).add(key)
-        self._start_task(self._load(led, params.connection))
+        self._start_task(self._load(led, connection))
         return led
 
     async def _load(self, led: LedPartition, connection: ConnectionInfo) -> None:
@@ -361,7 +370,7 @@ class SharePartitionManager:
             read = (await self._persister.read([ReadState(core.key, core.leader_epoch)]))[0]
             initial = 0
             if read.error is ErrorCode.NONE and read.start_offset == NOT_GIVEN:
-                initial = await self._initial_offset(led, connection)
+                initial = await self._initial_offset(led.partition, core.key.group, connection)
             if led.is_gone:
                 return
             core.restore(read, initial)
@@ -374,49 +383,6 @@ class SharePartitionManager:
         self.counters.load_times.observe(asyncio.get_running_loop().time() - began_s)
         self._schedule(led)
         led.check_waiting()
-
-    async def _initial_offset(self, led: LedPartition, connection: ConnectionInfo) -> int:
-        """Return where the group begins that has read nothing of the partition."""
-        reset = self._settings(led.core.key.group).offset_reset
-        partition = led.partition
-        if reset.is_earliest:
-            partition.check_leader()
-            return partition.log.log_start_offset
-        if reset.duration_ms is not None:
-            found = await self._offset_at(led, self._clock.now_ms() - reset.duration_ms, connection)
-            if found is not None:
-                return found
-        for _ in range(END_OFFSET_TRIES):
-            partition.check_leader()
-            try:
-                found_end = partition.offset_for_timestamp(LATEST_TIMESTAMP, FetchIsolation.HIGH_WATERMARK)
-            except KafkaError as error:
-                if error.code is not ErrorCode.OFFSET_NOT_AVAILABLE:
-                    raise
-                await asyncio.sleep(END_OFFSET_PAUSE_S)
-                continue
-            assert found_end is not None
-            return found_end.offset
-        raise KafkaError(ErrorCode.OFFSET_NOT_AVAILABLE)
-
-    async def _offset_at(self, led: LedPartition, timestamp: int, connection: ConnectionInfo) -> int | None:
-        """Return the first offset that is not older, None if all are."""
-        partition = led.partition
-        timestamp = max(timestamp, 0)
-        for _ in range(MAX_SEARCHES):
-            partition.check_leader()
-            search = partition.log.time_search(timestamp)
-            try:
-                found = await self._time_pool.submit(connection, search.run, outlives_client=True)
-            except SegmentsChanged:
-                continue
-            except OSError as error:
-                raise partition.log.flush_failed(error) from error
-            partition.check_leader()
-            if found is None or found.offset >= partition.end_offset(FetchIsolation.HIGH_WATERMARK):
-                return None
-            return found.offset
-        raise KafkaError(ErrorCode.REQUEST_TIMED_OUT)
 
     def _drop(self, led: LedPartition, *, wakes: bool = True) -> None:
         """Use a share-partition no more; who waits for it is answered, or waits for the rest."""
@@ -558,19 +524,52 @@ class SharePartitionManager:
             return None
         for fetch in list(self._waiting.get(key, {})):
             self._wake(fetch)
-        for place in session.partitions:
+        places = list(session.partitions)
+        self._give_back(key, places[:MAX_BEGUN])
+        if len(places) > MAX_BEGUN and not self._is_closed:
+            self._start_task(self._give_back_rest(key, places[MAX_BEGUN:]))
+        else:
+            self._drop_unused(key.group)
+        return session
+
+    def _give_back(self, key: SessionKey, places: Iterable[TopicIdPartition]) -> None:
+        for place in places:
             led = self._led.get(SharePartitionKey(key.group, place.topic_id, place.partition))
             if led is not None and led.core.is_active:
                 self._write(led, led.core.release_all(key.member))
-        if not self.sessions.has_group(key.group):
-            self._drop_all(self._of_group.get(key.group, ()))
-        return session
+
+    async def _give_back_rest(self, key: SessionKey, places: Sequence[TopicIdPartition]) -> None:
+        """Give back what a member holds of very many partitions, some in each turn of the loop."""
+        for start in range(0, len(places), MAX_BEGUN):
+            await give_way()
+            if self.sessions.find(key) is not None:
+                return  # the member is there again, and what it has now is its own
+            self._give_back(key, places[start : start + MAX_BEGUN])
+        self._drop_unused(key.group)
+
+    def _drop_unused(self, group: str) -> None:
+        """Drop the share-partitions of a group of which no member has a session here."""
+        if not self.sessions.has_group(group):
+            self._drop_all(self._of_group.get(group, ()))
 
     def connection_closed(self, number: int) -> None:
         """End the sessions that began over this connection."""
-        for session in self.sessions.of_connection(number):
-            self.sessions.evictions += 1
+        left = self.sessions.of_connection(number)
+        self.sessions.evictions += len(left)
+        ended = 0
+        while left and (ended < MAX_BEGUN or self._is_closed):
+            session = left.pop()
+            ended += 1 + len(session.partitions)
             self.end_session(session.key)
+        if left:
+            self._start_task(self._end_rest(left))
+
+    async def _end_rest(self, sessions: Sequence[ShareSession]) -> None:
+        """End very many sessions, one in each turn of the loop."""
+        for session in sessions:
+            await give_way()
+            if self.sessions.find(session.key) is session:
+                self.end_session(session.key)
 
     def pause(self, milliseconds: int) -> "asyncio.Future[None]":
         """Return what is done after so long: a member that was refused a session asks again at once."""

@@ -18,6 +18,8 @@ from ottla.node.share.share_words import MAX_DELIVERY_COUNT, ShareConfig
 
 MAX_OFFSET: Final = 2**63 - 2
 ARCHIVED: Final = int(RecordState.ARCHIVED)
+# Of Kafka 4.4: rejected or at its limit, and about to be archived, with a dead letter or without one.
+_ARCHIVING: Final = 3
 # What a coordinator may have written of a record.
 _PERSISTED: Final = frozenset({AVAILABLE, *map(int, TERMINAL)})
 
@@ -73,6 +75,8 @@ class ShareWindow:
         for first, last, state, count in sorted(batches):
             if not expected <= first <= last <= MAX_OFFSET:
                 raise ValueError(f"records from {first} to {last}, where {expected} or later was expected")
+            if state == _ARCHIVING:
+                state = ARCHIVED
             if state not in _PERSISTED:
                 raise ValueError(f"delivery state {state} of the records from {first} to {last}")
             if gap_start is None and first > expected:

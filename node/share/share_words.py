@@ -112,7 +112,7 @@ class AcquiredRecords(NamedTuple):
     delivery_count: int
 
     @property
-    def count(self) -> int:
+    def record_count(self) -> int:
         """How many offsets that are."""
         return self.last_offset - self.first_offset + 1
 

@@ -41,6 +41,7 @@ from ottla.node.services import QuorumServices, Services
 from ottla.node.settings.broker_settings import DEDUPE_BUFFER, MIN_DEDUPE_BUFFER_BYTES
 from ottla.node.settings.cluster_settings import ANYWHERE
 from ottla.node.settings.config import BrokerConfig
+from ottla.node.share.initial_offset import InitialOffsets
 from ottla.node.share.share_group_settings import ShareGroupConfigs
 from ottla.node.share.share_partition_manager import SharePartitionManager
 from ottla.node.start.foundation import Foundation
@@ -277,16 +278,16 @@ def make_services(
     base.memory_uses.count("committed_offsets", offsets)
     base.memory_uses.count("share_states", share_state_bytes)
     began_ms, began_monotonic_ms = world.clock.now_ms(), monotonic_ms()
+    share_settings = ShareGroupConfigs(
+        lambda: base.config.values, lambda group_id: parts.image.configs.group(group_id)
+    )
     shares = SharePartitionManager(
         replicas=replicas,
         persister=share_persister,
-        settings=ShareGroupConfigs(
-            lambda: base.config.values, lambda group_id: parts.image.configs.group(group_id)
-        ),
-        clock=world.clock,
+        settings=share_settings,
+        initial_offset=InitialOffsets(settings=share_settings, clock=world.clock, time_pool=base.time_pool),
         # Locks end by it: it goes on as the wall clock would that nobody sets.
         now_ms=lambda: began_ms + monotonic_ms() - began_monotonic_ms,
-        time_pool=base.time_pool,
         in_thread=in_thread,
         start_task=base.tasks.start,
         max_sessions=lambda: base.config.group_share_max_share_sessions,

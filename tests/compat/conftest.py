@@ -28,10 +28,12 @@ OVERRIDES = (
     "group.consumer.heartbeat.interval.ms=500",
     "group.consumer.assignment.interval.ms=0",
     "log.segment.delete.delay.ms=1000",
+    "share.coordinator.state.topic.replication.factor=1",
+    "share.coordinator.state.topic.min.isr=1",
     "transaction.abort.timed.out.transaction.cleanup.interval.ms=200",
 )
 
-INITIALIZE_SHARE_GROUP_STATE = 83
+STREAMS_GROUP_HEARTBEAT = 88
 
 
 @pytest.fixture(scope="session")
@@ -96,10 +98,10 @@ def bootstrap(request: pytest.FixtureRequest) -> str:
 
 @pytest.fixture(scope="session")
 def is_reference(bootstrap: str) -> bool:
-    """Whether the server under test is Apache Kafka: only there share groups keep their state by an API."""
+    """Whether the server under test is Apache Kafka, which alone has streams groups."""
     with WireClient(bootstrap) as client:
         keys = {one.api_key for one in client.call("api_versions", 0).api_keys}
-    return INITIALIZE_SHARE_GROUP_STATE in keys
+    return STREAMS_GROUP_HEARTBEAT in keys
 
 
 @pytest.fixture(scope="session")

@@ -176,4 +176,4 @@ class ShareGroups(RuleBasedStateMachine):
 
 
 TestShareGroups = ShareGroups.TestCase
-TestShareGroups.settings = settings(max_examples=60, stateful_step_count=30, deadline=None)
+TestShareGroups.settings = settings(max_examples=150, stateful_step_count=30, deadline=None)

@@ -52,7 +52,7 @@ def test_states_are_begun_in_the_epoch_of_the_group() -> None:
     assert {request.state_epoch for request in world.persister.states.values()} == {2}
 
 
-def test_answers_for_a_group_that_is_gone_say_nothing() -> None:
+def test_what_is_begun_for_a_group_that_is_gone_is_deleted() -> None:
     world = ShareWorld()
     world.holds_jobs = True
     world.join("m", "a")
@@ -63,6 +63,7 @@ def test_answers_for_a_group_that_is_gone_say_nothing() -> None:
 
     world.groups.handle(world.persister.answer(late))
 
+    assert world.persister.states == {}
     assert world.groups.coordinator.shard.group("g") is None
 
 
@@ -154,6 +155,21 @@ def test_offsets_that_could_not_be_deleted_are_deleted_by_the_next_request() -> 
 
     assert world.deleted_offsets(token) == {"a": "NONE"}
     assert world.states() == {"initialized": {"b": [0, 1]}}
+
+
+def test_partitions_that_are_just_begun_are_deleted_with_the_others() -> None:
+    world = ShareWorld(topics={"a": 1})
+    epoch = world.join("m", "a").member_epoch
+    world.set_topics({"a": 2})
+    world.holds_jobs = True
+    world.stay("m", epoch)
+    world.leave("m")
+
+    token = world.delete_offsets("a")
+    world.release_jobs()
+
+    assert world.deleted_offsets(token) == {"a": "NONE"}
+    assert (world.states(), world.persister.starts()) == ({}, {})
 
 
 def test_a_topic_without_state_has_nothing_to_delete() -> None:

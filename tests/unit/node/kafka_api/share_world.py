@@ -16,6 +16,7 @@ from ottla.logstore.words.errors import ErrorCode
 from ottla.node.kafka_api import share_acknowledge, share_fetch
 from ottla.node.kafka_api.request_context import RequestContext
 from ottla.node.net.answers import Delayed
+from ottla.node.share.initial_offset import InitialOffsets
 from ottla.node.share.share_group_settings import ShareGroupConfigs
 from ottla.node.share.share_partition_manager import SharePartitionManager
 from ottla.node.wire.messages.share_acknowledge import ShareAcknowledgeRequest, ShareAcknowledgeResponse
@@ -62,13 +63,13 @@ class ShareWorld(ReplicaWorld):
         self.persister = Persister()
         self.own: dict[str, str] = {"share.auto.offset.reset": "earliest"}
         self.closed_connections: set[int] = set()
+        settings = ShareGroupConfigs(lambda: self.config.values, lambda group: dict(self.own))
         self.shares = SharePartitionManager(
             replicas=self.replica_manager,
             persister=self.persister,
-            settings=ShareGroupConfigs(lambda: self.config.values, lambda group: dict(self.own)),
-            clock=self.clock,
+            settings=settings,
+            initial_offset=InitialOffsets(settings=settings, clock=self.clock, time_pool=self.time_pool),
             now_ms=self.clock.now_ms,
-            time_pool=self.time_pool,
             in_thread=asyncio.to_thread,
             start_task=tasks.create_task,
             is_open=lambda number: number not in self.closed_connections,

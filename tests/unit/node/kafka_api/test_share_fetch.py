@@ -6,9 +6,13 @@ from typing import Any
 import pytest
 
 from ottla.logstore.compression import Compression
+from ottla.logstore.disk import FileRecords
 from ottla.logstore.record import ControlType, EndTransactionMarker
 from ottla.logstore.record_batch import iterate_headers
 from ottla.logstore.words.errors import ErrorCode
+from ottla.node.kafka_api import share_fetch
+from ottla.node.share.share_fetch import MIN_SENT_FILE_BYTES
+from ottla.node.share.share_partition_manager import MAX_BEGUN
 from ottla.node.wire.messages.share_fetch import PartitionData, ShareFetchResponse
 from tests.unit.node.kafka_api.share_world import GROUP, TOPIC_ID, ShareWorld, acquired, play
 from tests.unit.node.replica.replica_world import OTHER_ID, batch
@@ -787,6 +791,108 @@ def test_without_memory_for_share_partitions_none_begins() -> None:
         assert ErrorCode.UNKNOWN_SERVER_ERROR in codes
 
     play(story, limit_bytes=6_000)
+
+
+def test_very_many_partitions_begin_and_end_some_at_a_time() -> None:
+    async def story(world: ShareWorld) -> None:
+        count = MAX_BEGUN + 10
+        world.create_topic(partitions=count)
+        for index in range(count):
+            world.append(index=index)
+        await world.fetch("m1", 0, *range(count))
+        assert len(world.shares) == MAX_BEGUN
+
+        await world.fetch("m1", 1)
+        assert len(world.shares) == count
+        await world.rest()
+        await world.fetch("m1", 2)
+        world.shares.connection_closed(1)
+        while len(world.shares):
+            await asyncio.sleep(0.001)
+        world.shares.sessions.check_invariants()
+
+    play(story)
+
+
+def test_of_very_many_partitions_each_has_its_turn(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(share_fetch, "MAX_LOOKED_AT", 3)
+
+    async def story(world: ShareWorld) -> None:
+        world.create_topic(partitions=8)
+        for index in range(8):
+            world.append(index=index)
+        await world.fetch("m1", 0, *range(8))
+        given: list[int] = []
+        for epoch in range(1, 9):
+            await world.rest()
+            answer = await world.fetch("m1", epoch)
+            given += [one.partition_index for topic in answer.responses for one in topic.partitions]
+
+        assert sorted(given) == list(range(8))
+
+    play(story)
+
+
+def test_very_many_sessions_of_one_connection_end_with_it() -> None:
+    async def story(world: ShareWorld) -> None:
+        world.create_topic()
+        for number in range(MAX_BEGUN):
+            await world.fetch(f"m{number}", 0, 0)
+
+        world.shares.connection_closed(1)
+        while len(world.shares.sessions):
+            await asyncio.sleep(0.001)
+        await world.rest()
+
+        assert len(world.shares) == 0
+        world.shares.sessions.check_invariants()
+
+    play(story, max_sessions=lambda: 2 * MAX_BEGUN)
+
+
+def test_large_records_go_from_their_file_to_the_socket() -> None:
+    async def story(world: ShareWorld) -> None:
+        world.log_manager.disk.is_sendable = True
+        world.create_topic()
+        await world.ready()
+        for _ in range(3):
+            world.append(value=bytes(MIN_SENT_FILE_BYTES))
+        size = len(batch(1, value=bytes(MIN_SENT_FILE_BYTES)))
+        await world.fetch("m1", 2, max_records=1)
+
+        data = only(await world.fetch("m1", 3))
+
+        assert acquired(data) == [(1, 2, 1)]
+        assert isinstance(data.records, FileRecords)
+        assert (data.records.position, data.records.size) == (size, 2 * size)
+
+    play(story)
+
+
+@pytest.mark.parametrize("max_wait_ms", [0, SOON_MS])
+def test_records_that_are_not_in_memory_are_read_in_a_thread(max_wait_ms: int) -> None:
+    async def story(world: ShareWorld) -> None:
+        world.create_topic()
+        await world.ready("m1")
+        await world.ready("m2")
+        for _ in range(3):
+            world.append(count=10)
+        world.log_manager.disk.is_cached = False
+
+        both = await asyncio.gather(
+            world.fetch("m1", 2, max_records=10, max_wait_ms=max_wait_ms),
+            world.fetch("m2", 2, max_records=20, max_wait_ms=SOON_MS),
+        )
+
+        given = sorted(place for one in both for place in acquired(only(one)))
+        assert given == [(0, 9, 1), (10, 29, 1)] or max_wait_ms
+        assert sum(last - first + 1 for first, last, _ in given) == 30
+        for one in both:
+            assert offsets_in(only(one)) == [
+                base for base in (0, 10, 20) if acquired(only(one))[0][0] <= base <= acquired(only(one))[0][1]
+            ]
+
+    play(story)
 
 
 def test_a_group_is_named_in_the_state_that_is_asked_for() -> None:

@@ -369,6 +369,13 @@ def test_a_state_that_makes_no_sense_is_refused(batches: list[tuple[int, int, in
     assert core.acquire("m1", NOW_MS, FetchedRecords(10, [10], [19]), 10, 10, False) == []
 
 
+def test_what_kafka_was_about_to_archive_is_archived() -> None:
+    partition = Partition(batches=[StateBatch(0, 4, 3, 5), StateBatch(5, 9, AVAILABLE, 1)])
+
+    assert partition.window == (5, 9)
+    assert partition.fetch() == [(5, 9, 2)]
+
+
 def test_a_state_that_cannot_be_read_may_be_read_again() -> None:
     core = SharePartition(KEY, 0, ShareConfig(), ShareLimits())
 

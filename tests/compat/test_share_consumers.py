@@ -1,0 +1,132 @@
+"""librdkafka's ShareConsumer on three nodes: many workers on one partition, and a leader that is killed."""
+
+import time
+from collections import Counter
+from collections.abc import Callable, Iterator
+from concurrent.futures import ThreadPoolExecutor
+from threading import Event
+from uuid import uuid4
+
+import pytest
+from confluent_kafka import AcknowledgeType, KafkaError, Message, Producer, ShareConsumer
+from confluent_kafka.admin import (
+    AdminClient,
+    AlterConfigOpType,
+    ConfigEntry,
+    ConfigResource,
+    NewTopic,
+    ResourceType,
+)
+
+from tests.compat.wire_client import eventually
+from tests.integration.cluster.conftest import Cluster
+
+pytestmark = pytest.mark.slow
+
+
+class Workers:
+    """Members of one share group, each in a thread; what they were given, by value."""
+
+    def __init__(self, bootstrap: str, topic: str, group: str) -> None:
+        self._config = {
+            "bootstrap.servers": bootstrap,
+            "group.id": group,
+            "share.acknowledgement.mode": "explicit",
+        }
+        self._topic = topic
+        self._stop = Event()
+        self._threads = ThreadPoolExecutor(16)
+        self._running = [self._threads.submit(lambda: None)]
+        self.given: Counter[str] = Counter()
+        self.accepted: Counter[str] = Counter()
+
+    def start(self, count: int, judge: Callable[[Message], AcknowledgeType]) -> None:
+        self._running += [self._threads.submit(self._work, judge) for _ in range(count)]
+
+    def stop(self) -> None:
+        self._stop.set()
+        for one in self._running:
+            one.result(60)
+        self._threads.shutdown()
+
+    def _work(self, judge: Callable[[Message], AcknowledgeType]) -> None:
+        consumer = ShareConsumer(self._config)
+        consumer.subscribe([self._topic])
+        while not self._stop.is_set():
+            said: list[tuple[str, AcknowledgeType]] = []
+            for message in consumer.poll(0.2):
+                if message.error():
+                    assert message.error().code() != KafkaError.UNKNOWN, message.error()
+                    continue
+                value = (message.value() or b"").decode()
+                self.given[value] += 1
+                said.append((value, judge(message)))
+                consumer.acknowledge(message, said[-1][1])
+            if said:
+                results = consumer.commit_sync(10) or {}
+                if all(error is None for error in dict(results).values()):
+                    self.accepted.update(value for value, kind in said if kind is AcknowledgeType.ACCEPT)
+        consumer.close()
+
+
+def accept(message: Message) -> AcknowledgeType:
+    return AcknowledgeType.ACCEPT
+
+
+@pytest.fixture
+def topic(three_nodes: Cluster) -> str:
+    name = f"shared-{uuid4().hex[:8]}"
+    admin = AdminClient({"bootstrap.servers": three_nodes.bootstrap})
+    admin.create_topics([NewTopic(name, 1, 3)])[name].result(30)
+    return name
+
+
+@pytest.fixture
+def workers(three_nodes: Cluster, topic: str) -> Iterator[Workers]:
+    group = f"workers-{uuid4().hex[:8]}"
+    entry = ConfigEntry("share.auto.offset.reset", "earliest", incremental_operation=AlterConfigOpType.SET)
+    resource = ConfigResource(ResourceType.GROUP, group, incremental_configs=[entry])
+    admin = AdminClient({"bootstrap.servers": three_nodes.bootstrap})
+    admin.incremental_alter_configs([resource])[resource].result(30)
+    some = Workers(three_nodes.bootstrap, topic, group)
+    yield some
+    some.stop()
+
+
+def send(three_nodes: Cluster, topic: str, values: set[str]) -> None:
+    producer = Producer({"bootstrap.servers": three_nodes.bootstrap, "acks": "all", "linger.ms": 5})
+    for value in values:
+        producer.produce(topic, value)
+    assert producer.flush(60) == 0
+
+
+def test_ten_workers_on_one_partition_are_given_each_record_once(
+    three_nodes: Cluster, topic: str, workers: Workers
+) -> None:
+    values = {f"value-{number}" for number in range(2_000)}
+    workers.start(10, accept)
+
+    send(three_nodes, topic, values)
+
+    assert eventually(lambda: workers.accepted.keys() >= values, bool)
+    assert set(workers.given.values()) == {1}
+
+
+def test_a_leader_that_is_killed_takes_no_record_along(
+    three_nodes: Cluster, topic: str, workers: Workers
+) -> None:
+    before, after = ({f"{when}-{number}" for number in range(300)} for when in ("before", "after"))
+    workers.start(3, accept)
+    send(three_nodes, topic, before)
+    assert eventually(lambda: workers.accepted.keys() >= before, bool)
+    time.sleep(1.0)  # what was acknowledged is written
+    given_before = Counter({value: workers.given[value] for value in before})
+    admin = AdminClient({"bootstrap.servers": three_nodes.bootstrap})
+    leader = admin.list_topics(topic, timeout=30).topics[topic].partitions[0].leader
+
+    three_nodes.kill(leader)
+    send(three_nodes, topic, after)
+
+    assert eventually(lambda: workers.accepted.keys() >= after, bool)
+    assert {value: workers.given[value] for value in before} == dict(given_before)
+    three_nodes.start(leader)

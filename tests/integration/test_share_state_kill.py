@@ -1,0 +1,93 @@
+"""States of share-partitions outlive a node that is killed, and their log is kept short on the disk."""
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+from confluent_kafka.admin import AdminClient, NewTopic
+
+from tests.compat.servers import Server, start_ottla
+from tests.compat.share_states import GROUP, write_share_state
+from tests.compat.wire_client import WireClient, eventually, only
+
+pytestmark = pytest.mark.slow
+
+ROUNDS, WRITES, IN_FLIGHT = 3, 400, 10
+KEPT_BYTES = 100_000  # of some 300,000 that are written
+SETTINGS = (
+    "share.coordinator.state.topic.num.partitions=1",
+    "share.coordinator.snapshot.update.records.per.snapshot=50",
+    "share.coordinator.state.topic.prune.interval.ms=100",
+    "share.coordinator.cold.partition.snapshot.interval.ms=100",
+    "log.roll.ms=500",
+    "log.initial.task.delay.ms=100",
+    "log.retention.check.interval.ms=200",
+    "log.segment.delete.delay.ms=100",
+)
+
+
+def test_what_was_answered_is_there_after_each_kill(tmp_path: Path) -> None:
+    server = start_ottla(tmp_path, *SETTINGS)
+    try:
+        admin = AdminClient({"bootstrap.servers": server.bootstrap})
+        admin.create_topics([NewTopic("orders", 2, 1)])["orders"].result(30)
+        write_share_state(server.bootstrap, "orders", 1)
+        topic_id = id_of(server, "orders")
+        told(server, "initialize_share_group_state", topic_id, partition=0, state_epoch=0, start_offset=0)
+        for end_offset in range(WRITES, ROUNDS * WRITES + 1, WRITES):
+            with WireClient(server.bootstrap) as client:
+                for offset in range(end_offset - WRITES, end_offset):
+                    acknowledge(client, topic_id, offset)
+            server.kill()
+            server = start_ottla(tmp_path, *SETTINGS)
+
+            read = told(server, "read_share_group_state", topic_id, partition=0, leader_epoch=-1)
+            assert read.start_offset == end_offset - IN_FLIGHT
+            [batch] = read.state_batches
+            assert (batch.first_offset, batch.last_offset) == (read.start_offset, end_offset - 1)
+            cold = told(server, "read_share_group_state", topic_id, partition=1, leader_epoch=-1)
+            assert cold.start_offset == 3 and len(cold.state_batches) == 1
+        folder = tmp_path / "ottla" / "__share_group_state-0"
+        size = eventually(lambda: log_bytes(folder), lambda size: size < KEPT_BYTES, 20)
+        assert size < KEPT_BYTES, [one.name for one in folder.iterdir()]
+    finally:
+        assert server.stop() == 0
+        assert "Traceback" not in server.output(), server.output()[-3000:]
+
+
+def id_of(server: Server, topic: str) -> bytes:
+    with WireClient(server.bootstrap) as client:
+        return bytes(only(client.call("metadata", 12, topics=[{"name": topic}]).topics).topic_id)
+
+
+def told(server: Server, api: str, topic_id: bytes, **fields: Any) -> Any:
+    """The answer about a partition, once the coordinator has loaded."""
+    with WireClient(server.bootstrap) as client:
+        topics = [{"topic_id": topic_id, "partitions": [fields]}]
+        answer = eventually(
+            lambda: client.call(api, 0, group_id=GROUP, topics=topics),
+            lambda answer: only(only(answer.results).partitions).error_code == 0,
+        )
+    found = only(only(answer.results).partitions)
+    assert found.error_code == 0, found
+    return found
+
+
+def acknowledge(client: WireClient, topic_id: bytes, offset: int) -> None:
+    partition = {
+        "partition": 0,
+        "state_epoch": 0,
+        "leader_epoch": 0,
+        "start_offset": max(0, offset + 1 - IN_FLIGHT),
+        "delivery_complete_count": IN_FLIGHT,
+        "state_batches": [
+            {"first_offset": offset, "last_offset": offset, "delivery_state": 2, "delivery_count": 1}
+        ],
+    }
+    topics = [{"topic_id": topic_id, "partitions": [partition]}]
+    answer = client.call("write_share_group_state", 1, group_id=GROUP, topics=topics)
+    assert only(only(answer.results).partitions).error_code == 0, answer
+
+
+def log_bytes(folder: Path) -> int:
+    return sum(path.stat().st_size for path in folder.glob("*.log"))

@@ -1,0 +1,41 @@
+"""Share groups under the names of Kafka's meters."""
+
+from ottla.node.counters.share_counters import ShareCounters
+from ottla.node.metrics.readings import SharePartitionReading, ShareReading
+from ottla.node.metrics.share_families import share_families
+
+
+def lines_of(reading: ShareReading) -> set[str]:
+    return {line.rstrip() for family in share_families(reading) for line in family.lines}
+
+
+def test_what_members_said_and_what_they_hold_is_told() -> None:
+    counters = ShareCounters()
+    counters.acknowledged = [1, 20, 3, 4, 5]
+    counters.expired_fetches = 6
+    counters.load_times.observe(0.02)
+
+    lines = lines_of(
+        ShareReading(
+            counters=counters,
+            session_count=7,
+            session_partition_count=8,
+            evictions=9,
+            partitions=[SharePartitionReading("workers", "orders", 2, 30, 4, 5)],
+            left_out=0,
+        )
+    )
+
+    place = '{group="workers",topic="orders",partition="2"}'
+    assert lines >= {
+        'kafka_server_sharegroupmetrics_recordacknowledgements_total{ackType="Accept"} 20',
+        'kafka_server_sharegroupmetrics_recordacknowledgements_total{ackType="Renew"} 5',
+        "kafka_server_sharegroupmetrics_partitionloadtimems_count 1",
+        "kafka_server_sharesessioncache_sharesessionscount 7",
+        "kafka_server_sharesessioncache_sharepartitionscount 8",
+        "kafka_server_sharesessioncache_sharesessionevictions_total 9",
+        "kafka_server_delayedsharefetchmetrics_expires_total 6",
+        f"kafka_server_sharepartitionmetrics_inflightmessagecount{place} 30",
+        f"kafka_server_sharepartitionmetrics_inflightbatchcount{place} 4",
+        f"kafka_server_sharepartitionmetrics_acquisitionlocktimeout_total{place} 5",
+    }
