@@ -11,6 +11,7 @@ compression         the five compressions, opened with a bound on what comes out
 record_batch        the 61-byte header: read, check, patch
 opened_records      the opened records of a batch, a piece at a time
 record              records inside a batch: build, iterate; transaction markers
+delivery_delay      when the records of a batch are due, for topics that delay their delivery
 open_batch          a batch that is being written, record by record or many alike at once
 oldest_record       the first record at or after an offset, and how old it is
 page_cache          whether a part of a file is in memory

@@ -12,15 +12,22 @@
 #endif
 #include <Python.h>
 #include <stdint.h>
+#include <stdlib.h>
+#include <string.h>
 
 #define MIN_RECORD_BYTES 7
 #define MAX_VARINT_BYTES 5
 #define MAX_VARLONG_BYTES 10
 #define NO_TIMESTAMP (-1)
 #define RELEASE_LOCK_BYTES (128 * 1024)
+#define MAX_DIGITS 19
+#define FIRST_ENTRIES 64
+
+static const char deliver_at[] = "ottla.deliver.at";
+static const char deliver_after[] = "ottla.deliver.after.ms";
 
 /* Also in pure_record_walk.py. */
-enum { SOUND, LENGTH, FIELD, DELTA, HEADERS, HEADER_NAME, ENDS_EARLY, KEYLESS, TIMESTAMP };
+enum { SOUND, LENGTH, FIELD, DELTA, HEADERS, HEADER_NAME, ENDS_EARLY, KEYLESS, TIMESTAMP, DELAY, TOO_LATE };
 
 typedef const unsigned char *place;
 
@@ -304,11 +311,160 @@ static PyObject *spans(PyObject *self, PyObject *const *arguments, Py_ssize_t gi
     return Py_BuildValue("(iLnN)", problem, (long long)index, position, found);
 }
 
+/* The records that are not due yet, in order: as many as were found, in room that is doubled when it is full. */
+typedef struct {
+    int32_t *deltas;
+    int64_t *times;
+    size_t count, room;
+} delayed_t;
+
+static int add_delayed(delayed_t *found, int64_t delta, int64_t time) {
+    if (found->count == found->room) {
+        size_t room = found->room ? 2 * found->room : FIRST_ENTRIES;
+        int32_t *deltas = realloc(found->deltas, room * sizeof *deltas);
+        if (deltas == NULL) return 0;
+        found->deltas = deltas;
+        int64_t *times = realloc(found->times, room * sizeof *times);
+        if (times == NULL) return 0;
+        found->times = times;
+        found->room = room;
+    }
+    found->deltas[found->count] = (int32_t)delta;
+    found->times[found->count++] = time;
+    return 1;
+}
+
+/* The value of a header; at is NULL where there is no such header, and length negative where it is null. */
+typedef struct {
+    place at;
+    int64_t length;
+} value_t;
+
+/* The number of such a header; 0 where it has none. */
+static int header_number(const value_t *value, int64_t *number) {
+    uint64_t folded = 0;
+    int64_t i = 0;
+    if (value->length <= 0 || value->length > MAX_DIGITS) return 0;
+    for (; i < value->length && value->at[i] >= '0' && value->at[i] <= '9'; i++)
+        folded = folded * 10 + (value->at[i] - '0'); /* 19 digits fit in 64 bits */
+    if (i < value->length) {
+        if (value->length != 8) return 0;
+        for (folded = 0, i = 0; i < 8; i++) folded = folded << 8 | value->at[i];
+    }
+    if (folded > INT64_MAX) return 0;
+    *number = (int64_t)folded;
+    return 1;
+}
+
+static inline int64_t capped_sum(int64_t timestamp, int64_t delay) {
+    return timestamp > 0 && delay > INT64_MAX - timestamp ? INT64_MAX : timestamp + delay;
+}
+
+/* Steps over the headers; returns a problem, or the last values of the two that say when. */
+static int delivery_headers(place *at, place end, int64_t headers, value_t *said_at, value_t *said_after) {
+    place p = *at;
+    int is_bad = 0;
+    if (headers < 0 || headers > (end - p) / 2) return HEADERS; /* one is two bytes at least */
+    for (; headers; headers--) {
+        int64_t name_length = varint(&p, end, MAX_VARINT_BYTES, &is_bad);
+        if (is_bad) return FIELD;
+        if (name_length < 0) return HEADER_NAME;
+        place name = p;
+        step(&p, end, name_length, &is_bad);
+        int64_t length = varint(&p, end, MAX_VARINT_BYTES, &is_bad);
+        value_t value = {p, length};
+        step(&p, end, length, &is_bad);
+        if (is_bad) return FIELD;
+        if (name_length == sizeof deliver_at - 1 && !memcmp(name, deliver_at, sizeof deliver_at - 1)) *said_at = value;
+        else if (name_length == sizeof deliver_after - 1 && !memcmp(name, deliver_after, sizeof deliver_after - 1))
+            *said_after = value;
+    }
+    *at = p;
+    return SOUND;
+}
+
+typedef struct {
+    int64_t base_timestamp, is_stamped, default_delay, now, latest, is_strict;
+} delays_t;
+
+/* Walks over records until `last`; returns 0 where there is no memory. */
+static int find_delayed(walked_t *walked, place stop, int64_t last, const delays_t *rules, delayed_t *found) {
+    place p = walked->at;
+    int64_t index = walked->index;
+    int problem = SOUND, is_there = 1;
+    while (index < last) {
+        place start = p, end = record_end(&p, stop);
+        if (end == NULL) { problem = LENGTH; p = start; break; }
+        int is_bad = 0;
+        int64_t timestamp_delta = varint(&p, end, MAX_VARLONG_BYTES, &is_bad);
+        int64_t delta = varint(&p, end, MAX_VARINT_BYTES, &is_bad);
+        for (int i = 0; i < 2; i++) step(&p, end, varint(&p, end, MAX_VARINT_BYTES, &is_bad), &is_bad); /* key, value */
+        int64_t headers = varint(&p, end, MAX_VARINT_BYTES, &is_bad);
+        if (is_bad) problem = FIELD;
+        else if (delta < 0 || delta > INT32_MAX) problem = DELTA; /* a varint of five bytes may say more */
+        if (problem != SOUND) { p = start; break; }
+        int64_t timestamp = rules->is_stamped ? rules->base_timestamp
+                                              : wrapped_sum(rules->base_timestamp, timestamp_delta);
+        int64_t due = capped_sum(timestamp, rules->default_delay);
+        if (headers) {
+            value_t said_at = {NULL, 0}, said_after = {NULL, 0};
+            problem = delivery_headers(&p, end, headers, &said_at, &said_after);
+            if (problem != SOUND) { p = start; break; }
+            const value_t *said = said_at.at != NULL ? &said_at : said_after.at != NULL ? &said_after : NULL;
+            int64_t number;
+            if (said != NULL && !header_number(said, &number)) {
+                problem = DELAY;
+                due = INT64_MIN;
+            } else if (said != NULL) {
+                due = said == &said_at ? number : capped_sum(timestamp, number);
+                if (due > rules->latest) problem = TOO_LATE;
+            }
+            if (problem != SOUND && rules->is_strict) { p = end; break; }
+            problem = SOUND;
+        }
+        if (due > rules->latest) due = rules->latest;
+        if (due > rules->now && !add_delayed(found, delta, due)) { is_there = 0; p = start; break; }
+        p = end;
+        index++;
+    }
+    walked->problem = problem;
+    walked->index = index;
+    walked->at = p;
+    return is_there;
+}
+
+PyDoc_STRVAR(due_times_doc, "due_times(content, position, index, count, max_records, base_timestamp, is_stamped,"
+    " default_delay, now, latest, is_strict)\n--\n\nSee logstore.pure_record_walk.due_times.");
+
+static PyObject *due_times(PyObject *self, PyObject *const *arguments, Py_ssize_t given) {
+    int64_t n[10];
+    Py_buffer view;
+    if (!opened(arguments, given, 11, &view, n)) return NULL;
+    place begin = view.buf;
+    walked_t walked = {SOUND, n[1], begin + n[0], INT64_MIN};
+    delays_t rules = {n[4], n[5], n[6], n[7], n[8], n[9]};
+    delayed_t found = {NULL, NULL, 0, 0};
+    int64_t last = n[1] < n[2] ? at_most(n[1], n[3], n[2]) : n[1];
+    PyThreadState *state = view.len >= RELEASE_LOCK_BYTES ? PyEval_SaveThread() : NULL;
+    int is_there = find_delayed(&walked, begin + view.len, last, &rules, &found);
+    if (state != NULL) PyEval_RestoreThread(state);
+    Py_ssize_t position = walked.at - begin;
+    PyBuffer_Release(&view);
+    PyObject *answer = !is_there ? PyErr_NoMemory()
+        : Py_BuildValue("(iLny#y#)", walked.problem, (long long)walked.index, position,
+                        found.count ? (const char *)found.deltas : "", (Py_ssize_t)(found.count * sizeof *found.deltas),
+                        found.count ? (const char *)found.times : "", (Py_ssize_t)(found.count * sizeof *found.times));
+    free(found.deltas);
+    free(found.times);
+    return answer;
+}
+
 static PyMethodDef methods[] = {
     {"walk", (PyCFunction)(void (*)(void))walk, METH_FASTCALL, walk_doc},
     {"is_plain", (PyCFunction)(void (*)(void))is_plain, METH_FASTCALL, is_plain_doc},
     {"find", (PyCFunction)(void (*)(void))find, METH_FASTCALL, find_doc},
     {"spans", (PyCFunction)(void (*)(void))spans, METH_FASTCALL, spans_doc},
+    {"due_times", (PyCFunction)(void (*)(void))due_times, METH_FASTCALL, due_times_doc},
     {NULL, NULL, 0, NULL},
 };
 static PyModuleDef_Slot slots[] = {{0, NULL}};

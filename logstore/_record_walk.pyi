@@ -40,3 +40,17 @@ def find(
 def spans(
     content: ByteSource, position: int, index: int, count: int, max_records: int, /
 ) -> tuple[int, int, int, list[Span]]: ...
+def due_times(
+    content: ByteSource,
+    position: int,
+    index: int,
+    count: int,
+    max_records: int,
+    base_timestamp: int,
+    is_stamped: bool,
+    default_delay: int,
+    now: int,
+    latest: int,
+    is_strict: bool,
+    /,
+) -> tuple[int, int, int, bytes, bytes]: ...

@@ -23,6 +23,7 @@ from ottla.logstore.compression import (
     decompress,
     decompress_pieces,
 )
+from ottla.logstore.delivery_delay import refused_delays
 from ottla.logstore.log_config import LogConfig
 from ottla.logstore.opened_records import NO_PAUSE, OpenedRecords
 from ottla.logstore.pure_record_walk import (
@@ -32,6 +33,7 @@ from ottla.logstore.pure_record_walk import (
     MIN_RECORD_BYTES,
     SOUND,
     TIMESTAMP,
+    TOO_LATE,
     walk_lengths,
 )
 from ottla.logstore.record import seal_batch
@@ -96,6 +98,14 @@ _REFUSALS = {
         "One or more records have been rejected: compacted topics need a key in every record"
     ),
     ErrorCode.INVALID_TIMESTAMP: "One or more records have been rejected due to invalid timestamp",
+}
+_DELAY_REFUSALS = {
+    ErrorCode.INVALID_RECORD: (
+        "One or more records have been rejected: their headers do not say when to deliver them"
+    ),
+    ErrorCode.INVALID_TIMESTAMP: (
+        "One or more records have been rejected: they are due further ahead than the topic allows"
+    ),
 }
 
 
@@ -308,7 +318,7 @@ def may_take_long(records: ByteSource | None, config: LogConfig) -> bool:
     target = _TARGETS.get(config.compression_type)
     if target is not None and target != codec:
         return codec != 0 or size_bytes > MAX_RECOMPRESSED_AT_ONCE_BYTES
-    if not (config.validate_records or config.compact):
+    if not config.opens_records:
         return False
     return codec != 0 or not is_small_walk(
         size_bytes, _RECORDS_COUNT.unpack_from(records, _RECORDS_COUNT_POSITION)[0]
@@ -326,6 +336,7 @@ def takes_as_it_is(config: LogConfig) -> bool:
         config.compression_type == "producer"
         and config.message_timestamp_type == "CreateTime"
         and not config.compact
+        and not config.ottla_delivery_delay_enable
     )
 
 
@@ -382,13 +393,20 @@ def _apply_settings(
     if target is not None and target == header.attributes & COMPRESSION_MASK:
         target = None
     largest = None
-    if target is not None or config.validate_records or config.compact:
+    if target is not None or config.opens_records:
         if not at_once and (target is not None or header.attributes & COMPRESSION_MASK):
             largest = _check_pieces(header, view, config, now_ms, target, pause)
+            if config.ottla_delivery_delay_enable and largest is not None:
+                limit = _max_opened_bytes(config)
+                codec = Compression(header.attributes & COMPRESSION_MASK)
+                opened = OpenedRecords(codec, view[HEADER_SIZE:], max_bytes=limit, pause=pause)
+                _check_delays(header, opened, config, now_ms)
             if target is not None:
                 header, view = _recompressed(header, _pieces(header, view, config, pause), target, config)
         elif (content := _opened(header, view, config, target, at_once)) is not None:
             largest = _check_whole(header, content, config, now_ms)
+            if config.ottla_delivery_delay_enable:
+                _check_delays(header, OpenedRecords(Compression.NONE, content), config, now_ms)
             if target is not None:
                 header, view = _recompressed(header, [content], target, config)
     if config.message_timestamp_type == "LogAppendTime":
@@ -582,6 +600,20 @@ def _check_records(header: BatchHeader, opened: OpenedRecords, config: LogConfig
     if errors:
         raise RecordsRefused(code, _REFUSALS[code], tuple(errors))
     return largest if fully_checked == count else None
+
+
+def _check_delays(header: BatchHeader, opened: OpenedRecords, config: LogConfig, now_ms: int) -> None:
+    """Refuse records that say when to deliver them in no number, or too far ahead; the others are sound."""
+    errors = list[RecordError]()
+    code = ErrorCode.INVALID_RECORD
+    for index, problem in refused_delays(header, opened, config, now_ms):
+        if problem == TOO_LATE:
+            code = ErrorCode.INVALID_TIMESTAMP
+        errors.append(RecordError(index, record_walk.sentence(problem, index)))
+        if len(errors) == MAX_RECORD_ERRORS:
+            break
+    if errors:
+        raise RecordsRefused(code, _DELAY_REFUSALS[code], tuple(errors))
 
 
 def _recompressed(

@@ -83,6 +83,23 @@ TOPIC_CONFIG_DOCUMENTATION: Mapping[str, str] = {
         "The minimum number of replicas in sync, including the leader, for a produce request "
         "with acks=all to be accepted. With a replication factor of 3, the usual value is 2."
     ),
+    "ottla.delivery.delay.enable": (
+        "Whether share groups are given the records of this topic no earlier than the headers "
+        "ottla.deliver.at and ottla.deliver.after.ms say, or ottla.delivery.delay.ms. Consumer groups "
+        "see every record at once."
+    ),
+    "ottla.delivery.delay.max.ms": (
+        "How far ahead of its arrival a record may be due; one that asks for more is refused with "
+        "INVALID_TIMESTAMP. Records that retention deletes before they are due are never delivered, so "
+        "retention.ms should be larger."
+    ),
+    "ottla.delivery.delay.max.records": (
+        "How many records of a partition may wait to be due in a share group. Records behind them are not "
+        "delivered until some of them are due. Each takes some 20 bytes of memory at the leader."
+    ),
+    "ottla.delivery.delay.ms": (
+        "How long after its timestamp a record is due whose headers say nothing of that."
+    ),
     "preallocate": ("Reserve the full size of a new segment file on disk when it is created."),
     "remote.copy.lag.bytes": (
         "With tiered storage: how many newer bytes make a segment eligible for upload; 0 uploads "

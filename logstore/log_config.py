@@ -1,6 +1,7 @@
 """The topic settings that a log obeys, and the broker settings from which they take their defaults.
 
-`LogConfig` is what a log sees: every topic config of Kafka 4.4 as a typed attribute, its defaults Kafka's.
+`LogConfig` is what a log sees: every topic config of Kafka 4.4 as a typed attribute, its defaults Kafka's,
+and those of delayed delivery, which Kafka does not have.
 `TOPIC_CONFIG_DEF` is the table behind CreateTopics, AlterConfigs and DescribeConfigs; `BROKER_SYNONYMS` tells
 which broker settings stand behind a topic setting, the first that is set wins (`log.retention.ms`, then
 `.minutes`, then `.hours`); `BROKER_LOG_KEYS` are those broker settings, for the broker's own table.
@@ -39,6 +40,7 @@ HOUR_MS = 3_600_000
 MINUTE_MS = 60_000
 INTERNAL_SEGMENT_BYTES = "internal.segment.bytes"
 VALIDATE_RECORDS = "validate.records"
+MAX_DELAYED_RECORDS = 10_000_000  # of one share group in one partition: some 200 MB
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -69,6 +71,12 @@ class LogConfig:
     min_cleanable_dirty_ratio: float = 0.5
     min_compaction_lag_ms: int = 0
     min_insync_replicas: int = 1
+    ottla_delivery_delay_enable: bool = False
+    # No record may wait longer than one is kept by default, or it would be deleted before anybody had it.
+    ottla_delivery_delay_max_ms: int = 7 * 24 * HOUR_MS
+    # Of some 20 bytes each, in each share group that reads the partition.
+    ottla_delivery_delay_max_records: int = 100_000
+    ottla_delivery_delay_ms: int = 0
     preallocate: bool = False
     remote_copy_lag_bytes: int = -1
     remote_copy_lag_ms: int = 0
@@ -99,6 +107,11 @@ class LogConfig:
     def log_append_time(self) -> bool:
         """Whether the broker stamps batches with its own clock."""
         return self.message_timestamp_type == "LogAppendTime"
+
+    @property
+    def opens_records(self) -> bool:
+        """Whether records are opened when they are produced, and not only counted."""
+        return self.validate_records or self.compact or self.ottla_delivery_delay_enable
 
     @property
     def max_segment_ms(self) -> int:
@@ -169,7 +182,9 @@ def check_topic_configs(
         if text is None:
             raise KafkaError(ErrorCode.INVALID_CONFIG, f"Null value not supported for topic configs: {name}")
     typed = {name: TOPIC_CONFIG_DEF.parse(name, text) for name, text in overrides.items()}
-    check_compaction_lags({**topic_defaults(broker_values or {}), **typed})
+    values = {**topic_defaults(broker_values or {}), **typed}
+    check_compaction_lags(values)
+    check_delivery_delay(values)
     if typed.get("remote.storage.enable"):
         raise invalid_value("remote.storage.enable", "true", "tiered storage is not supported; use false.")
     return typed
@@ -183,6 +198,17 @@ def check_compaction_lags(values: Mapping[str, ConfigValue]) -> None:
             "min.compaction.lag.ms",
             low,
             f"it must not be greater than max.compaction.lag.ms, which is {high}.",
+        )
+
+
+def check_delivery_delay(values: Mapping[str, ConfigValue]) -> None:
+    """Refuse a default delay above the longest; `values` are typed, by topic config name."""
+    delay, longest = values["ottla.delivery.delay.ms"], values["ottla.delivery.delay.max.ms"]
+    if isinstance(delay, int) and isinstance(longest, int) and delay > longest:
+        raise invalid_value(
+            "ottla.delivery.delay.ms",
+            delay,
+            f"it must not be greater than ottla.delivery.delay.max.ms, which is {longest}.",
         )
 
 
@@ -262,6 +288,10 @@ TOPIC_CONFIG_DEF = ConfigDef(
         _topic_key("min.cleanable.dirty.ratio", _DOUBLE, between(0, 1)),
         _topic_key("min.compaction.lag.ms", _LONG, at_least(0)),
         _topic_key("min.insync.replicas", _INT, at_least(1)),
+        _topic_key("ottla.delivery.delay.enable", _BOOLEAN, None),
+        _topic_key("ottla.delivery.delay.max.ms", _LONG, at_least(0)),
+        _topic_key("ottla.delivery.delay.max.records", _INT, between(1, MAX_DELAYED_RECORDS)),
+        _topic_key("ottla.delivery.delay.ms", _LONG, at_least(0)),
         _topic_key("preallocate", _BOOLEAN, None),
         _topic_key("remote.copy.lag.bytes", _LONG, at_least(-1)),
         _topic_key("remote.copy.lag.ms", _LONG, at_least(-1)),

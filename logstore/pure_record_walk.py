@@ -9,6 +9,7 @@ position that follow. Both twins give the same answers (`tests/property/walk_twi
 What is not `bytes` is copied at each call.
 """
 
+from array import array
 from typing import Final
 
 from ottla.logstore.words.errors import KafkaError
@@ -21,14 +22,25 @@ NO_TIMESTAMP: Final = -1
 SOUND: Final = 0
 LENGTH: Final = 1  # the record is cut off, or too short
 FIELD: Final = 2  # a field leaves its record, or a varint is too long
-DELTA: Final = 3  # the offset delta is not the record's index (for `find` and `spans`: is negative)
+DELTA: Final = (
+    3  # the offset delta is not the record's index (for `find`, `spans` and `due_times`: cannot be one)
+)
 HEADERS: Final = 4  # headers that many cannot be
 HEADER_NAME: Final = 5  # the name of a header is null
 ENDS_EARLY: Final = 6  # bytes are left between the headers and the end of the record
 KEYLESS: Final = 7  # there is no key where one is needed
 TIMESTAMP: Final = 8  # outside of what is accepted
+DELAY: Final = 9  # a header that says when it is due has no number
+TOO_LATE: Final = 10  # a header says that it is due too far ahead
+
+DELIVER_AT: Final = b"ottla.deliver.at"
+DELIVER_AFTER: Final = b"ottla.deliver.after.ms"
+MAX_DIGITS: Final = 19  # of 2^63-1
+LONG_MAX: Final = 2**63 - 1
+INT_MAX: Final = 2**31 - 1  # a varint of five bytes may say more
 
 FULLY_CHECKED_RECORDS: Final = 16  # of a batch, where there was no compiler
+_DIGITS: Final = frozenset(b"0123456789")
 Span = tuple[int, int, int, int, int, bytes | None, bool]
 
 
@@ -307,3 +319,126 @@ def spans(
         found.append((start, rest, end, delta, timestamp_delta, key, length >= 0))
         index, position = index + 1, end
     return SOUND, index, position, found
+
+
+def due_times(
+    content: ByteSource,
+    position: int,
+    index: int,
+    count: int,
+    max_records: int,
+    base_timestamp: int,
+    is_stamped: bool,
+    default_delay: int,
+    now: int,
+    latest: int,
+    is_strict: bool,
+    /,
+) -> tuple[int, int, int, bytes, bytes]:
+    """Find the next records that are due after `now`; return (problem, index, position, which, when).
+
+    `which` are their offset deltas, as native 32-bit numbers, and `when` the times at which they are due, as
+    64-bit ones. The last header DELIVER_AT says when, else the last DELIVER_AFTER, counted from the record's
+    timestamp, else `default_delay`. A number is written in ASCII digits, 19 at most, or in 8 bytes; 8 digits
+    are digits. The timestamp is `base_timestamp` of all records where `is_stamped`. What is due after
+    `latest` counts as due then, and a header without a number as "at once": but where `is_strict` these are
+    DELAY and TOO_LATE, with the position behind the record, so that the walk can go on with index + 1.
+    """
+    content = bytes(content)
+    last, size = min(count, index + max(max_records, 0)), len(content)
+    which, when = array("i"), array("q")
+    problem = SOUND
+    while index < last:
+        start = position
+        try:
+            length, position = read_varint(content, position)
+        except KafkaError:
+            return LENGTH, index, start, which.tobytes(), when.tobytes()
+        end = position + length
+        if length < MIN_RECORD_BYTES - 1 or end > size:
+            return LENGTH, index, start, which.tobytes(), when.tobytes()
+        try:
+            timestamp, position = read_varlong(content, position + 1)
+            timestamp = base_timestamp if is_stamped else wrapped(base_timestamp + timestamp)
+            delta, position = read_varint(content, position)
+            for _ in range(2):  # key and value
+                length, position = read_varint(content, position)
+                position += max(length, 0)
+            headers, position = read_varint(content, position)
+        except KafkaError:
+            return FIELD, index, start, which.tobytes(), when.tobytes()
+        if position > end:
+            return FIELD, index, start, which.tobytes(), when.tobytes()
+        if not 0 <= delta <= INT_MAX:
+            return DELTA, index, start, which.tobytes(), when.tobytes()
+        due = _capped_sum(timestamp, default_delay)
+        if headers:
+            problem, said = _delivery_headers(content, position, end, headers)
+            if problem:
+                return problem, index, start, which.tobytes(), when.tobytes()
+            due, problem = _said_due(due, timestamp, latest, said)
+            if problem and is_strict:
+                return problem, index, end, which.tobytes(), when.tobytes()
+        due = min(due, latest)
+        if due > now:
+            which.append(delta)
+            when.append(due)
+        index, position = index + 1, end
+    return SOUND, index, position, which.tobytes(), when.tobytes()
+
+
+def wrapped(timestamp: int) -> int:
+    """Return a sum as every Java client has it, in 64 bits."""
+    return timestamp if timestamp.bit_length() <= 63 else (timestamp + 2**63) % 2**64 - 2**63
+
+
+def _capped_sum(timestamp: int, delay: int) -> int:
+    return min(timestamp + delay, LONG_MAX)
+
+
+def _said_due(due: int, timestamp: int, latest: int, said: dict[bytes, bytes | None]) -> tuple[int, int]:
+    """Return when a record is due, and what is wrong with the header that says so."""
+    if DELIVER_AT in said:
+        number = _number(said[DELIVER_AT])
+        due = LONG_MIN if number is None else number
+    elif DELIVER_AFTER in said:
+        number = _number(said[DELIVER_AFTER])
+        due = LONG_MIN if number is None else _capped_sum(timestamp, number)
+    else:
+        return due, SOUND
+    return due, DELAY if number is None else TOO_LATE if due > latest else SOUND
+
+
+def _number(value: bytes | None) -> int | None:
+    """Return the number of a header that says when; None where it has none."""
+    if value and len(value) <= MAX_DIGITS and _DIGITS.issuperset(value):
+        number = int(value)
+        return number if number <= LONG_MAX else None
+    if value and len(value) == 8 and value[0] < 0x80:
+        return int.from_bytes(value, "big")
+    return None
+
+
+def _delivery_headers(
+    content: bytes, position: int, end: int, headers: int
+) -> tuple[int, dict[bytes, bytes | None]]:
+    said: dict[bytes, bytes | None] = {}
+    if not 0 < headers <= (end - position) // 2:
+        return HEADERS, said
+    try:
+        for _ in range(headers):
+            length, position = read_varint(content, position)
+            if position > end:
+                return FIELD, said
+            if length < 0:
+                return HEADER_NAME, said
+            name = content[position : position + length] if length <= len(DELIVER_AFTER) else b""
+            length, position = read_varint(content, position + length)
+            begin, position = position, position + max(length, 0)
+            if position > end:
+                return FIELD, said
+            if name in (DELIVER_AT, DELIVER_AFTER):
+                said[name] = content[begin:position] if length >= 0 else None
+    except KafkaError:
+        return FIELD, said
+    return SOUND, said

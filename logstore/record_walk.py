@@ -11,6 +11,7 @@ What is returned, and how a walk is paused and taken up again, stands in `pure_r
 from typing import Final
 
 from ottla.logstore.pure_record_walk import (
+    DELAY,
     DELTA,
     ENDS_EARLY,
     FIELD,
@@ -18,19 +19,20 @@ from ottla.logstore.pure_record_walk import (
     HEADER_NAME,
     HEADERS,
     LENGTH,
+    TOO_LATE,
 )
 
 try:
-    from ottla.logstore._record_walk import find, is_plain, spans, walk
+    from ottla.logstore._record_walk import due_times, find, is_plain, spans, walk
 
     IS_COMPILED = True
 except ImportError:  # There was no compiler when Ottla was installed.
-    from ottla.logstore.pure_record_walk import find, spans, walk
+    from ottla.logstore.pure_record_walk import due_times, find, spans, walk
     from ottla.logstore.pure_record_walk import is_plain_as_far_as_checked as is_plain
 
     IS_COMPILED = False
 
-__all__ = ["find", "is_plain", "spans", "walk"]
+__all__ = ["due_times", "find", "is_plain", "spans", "walk"]
 
 NOT_COMPILED: Final = (
     "Records from clients are checked in Python, which is slower, and of large batches only a "
@@ -44,6 +46,8 @@ _WORDS = {
     HEADERS: "has a negative number of headers, or more than fit in it",
     HEADER_NAME: "has a header whose key is null",
     ENDS_EARLY: "has bytes after its last header",
+    DELAY: "has no number in the header that says when to deliver it: use 1 to 19 ASCII digits, or 8 bytes",
+    TOO_LATE: "is due further ahead than ottla.delivery.delay.max.ms allows",
 }
 
 

@@ -23,8 +23,8 @@ _ADVICE: Final = {
     ErrorCode.TOPIC_ALREADY_EXISTS: "Choose another name, or use --if-not-exists.",
     ErrorCode.INVALID_REPLICATION_FACTOR: "Use a smaller --replicas: the cluster has fewer brokers.",
     ErrorCode.MESSAGE_TOO_LARGE: "Raise the topic's max.message.bytes, or send smaller records.",
-    ErrorCode.INVALID_TIMESTAMP: "Use another --timestamp, or raise the topic's "
-    "message.timestamp.before.max.ms or message.timestamp.after.max.ms.",
+    ErrorCode.INVALID_TIMESTAMP: "Use another --timestamp or delay, or raise the topic's "
+    "message.timestamp.before.max.ms, message.timestamp.after.max.ms or ottla.delivery.delay.max.ms.",
     ErrorCode.NOT_ENOUGH_REPLICAS: "Too few replicas are in sync; see `ottla topic describe`.",
     ErrorCode.UNSUPPORTED_VERSION: "The server is too old or does not support this request; upgrade it.",
     ErrorCode.OFFSET_OUT_OF_RANGE: "`ottla topic describe` shows which offsets a partition has.",

@@ -149,7 +149,7 @@ class ProduceAppend:
                 self._at_once_bytes -= len(records) * (OPENED_BY_RECEIVED if takes_long else 1)
                 if self._at_once_bytes >= 0 and (not takes_long or self._open_at_once(records, config)):
                     continue
-                if takes_long or config.validate_records or config.compact:
+                if takes_long or config.opens_records:
                     found.append((records, config))
         return found
 

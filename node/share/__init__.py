@@ -3,8 +3,10 @@
 record_state         the states of a record that is in flight, and the table of their moves
 share_words          what a share-partition is told and asked, and what it answers
 in_flight_records    the states of the records in flight, by ranges of offsets, in arrays
+delayed_index        which records are not due yet, and when they are
 acquisition_locks    when the next lock of a share-partition ends
 share_window         the records in flight between a start and an end offset, and how both move
+delayed_delivery     records that are not due yet wait in the window
 acquire_records      records that a fetch has read are given to a member
 acknowledge_records  what a member says of records that it holds
 release_records      what members leave behind: sessions that ended, locks whose time is over
@@ -13,6 +15,7 @@ share_sessions       the partitions that a member reads from this node, named on
 share_group_settings  what a share group obeys at the leaders of partitions
 initial_offset       where a group begins that has read nothing of a partition
 read_batches         the batches of a slice of the log, by their headers
+read_delays          when the records of these batches are due
 led_partition        a share-partition with the partition under it and those who wait for its records
 share_fetch          a share fetch while it is served: what there is, and what it acquires of that
 share_partition_manager  all share-partitions of this node, the sessions, and the share fetches that wait

@@ -11,6 +11,7 @@ from bisect import bisect_left, bisect_right
 from collections.abc import Sequence
 from typing import NamedTuple
 
+from ottla.node.share.delayed_delivery import note_fetched, waiting_of
 from ottla.node.share.in_flight_records import ACQUIRED, AVAILABLE
 from ottla.node.share.share_window import ShareWindow
 from ottla.node.share.share_words import AcquiredRecords, FetchedRecords, ShareConfig
@@ -34,7 +35,9 @@ class Acquisition(NamedTuple):
 
 def acquire(asked: Acquisition, max_records: int) -> list[AcquiredRecords]:
     """Acquire records of a fetch, in order; not more than `max_records`, but for the end of a batch."""
-    window, fetched = asked.window, asked.fetched
+    window = asked.window
+    fetched = note_fetched(window, asked.fetched, asked.max_states)
+    asked = asked._replace(fetched=fetched)
     if max_records <= 0 or not fetched.base_offsets or fetched.last_offsets[-1] < window.start_offset:
         return []
     limit, last = _limits(asked, max_records)
@@ -269,7 +272,10 @@ def _without_undeliverable(asked: Acquisition, acquired: list[AcquiredRecords]) 
             while delayed[place].last_offset < first:
                 place += 1
             _delay(window, first, last, delayed[place].not_before_ms)
-    return acquired
+    not_due = waiting_of(window, acquired)
+    for first, last in not_due:
+        _delay(window, first, last, 0)
+    return _without(acquired, not_due)
 
 
 def _delay(window: ShareWindow, first: int, last: int, time_ms: int) -> None:

@@ -18,6 +18,7 @@ WAITING: Final = int(RecordState.WAITING)
 # As pairs of numbers, which are looked up for every move.
 _MAY_MOVE: Final = frozenset((int(old), int(new)) for old, following in MOVES.items() for new in following)
 _TERMINAL_BYTES: Final = bytes(sorted(TERMINAL))
+_JOINED_BYTES: Final = bytes(sorted({*TERMINAL, RecordState.WAITING}))
 _NO_TRANSITION: Final = 0
 
 
@@ -31,6 +32,7 @@ class InFlightRecords:
         "counts",
         "firsts",
         "holders",
+        "joins_batches",
         "lasts",
         "states",
         "times_ms",
@@ -48,6 +50,9 @@ class InFlightRecords:
         self.batches = array("q")  # the first offset of the batch
         self.batch_firsts = array("q")
         self.batch_lasts = array("q")
+        # Whether what is done with, or waits until it is due, becomes one range and one batch with its
+        # neighbours: such ranges stay for days, and a batch may be one record.
+        self.joins_batches = False
 
     def __len__(self) -> int:
         return len(self.firsts)
@@ -150,9 +155,28 @@ class InFlightRecords:
     def merge(self, begin: int, end: int) -> None:
         """Let ranges from `begin` to `end` grow together where they are alike, also with their neighbours."""
         for index in range(min(end, len(self.firsts) - 1), max(begin, 1) - 1, -1):
-            if self._alike(index - 1, index):
-                self.lasts[index - 1] = self.lasts[index]
-                self._delete(index, index + 1)
+            if not self._alike(index - 1, index):
+                continue
+            if self.batches[index - 1] != self.batches[index]:
+                if not self._may_join(index):
+                    continue
+                self._join_batches(index)
+            self.lasts[index - 1] = self.lasts[index]
+            self._delete(index, index + 1)
+
+    def cut_batch(self, offset: int) -> None:
+        """Let a batch begin at this offset, where a range does."""
+        place, index = self.floor_batch(offset), self.index_at(offset)
+        is_inside = place >= 0 and self.batch_firsts[place] < offset <= self.batch_lasts[place]
+        if not is_inside or not index:
+            return
+        last = self.batch_lasts[place]
+        self.batch_lasts[place] = offset - 1
+        self.batch_firsts.insert(place + 1, offset)
+        self.batch_lasts.insert(place + 1, last)
+        while index < len(self.firsts) and self.firsts[index] <= last:
+            self.batches[index] = offset
+            index += 1
 
     def drop_front(self, count: int) -> None:
         """Forget the first ranges, and the batches of which nothing is left."""
@@ -219,6 +243,23 @@ class InFlightRecords:
             and self.transitions[left] == self.transitions[right]
             and self.times_ms[left] == self.times_ms[right]
             and self.holders[left] == self.holders[right]
-            and self.batches[left] == self.batches[right]
             and self.lasts[left] + 1 == self.firsts[right]
         )
+
+    def _may_join(self, index: int) -> bool:
+        """Whether a range that is like the one before it may become one with it across their batches."""
+        return (
+            self.joins_batches
+            and self.states[index] in _JOINED_BYTES
+            and not self.times_ms[index]
+            and not self.transitions[index]
+        )
+
+    def _join_batches(self, index: int) -> None:
+        """Let the batch of the range before this one go on to its end."""
+        self.cut_batch(self.lasts[index] + 1)
+        place = self.floor_batch(self.firsts[index])
+        assert self.batch_firsts[place - 1] == self.batches[index - 1], self.describe(index)
+        self.batch_lasts[place - 1] = self.lasts[index]
+        del self.batch_firsts[place]
+        del self.batch_lasts[place]

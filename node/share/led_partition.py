@@ -5,12 +5,14 @@ from collections.abc import Callable
 from ottla.logstore.words.errors import KafkaError
 from ottla.node.replica.delayed_fetch import DelayedFetch
 from ottla.node.replica.partition import Partition
+from ottla.node.share.read_delays import ReadDelays
 from ottla.node.share.share_partition import SharePartition
 from ottla.node.share.share_sessions import TopicIdPartition
 
 # Of one that has nothing in flight, and of each range of records in flight, as measured.
 LED_BYTES = 4_000
 RANGE_BYTES = 200
+DELAYED_BYTES = 20  # of each record that is not due yet
 
 
 class LedPartition:
@@ -20,6 +22,7 @@ class LedPartition:
         "claimed_by",
         "core",
         "counted_bytes",
+        "delays",
         "failure",
         "is_gone",
         "leader_epoch",
@@ -37,6 +40,7 @@ class LedPartition:
         self.is_gone = False
         self.lock_timeouts = 0  # records whose lock ended
         self.counted_bytes = 0  # of `used_bytes`, by the manager
+        self.delays: ReadDelays | None = None  # that a thread has read for the next attempt of a fetch
         self.failure: KafkaError | None = None  # why its state could not be read
 
     @property
@@ -47,7 +51,8 @@ class LedPartition:
     @property
     def used_bytes(self) -> int:
         """The bytes that it takes, about."""
-        return LED_BYTES + self.core.in_flight_range_count * RANGE_BYTES
+        core = self.core
+        return LED_BYTES + core.in_flight_range_count * RANGE_BYTES + core.delayed_count * DELAYED_BYTES
 
     def may_acquire(self, fetch: object) -> bool:
         """Return whether this fetch could acquire something, if the log has it."""

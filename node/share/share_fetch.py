@@ -10,7 +10,9 @@ from dataclasses import dataclass, field
 from functools import partial
 from typing import NamedTuple
 
+from ottla.logstore.delivery_delay import DueTimes
 from ottla.logstore.disk import FileRecords, FileSlice
+from ottla.logstore.log_config import LogConfig
 from ottla.logstore.partition_log import FetchDataInfo, FetchIsolation
 from ottla.logstore.transaction_index import AbortedTransaction
 from ottla.logstore.words.errors import ErrorCode, KafkaError
@@ -18,6 +20,7 @@ from ottla.logstore.words.schema import Buffer
 from ottla.node.net.connection_info import ConnectionInfo
 from ottla.node.share.led_partition import LedPartition
 from ottla.node.share.read_batches import ReadBatches, read_batches
+from ottla.node.share.read_delays import is_read_soon, read_delays
 from ottla.node.share.share_sessions import SessionKey, ShareSession, TopicIdPartition
 from ottla.node.share.share_words import AcquiredRecords, FetchedRecords
 
@@ -65,6 +68,7 @@ class Located:
     found: FetchDataInfo
     batches: ReadBatches | None = None
     content: Content = b""
+    due_times: Sequence[DueTimes] | None = None  # None where nothing is delayed
 
 
 class Warm(NamedTuple):
@@ -87,6 +91,7 @@ class ShareFetch:
     cold: list[Callable[[], object]] = field(default_factory=list)  # what a thread has to read first
     warm: dict[TopicIdPartition, Warm] = field(default_factory=dict)
     is_throttled: bool = False
+    has_passed_over: bool = False  # all that was read is not due yet, so there may be more behind it
 
     # ---- what there is -----------------------------------------------------------------------------------
 
@@ -113,6 +118,8 @@ class ShareFetch:
         partition.check_leader()
         if log.log_start_offset > led.core.start_offset:
             led.core.move_log_start(log.log_start_offset)
+        is_delayed = log.config.ottla_delivery_delay_enable
+        led.core.delay_delivery(log.config.ottla_delivery_delay_max_records if is_delayed else None)
         offset = led.core.next_fetch_offset()
         if not log.log_start_offset <= offset < partition.end_offset(self.isolation):
             return None
@@ -147,15 +154,42 @@ class ShareFetch:
 
     # ---- what is acquired --------------------------------------------------------------------------------
 
-    def read(self, located: Sequence[Located]) -> None:
+    def read(self, located: Sequence[Located], now_ms: int) -> None:
         """Read headers and records of all that may be acquired, or note what a thread has to read before."""
         for one in located:
             try:
                 self._read_one(one)
+                config = one.led.partition.log.config
+                if config.ottla_delivery_delay_enable and one.batches is not None:
+                    assert not isinstance(one.content, FileRecords)
+                    self._read_delays(one, one.content, config, now_ms)
             except OSError as error:
                 self._failed(one.led, one.led.partition.log.flush_failed(error))
             except KafkaError as error:
                 self._failed(one.led, error)
+
+    def _read_delays(self, one: Located, content: Buffer, config: LogConfig, now_ms: int) -> None:
+        """Find when the records of one partition are due, or have a thread do that."""
+        led, batches = one.led, one.batches
+        assert batches is not None
+        from_offset, last_offset = (
+            led.core.delays_from,
+            batches.last_offsets[-1] if batches.last_offsets else -1,
+        )
+        if last_offset < from_offset:
+            one.due_times = ()
+            return
+        known, led.delays = led.delays, None
+        if known is not None and known.first_offset <= from_offset and known.last_offset >= last_offset:
+            one.due_times = known.due_times
+        elif is_read_soon(content, batches, from_offset):
+            one.due_times = read_delays(content, batches, from_offset, config, now_ms).due_times
+        else:
+
+            def read_in_thread() -> None:
+                led.delays = read_delays(content, batches, from_offset, config, now_ms)
+
+            self.cold.append(read_in_thread)
 
     def _read_one(self, one: Located) -> None:
         core, piece = one.led.core, one.found.slice
@@ -170,7 +204,9 @@ class ShareFetch:
         content: Content | None = None
         if batches is not None:
             whole = FileSlice(piece.file, piece.position, batches.size_bytes)
-            if whole.size >= MIN_SENT_FILE_BYTES and "SSL" not in self.params.connection.security_protocol:
+            is_delayed = one.led.partition.log.config.ottla_delivery_delay_enable
+            is_plain = "SSL" not in self.params.connection.security_protocol
+            if whole.size >= MIN_SENT_FILE_BYTES and is_plain and not is_delayed:
                 content = whole.to_send()
             if content is None:
                 content = whole.read_cached()
@@ -202,12 +238,21 @@ class ShareFetch:
         for one in ready:
             batches = one.batches
             assert batches is not None
-            fetched = FetchedRecords(one.offset, batches.base_offsets, batches.last_offsets, batches.aborted)
+            fetched = FetchedRecords(
+                one.offset,
+                batches.base_offsets,
+                batches.last_offsets,
+                batches.aborted,
+                due_times=one.due_times or (),
+            )
             acquired = one.led.core.acquire(
                 self.params.key.member, now_ms, fetched, left, self.params.batch_size, self.params.is_strict
             )
             topic = one.led.partition.topic_partition.topic
             if not acquired:
+                if one.due_times is not None:
+                    locked.append(one.led)  # what waits has its time, too
+                    self.has_passed_over |= one.led.core.next_fetch_offset() != one.offset
                 self.results.setdefault(one.led.place, Acquired(topic=topic))
                 continue
             locked.append(one.led)
@@ -216,6 +261,8 @@ class ShareFetch:
             content = _part(one.content, begin, end)
             one.led.partition.counters.bytes_out += len(content)
             self.results[one.led.place] = Acquired(content, acquired, topic=topic)
+        if left < self.params.max_records:
+            self.has_passed_over = False
         return locked
 
     def _failed(self, led: LedPartition, error: KafkaError) -> None:

@@ -17,6 +17,14 @@ from ottla.groupcoord.share_state.share_state_words import (
 from ottla.logstore.words.errors import ErrorCode, KafkaError
 from ottla.node.share.acknowledge_records import Moves, acknowledge_batch
 from ottla.node.share.acquire_records import Acquisition, acquire
+from ottla.node.share.delayed_delivery import (
+    begin_delays,
+    check_delays,
+    end_delays,
+    free_due,
+    may_take_new,
+    next_due_ms,
+)
 from ottla.node.share.in_flight_records import ACQUIRED
 from ottla.node.share.release_records import complete, expire, release_all, take_back
 from ottla.node.share.share_window import ShareWindow
@@ -111,6 +119,16 @@ class SharePartition:
         is_there = index < len(records) and records.firsts[index] <= offset
         return records.holders[index] if is_there and records.states[index] == ACQUIRED else None
 
+    @property
+    def delayed_count(self) -> int:
+        """How many records are known not to be due yet."""
+        return len(self._window.delayed) if self._window.delayed is not None else 0
+
+    @property
+    def delays_from(self) -> int:
+        """The offset from which on a fetch must say when records are due."""
+        return self._window.delayed.next_offset if self._window.delayed is not None else 0
+
     # ---- its life
 
     def restore(self, state: StateRead, initial_offset: int) -> None:
@@ -133,6 +151,13 @@ class SharePartition:
         self.status = SharePartitionStatus.ACTIVE
         self._start_offset_before = self.start_offset
 
+    def delay_delivery(self, max_records: int | None) -> None:
+        """Let so many records wait until they are due (`FetchedRecords.due_times`); with None none waits."""
+        if max_records is None:
+            end_delays(self._window)
+        else:
+            begin_delays(self._window, max_records)
+
     def fence(self) -> None:
         """Give out nothing any more, as another has the state, or this node does not lead any more."""
         self.status = SharePartitionStatus.FENCED
@@ -151,6 +176,7 @@ class SharePartition:
         return (
             window.in_flight_count() < self.config.partition_max_record_locks
             and len(window.records) < self._limits.max_states
+            and may_take_new(window, self._limits.max_states)
         )
 
     def acquire(
@@ -201,6 +227,7 @@ class SharePartition:
 
         The outcome is told to `persisted` or `failed` as any other, but nothing is taken back.
         """
+        free_due(self._window, now_ms, self._limits.max_states)
         written, archived = expire(self._window, self.config, now_ms)
         if not written:
             return NOTHING_TO_WRITE
@@ -208,7 +235,8 @@ class SharePartition:
 
     def next_expiry(self) -> int | None:
         """The time at which `expire` will have something to do."""
-        return self._window.locks.next_ms()
+        times = (self._window.locks.next_ms(), next_due_ms(self._window, self._limits.max_states))
+        return min((time for time in times if time is not None), default=None)
 
     def persisted(self, transition: Transition, now_ms: int) -> bool:
         """Complete what the coordinator has written; return whether there may be more to acquire."""
@@ -230,11 +258,15 @@ class SharePartition:
 
     def move_log_start(self, offset: int) -> bool:
         """Archive what the log no longer has; return whether the start offset moved."""
-        return self._window.move_log_start(offset)
+        has_moved = self._window.move_log_start(offset)
+        if self._window.delayed is not None:
+            self._window.delayed.drop_before(self.start_offset)
+        return has_moved
 
     def check_invariants(self) -> None:
         """Assert what always holds, also from one call to the next: the start offset never goes backwards."""
         self._window.check_invariants()
+        check_delays(self._window)
         assert self.start_offset >= self._start_offset_before, (self.start_offset, self._start_offset_before)
         self._start_offset_before = self.start_offset
 

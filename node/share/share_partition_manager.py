@@ -214,6 +214,8 @@ class SharePartitionManager:
             if fetch.cold and cold_reads < MAX_COLD_READS:
                 cold_reads += 1
                 await self._warm(fetch)
+            elif fetch.has_passed_over:
+                await give_way()  # and look behind what is not due
             else:
                 fetch.cold.clear()
                 await self._sleep(fetch, end_s - loop.time())
@@ -298,15 +300,17 @@ class SharePartitionManager:
     def _attempt(self, fetch: ShareFetch, *, is_last: bool) -> bool:
         """Acquire what there is; return whether the fetch is done with that."""
         # Without memory for more states nothing is acquired until some of what is in flight is done with.
+        fetch.has_passed_over = False
         located = fetch.locate() if self._led_bytes <= self._limit_bytes else []
         if fetch.cold or not (is_last or fetch.is_enough(located)):
             return False
-        fetch.read(located)
+        now_ms = self._now_ms()
+        fetch.read(located, now_ms)
         if fetch.cold:
             return False
-        for led in fetch.acquire(located, self._now_ms()):
+        for led in fetch.acquire(located, now_ms):
             self._schedule(led)
-        return True
+        return is_last or not fetch.has_passed_over
 
     def _finished(self, fetch: ShareFetch) -> ShareFetch:
         """Tell why partitions that this node led give nothing any more."""

@@ -11,6 +11,7 @@ from typing import Final
 
 from ottla.groupcoord.share_state.share_state_words import StateBatch
 from ottla.node.share.acquisition_locks import AcquisitionLocks
+from ottla.node.share.delayed_index import DelayedIndex
 from ottla.node.share.in_flight_records import ACQUIRED, AVAILABLE, WAITING, InFlightRecords
 from ottla.node.share.record_state import TERMINAL, RecordState
 from ottla.node.share.share_words import MAX_DELIVERY_COUNT, ShareConfig
@@ -39,6 +40,7 @@ class ShareWindow:
 
     __slots__ = (
         "_find_available",
+        "delayed",
         "delivery_complete_count",
         "end_offset",
         "gap",
@@ -57,6 +59,7 @@ class ShareWindow:
         self.gap: GapWindow | None = None
         self.delivery_complete_count = 0  # of records in flight, behind the start offset
         self.waiting_count = 0
+        self.delayed: DelayedIndex | None = None  # of a topic that delays delivery
         self.highest_count = 0  # no record was ever delivered more often, or could have been
         self._find_available = False  # whether a record in flight may be available
 
@@ -108,8 +111,15 @@ class ShareWindow:
         return self.end_offset + 1
 
     def in_flight_count(self) -> int:
-        """How many records are in flight, without those that wait for their time."""
-        return self.end_offset - self.start_offset + 1 - self.waiting_count if self.records else 0
+        """How many records are in flight, without those that wait for their time.
+
+        As in Kafka also those that are done with; but not where a delayed record may hold up the start
+        offset for days, and others go on behind it.
+        """
+        if not self.records:
+            return 0
+        done = self.delivery_complete_count if self.delayed is not None else 0
+        return self.end_offset - self.start_offset + 1 - self.waiting_count - done
 
     def records_became_available(self) -> None:
         """Take note that the next fetch may be of records in flight."""
@@ -169,11 +179,12 @@ class ShareWindow:
         self._find_available = True
 
     def delay(self, index: int, time_ms: int) -> None:
-        """Let a range wait until that time."""
+        """Let a range wait until that time, or with none until `delayed` says that it is due."""
         records = self.records
         records.move(index, WAITING, None, time_ms)
         self.waiting_count += records.lasts[index] - records.firsts[index] + 1
-        self.locks.add(time_ms, records.firsts[index], records.lasts[index])
+        if time_ms:
+            self.locks.add(time_ms, records.firsts[index], records.lasts[index])
 
     def end_wait(self, index: int, state: int) -> None:
         """End the wait of a range, as its time has come or the record is no more."""

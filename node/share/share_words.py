@@ -6,6 +6,7 @@ from enum import Enum, IntEnum
 from typing import Final, NamedTuple
 
 from ottla.groupcoord.share_state.share_state_words import StateResult, WriteState
+from ottla.logstore.delivery_delay import DueTimes
 from ottla.logstore.words.errors import ErrorCode
 
 MAX_DELIVERY_COUNT: Final = 32_767  # an int16 in the messages
@@ -99,6 +100,8 @@ class FetchedRecords(NamedTuple):
     never_delivered: Sequence[tuple[int, int]] = ()
     # Records that are not delivered yet, in order.
     delayed: Sequence[DelayedRecords] = ()
+    # When single records are due, in topics that delay their delivery, in order.
+    due_times: Sequence[DueTimes] = ()
 
 
 class AcquiredRecords(NamedTuple):

@@ -33,9 +33,7 @@ def some_case(chance: random.Random) -> Case:
             offset_delta=index if chance.random() < 0.97 else chance.choice([-1, 0, index + 1, 2**31 - 1]),
             key=chance.choice([None, b"", b"k" * chance.randrange(200)]),
             value=chance.choice([None, b"", chance.randbytes(chance.randrange(300))]),
-            headers=tuple(
-                (f"h{one}", chance.choice([None, b"", b"xy"])) for one in range(chance.choice([0, 0, 1, 3]))
-            ),
+            headers=tuple(_some_header(one, chance) for one in range(chance.choice([0, 0, 1, 3]))),
         )
     for _ in range(chance.choice([0, 0, 1, 1, 1, 2, 5])):
         _change(content, chance)
@@ -43,6 +41,17 @@ def some_case(chance: random.Random) -> Case:
         count = chance.choice([0, 1, count + 1, max(count - 1, 0), 1000, 2**31 - 1])
     window = chance.choice([(LONG_MIN, LONG_MAX), (BASE_MS - 1000, BASE_MS + 1000), (0, 2**62)])
     return Case(bytes(content), count, base, *window, chance.random() < 0.3)
+
+
+def _some_header(place: int, chance: random.Random) -> tuple[str, bytes | None]:
+    if chance.random() < 0.5:
+        return f"h{place}", chance.choice([None, b"", b"xy"])
+    name = chance.choice(["ottla.deliver.at", "ottla.deliver.after.ms"])
+    number = chance.choice([0, 1, 5, 10**6, BASE_MS + 7, 10**18, LONG_MAX, 2**63, 10**19, 10**29])
+    text = b"%d" % number
+    as_bytes = (number % 2**64).to_bytes(8, "big")
+    hostile = (None, b"", b"-5", b"+5", b" 5", b"5\0", b"12345678", b"\xff" * 8, b"0" * 19, b"0" * 20)
+    return name, chance.choice([text, text, as_bytes, as_bytes[1:], *hostile])
 
 
 def _change(content: bytearray, chance: random.Random) -> None:

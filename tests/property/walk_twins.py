@@ -6,7 +6,7 @@ from typing import Any
 
 import ottla.logstore._record_walk as _record_walk
 from ottla.logstore import pure_record_walk
-from tests.property.mutated_records import LONG_MAX, LONG_MIN, Case, some_case
+from tests.property.mutated_records import BASE_MS, LONG_MAX, LONG_MIN, Case, some_case
 
 
 def differences(case: Case, chance: random.Random) -> list[str]:
@@ -28,12 +28,20 @@ def differences(case: Case, chance: random.Random) -> list[str]:
         ("find", (position, index, count, max_records, base, earliest, 0)),
         ("spans", (0, 0, count, count)),
         ("spans", (position, index, count, max_records)),
+        ("due_times", (0, 0, count, count, base, False, 0, BASE_MS, BASE_MS + 10**6, chance.random() < 0.5)),
+        ("due_times", (position, index, count, max_records, base, *_some_rules(chance))),
     ]
     return [
         f"{name}{(content, *arguments)}: {answers}"
         for name, arguments in questions
         if (answers := _both(name, content, arguments)) is not None
     ]
+
+
+def _some_rules(chance: random.Random) -> tuple[bool, int, int, int, bool]:
+    delay = chance.choice([0, 0, 1, 10**6, LONG_MAX])
+    now, latest = chance.choice([(LONG_MIN, LONG_MAX), (BASE_MS, BASE_MS + 5), (LONG_MAX, LONG_MAX), (0, -1)])
+    return chance.random() < 0.5, delay, now, latest, chance.random() < 0.5
 
 
 def _both(name: str, content: bytes, arguments: tuple[Any, ...]) -> str | None:

@@ -39,6 +39,7 @@ ALLOWED: dict[str, str] = {
     r"\[(log\.)?remote\.copy\.lag\.(bytes|ms)\]": "new in Kafka 4.4",
     r"\[min\.insync\.replicas\]": "a fresh Kafka cluster sets it, for eligible leader replicas",
     r"\[ottla\.offsets\.retention\.ms\]": "a setting of groups that Kafka does not have",
+    r"\[ottla\.delivery\.delay\.(enable|ms|max\.ms|max\.records)\]": "settings of topics, not Kafka's",
     # The broker's own settings.
     r"^describe_configs broker .*: only (ottla|kafka)$": "each lists the settings that it has",
     r"^describe_configs .*\[(advertised\.)?listeners\]": "its own address",

@@ -17,12 +17,15 @@ from ottla.logstore.words.config_def import ConfigDef, ConfigValue
 from ottla.logstore.words.errors import ErrorCode, KafkaError
 
 SHOWN_CONFIGS_OF_KAFKA_4_4 = 37
+SHOWN_CONFIGS_OF_OURS = 4  # delayed delivery
 
 
 def test_every_topic_config_of_kafka_is_there_and_documented() -> None:
     shown = [key for key in TOPIC_CONFIG_DEF if not key.internal]
 
-    assert len(shown) == SHOWN_CONFIGS_OF_KAFKA_4_4
+    assert len(shown) == SHOWN_CONFIGS_OF_KAFKA_4_4 + SHOWN_CONFIGS_OF_OURS
+    ours = [key.name for key in shown if key.name.startswith("ottla.")]
+    assert len(ours) == SHOWN_CONFIGS_OF_OURS
     assert {key.name.replace(".", "_") for key in shown} | {"validate_records"} == {
         field.name for field in fields(LogConfig)
     }
@@ -98,6 +101,13 @@ def test_compacted_topics_roll_within_the_compaction_lag() -> None:
             {"min.compaction.lag.ms": "100", "max.compaction.lag.ms": "50"},
             "Invalid value 100 for configuration min.compaction.lag.ms",
         ),
+        (
+            {"ottla.delivery.delay.ms": "8", "ottla.delivery.delay.max.ms": "7"},
+            "Invalid value 8 for configuration ottla.delivery.delay.ms: "
+            "it must not be greater than ottla.delivery.delay.max.ms, which is 7.",
+        ),
+        ({"ottla.delivery.delay.max.records": "0"}, "it must be at least 1."),
+        ({"ottla.delivery.delay.ms": "-1"}, "it must be at least 0"),
         ({"leader.replication.throttled.replicas": "foo"}, "PARTITION:BROKER"),
         ({"cleanup.policy": "compact,foo"}, "every entry must be one of: compact, delete."),
     ],

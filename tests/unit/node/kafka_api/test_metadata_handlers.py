@@ -183,7 +183,7 @@ def test_a_created_topic_is_shown_as_far_as_the_version_can(version: int) -> Non
     if version >= 5:
         assert (topic.num_partitions, topic.replication_factor) == (3, 1)
         shown = {config.name: (config.value, config.config_source) for config in topic.configs}
-        assert shown["retention.ms"] == ("1000", 1) and len(shown) == 37
+        assert shown["retention.ms"] == ("1000", 1) and len(shown) == 41
     assert (topic.topic_id != bytes(16)) == (version >= 7)
     assert [topic.error_code for topic in again.topics] == [
         ErrorCode.TOPIC_ALREADY_EXISTS,

@@ -1,0 +1,91 @@
+"""When the records of a batch are due: share groups are given none earlier (`ottla.delivery.delay.enable`).
+
+A record says it in a header, `ottla.deliver.at` or `ottla.deliver.after.ms`; `pure_record_walk.due_times` has
+the rules. What a topic would refuse may be there all the same, from before it delayed anything: a header
+without a number then means "at once", and a record that is due too far ahead waits as long as one may.
+"""
+
+from array import array
+from collections.abc import Callable, Iterator
+from typing import Final, NamedTuple
+
+from ottla.logstore.log_config import LogConfig
+from ottla.logstore.opened_records import NO_PAUSE, OpenedRecords, open_records
+from ottla.logstore.pure_record_walk import DELAY, LENGTH, SOUND, TOO_LATE
+from ottla.logstore.record_batch import LOG_APPEND_TIME_BIT, BatchHeader
+from ottla.logstore.record_walk import due_times, sentence
+from ottla.logstore.words.config_def import LONG_MAX
+from ottla.logstore.words.errors import ErrorCode, KafkaError
+from ottla.logstore.words.varint import ByteSource
+
+WALKED_AT_ONCE: Final = 16 * 1024  # records between two pauses: a millisecond, and 200 kB of what was found
+
+
+class DueTimes(NamedTuple):
+    """Some records of one batch that are not due yet: their offsets, which grow, and when each is due."""
+
+    offsets: "array[int]"
+    due_ms: "array[int]"
+
+
+def delayed_records(
+    header: BatchHeader,
+    batch: ByteSource,
+    config: LogConfig,
+    now_ms: int,
+    *,
+    pause: Callable[[], None] = NO_PAUSE,
+) -> Iterator[DueTimes]:
+    """Yield the records of a batch that are due after `now_ms`, in order, a piece at a time.
+
+    Compressed batches are opened piece by piece; `pause` is called between pieces and may raise.
+    CORRUPT_MESSAGE or INVALID_RECORD on bytes that are no batch.
+    """
+    if header.is_control or not header.records_count:
+        return
+    opened = open_records(header, batch, pause=pause)
+    latest_ms = min(now_ms + config.ottla_delivery_delay_max_ms, LONG_MAX)
+    rest = (*_timestamps_of(header), config.ottla_delivery_delay_ms, now_ms, latest_ms, False)
+    base_offset, count, index = header.base_offset, header.records_count, 0
+    while index < count:
+        problem, index, opened.position, which, when = due_times(
+            opened.content, opened.position, index, count, WALKED_AT_ONCE, *rest
+        )
+        if which:
+            deltas, due_ms = array("i", which), array("q", when)
+            yield DueTimes(array("q", [base_offset + delta for delta in deltas]), due_ms)
+        if problem != SOUND and not (problem == LENGTH and opened.more()):
+            raise KafkaError(ErrorCode.INVALID_RECORD, sentence(problem, index))
+        pause()
+
+
+def refused_delays(
+    header: BatchHeader, opened: OpenedRecords, config: LogConfig, now_ms: int
+) -> Iterator[tuple[int, int]]:
+    """Yield the index of each record that the topic refuses, with DELAY or TOO_LATE.
+
+    `opened` are records that were found sound, as a producer sent them.
+    """
+    latest_ms = min(now_ms + config.ottla_delivery_delay_max_ms, LONG_MAX)
+    base_timestamp, is_stamped = header.base_timestamp, False
+    if config.log_append_time:
+        base_timestamp, is_stamped = now_ms, True
+    # Nothing is due later than the end of time, so none is listed.
+    rest = (base_timestamp, is_stamped, 0, LONG_MAX, latest_ms, True)
+    count, index = header.records_count, 0
+    while index < count:
+        problem, index, opened.position, _, _ = due_times(
+            opened.content, opened.position, index, count, count, *rest
+        )
+        if problem in (DELAY, TOO_LATE):
+            yield index, problem
+            index += 1
+        elif problem != SOUND and not (problem == LENGTH and opened.more()):
+            raise KafkaError(ErrorCode.INVALID_RECORD, sentence(problem, index))
+
+
+def _timestamps_of(header: BatchHeader) -> tuple[int, bool]:
+    """Return the base timestamp of a batch in a log, and whether all of its records have this one."""
+    if header.attributes & LOG_APPEND_TIME_BIT:
+        return header.max_timestamp, True
+    return header.base_timestamp, False

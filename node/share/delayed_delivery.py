@@ -1,0 +1,130 @@
+"""Records that are not due yet wait in a share-partition, as the index of delayed records says.
+
+They are in flight as WAITING without a time of their own, so those in a row are one range, however many there
+are and whenever each of them is due; what is done with between them is one range, too. Ranges are bounded:
+from a half of the most on nothing new is acquired, from three quarters on only the first record of all is
+freed when it is due, so that the start offset can always move.
+"""
+
+from bisect import bisect_left
+from collections.abc import Sequence
+from typing import Final
+
+from ottla.node.share.delayed_index import DelayedIndex
+from ottla.node.share.in_flight_records import AVAILABLE, WAITING
+from ottla.node.share.share_window import ShareWindow
+from ottla.node.share.share_words import AcquiredRecords, FetchedRecords
+
+FREED_AT_ONCE: Final = 2_000  # records of one turn: some milliseconds
+
+
+def begin_delays(window: ShareWindow, max_records: int) -> None:
+    """Let records wait until they are due, so many at once."""
+    if window.delayed is not None:
+        window.delayed.max_records = max_records
+        return
+    window.delayed = DelayedIndex(max_records)
+    window.delayed.drop_before(window.start_offset)
+    window.records.joins_batches = True
+    window.records.merge(0, len(window.records))
+
+
+def end_delays(window: ShareWindow) -> None:
+    """Let no record wait until it is due."""
+    if window.delayed is None:
+        return
+    window.delayed, window.records.joins_batches = None, False
+    for index in range(len(window.records)):
+        if _is_delayed(window, index):
+            window.end_wait(index, AVAILABLE)
+
+
+def note_fetched(window: ShareWindow, fetched: FetchedRecords, max_states: int) -> FetchedRecords:
+    """Take note of what a fetch read that is not due; return what of it may be acquired."""
+    index = window.delayed
+    if index is None or not fetched.base_offsets:
+        return fetched
+    stop = _next_new(window) + max((max_states // 2 - len(window.records)) // 2, 0)
+    for piece in fetched.due_times:
+        if not index.add(piece.offsets, piece.due_ms):
+            assert index.stopped_at is not None
+            stop = min(stop, index.stopped_at)
+            break
+    else:
+        index.seen_before(fetched.last_offsets[-1] + 1)
+    count = bisect_left(fetched.base_offsets, stop)
+    lasts = list(fetched.last_offsets[:count])
+    if lasts:
+        lasts[-1] = min(lasts[-1], stop - 1)
+    return fetched._replace(base_offsets=fetched.base_offsets[:count], last_offsets=lasts)
+
+
+def waiting_of(window: ShareWindow, acquired: Sequence[AcquiredRecords]) -> list[tuple[int, int]]:
+    """Return the ranges of what was acquired that are not due yet."""
+    index = window.delayed
+    if index is None or not index:
+        return []
+    return [run for each in acquired for run in index.waiting_within(each.first_offset, each.last_offset)]
+
+
+def free_due(window: ShareWindow, now_ms: int, max_states: int) -> None:
+    """Make records available that are due now; there may be more of them, for which it is time at once."""
+    index, records = window.delayed, window.records
+    if index is None:
+        return
+    index.drop_before(window.start_offset)
+    room = _room(window, max_states)
+    if room > 0:
+        due = index.take_due(now_ms, min(room, FREED_AT_ONCE))
+    else:
+        start = window.start_offset
+        due = [(start, start)] if index.take_at(start, now_ms) else []
+    for first, last in due:
+        begin, end = records.cut_out(first, last)
+        for place in range(begin, end):
+            if _is_delayed(window, place):
+                window.end_wait(place, AVAILABLE)
+        if begin < end:
+            # Kafka gives out and throttles by batches, and the one that waited may be of a million records.
+            records.cut_batch(records.firsts[begin])
+            records.cut_batch(records.lasts[end - 1] + 1)
+
+
+def next_due_ms(window: ShareWindow, max_states: int) -> int | None:
+    """When `free_due` will have something to do."""
+    if window.delayed is None:
+        return None
+    if _room(window, max_states) > 0:
+        return window.delayed.next_ms()
+    return window.delayed.due_at(window.start_offset)
+
+
+def may_take_new(window: ShareWindow, max_states: int) -> bool:
+    """Whether there is room for new records, as far as delays go."""
+    index = window.delayed
+    if index is None:
+        return True
+    is_stopped = index.is_full and index.stopped_at is not None and index.stopped_at <= _next_new(window)
+    return not is_stopped and len(window.records) + 2 <= max_states // 2
+
+
+def check_delays(window: ShareWindow) -> None:
+    """Assert that all that waits without a time of its own is in the index."""
+    for index in range(len(window.records)):
+        if _is_delayed(window, index):
+            span = window.records.firsts[index], window.records.lasts[index]
+            assert window.delayed is not None and window.delayed.waiting_within(*span) == [span], span
+
+
+def _next_new(window: ShareWindow) -> int:
+    """The first offset that was never in flight."""
+    return window.end_offset + 1 if window.records else window.end_offset
+
+
+def _room(window: ShareWindow, max_states: int) -> int:
+    """How many records may be freed: each may cut a range in three."""
+    return (max_states * 3 // 4 - len(window.records)) // 2
+
+
+def _is_delayed(window: ShareWindow, index: int) -> bool:
+    return window.records.states[index] == WAITING and not window.records.times_ms[index]

@@ -1,0 +1,426 @@
+"""Which records of a share-partition are not due yet, and when they are, in some 16 bytes a record.
+
+Records come in the order of offsets and leave in that of time. They lie in blocks, one behind the other: a
+block has its offsets in order, and its times in order, each beside the place of its record. A heap has the
+next time of each block. Blocks in which little is left are put together, so there are never more than a few
+objects for a thousand records.
+"""
+
+from array import array
+from bisect import bisect_left, bisect_right
+from collections.abc import Sequence
+from heapq import heapify, heappop, heappush
+from typing import Final
+
+BLOCK_RECORDS: Final = 2048  # put in order anew in half a millisecond; at most 65,536, as places have 16 bits
+MAX_SPAN: Final = 2**32 - 1  # of the offsets of a block, which are counted from its first
+FEW_RECORDS: Final = BLOCK_RECORDS // 4
+_WAITS: Final = 0
+_GONE: Final = 1
+# So many entries of the heap are cheap to keep, however few blocks there are.
+_FEW_ENTRIES: Final = 64
+TIDIED_AT_ONCE: Final = 4  # blocks, of up to half a millisecond each
+
+
+class _Block:
+    """Some records in a row: those that wait, and those that are gone since it was made."""
+
+    __slots__ = ("base", "flags", "heap_time", "next", "offsets", "places", "times", "waiting")
+
+    def __init__(self, base: int) -> None:
+        self.base = base
+        self.offsets = array("I")  # behind the base, in order
+        self.flags = bytearray()  # by place in `offsets`
+        self.times = array("q")  # in order, each with the place of its record
+        self.places = array("H")
+        self.next = 0  # in `times`: those before it were taken
+        self.waiting = 0
+        self.heap_time: int | None = None  # of its entry in the heap that counts
+
+    @property
+    def last_offset(self) -> int:
+        return self.base + self.offsets[-1]
+
+    def takes(self, offset: int) -> bool:
+        return len(self.offsets) < BLOCK_RECORDS and offset - self.base <= MAX_SPAN
+
+    def add(self, offsets: Sequence[int], times: Sequence[int]) -> None:
+        first = len(self.offsets)
+        base = self.base
+        self.offsets.extend([offset - base for offset in offsets])
+        self.flags.extend(bytes(len(offsets)))
+        self.waiting += len(offsets)
+        if len(offsets) == 1:
+            place = bisect_right(self.times, times[0], self.next)
+            self.times.insert(place, times[0])
+            self.places.insert(place, first)
+            return
+        if self.next == len(self.times) or times[0] >= self.times[-1]:
+            ordered_times = array("q", times)
+            if list(ordered_times) == sorted(ordered_times):  # as most are, of one delay for all
+                self.times.extend(ordered_times)
+                self.places.extend(range(first, first + len(times)))
+                return
+        kept = zip(self.times[self.next :], self.places[self.next :], strict=True)
+        ordered = sorted([*kept, *zip(times, range(first, first + len(times)), strict=True)])
+        self.times = array("q", [time for time, _ in ordered])
+        self.places = array("H", [place for _, place in ordered])
+        self.next = 0
+
+    def next_time(self) -> int | None:
+        """When the next record that waits is due."""
+        places, flags, size = self.places, self.flags, len(self.places)
+        while self.next < size and flags[places[self.next]]:
+            self.next += 1
+        return self.times[self.next] if self.next < size else None
+
+    def take_due(self, now_ms: int, max_records: int) -> list[int]:
+        """Remove and return the offsets that are due, in the order of time."""
+        end = min(bisect_right(self.times, now_ms, self.next), self.next + max_records)
+        due = [place for place in self.places[self.next : end] if not self.flags[place]]
+        self.next = end
+        for place in due:
+            self.flags[place] = _GONE
+        self.waiting -= len(due)
+        return [self.base + self.offsets[place] for place in due]
+
+    def drop(self, begin: int, end: int) -> int:
+        """Forget the records at these places; return how many waited."""
+        count = self.flags.count(_WAITS, begin, end)
+        self.flags[begin:end] = bytes([_GONE]) * (end - begin)
+        self.waiting -= count
+        return count
+
+    def left(self) -> list[tuple[int, int]]:
+        """What waits, as (offset, time), in the order of offsets."""
+        pairs = zip(self.places[self.next :], self.times[self.next :], strict=True)
+        kept = sorted([pair for pair in pairs if not self.flags[pair[0]]])
+        return [(self.base + self.offsets[place], time) for place, time in kept]
+
+    def run_at(self, place: int) -> tuple[int, int] | None:
+        """The offsets, first and last, of the next records that wait in a row from this place on."""
+        place = self.flags.find(_WAITS, place)
+        if place < 0:
+            return None
+        end = self.flags.find(_GONE, place)
+        end = len(self.flags) if end < 0 else end
+        offsets, first = self.offsets, self.offsets[place]
+        if offsets[end - 1] - first != end - 1 - place:
+            ahead = first - place
+            end = bisect_right(range(end), ahead, place, key=lambda one: offsets[one] - one)
+        return self.base + first, self.base + offsets[end - 1]
+
+
+class DelayedIndex:
+    """The records of one share-partition that are not due yet."""
+
+    __slots__ = (
+        "_blocks",
+        "_count",
+        "_firsts",
+        "_heap",
+        "_untidy",
+        "max_records",
+        "next_offset",
+        "stopped_at",
+    )
+
+    def __init__(self, max_records: int) -> None:
+        assert max_records > 0
+        self.max_records = max_records  # replaced when the topic's settings change
+        self.next_offset = 0  # everything before it was seen
+        self.stopped_at: int | None = None  # the first record for which there was no room
+        self._blocks: list[_Block] = []
+        self._firsts: list[int] = []  # base offsets of the blocks
+        self._heap: list[tuple[int, int]] = []  # (time, base offset of a block)
+        self._untidy: dict[int, None] = {}  # base offsets of blocks of which little may be left
+        self._count = 0
+
+    def __len__(self) -> int:
+        return self._count
+
+    @property
+    def is_full(self) -> bool:
+        """Whether records from `stopped_at` on must wait until others are due."""
+        return self._count >= self.max_records
+
+    # ---- what a fetch has read
+
+    def add(self, offsets: Sequence[int], due_ms: Sequence[int]) -> bool:
+        """Add records, in the order of offsets; those seen before are passed over.
+
+        Return whether there was room: if not, the first record left out is `stopped_at`.
+        """
+        self._tidy_some()
+        begin = bisect_left(offsets, self.next_offset)
+        room = max(self.max_records - self._count, 0)
+        end = min(len(offsets), begin + room)
+        while begin < end:
+            block = self._blocks[-1] if self._blocks else None
+            if block is None or not block.takes(offsets[begin]):
+                block = self._new_block(offsets[begin])
+            until = min(end, begin + BLOCK_RECORDS - len(block.offsets))
+            if offsets[until - 1] - block.base > MAX_SPAN:
+                until = bisect_right(offsets, block.base + MAX_SPAN, begin, until)
+            block.add(offsets[begin:until], due_ms[begin:until])
+            self._count += until - begin
+            self._put_in_heap(block)
+            begin = until
+        if end < len(offsets):
+            self.seen_before(offsets[end])
+            self.stopped_at = offsets[end]
+            return False
+        if offsets:
+            self.seen_before(offsets[-1] + 1)
+        return True
+
+    def seen_before(self, offset: int) -> None:
+        """Take note that all records before this offset were seen."""
+        self.next_offset = max(self.next_offset, offset)
+
+    # ---- time
+
+    def next_ms(self) -> int | None:
+        """When the next record is due."""
+        while self._heap:
+            time, base = self._heap[0]
+            block = self._block_of(base, time)
+            if block is not None:
+                next_time = block.next_time()
+                if next_time == time:
+                    return time
+                heappop(self._heap)
+                self._put_in_heap(block)
+            else:
+                heappop(self._heap)
+        return None
+
+    def take_due(self, now_ms: int, max_records: int) -> list[tuple[int, int]]:
+        """Remove records that are due; return their offsets in ranges, in order.
+
+        No more than `max_records` are: then `next_ms` is not later than now.
+        """
+        self._tidy_some()
+        due: list[int] = []
+        while len(due) < max_records:
+            next_ms = self.next_ms()
+            if next_ms is None or next_ms > now_ms:
+                break
+            _, base = heappop(self._heap)
+            block = self._blocks[bisect_left(self._firsts, base)]
+            taken = block.take_due(now_ms, max_records - len(due))
+            due += taken
+            self._count -= len(taken)
+            block.heap_time = None
+            self._shrank(block)
+        if due:
+            self.stopped_at = None
+        return _ranges(sorted(due))
+
+    def take_at(self, offset: int, now_ms: int) -> bool:
+        """Remove this record if it is due; return whether it was."""
+        due_ms = self.due_at(offset)
+        if due_ms is None or due_ms > now_ms:
+            return False
+        self._drop(offset, offset)
+        return True
+
+    def due_at(self, offset: int) -> int | None:
+        """When this record is due; None if it does not wait."""
+        block = self._block_at(offset)
+        if block is None:
+            return None
+        place = bisect_left(block.offsets, offset - block.base) if offset >= block.base else 0
+        is_there = place < len(block.offsets) and block.base + block.offsets[place] == offset
+        if not is_there or block.flags[place]:
+            return None
+        return block.times[block.places.index(place, block.next)]
+
+    # ---- offsets
+
+    def next_waiting(self, offset: int) -> tuple[int, int] | None:
+        """The next records in a row that wait, at or behind an offset: first and last."""
+        number = self._number_at(offset)
+        found: tuple[int, int] | None = None
+        while number < len(self._blocks):
+            block = self._blocks[number]
+            begin = max(offset - block.base, 0)
+            run = block.run_at(bisect_left(block.offsets, begin) if begin <= MAX_SPAN else len(block.offsets))
+            if found is not None:
+                if run is None or run[0] != found[1] + 1:
+                    return found
+                run = found[0], run[1]
+            if run is not None:
+                found = run
+                if run[1] < block.last_offset:
+                    return found
+            number += 1
+        return found
+
+    def waiting_within(self, first: int, last: int) -> list[tuple[int, int]]:
+        """All ranges of records that wait, of these offsets."""
+        found = []
+        while first <= last:
+            run = self.next_waiting(first)
+            if run is None or run[0] > last:
+                break
+            found.append((run[0], min(run[1], last)))
+            first = run[1] + 1
+        return found
+
+    def next_free(self, first: int, last: int) -> tuple[int, int] | None:
+        """The next offsets in a row that do not wait, of these; None when all do."""
+        run = self.next_waiting(first)
+        if run is not None and run[0] <= first:
+            first = run[1] + 1
+            run = self.next_waiting(first)
+        if first > last:
+            return None
+        return first, last if run is None else min(last, run[0] - 1)
+
+    def drop_before(self, offset: int) -> None:
+        """Forget all records before an offset, as the log or the group has nothing before it."""
+        self.seen_before(offset)
+        number = 0
+        while number < len(self._blocks) and self._blocks[number].last_offset < offset:
+            self._count -= self._blocks[number].waiting
+            number += 1
+        if number:
+            self._delete(0, number)
+        if self._blocks and self._firsts[0] < offset:
+            self._drop(self._firsts[0], offset - 1)
+        if self._count < self.max_records:
+            self.stopped_at = None
+
+    def check_invariants(self) -> None:
+        """Assert what always holds."""
+        assert self._count == sum(block.waiting for block in self._blocks), self._count
+        assert self._firsts == [block.base for block in self._blocks], self._firsts
+        entries = set(self._heap)
+        before = -1
+        for block in self._blocks:
+            assert before < block.base + block.offsets[0], (before, block.base)
+            assert list(block.offsets) == sorted(set(block.offsets)), block.base
+            left = list(block.times[block.next :])
+            assert left == sorted(left), block.base
+            assert block.waiting == block.flags.count(_WAITS) == len(block.left()) > 0, block.base
+            assert block.base in self._untidy or len(block.offsets) <= 2 * block.waiting, block.base
+            assert (block.heap_time, block.base) in entries, block.base
+            next_time = block.next_time()
+            assert next_time is not None and block.heap_time is not None
+            assert block.heap_time <= next_time, block.base
+            before = block.last_offset
+        assert before < self.next_offset or not self._blocks, (before, self.next_offset)
+        for number in range(len(self._blocks) if not self._untidy else 0):
+            assert not self._may_join(number), f"block {number} and the next could be put together"
+
+    # ---- blocks
+
+    def _number_at(self, offset: int) -> int:
+        """The last block that begins at this offset or before it, or the first block."""
+        return max(bisect_right(self._firsts, offset) - 1, 0)
+
+    def _block_at(self, offset: int) -> _Block | None:
+        return self._blocks[self._number_at(offset)] if self._blocks else None
+
+    def _block_of(self, base: int, time: int) -> _Block | None:
+        """The block of an entry of the heap, if it still counts."""
+        number = bisect_left(self._firsts, base)
+        if number == len(self._firsts) or self._firsts[number] != base:
+            return None
+        block = self._blocks[number]
+        return block if block.heap_time == time else None
+
+    def _new_block(self, offset: int) -> _Block:
+        block = _Block(offset)
+        if self._firsts:
+            self._untidy[self._firsts[-1]] = None
+        self._blocks.append(block)
+        self._firsts.append(offset)
+        return block
+
+    def _put_in_heap(self, block: _Block) -> None:
+        time = block.next_time()
+        if time is None or time == block.heap_time:
+            return
+        block.heap_time = time
+        heappush(self._heap, (time, block.base))
+        if len(self._heap) > 2 * len(self._blocks) + _FEW_ENTRIES:
+            times = ((each.heap_time, each.base) for each in self._blocks)
+            self._heap = [(time, base) for time, base in times if time is not None]
+            heapify(self._heap)
+
+    def _drop(self, first: int, last: int) -> None:
+        """Forget records of one block."""
+        block = self._block_at(first)
+        if block is None:
+            return
+        begin = bisect_left(block.offsets, max(first - block.base, 0))
+        end = bisect_right(block.offsets, last - block.base)
+        self._count -= block.drop(begin, end)
+        self._shrank(block)
+
+    def _shrank(self, block: _Block) -> None:
+        """Take note that records of a block are gone."""
+        if not block.waiting:
+            number = bisect_left(self._firsts, block.base)
+            self._delete(number, number + 1)
+            if number:
+                self._untidy[self._firsts[number - 1]] = None
+            return
+        self._put_in_heap(block)
+        if len(block.offsets) > 2 * block.waiting or block.waiting <= FEW_RECORDS:
+            self._untidy[block.base] = None
+
+    def _tidy_some(self) -> None:
+        """Make some blocks anew of which little is left, with the next one if little is left of that, too."""
+        for _ in range(TIDIED_AT_ONCE):
+            if not self._untidy:
+                return
+            base, _ = self._untidy.popitem()
+            number = bisect_left(self._firsts, base)
+            if number == len(self._firsts) or self._firsts[number] != base:
+                continue
+            if self._may_join(number):
+                self._make_anew(number, number + 2)
+            elif number and self._may_join(number - 1):
+                number -= 1
+                self._make_anew(number, number + 2)
+            elif len(self._blocks[number].offsets) > 2 * self._blocks[number].waiting:
+                self._make_anew(number, number + 1)
+            else:
+                continue
+            self._untidy[self._firsts[number]] = None
+
+    def _may_join(self, number: int) -> bool:
+        """Whether a block and the next one can be put together, as little is left of both."""
+        if number + 1 >= len(self._blocks):
+            return False
+        one, two = self._blocks[number : number + 2]
+        return one.waiting + two.waiting <= FEW_RECORDS and two.last_offset - one.base <= MAX_SPAN
+
+    def _make_anew(self, begin: int, end: int) -> None:
+        left = [pair for block in self._blocks[begin:end] for pair in block.left()]
+        self._delete(begin, end)
+        made = _Block(left[0][0])
+        made.add([offset for offset, _ in left], [time for _, time in left])
+        self._blocks.insert(begin, made)
+        self._firsts.insert(begin, made.base)
+        self._put_in_heap(made)
+
+    def _delete(self, begin: int, end: int) -> None:
+        del self._blocks[begin:end]
+        del self._firsts[begin:end]
+
+
+def _ranges(offsets: Sequence[int]) -> list[tuple[int, int]]:
+    """Offsets, in order, as ranges of those in a row."""
+    found: list[tuple[int, int]] = []
+    begin = 0
+    while begin < len(offsets):
+        end = bisect_right(
+            range(len(offsets)), offsets[begin] - begin, begin, key=lambda one: offsets[one] - one
+        )
+        found.append((offsets[begin], offsets[end - 1]))
+        begin = end
+    return found

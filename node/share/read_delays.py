@@ -1,0 +1,44 @@
+"""When the records that a share fetch has read are due: found at once where few, else in a thread."""
+
+from bisect import bisect_left
+from typing import NamedTuple
+
+from ottla.logstore.batch_validator import is_small_walk
+from ottla.logstore.delivery_delay import DueTimes, delayed_records
+from ottla.logstore.log_config import LogConfig
+from ottla.logstore.record_batch import COMPRESSION_MASK, read_header
+from ottla.logstore.words.schema import Buffer
+from ottla.node.share.read_batches import ReadBatches
+
+
+class ReadDelays(NamedTuple):
+    """The due times of the records between two offsets."""
+
+    first_offset: int
+    last_offset: int
+    due_times: list[DueTimes]
+
+
+def read_delays(
+    content: Buffer, batches: ReadBatches, from_offset: int, config: LogConfig, now_ms: int
+) -> ReadDelays:
+    """Find when the records of batches are due that have offsets from `from_offset` on."""
+    view = memoryview(content)
+    first = bisect_left(batches.last_offsets, from_offset)
+    due_times: list[DueTimes] = []
+    for index in range(first, len(batches.base_offsets)):
+        batch = view[batches.positions[index] : batches.positions[index + 1]]
+        due_times += delayed_records(read_header(batch), batch, config, now_ms)
+    return ReadDelays(from_offset, batches.last_offsets[-1], due_times)
+
+
+def is_read_soon(content: Buffer, batches: ReadBatches, from_offset: int) -> bool:
+    """Tell whether `read_delays` takes a millisecond or two: nothing is compressed, and records are few."""
+    first = bisect_left(batches.last_offsets, from_offset)
+    count = 0
+    for index in range(first, len(batches.base_offsets)):
+        header = read_header(content, batches.positions[index])
+        count += header.records_count
+        if header.attributes & COMPRESSION_MASK:
+            return False
+    return is_small_walk(batches.size_bytes - batches.positions[first], count)

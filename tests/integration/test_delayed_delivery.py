@@ -1,0 +1,113 @@
+"""Delayed delivery at a node: share groups get records when they are due, consumers at once."""
+
+from collections.abc import Callable, Iterator
+from typing import Any
+
+import pytest
+
+from ottla.logstore.compression import Compression
+from ottla.logstore.record import build_batch
+from ottla.logstore.words.errors import ErrorCode
+from tests.compat.batches import now_ms
+from tests.compat.wire_client import WireClient, only
+from tests.integration.embedded_broker import EmbeddedBroker
+from tests.integration.test_share_fetch import ACCEPT, Member, acquired, ten_records
+
+pytestmark = pytest.mark.slow
+TOPIC = 2
+
+
+@pytest.fixture
+def member(broker: EmbeddedBroker) -> Iterator[Member]:
+    """A member that has acquired the ten records of a topic that delays delivery."""
+    one = Member(broker.bootstrap, "m1", ten_records(broker.bootstrap))
+    alter(one.wire, {"ottla.delivery.delay.enable": "true"})
+    assert one.acquire() == [(0, 9, 1)]
+    yield one
+    one.wire.close()
+
+
+def alter(wire: WireClient, settings: dict[str, str]) -> int:
+    configs = [{"name": name, "config_operation": 0, "value": value} for name, value in settings.items()]
+    resources = [{"resource_type": TOPIC, "resource_name": "t", "configs": configs}]
+    return int(only(wire.call("incremental_alter_configs", 1, resources=resources).responses).error_code)
+
+
+def produce(wire: WireClient, *waits: bytes | None, compression: Compression = Compression.NONE) -> Any:
+    """Produce a record for each wait in ms."""
+    headers = [(("ottla.deliver.after.ms", wait),) if wait is not None else () for wait in waits]
+    batch = build_batch([(None, b"v", now_ms(), each) for each in headers], compression=compression)
+    data = {"index": 0, "records": bytes(batch)}
+    answer = wire.call(
+        "produce", 9, acks=-1, timeout_ms=30_000, topic_data=[{"name": "t", "partition_data": [data]}]
+    )
+    return only(only(answer.responses).partition_responses)
+
+
+@pytest.mark.parametrize("compression", [Compression.NONE, Compression.GZIP])
+def test_records_come_when_they_are_due_and_others_go_on(member: Member, compression: Compression) -> None:
+    began_ms = now_ms()
+    produce(member.wire, b"1500", None, b"700", None, compression=compression)
+
+    assert member.acquire() == [(11, 11, 1), (13, 13, 1)]
+    assert now_ms() - began_ms < 700 or member.epoch  # a slow machine may have come too late
+    assert acquired(member.fetch(max_wait_ms=10_000)) == [(12, 12, 1)]
+    assert now_ms() - began_ms >= 700
+    assert acquired(member.fetch(max_wait_ms=10_000)) == [(10, 10, 1)]
+    assert now_ms() - began_ms >= 1500
+
+
+def test_a_fetch_passes_over_what_is_not_due(member: Member) -> None:
+    for _ in range(3):
+        produce(member.wire, *[b"600000"] * 700)
+    produce(member.wire, None)
+
+    assert acquired(member.fetch(max_wait_ms=10_000)) == [(2110, 2110, 1)]
+
+
+def test_a_node_that_starts_again_delays_them_still(
+    embedded: Callable[..., EmbeddedBroker], member: Member, broker: EmbeddedBroker
+) -> None:
+    produce(member.wire, b"600000", None, b"1000")
+    assert member.acquire() == [(11, 11, 1)]
+    assert member.acknowledge((0, 9, [ACCEPT]), (11, 11, [ACCEPT])) == ErrorCode.NONE
+
+    def forget(node: Any) -> None:
+        """Let the node lead the partition anew, with nothing but what was written."""
+        shares = node.services.shares
+        for led in list(shares.share_partitions.values()):
+            shares._drop(led)
+
+    broker.call(forget)
+    again = Member(member.wire.bootstrap, "m2", member.topic_id)
+
+    assert again.acquire() == [(12, 12, 1)]
+    states = broker.call(
+        lambda node: [
+            [tuple(each) for each in led.core.states()]
+            for led in node.services.shares.share_partitions.values()
+        ]
+    )
+    assert states[0][0][:3] == (10, 10, 5)  # it waits
+    again.wire.close()
+
+
+def test_what_cannot_be_delayed_is_refused(member: Member) -> None:
+    too_far = produce(member.wire, None, b"999999999999")
+    unclear = produce(member.wire, b"soon")
+
+    assert too_far.error_code == ErrorCode.INVALID_TIMESTAMP
+    assert only(too_far.record_errors).batch_index == 1
+    assert unclear.error_code == ErrorCode.INVALID_RECORD
+    assert alter(member.wire, {"ottla.delivery.delay.ms": "999999999999"}) == ErrorCode.INVALID_CONFIG
+
+
+def test_the_topics_delay_holds_for_records_without_headers(member: Member) -> None:
+    assert alter(member.wire, {"ottla.delivery.delay.ms": "800"}) == ErrorCode.NONE
+    began_ms = now_ms()
+
+    produce(member.wire, None, b"0")
+
+    assert member.acquire() == [(11, 11, 1)]
+    assert acquired(member.fetch(max_wait_ms=10_000)) == [(10, 10, 1)]
+    assert now_ms() - began_ms >= 800

@@ -1,0 +1,172 @@
+"""When records are due: by their headers, by the topic's delay, and what a topic refuses."""
+
+from typing import Any
+
+import pytest
+
+from ottla.logstore.batch_validator import RecordsRefused, takes_as_it_is, validate_at_once, validate_batch
+from ottla.logstore.compression import Compression
+from ottla.logstore.delivery_delay import WALKED_AT_ONCE, delayed_records
+from ottla.logstore.log_config import LogConfig
+from ottla.logstore.record import NewRecord, build_batch
+from ottla.logstore.record_batch import TimestampType, read_header
+from ottla.logstore.words.errors import ErrorCode, KafkaError
+
+NOW_MS = 1_700_000_000_000
+MAX_MS = 1_000_000
+AT, AFTER = "ottla.deliver.at", "ottla.deliver.after.ms"
+DELAYING = LogConfig(ottla_delivery_delay_enable=True, ottla_delivery_delay_max_ms=MAX_MS)
+BYTES_AT = (NOW_MS + 6).to_bytes(8, "big")
+
+
+def record(*headers: tuple[str, bytes | None], timestamp_ms: int = NOW_MS) -> NewRecord:
+    return None, b"value", timestamp_ms, headers
+
+
+def due_times(*records: NewRecord, config: LogConfig = DELAYING, **batch: Any) -> dict[int, int]:
+    """The offsets of records that are not due at NOW_MS, and after how many ms of it they are."""
+    content = build_batch(records, base_offset=100, **batch)
+    return {
+        offset: due_ms - NOW_MS
+        for piece in delayed_records(read_header(content), content, config, NOW_MS)
+        for offset, due_ms in zip(piece.offsets, piece.due_ms, strict=True)
+    }
+
+
+def refusal(*records: NewRecord, config: LogConfig = DELAYING, **batch: Any) -> RecordsRefused:
+    with pytest.raises(RecordsRefused) as refused:
+        validate_batch(build_batch(records, **batch), config=config, now_ms=NOW_MS)
+    return refused.value
+
+
+@pytest.mark.parametrize(
+    ("headers", "due"),
+    [
+        ([], None),
+        ([(AT, b"%d" % (NOW_MS + 5))], 5),
+        ([(AT, BYTES_AT)], 6),
+        ([(AT, b"%d" % NOW_MS)], None),  # due now
+        ([(AT, b"12345678")], None),  # 8 digits are digits, and long ago
+        ([(AFTER, b"12345678")], MAX_MS),
+        ([(AFTER, b"7")], 7),
+        ([(AFTER, b"0000000000000000007")], 7),
+        ([(AFTER, (8).to_bytes(8, "big"))], 8),
+        ([(AFTER, b"7"), (AFTER, b"9")], 9),  # the last one counts
+        ([(AFTER, b"7"), (AFTER, b"")], None),
+        ([(AT, b"%d" % (NOW_MS + 5)), (AFTER, b"9")], 5),  # what is exact counts
+        ([("ottla.deliver.AT", b"9"), ("x" * 22, b"9"), ("", b"9")], None),
+        # What is no number means "at once" where it is in the log already.
+        *(([(AFTER, value)], None) for value in (None, b"", b"-5", b"+5", b"1e3", b"\xff" * 8, b"9" * 30)),
+        ([(AFTER, b"0" * 20)], None),
+        ([(AFTER, b"\0" * 7)], None),
+        ([(AT, b"9223372036854775807")], MAX_MS),  # no record waits longer
+        ([(AT, b"9223372036854775808")], None),
+    ],
+)
+@pytest.mark.parametrize("compression", [Compression.NONE, Compression.GZIP])
+def test_a_header_says_when_a_record_is_due(
+    headers: list[tuple[str, bytes | None]], due: int | None, compression: Compression
+) -> None:
+    found = due_times(record(), record(*headers), compression=compression)
+
+    assert found == ({} if due is None else {101: due})
+
+
+def test_the_topics_delay_counts_from_the_records_timestamp() -> None:
+    config = LogConfig(ottla_delivery_delay_enable=True, ottla_delivery_delay_ms=1000)
+    records = [
+        record(),
+        record(timestamp_ms=NOW_MS - 400),
+        record(timestamp_ms=NOW_MS - 1000),
+        record((AFTER, b"0")),  # a header comes first
+        record(timestamp_ms=-1),  # has no time, so it is at once
+    ]
+
+    assert due_times(*records, config=config) == {100: 1000, 101: 600}
+    stamped = due_times(
+        *records, config=config, timestamp_type=TimestampType.LOG_APPEND_TIME, max_timestamp=NOW_MS - 1
+    )
+    assert stamped == dict.fromkeys((100, 101, 102, 104), 999)
+
+
+def test_a_large_batch_is_walked_in_pieces() -> None:
+    count = WALKED_AT_ONCE + 2
+    content = build_batch([record((AFTER, b"5"))] * count, compression=Compression.GZIP)
+    pauses = []
+
+    pieces = list(
+        delayed_records(read_header(content), content, DELAYING, NOW_MS, pause=lambda: pauses.append(1))
+    )
+
+    assert sum(len(piece.offsets) for piece in pieces) == count
+    assert len(pieces) > 1 and len(pauses) > 1
+    assert [offset for piece in pieces for offset in piece.offsets] == list(range(count))
+
+
+def test_control_batches_wait_for_nothing() -> None:
+    config = LogConfig(ottla_delivery_delay_enable=True, ottla_delivery_delay_ms=1000)
+
+    assert due_times(record(), config=config, is_control=True) == {}
+
+
+def test_a_batch_that_is_cut_off_is_corrupt() -> None:
+    content = build_batch([record((AFTER, b"5"))])
+
+    with pytest.raises(KafkaError) as refused:
+        list(delayed_records(read_header(content), content[:-1], DELAYING, NOW_MS))
+
+    assert refused.value.code is ErrorCode.CORRUPT_MESSAGE
+
+
+@pytest.mark.parametrize("compression", [Compression.NONE, Compression.GZIP])
+def test_a_producer_is_told_which_records_say_no_time(compression: Compression) -> None:
+    refused = refusal(record(), record((AT, b"soon")), record((AFTER, b"")), compression=compression)
+
+    assert refused.code is ErrorCode.INVALID_RECORD
+    assert [error.batch_index for error in refused.record_errors] == [1, 2]
+    assert "no number in the header" in refused.record_errors[0].message
+
+
+@pytest.mark.parametrize("compression", [Compression.NONE, Compression.GZIP])
+def test_a_producer_is_told_which_records_are_due_too_late(compression: Compression) -> None:
+    bound = b"%d" % MAX_MS
+    too_late = b"%d" % (NOW_MS + MAX_MS + 1)
+    fitting = (record((AFTER, bound)), record((AFTER, bound), timestamp_ms=NOW_MS - 5))
+
+    refused = refusal(*fitting, record((AT, too_late)), compression=compression)
+
+    assert refused.code is ErrorCode.INVALID_TIMESTAMP
+    assert [error.batch_index for error in refused.record_errors] == [2]
+    assert "ottla.delivery.delay.max.ms" in refused.record_errors[0].message
+    content = build_batch(fitting, compression=compression)
+    assert validate_batch(content, config=DELAYING, now_ms=NOW_MS).batch == content
+
+
+def test_with_append_time_the_delay_counts_from_the_append() -> None:
+    config = LogConfig(
+        ottla_delivery_delay_enable=True,
+        ottla_delivery_delay_max_ms=10,
+        message_timestamp_type="LogAppendTime",
+    )
+    early, late = record((AFTER, b"10"), timestamp_ms=NOW_MS + 500), record((AFTER, b"11"), timestamp_ms=0)
+
+    assert [error.batch_index for error in refusal(early, late, config=config).record_errors] == [1]
+
+
+def test_only_so_many_records_are_named() -> None:
+    assert len(refusal(*[record((AT, None))] * 1000).record_errors) == 100
+
+
+def test_a_topic_that_delays_nothing_takes_any_header() -> None:
+    content = build_batch([record((AT, b"soon"), (AFTER, b"9" * 30))])
+
+    valid = validate_at_once(content, config=LogConfig(), now_ms=NOW_MS, produce_version=13)
+
+    assert valid is not None and valid.batch == content
+
+
+def test_a_topic_that_delays_looks_into_each_batch() -> None:
+    trusting = LogConfig(validate_records=False, ottla_delivery_delay_enable=True)
+
+    assert not takes_as_it_is(trusting) and trusting.opens_records
+    assert refusal(record((AT, b"soon")), config=trusting).code is ErrorCode.INVALID_RECORD

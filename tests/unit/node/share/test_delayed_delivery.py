@@ -1,0 +1,238 @@
+"""Records that are not due wait in a share-partition, by the index, and others go on."""
+
+from array import array
+from collections.abc import Sequence
+
+import pytest
+
+from ottla.groupcoord.share_state.share_state_words import StateBatch
+from ottla.logstore.delivery_delay import DueTimes
+from ottla.node.share.share_words import FetchedRecords, ShareConfig, ShareLimits
+from tests.unit.node.share.partitions import (
+    ACCEPT,
+    ACKNOWLEDGED,
+    ALL,
+    AVAILABLE,
+    NOW_MS,
+    RELEASE,
+    WAITING,
+    Partition,
+)
+
+
+class Delaying:
+    """A share-partition of a topic that delays delivery: `due` has the offsets that wait, and how long."""
+
+    def __init__(
+        self,
+        due: dict[int, int],
+        *,
+        max_records: int = 1000,
+        locks: int = 2000,
+        max_states: int = 20_000,
+        batches: Sequence[StateBatch] = (),
+        start_offset: int = 0,
+    ) -> None:
+        self.partition = Partition(
+            config=ShareConfig(partition_max_record_locks=locks),
+            limits=ShareLimits(max_states=max_states),
+            batches=batches,
+            start_offset=start_offset,
+        )
+        self.core = self.partition.core
+        self.core.delay_delivery(max_records)
+        self.due = {offset: NOW_MS + wait_ms for offset, wait_ms in due.items()}
+
+    def fetch(self, first: int, last: int, *, batch_records: int = 10) -> list[tuple[int, int, int]]:
+        """Acquire of a log with batches of so many records what is between two offsets."""
+        bases = list(range(first // batch_records * batch_records, last + 1, batch_records))
+        waiting = [
+            (offset, due_ms) for offset, due_ms in sorted(self.due.items()) if bases[0] <= offset <= last
+        ]
+        fetched = FetchedRecords(
+            fetch_offset=first,
+            base_offsets=bases,
+            last_offsets=[min(base + batch_records - 1, last) for base in bases],
+            due_times=[
+                DueTimes(
+                    array("q", [offset for offset, _ in waiting]), array("q", [time for _, time in waiting])
+                )
+            ],
+        )
+        acquired = self.core.acquire("m1", self.partition.now_ms, fetched, ALL, ALL, False)
+        self.partition.check()
+        return [tuple(each) for each in acquired]
+
+    def wait(self, duration_ms: int) -> None:
+        self.partition.wait(duration_ms)
+
+
+def test_records_that_are_not_due_wait_and_others_go_on() -> None:
+    delaying = Delaying({3: 500, 4: 100, 5: 900, 12: 100})
+
+    assert delaying.fetch(0, 19) == [(0, 2, 1), (6, 11, 1), (13, 19, 1)]
+
+    # One range for all that wait in a row, whenever they are due.
+    assert delaying.partition.states[1] == (3, 5, WAITING, 0)
+    assert delaying.core.in_flight_count == 16
+    assert delaying.core.next_expiry() == NOW_MS + 100
+    delaying.wait(99)
+    assert delaying.core.next_fetch_offset() == 20
+    delaying.wait(1)
+    assert delaying.core.next_fetch_offset() == 4
+    assert delaying.fetch(4, 19) == [(4, 4, 1), (12, 12, 1)]
+    assert delaying.core.next_expiry() == NOW_MS + 500
+
+
+def test_one_delayed_record_holds_up_nobody() -> None:
+    delaying = Delaying({0: 10**9}, locks=20)
+    for first in range(0, 5000, 10):
+        assert delaying.core.may_acquire()
+        acquired = delaying.fetch(first, first + 9)
+        delaying.partition.done(acquired[0][0], first + 9, ACCEPT)
+
+    assert delaying.partition.states == [(0, 0, WAITING, 0), (1, 4999, ACKNOWLEDGED, 1)]
+    assert delaying.core.in_flight_batch_count == 1
+    delaying.wait(10**9)
+    assert delaying.fetch(0, 9) == [(0, 0, 1)]
+    delaying.partition.done(0, 0, ACCEPT)
+    assert delaying.partition.window == (5000, 5000)
+
+
+def test_delayed_records_that_come_one_by_one_are_one_range() -> None:
+    delaying = Delaying({offset: 1000 + offset for offset in range(500)}, max_states=64)
+
+    for offset in range(500):
+        assert delaying.fetch(offset, offset, batch_records=1) == []
+
+    assert delaying.partition.states == [(0, 499, WAITING, 0)]
+    assert delaying.core.delayed_count == 500
+
+
+def test_when_too_many_wait_those_behind_them_do_too() -> None:
+    delaying = Delaying({offset: 100 + offset for offset in range(10, 16)}, max_records=4)
+
+    assert delaying.fetch(0, 19) == [(0, 9, 1)]
+
+    assert delaying.partition.window == (0, 13)  # up to the last one for which there was room
+    assert not delaying.core.may_acquire()
+    assert delaying.fetch(14, 19) == []
+    delaying.wait(110)
+    assert delaying.core.may_acquire()
+    assert delaying.fetch(10, 19) == [(10, 10, 1)]
+    assert delaying.fetch(14, 19) == []
+    delaying.wait(1)
+    assert delaying.fetch(11, 19) == [(11, 11, 1), (16, 19, 1)]
+
+
+def test_a_new_leader_finds_what_waited() -> None:
+    """Of those that wait nothing was written, so they are gaps between what was."""
+    batches = [StateBatch(10, 14, ACKNOWLEDGED, 1), StateBatch(20, 29, ACKNOWLEDGED, 1)]
+    delaying = Delaying(dict.fromkeys((*range(5, 10), *range(15, 20)), 100), batches=batches, start_offset=5)
+
+    assert delaying.core.next_fetch_offset() == 5
+    assert delaying.fetch(5, 39) == [(30, 39, 1)]
+
+    delaying.wait(100)
+    assert delaying.fetch(5, 39) == [(5, 9, 1), (15, 19, 1)]
+
+
+def test_the_first_record_is_freed_however_many_ranges_there_are() -> None:
+    delaying = Delaying({offset: 10**6 + offset for offset in range(0, 400, 2)}, max_states=64)
+    first = 0
+    while delaying.core.may_acquire():
+        for begin, end, _ in delaying.fetch(first, 399):
+            delaying.partition.done(begin, end, ACCEPT)
+        first = delaying.core.end_offset + 1
+
+    assert len(delaying.partition.states) <= 32
+    assert first < 399
+    delaying.wait(10**6 + 400)  # all are due
+    seen = 0
+    for _ in range(1000):
+        offset = delaying.core.next_fetch_offset()
+        if offset > 399:
+            break
+        for begin, end, _ in delaying.fetch(offset, 399):
+            delaying.partition.done(begin, end, ACCEPT)
+            seen += end - begin + 1
+        delaying.wait(0)
+    assert delaying.core.start_offset == 400
+    assert seen > 200
+
+
+def test_records_that_are_due_all_over_wait_for_the_first_one_when_there_are_too_many_ranges() -> None:
+    delaying = Delaying({each: 100 if each % 2 else 10_000 for each in range(400)}, max_states=64)
+    while delaying.core.end_offset < 399:
+        assert delaying.fetch(delaying.core.end_offset and delaying.core.end_offset + 1, 399) == []
+    delaying.wait(100)
+    first = delaying.fetch(delaying.core.next_fetch_offset(), 399)
+    for begin, end, _ in first:
+        delaying.partition.done(begin, end, ACCEPT)
+
+    assert 0 < len(first) < 200 and len(delaying.partition.states) <= 48
+    assert delaying.core.next_expiry() == NOW_MS + 10_000  # when the first record is due
+
+    delaying.wait(9_900)
+    seen = len(first)
+    while delaying.core.start_offset < 400:
+        for begin, end, _ in delaying.fetch(delaying.core.next_fetch_offset(), 399):
+            delaying.partition.done(begin, end, ACCEPT)
+            seen += end - begin + 1
+        delaying.wait(0)
+    assert seen == 400
+
+
+def test_what_was_due_and_is_released_is_available_at_once() -> None:
+    delaying = Delaying({0: 100, 1: 100})
+    delaying.fetch(0, 1)
+    delaying.wait(100)
+    assert delaying.fetch(0, 1) == [(0, 1, 1)]
+
+    delaying.partition.done(0, 1, RELEASE)
+
+    assert delaying.fetch(0, 1) == [(0, 1, 2)]
+
+
+def test_what_the_log_loses_does_not_wait() -> None:
+    delaying = Delaying(dict.fromkeys(range(10), 100))
+    delaying.fetch(0, 9)
+
+    delaying.core.move_log_start(10)
+
+    delaying.partition.check()
+    assert delaying.partition.window == (10, 10)
+    assert delaying.core.delayed_count == 0 and delaying.core.next_expiry() is None
+
+
+def test_a_topic_that_delays_no_more_gives_all_at_once() -> None:
+    delaying = Delaying(dict.fromkeys(range(10), 10**6))
+    delaying.fetch(0, 19)
+
+    delaying.core.delay_delivery(None)
+
+    assert delaying.partition.states[0] == (0, 9, AVAILABLE, 0)
+    assert delaying.partition.fetch(up_to=19)[0] == (0, 9, 1)
+
+
+@pytest.mark.parametrize("count", [100_000])
+def test_many_that_are_due_at_once_are_freed_in_turns(count: int) -> None:
+    delaying = Delaying({}, max_records=count)
+    offsets = array("q", range(count))
+    due_ms = array("q", [NOW_MS + 5]) * count
+    fetched = FetchedRecords(
+        0, range(0, count, 1000), range(999, count, 1000), due_times=[DueTimes(offsets, due_ms)]
+    )
+    while delaying.core.end_offset < count - 1:
+        before = delaying.core.end_offset
+        assert delaying.core.acquire("m1", NOW_MS, fetched, ALL, ALL, False) == []
+        assert delaying.core.end_offset > before
+
+    assert delaying.partition.states == [(0, count - 1, WAITING, 0)]
+    delaying.wait(5)
+    turns = 1
+    while (next_ms := delaying.core.next_expiry()) is not None and next_ms <= delaying.partition.now_ms:
+        delaying.core.expire(delaying.partition.now_ms)
+        turns += 1
+    assert turns == 50
+    assert delaying.core.delayed_count == 0
