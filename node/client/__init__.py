@@ -22,6 +22,7 @@ node_counts           what each node has counted, asked of it over the Kafka pro
 share_member          a member of a share group
 share_consumer        records of a share group, acknowledged one by one
 consumer              records out of partitions
+share_group_admin     where share groups read
 group_admin           groups, their members and what they committed
 log_dirs              the log directories of brokers
 quorum_admin          the metadata quorum
