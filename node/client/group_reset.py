@@ -73,11 +73,12 @@ async def plan(
 
     The start offsets of a share group stand for what other groups have committed.
     """
+    committed: dict[TopicPartition, int | None]
     if is_share:
         starts = await share_starts(client, group_id)
         committed = {one: start.offset for one, start in starts.items()}
     else:
-        committed = await group_admin.committed_offsets(client, group_id)
+        committed = dict(await group_admin.committed_offsets(client, group_id))
     if isinstance(target, ToFile):
         partitions = sorted(target.offsets.get(group_id, ()))
         if not partitions:

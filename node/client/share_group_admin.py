@@ -33,16 +33,16 @@ class ShareStart(NamedTuple):
     """Where a share group reads a partition: nothing before `offset` is delivered again.
 
     `lag` counts the records from there to the end that are neither acknowledged nor archived; None from a
-    server that does not tell, and while a group has not read a partition yet.
+    server that does not tell. Both are None while the group has not read the partition yet.
     """
 
-    offset: int
+    offset: int | None
     leader_epoch: int
     lag: int | None
 
 
 async def share_starts(client: Client, group_id: str) -> dict[TopicPartition, ShareStart]:
-    """Return where a share group reads each partition, sorted; those that were never read are left out."""
+    """Return where a share group reads each partition that it knows, sorted."""
     request = DescribeShareGroupOffsetsRequest(
         groups=[DescribeShareGroupOffsetsRequestGroup(group_id=group_id, topics=None)]
     )
@@ -59,9 +59,11 @@ async def share_starts(client: Client, group_id: str) -> dict[TopicPartition, Sh
             for one in topic.partitions:
                 place = TopicPartition(topic.topic_name, one.partition_index)
                 check(one.error_code, one.error_message, f"the offset of {place}")
-                if one.start_offset != UNKNOWN:
-                    lag = None if one.lag < 0 else one.lag
-                    found[place] = ShareStart(one.start_offset, one.leader_epoch, lag)
+                found[place] = ShareStart(
+                    None if one.start_offset <= UNKNOWN else one.start_offset,
+                    one.leader_epoch,
+                    None if one.lag <= UNKNOWN else one.lag,
+                )
         return dict(sorted(found.items()))
 
     return await client.retry(attempt)
