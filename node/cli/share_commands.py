@@ -6,7 +6,8 @@ from dataclasses import dataclass
 from typing import Final
 
 from ottla.logstore.words.errors import KafkaError
-from ottla.node.cli.failure import EXIT_FAILURE, explain
+from ottla.logstore.words.escaped_text import escape_controls
+from ottla.node.cli.failure import EXIT_FAILURE
 from ottla.node.cli.record_commands import RecordOutput
 from ottla.node.cli.record_text import Printer
 from ottla.node.cli.record_worker import RecordWorker
@@ -99,8 +100,8 @@ class _Loop:
         for one in self._consumer.take_unreadable():
             where = f"offset {one.first}" if one.first == one.last else f"offsets {one.first} to {one.last}"
             print(
-                f"warning: {where} of {one.partition} cannot be opened and will not be delivered again: "
-                f"{explain(one.error)}",
+                f"warning: {where} of {one.partition} cannot be opened and are not printed: "
+                f"{_reason(one.error)}.",
                 file=sys.stderr,
                 flush=True,
             )
@@ -114,7 +115,11 @@ class _Loop:
             where = f"offset {first}" if first == last else f"offsets {first} to {last}"
             print(
                 f"warning: the acknowledgement of {where} of {one.partition} was not taken, so what is not "
-                f"acknowledged yet is delivered again: {explain(one.error)}",
+                f"acknowledged yet is delivered again: {_reason(one.error)}.",
                 file=sys.stderr,
                 flush=True,
             )
+
+
+def _reason(error: KafkaError) -> str:
+    return escape_controls(error.detail.rstrip(".") or error.code.name)
