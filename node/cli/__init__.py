@@ -29,6 +29,8 @@ hand_over          `ottla hand-over`
 quorum_commands    `ottla quorum ...`
 reassign_commands  `ottla topic reassign` and `elect`
 record_commands    `ottla produce` and `ottla consume`
+record_worker      a command that is run for each record of a share group
+share_commands     `ottla consume --share`
 serve              `ottla start`
 secure_commands    `ottla secure ...`
 secure_app         the options of `ottla secure`

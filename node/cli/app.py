@@ -4,8 +4,9 @@ client needs. Other packages add commands of their own (`added_commands`).
 """
 
 import sys
+from collections.abc import Callable
 from pathlib import Path
-from typing import Annotated, Literal
+from typing import TYPE_CHECKING, Annotated, Literal
 
 import typer
 
@@ -45,6 +46,10 @@ from ottla.node.cli.txn_app import txn
 from ottla.node.cli.user_app import user
 from ottla.node.client.refusal import Refused
 from ottla.node.tools.closed_pipe import end_quietly, is_of_output, output_refused
+
+if TYPE_CHECKING:  # loaded late, with what is asked of a cluster
+    from ottla.node.cli.record_commands import PrintOptions
+    from ottla.node.client.cluster_client import Client
 
 Compression = Literal["none", "gzip", "snappy", "lz4", "zstd"]
 
@@ -306,17 +311,64 @@ def consume(
         typer.Option("--partition", "-p", metavar="N", min=0, help="read only this partition; repeatable"),
     ] = None,
     begin: Annotated[
-        str,
+        str | None,
         typer.Option(
             "--from",
             "-o",
             metavar="PLACE",
-            help="where to start: beginning, end, an offset, -N (newest N records of each partition), "
-            "@ms or @date",
+            help="where to start: beginning (default), end, an offset, -N (newest N records of each "
+            "partition), @ms or @date",
         ),
-    ] = "beginning",
+    ] = None,
+    share: Annotated[
+        str | None,
+        typer.Option(
+            "--share",
+            metavar="GROUP",
+            help="join this share group: its members share the records, and each is acknowledged",
+        ),
+    ] = None,
+    acknowledge: Annotated[
+        Literal["accept", "release", "reject"] | None,
+        typer.Option(
+            "--acknowledge",
+            help="with --share, what becomes of a record once it is printed: accept, it is done with "
+            "(default); release, it is delivered again; reject, it is never delivered again",
+        ),
+    ] = None,
+    worker: Annotated[
+        str | None,
+        typer.Option(
+            "--exec",
+            metavar="COMMAND",
+            help="with --share, run COMMAND for each record instead of printing it; its exit code "
+            "acknowledges the record",
+        ),
+    ] = None,
+    reject_code: Annotated[
+        int,
+        typer.Option(
+            "--reject-exit-code",
+            metavar="CODE",
+            min=1,
+            max=255,
+            help="with --exec, the exit code that rejects a record",
+        ),
+    ] = 65,
+    idle: Annotated[
+        float | None,
+        typer.Option(
+            "--idle-timeout",
+            metavar="SECONDS",
+            min=0.1,
+            help="with --share, stop when no record came for this long",
+        ),
+    ] = None,
     count: Annotated[
-        int | None, typer.Option("--count", "-n", metavar="N", min=1, help="stop after this many records")
+        int | None,
+        typer.Option(
+            "--count", "--max-records", "-n", metavar="N", min=1, help="stop after this many records"
+        ),
     ] = None,
     until_end: Annotated[
         bool,
@@ -332,6 +384,10 @@ def consume(
     partitions: Annotated[bool, typer.Option("--partitions", help="print partitions")] = False,
     offsets: Annotated[bool, typer.Option("--offsets", help="print offsets")] = False,
     timestamps: Annotated[bool, typer.Option("--timestamps", help="print timestamps")] = False,
+    deliveries: Annotated[
+        bool,
+        typer.Option("--deliveries", help="with --share, print how often each was delivered"),
+    ] = False,
     separator: Annotated[str, typer.Option("--separator", help="text between the printed fields")] = "\t",
     template: Annotated[
         str | None,
@@ -339,7 +395,7 @@ def consume(
             "--format",
             "-f",
             help="print each record so: %t topic, %p partition, %o offset, %T ms, %k key, %s value, %h "
-            "headers, \\\n",
+            "headers, %d deliveries, \\\n",
         ),
     ] = None,
     output: Output = "text",
@@ -360,11 +416,23 @@ def consume(
     end. On a terminal, control characters in records are escaped (\\x1b); files and pipes get the bytes
     unchanged.
 
+    With --share, any number of consumers share the records of a partition. A record is accepted once it is
+    printed; what is held when the command ends is given back. A record that is released comes again, to any
+    member, until the delivery limit of the group is reached (5 by default). A new share group starts at the
+    end of the log; `ottla group config GROUP --set share.auto.offset.reset=earliest` changes that.
+
+    --exec starts its command without a shell. The value is on its standard input; {} is replaced by the name
+    of a file that has it, too. OTTLA_TOPIC, OTTLA_PARTITION, OTTLA_OFFSET, OTTLA_TIMESTAMP,
+    OTTLA_DELIVERY_COUNT and, if it is text, OTTLA_KEY are in its environment. Exit code 0 accepts the record,
+    65 (--reject-exit-code) rejects it, any other releases it. The record stays locked while the command runs.
+
     Examples:
 
         ottla consume orders --from -10 --keys --offsets -n 10
 
         ottla consume orders --group billing --output json
+
+        ottla consume orders --share workers --exec 'resize-image {}'
 
         ottla consume orders --from @2026-01-31T12:00:00Z --until-end -f '%p/%o %k=%s\\n'
     """
@@ -378,27 +446,104 @@ def consume(
             EXIT_USAGE,
         )
     show = {
+        "deliveries": deliveries,
         "partitions": partitions,
         "offsets": offsets,
         "timestamps": timestamps,
         "headers": headers,
         "keys": keys,
     }
-    options = commands.ConsumeOptions(
-        topics=tuple(topics),
-        group=group,
-        partitions=tuple(partition or ()),
-        begin=begin,
-        count=count,
-        until_end=until_end,
+    printing = commands.PrintOptions(
         shown=frozenset(name for name, shown in show.items() if shown),
         separator=separator,
         template=template,
         is_json=output == "json",
         is_raw=raw,
+    )
+    if share is not None:
+        refused = {
+            "--group": group is not None,
+            "--partition": bool(partition),
+            "--from": begin is not None,
+            "--until-end": until_end,
+            "--isolation": isolation == "read_committed",
+        }
+        _consume_shared(
+            share,
+            tuple(topics),
+            [name for name, is_given in refused.items() if is_given],
+            acknowledge=acknowledge,
+            worker=worker,
+            reject_code=reject_code,
+            count=count,
+            idle=idle,
+            printing=printing,
+            client=lambda: client_of(bootstrap, command_config, timeout),
+        )
+        return
+    only_shared = {
+        "--acknowledge": acknowledge is not None,
+        "--exec": worker is not None,
+        "--idle-timeout": idle is not None,
+        "--deliveries": deliveries,
+    }
+    for name, is_given in only_shared.items():
+        if is_given:
+            raise CommandError(f"{name} needs --share GROUP.", EXIT_USAGE)
+    options = commands.ConsumeOptions(
+        topics=tuple(topics),
+        group=group,
+        partitions=tuple(partition or ()),
+        begin=begin or "beginning",
+        count=count,
+        until_end=until_end,
         read_committed=isolation == "read_committed",
     )
-    run(lambda: commands.consume(client_of(bootstrap, command_config, timeout), options))
+    printer = commands.printer_of(printing)
+    run(lambda: commands.consume(client_of(bootstrap, command_config, timeout), options, printer))
+
+
+def _consume_shared(
+    group: str,
+    topics: tuple[str, ...],
+    refused: list[str],
+    *,
+    acknowledge: str | None,
+    worker: str | None,
+    reject_code: int,
+    count: int | None,
+    idle: float | None,
+    printing: "PrintOptions",
+    client: "Callable[[], Client]",
+) -> None:
+    """`ottla consume --share`: check what goes together, then read."""
+    import ottla.node.cli.share_commands as commands
+    from ottla.node.cli.record_commands import printer_of
+    from ottla.node.cli.record_worker import RecordWorker
+    from ottla.node.client.acquired_records import AcknowledgeType
+
+    if group == "":
+        raise CommandError("The name after --share must not be empty.", EXIT_USAGE)
+    if refused:
+        raise CommandError(
+            f"{refused[0]} cannot be used with --share: the group says what its members read. "
+            f"`ottla group config {group}` shows its settings, `ottla group reset` moves its start.",
+            EXIT_USAGE,
+        )
+    if worker is not None and acknowledge is not None:
+        raise CommandError(
+            "--acknowledge cannot be used with --exec: the exit code acknowledges the record.", EXIT_USAGE
+        )
+    options = commands.ShareOptions(
+        topics=topics,
+        group=group,
+        acknowledge=AcknowledgeType[(acknowledge or "accept").upper()],
+        worker=None if worker is None else RecordWorker(worker, reject_code),
+        count=count,
+        idle_s=idle,
+    )
+    printer = printer_of(printing)
+    run(lambda: commands.consume(client(), options, printer))
 
 
 @log.command(

@@ -25,13 +25,20 @@ if TYPE_CHECKING:
     from ottla.node.client.group_offsets import Target
 
 group = typer.Typer(
-    no_args_is_help=True, help="Inspect and change consumer groups: members, offsets and lag."
+    no_args_is_help=True,
+    help="Inspect and change consumer and share groups: members, offsets, lag.",
 )
 
 Group = Annotated[str, typer.Argument(metavar="GROUP")]
 Groups = Annotated[list[str] | None, typer.Argument(metavar="GROUP...")]
 # The second name is that of kafka-consumer-groups.
-Every = Annotated[bool, typer.Option("--all", "--all-groups", help="all consumer groups")]
+Every = Annotated[
+    bool,
+    typer.Option("--all", "--all-groups", help="all consumer groups; share groups are named one by one"),
+]
+EveryShown = Annotated[
+    bool, typer.Option("--all", "--all-groups", help="all consumer groups and share groups")
+]
 
 
 @group.command("list")
@@ -44,9 +51,7 @@ def group_list(
     ] = None,
     group_type: Annotated[
         str | None,
-        typer.Option(
-            "--type", metavar="TYPE,...", help="only groups of these types, such as classic,consumer"
-        ),
+        typer.Option("--type", metavar="TYPE,...", help="only groups of these types, such as consumer,share"),
     ] = None,
     output: Output = "text",
     bootstrap: Bootstrap = None,
@@ -68,7 +73,7 @@ def group_list(
 @group.command("describe")
 def group_describe(
     groups: Groups = None,
-    every: Every = False,
+    every: EveryShown = False,
     timeline: Annotated[
         bool,
         typer.Option("--timeline", help="also show the latest rebalances, with their causes and durations"),
@@ -78,7 +83,11 @@ def group_describe(
     command_config: CommandConfig = None,
     timeout: Timeout = 30.0,
 ) -> None:
-    """Show the state of groups, and for each partition the committed offset, the lag and the member."""
+    """Show the state of groups, and for each partition the committed offset, the lag and the member.
+
+    Of a share group: the start offset, before which nothing is delivered again, the records after it that
+    are neither acknowledged nor archived, and how many members read the partition.
+    """
     import ottla.node.cli.group_commands as commands
 
     names = _names(groups, every)
@@ -117,7 +126,7 @@ def group_members(
 @group.command("lag")
 def group_lag(
     groups: Groups = None,
-    every: Every = False,
+    every: EveryShown = False,
     topic: Annotated[
         list[str] | None,
         typer.Option(
@@ -155,7 +164,7 @@ def group_lag(
 
     The lag in seconds is the age of the oldest record not yet committed, by this machine's clock. The limits
     --max-lag and --max-seconds apply to each group as a whole. Partitions without a committed offset have no
-    lag.
+    lag. Share groups have a lag in records only.
 
     Examples:
 
@@ -240,6 +249,9 @@ def group_reset(
     and reported, and the exit code is 1. An offset outside the log is replaced by the first offset or the log
     end, with a warning; so is a time after the last record.
 
+    A share group must exist, and its start offsets are set: records after them are delivered again, those
+    before them never.
+
     Examples:
 
         ottla group reset billing --to-earliest --all-topics
@@ -320,7 +332,11 @@ def group_config(
 ) -> None:
     """Show or change the settings of a group; the group need not exist yet.
 
-    Example: ottla group config billing --set consumer.session.timeout.ms=50000
+    Examples:
+
+        ottla group config billing --set consumer.session.timeout.ms=50000
+
+        ottla group config workers --set share.auto.offset.reset=earliest
     """
     import ottla.node.cli.config_commands as commands
     from ottla.node.client.topic_admin import config_of_group
@@ -352,7 +368,7 @@ def group_delete(
     command_config: CommandConfig = None,
     timeout: Timeout = 30.0,
 ) -> None:
-    """Delete groups that have no members, with their committed offsets."""
+    """Delete groups that have no members, with their offsets. A share group is deleted in the same way."""
     import ottla.node.cli.group_commands as commands
 
     names = _names(groups, every)
@@ -377,6 +393,8 @@ def group_delete_offsets(
     timeout: Timeout = 30.0,
 ) -> None:
     """Delete the committed offsets of a group for topics that none of its members reads.
+
+    A share group must have no members, and forgets whole topics: it starts again as a new one would.
 
     Example: ottla group delete-offsets billing --topic orders:0,1
     """

@@ -22,6 +22,7 @@ from ottla.node.client.group_offsets import Change, Target, ToFile
 from ottla.node.client.group_reset import Topics
 from ottla.node.client.moments import moment_text
 from ottla.node.client.refusal import Refused
+from ottla.node.client.share_group_admin import SHARE, delete_share_starts
 
 # As Apache Kafka writes them; words of users are taken in any case.
 STATES = (
@@ -80,7 +81,7 @@ async def describe(
     client: Client, group_ids: Sequence[str], *, every: bool, timeline: bool, as_json: bool
 ) -> int:
     async with client:
-        names, code = await _named(client, group_ids, every)
+        names, code = await _named(client, group_ids, every, with_share=True)
 
         async def look(client: Client, group_id: str) -> tuple[GroupView, Lags]:
             view = await group_admin.describe_group(client, group_id)
@@ -115,13 +116,22 @@ async def members(client: Client, group_id: str, verbose: bool, as_json: bool) -
     return 0
 
 
-async def _named(client: Client, group_ids: Sequence[str], every: bool) -> tuple[list[str], int]:
-    """The groups that were named, or all; and the exit code for brokers whose groups are not known."""
+async def _named(
+    client: Client, group_ids: Sequence[str], every: bool, *, with_share: bool = False
+) -> tuple[list[str], int]:
+    """The groups that were named, or all; and the exit code for brokers whose groups are not known.
+
+    Share groups are among all of them where nothing is changed: their records would come again.
+    """
     if not every:
         return list(dict.fromkeys(group_ids)), 0
     listed = await group_admin.list_groups(client, states=(), types=())
     consumers = ("", PROTOCOL_TYPE)  # Connect's workers and others read no partitions
-    names = [one.group_id for one in listed.groups if one.protocol_type in consumers]
+    names = [
+        one.group_id
+        for one in listed.groups
+        if (with_share if one.group_type.lower() == SHARE else one.protocol_type in consumers)
+    ]
     return names, complain_of_brokers(listed.problems, "groups")
 
 
@@ -152,13 +162,14 @@ async def _lags(
     client: Client, view: GroupView, topics: Topics, *, with_age: bool
 ) -> dict[TopicPartition, PartitionLag]:
     """Of all partitions that the group committed or reads; of these topics, if any are named."""
-    return await group_lag.of_group(
-        client,
-        view.group_id,
-        group_tables.owners_of(view),
-        is_wanted=lambda one: not topics or _is_of(one, topics),
-        with_age=with_age,
-    )
+
+    def is_wanted(partition: TopicPartition) -> bool:
+        return not topics or _is_of(partition, topics)
+
+    read = group_tables.owners_of(view)
+    if view.group_type == SHARE:
+        return await group_lag.of_share_group(client, view.group_id, read, is_wanted=is_wanted)
+    return await group_lag.of_group(client, view.group_id, read, is_wanted=is_wanted, with_age=with_age)
 
 
 def _is_of(partition: TopicPartition, topics: Topics) -> bool:
@@ -192,7 +203,7 @@ async def lag(client: Client, options: LagOptions) -> int:
     async with client:
         while True:
             client = client.renewed()  # each look has the whole time
-            names, code = await _named(client, options.group_ids, options.every)
+            names, code = await _named(client, options.group_ids, options.every, with_share=True)
             found, missed = await _of_each(client, names, look)
             code = code or missed
             _show_lag(found, options)
@@ -248,6 +259,7 @@ class ResetOptions:
 async def reset(client: Client, target: Target, options: ResetOptions) -> int:
     """Plan for all groups before anything of one is changed; 1 if one of all groups was passed over."""
     plans: dict[str, list[Change]] = {}
+    shared: set[str] = set()
     async with client:
         named, code = await _named(client, options.group_ids, options.every)
         for place, group_id in enumerate(named):
@@ -256,8 +268,11 @@ async def reset(client: Client, target: Target, options: ResetOptions) -> int:
             # One that has to wait for a leader leaves the others their share of the time.
             mine = client.until(client.deadline.share(len(named) - place))
             try:
-                await group_reset.check_has_no_members(mine, group_id)
-                plans[group_id] = await group_reset.plan(mine, group_id, target, options.topics)
+                if await group_reset.check_has_no_members(mine, group_id):
+                    shared.add(group_id)
+                plans[group_id] = await group_reset.plan(
+                    mine, group_id, target, options.topics, is_share=group_id in shared
+                )
             except Refused as refused:
                 if not options.every:
                     raise
@@ -266,7 +281,7 @@ async def reset(client: Client, target: Target, options: ResetOptions) -> int:
         _warn(plans)
         if options.execute:
             for group_id, changes in plans.items():
-                await group_reset.apply(client, group_id, changes)
+                await group_reset.apply(client, group_id, changes, is_share=group_id in shared)
     if options.export:
         print(group_offsets.plan_text(plans), end="")
     elif options.as_json:
@@ -328,6 +343,8 @@ async def delete_offsets(client: Client, group_id: str, topics: Topics) -> int:
     """Forget offsets of each partition that can be; 1 if one could not."""
     code = 0
     async with client:
+        if await _is_share(client, group_id):
+            return await _delete_share_offsets(client, group_id, topics)
         partitions = await group_reset.partitions_of(client, topics)
         errors = await group_admin.delete_offsets(client, group_id, partitions)
     for partition, error_code in sorted(errors.items()):
@@ -338,4 +355,33 @@ async def delete_offsets(client: Client, group_id: str, topics: Topics) -> int:
             code = EXIT_FAILURE
             continue
         print(f"deleted the offset of {partition} from {group_id}")
+    return code
+
+
+async def _is_share(client: Client, group_id: str) -> bool:
+    """Return whether a group is a share group; of those that cannot be described others tell why."""
+    try:
+        return (await group_admin.describe_group(client, group_id)).group_type == SHARE
+    except KafkaError as error:
+        if error.code is ErrorCode.GROUP_ID_NOT_FOUND:
+            return False
+        raise
+
+
+async def _delete_share_offsets(client: Client, group_id: str, topics: Topics) -> int:
+    """Forget whole topics, as Kafka's API for share groups does; 1 if one could not."""
+    for name, numbers in topics.items():
+        if numbers is not None:
+            raise CommandError(
+                f"A share group forgets whole topics; write --topic {name} without partitions.", EXIT_USAGE
+            )
+    code = 0
+    for name, (error_code, message) in sorted((await delete_share_starts(client, group_id, topics)).items()):
+        try:
+            check(error_code, message, f"topic {name}")
+        except KafkaError as error:
+            print(f"ottla: {explain(error)}", file=sys.stderr)
+            code = EXIT_FAILURE
+            continue
+        print(f"deleted the offsets of {name} from {group_id}")
     return code

@@ -1,5 +1,6 @@
 """Groups, members, lag and resets as text and as JSON."""
 
+from collections import Counter
 from collections.abc import Mapping, Sequence
 from typing import Any
 
@@ -11,6 +12,7 @@ from ottla.node.client.group_as_json import duration_ms
 from ottla.node.client.group_lag import PartitionLag
 from ottla.node.client.group_offsets import Change
 from ottla.node.client.moments import moment_text
+from ottla.node.client.share_group_admin import SHARE
 
 Lags = Mapping[TopicPartition, PartitionLag]
 
@@ -53,7 +55,16 @@ def print_group(view: GroupView, lags: Lags) -> None:
         f"group {escape_controls(view.group_id)}  {view.group_type}  {view.state}{epoch}{assignor}  {members}"
         f"  coordinator {view.coordinator}"
     )
-    if lags:
+    if lags and view.group_type == SHARE:
+        counts = Counter(one for member in view.members for one in member.partitions or ())
+        print_table(
+            ("topic", "partition", "start", "end", "lag", "members"),
+            [
+                (one.topic, one.partition, lag.committed, lag.end, lag.records, counts[one])
+                for one, lag in lags.items()
+            ],
+        )
+    elif lags:
         owners = owners_of(view)
         print_table(
             ("topic", "partition", "committed", "end", "lag", "member"),
@@ -66,6 +77,10 @@ def print_group(view: GroupView, lags: Lags) -> None:
 
 def group_as_json(view: GroupView, lags: Lags) -> dict[str, Any]:
     owners = owners_of(view)
+    if view.group_type == SHARE:
+        partitions = [_share_place_as_json(one, lag, view) for one, lag in lags.items()]
+    else:
+        partitions = [_place_as_json(one, lag) | {"member": owners.get(one)} for one, lag in lags.items()]
     return {
         "group": view.group_id,
         "type": view.group_type,
@@ -76,7 +91,19 @@ def group_as_json(view: GroupView, lags: Lags) -> dict[str, Any]:
         "target_epoch": view.target_epoch,
         "coordinator": view.coordinator,
         "members": members_as_json(view),
-        "partitions": [_place_as_json(one, lag) | {"member": owners.get(one)} for one, lag in lags.items()],
+        "partitions": partitions,
+    }
+
+
+def _share_place_as_json(partition: TopicPartition, lag: PartitionLag, view: GroupView) -> dict[str, Any]:
+    """A partition of a share group, which several members may read at once."""
+    return {
+        "topic": partition.topic,
+        "partition": partition.partition,
+        "start": lag.committed,
+        "end": lag.end,
+        "lag": lag.records,
+        "members": [one.member_id for one in view.members if partition in (one.partitions or ())],
     }
 
 

@@ -67,11 +67,6 @@ class ConsumeOptions:
     begin: str
     count: int | None
     until_end: bool
-    shown: frozenset[str]
-    separator: str
-    template: str | None
-    is_json: bool
-    is_raw: bool
     read_committed: bool
 
 
@@ -203,7 +198,7 @@ def _report_part(acknowledged: int) -> None:
 # ---- consume -------------------------------------------------------------------------------------
 
 
-class _Output:
+class RecordOutput:
     """Records to standard output, with what was written of each partition."""
 
     def __init__(self, printer: Printer, limit: int | None) -> None:
@@ -216,12 +211,19 @@ class _Output:
     def is_full(self) -> bool:
         return self.left is not None and self.left <= 0
 
-    def print(self, partition: TopicPartition, records: Sequence[Record]) -> None:
+    def count(self, records: int) -> None:
+        """So many more records are done with."""
+        if self.left is not None:
+            self.left -= records
+
+    def print(
+        self, partition: TopicPartition, records: Sequence[Record], *, deliveries: int | None = None
+    ) -> None:
         if self.left is not None:
             records = records[: self.left]
-            self.left -= len(records)
+            self.count(len(records))
         if records:
-            piece = b"".join(self._printer(partition, record) for record in records)
+            piece = b"".join(self._printer(partition, record, deliveries) for record in records)
             self._pieces.append((partition, records[-1].offset + 1, piece))
 
     def flush(self) -> None:
@@ -239,10 +241,10 @@ class _Output:
         self._pieces.clear()
 
 
-async def consume(client: Client, options: ConsumeOptions) -> int:
+async def consume(client: Client, options: ConsumeOptions, printer: Printer) -> int:
     try:
         begin = parse_offset_spec(options.begin)
-        output = _Output(_printer(options), options.count)
+        output = RecordOutput(printer, options.count)
     except ValueError as error:
         raise CommandError(f"{str(error).rstrip('.')}.", EXIT_USAGE) from None
     async with client:
@@ -257,7 +259,7 @@ async def consume(client: Client, options: ConsumeOptions) -> int:
 
 
 async def _consume_alone(
-    client: Client, consumer: Consumer, output: _Output, begin: "OffsetSpec", options: ConsumeOptions
+    client: Client, consumer: Consumer, output: RecordOutput, begin: "OffsetSpec", options: ConsumeOptions
 ) -> None:
     partitions: list[TopicPartition] = []
     for name in options.topics:
@@ -298,7 +300,7 @@ async def _consume_alone(
 
 
 async def _consume_in_group(
-    client: Client, consumer: Consumer, output: _Output, begin: "OffsetSpec", options: ConsumeOptions
+    client: Client, consumer: Consumer, output: RecordOutput, begin: "OffsetSpec", options: ConsumeOptions
 ) -> None:
     assert options.group is not None
     for name in options.topics:
@@ -349,13 +351,13 @@ async def _consume_in_group(
         await _say_goodbye(member, output)
 
 
-async def _commit(member: GroupMember, output: _Output) -> None:
+async def _commit(member: GroupMember, output: RecordOutput) -> None:
     offsets = dict(output.next_offsets)
     output.next_offsets.clear()
     await member.commit(offsets)
 
 
-async def _say_goodbye(member: GroupMember, output: _Output) -> None:
+async def _say_goodbye(member: GroupMember, output: RecordOutput) -> None:
     """Commit what was printed and leave; also after Ctrl-C, but not if the cluster is gone."""
     try:
         await _commit(member, output)
@@ -451,12 +453,27 @@ def _before(records: list[Record], end: int | None) -> list[Record]:
     return records if end is None else [record for record in records if record.offset < end]
 
 
-def _printer(options: ConsumeOptions) -> Printer:
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PrintOptions:
+    """How records are printed."""
+
+    shown: frozenset[str]
+    separator: str
+    template: str | None
+    is_json: bool
+    is_raw: bool
+
+
+def printer_of(options: PrintOptions) -> Printer:
+    """Return the printer that was asked for; CommandError for a template with an unknown letter."""
     for_terminal = not options.is_raw and sys.stdout.isatty()
     if options.is_json:
         return json_printer_for_terminal if for_terminal else json_printer
     if options.template is not None:
-        return template_printer(options.template, for_terminal=for_terminal)
+        try:
+            return template_printer(options.template, for_terminal=for_terminal)
+        except ValueError as error:
+            raise CommandError(f"{str(error).rstrip('.')}.", EXIT_USAGE) from None
     separator = options.separator.replace("\\t", "\t").replace("\\n", "\n")
     return column_printer(options.shown, separator, for_terminal=for_terminal)
 

@@ -9,7 +9,7 @@ import binascii
 import codecs
 import json
 from collections.abc import Callable, Collection
-from typing import Any, Final
+from typing import Any, Final, Protocol
 
 from ottla.logstore.record import Headers, Record
 from ottla.logstore.words.escaped_text import CONTROLS, escape_controls
@@ -21,13 +21,20 @@ MAX_INT64: Final = 2**63 - 1
 # Where a record was, a producer cannot say: that is taken from `ottla consume`, and has no effect.
 _RECORD_NAMES: Final = (
     *("key", "key_base64", "value", "value_base64", "headers", "partition", "timestamp"),
-    *("topic", "offset"),
+    *("topic", "offset", "delivery_count"),
 )
 _HEADER_NAMES: Final = ("key", "value", "value_base64")
 _ESCAPES: Final = {"n": b"\n", "t": b"\t", "r": b"\r", "0": b"\0", "\\": b"\\"}
 
-Printer = Callable[[TopicPartition, Record], bytes]
-Field = Callable[[TopicPartition, Record], bytes]
+Field = Callable[[TopicPartition, Record, int | None], bytes]
+
+
+class Printer(Protocol):
+    """Makes a line of a record. Records of a share group have a number of deliveries."""
+
+    def __call__(
+        self, partition: TopicPartition, record: Record, deliveries: int | None = None, /
+    ) -> bytes: ...
 
 
 # ---- in ------------------------------------------------------------------------------------------
@@ -122,18 +129,20 @@ def escaped_for_terminal(content: bytes) -> bytes:
     return escape_controls(content.decode("utf-8", "backslashreplace"), keeps_lines=True).encode()
 
 
-def json_printer(partition: TopicPartition, record: Record) -> bytes:
+def json_printer(partition: TopicPartition, record: Record, deliveries: int | None = None, /) -> bytes:
     """Return a record as one line of JSON."""
-    return _json_line(partition, record).encode() + b"\n"
+    return _json_line(partition, record, deliveries).encode() + b"\n"
 
 
-def json_printer_for_terminal(partition: TopicPartition, record: Record) -> bytes:
+def json_printer_for_terminal(
+    partition: TopicPartition, record: Record, deliveries: int | None = None, /
+) -> bytes:
     """Return a record as one line of JSON; control characters that JSON allows are escaped, too."""
-    line = _json_line(partition, record)
+    line = _json_line(partition, record, deliveries)
     return CONTROLS.sub(lambda found: f"\\u{ord(found[0]):04x}", line).encode() + b"\n"
 
 
-def _json_line(partition: TopicPartition, record: Record) -> str:
+def _json_line(partition: TopicPartition, record: Record, deliveries: int | None) -> str:
     fields: dict[str, Any] = {
         "topic": partition.topic,
         "partition": partition.partition,
@@ -142,6 +151,8 @@ def _json_line(partition: TopicPartition, record: Record) -> str:
         **_text_or_base64("key", record.key),
         **_text_or_base64("value", record.value),
     }
+    if deliveries is not None:
+        fields["delivery_count"] = deliveries
     if record.headers:
         fields["headers"] = [
             {"key": name.encode("utf-8", "replace").decode(), **_text_or_base64("value", value)}
@@ -165,6 +176,7 @@ def column_printer(shown: Collection[str], separator: str, *, for_terminal: bool
     columns: list[Field] = [
         fields[letter]
         for name, letter in (
+            ("deliveries", "d"),
             ("partitions", "p"),
             ("offsets", "o"),
             ("timestamps", "T"),
@@ -174,14 +186,18 @@ def column_printer(shown: Collection[str], separator: str, *, for_terminal: bool
         if name in shown
     ]
     if not columns and not for_terminal:
-        return lambda partition, record: (record.value or b"") + b"\n"
+        return _value_line
     columns.append(fields["s"])
     between = separator.encode()
 
-    def print_columns(partition: TopicPartition, record: Record) -> bytes:
-        return between.join(column(partition, record) for column in columns) + b"\n"
+    def print_columns(partition: TopicPartition, record: Record, deliveries: int | None = None, /) -> bytes:
+        return between.join(column(partition, record, deliveries) for column in columns) + b"\n"
 
     return print_columns
+
+
+def _value_line(_: TopicPartition, record: Record, deliveries: int | None = None, /) -> bytes:
+    return (record.value or b"") + b"\n"
 
 
 def template_printer(template: str, *, for_terminal: bool = False) -> Printer:
@@ -209,8 +225,10 @@ def template_printer(template: str, *, for_terminal: bool = False) -> Printer:
         else:
             parts.append(character.encode("utf-8", "surrogateescape"))
 
-    def print_template(partition: TopicPartition, record: Record) -> bytes:
-        return b"".join(part if isinstance(part, bytes) else part(partition, record) for part in parts)
+    def print_template(partition: TopicPartition, record: Record, deliveries: int | None = None, /) -> bytes:
+        return b"".join(
+            part if isinstance(part, bytes) else part(partition, record, deliveries) for part in parts
+        )
 
     return print_template
 
@@ -223,21 +241,22 @@ def _headers_text(headers: Headers) -> bytes:
 
 
 _FIELDS: Final[dict[str, Field]] = {
-    "t": lambda partition, record: partition.topic.encode(),
-    "p": lambda partition, record: b"%d" % partition.partition,
-    "o": lambda partition, record: b"%d" % record.offset,
-    "T": lambda partition, record: b"%d" % record.timestamp,
-    "k": lambda partition, record: record.key or b"",
-    "s": lambda partition, record: record.value or b"",
-    "v": lambda partition, record: record.value or b"",
-    "h": lambda partition, record: _headers_text(record.headers),
-    "K": lambda partition, record: b"%d" % (-1 if record.key is None else len(record.key)),
-    "S": lambda partition, record: b"%d" % (-1 if record.value is None else len(record.value)),
+    "t": lambda partition, record, deliveries: partition.topic.encode(),
+    "p": lambda partition, record, deliveries: b"%d" % partition.partition,
+    "o": lambda partition, record, deliveries: b"%d" % record.offset,
+    "T": lambda partition, record, deliveries: b"%d" % record.timestamp,
+    "k": lambda partition, record, deliveries: record.key or b"",
+    "s": lambda partition, record, deliveries: record.value or b"",
+    "v": lambda partition, record, deliveries: record.value or b"",
+    "h": lambda partition, record, deliveries: _headers_text(record.headers),
+    "d": lambda partition, record, deliveries: b"" if deliveries is None else b"%d" % deliveries,
+    "K": lambda partition, record, deliveries: b"%d" % (-1 if record.key is None else len(record.key)),
+    "S": lambda partition, record, deliveries: b"%d" % (-1 if record.value is None else len(record.value)),
 }
 
 
 def _for_terminal(field: Field) -> Field:
-    return lambda partition, record: escaped_for_terminal(field(partition, record))
+    return lambda partition, record, deliveries: escaped_for_terminal(field(partition, record, deliveries))
 
 
 _TERMINAL_FIELDS: Final = {letter: _for_terminal(field) for letter, field in _FIELDS.items()}

@@ -9,6 +9,7 @@ moments               moments and durations as people write them, in millisecond
 quorum_silence        words for a node without contact to a leader of the metadata quorum
 record_cursor         records out of the bytes of an answer to Fetch, opened as they are taken
 refusal               a sentence for whoever asked for something that cannot be done as things are
+acquired_records      records that a share group has given to this member, and how they are acknowledged
 cluster_client        what every command needs of a cluster
 exact_json            JSON that is stored as it was written
 ask_brokers           one question to every broker
@@ -18,7 +19,10 @@ acl_admin             access control entries
 cluster_admin         brokers, and where the replicas of partitions lie
 group_member          a member of a consumer group, in the classic protocol
 node_counts           what each node has counted, asked of it over the Kafka protocol
+share_member          a member of a share group
+share_consumer        records of a share group, acknowledged one by one
 consumer              records out of partitions
+share_group_admin     where share groups read
 group_admin           groups, their members and what they committed
 log_dirs              the log directories of brokers
 quorum_admin          the metadata quorum

@@ -1,6 +1,7 @@
 """Groups, their members and what they committed: what `ottla group` asks of a cluster.
 
-Groups of both protocols are described: those of KIP-848 where a server has such, all others as classic ones.
+Groups of each protocol are described: those of KIP-848 and KIP-932 where a server has such, all others as
+classic ones.
 """
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
@@ -13,6 +14,7 @@ from ottla.logstore.words.topic_partition import TopicPartition
 from ottla.node.client.ask_brokers import ask_brokers
 from ottla.node.client.cluster_client import Client, check, only
 from ottla.node.client.group_member import PROTOCOL_TYPE, decode_assignment
+from ottla.node.client.share_group_admin import SHARE
 from ottla.node.net.peer_client import PeerClient
 from ottla.node.wire.api_keys import ApiKey
 from ottla.node.wire.messages.consumer_group_describe import (
@@ -50,6 +52,12 @@ from ottla.node.wire.messages.offset_fetch import (
     OffsetFetchResponseGroup,
     OffsetFetchResponsePartitions,
 )
+from ottla.node.wire.messages.share_group_describe import Assignment as ShareAssignment
+from ottla.node.wire.messages.share_group_describe import DescribedGroup as ShareGroup
+from ottla.node.wire.messages.share_group_describe import (
+    ShareGroupDescribeRequest,
+    ShareGroupDescribeResponse,
+)
 
 CLASSIC, CONSUMER = "classic", "consumer"
 EMPTY, DEAD = "Empty", "Dead"
@@ -71,9 +79,9 @@ class ListedGroup(NamedTuple):
 
 
 class ConsumerMemberView(NamedTuple):
-    """What a member of a group of KIP-848 has besides; the protocol is that which it speaks itself."""
+    """What a member of a group of KIP-848 or KIP-932 has besides, with the protocol that it speaks itself."""
 
-    protocol: str | None  # classic or consumer; None from a server that does not tell
+    protocol: str | None  # classic, consumer or share; None from a server that does not tell
     epoch: int
     target: Sequence[TopicPartition]  # what it will have when others have given it up
     topics: Sequence[str]
@@ -114,7 +122,7 @@ class RebalanceView(NamedTuple):
 
 
 class GroupView(NamedTuple):
-    """A group; the epochs are those of KIP-848, None for a classic group."""
+    """A group; the epochs are those of KIP-848 and KIP-932, None for a classic group."""
 
     group_id: str
     group_type: str
@@ -169,32 +177,44 @@ async def describe_group(client: Client, group_id: str) -> GroupView:
             view = await _describe_of_kip_848(client, connection, group_id)
             if view is not None:
                 return view
-        return await _describe_classic(client, connection, group_id)
+        try:
+            return await _describe_classic(client, connection, group_id)
+        except KafkaError as error:
+            if (
+                error.code is not ErrorCode.GROUP_ID_NOT_FOUND
+                or ApiKey.SHARE_GROUP_DESCRIBE not in connection.versions
+            ):
+                raise
+            view = await _describe_share(client, connection, group_id)
+            if view is None:
+                raise
+            return view
 
     return await client.retry(attempt)
 
 
 async def describe_groups(client: Client, listed: Iterable[ListedGroup]) -> list[GroupView]:
     """All of these groups that are still there, by name: one request for many of a coordinator."""
-    by_coordinator: dict[tuple[int, bool], list[str]] = {}
+    by_coordinator: dict[tuple[int, str], list[str]] = {}
     for one in listed:
-        kind = one.coordinator_id, one.group_type.lower() == CONSUMER
-        by_coordinator.setdefault(kind, []).append(one.group_id)
+        kind = one.group_type.lower()
+        kind = kind if kind in (CONSUMER, SHARE) else CLASSIC
+        by_coordinator.setdefault((one.coordinator_id, kind), []).append(one.group_id)
     found: list[GroupView] = []
-    for (coordinator_id, is_of_kip_848), names in sorted(by_coordinator.items()):
+    for (coordinator_id, kind), names in sorted(by_coordinator.items()):
         for first in range(0, len(names), GROUPS_A_REQUEST):
             found += await _describe_some(
-                client, coordinator_id, names[first : first + GROUPS_A_REQUEST], is_of_kip_848=is_of_kip_848
+                client, coordinator_id, names[first : first + GROUPS_A_REQUEST], kind
             )
     return sorted(found, key=lambda group: group.group_id)
 
 
 async def _describe_some(
-    client: Client, coordinator_id: int, names: Sequence[str], *, is_of_kip_848: bool
+    client: Client, coordinator_id: int, names: Sequence[str], kind: str
 ) -> list[GroupView]:
     connection = await client.node(coordinator_id)
     answers: list[tuple[str, Callable[[], GroupView]]] = []
-    if is_of_kip_848:
+    if kind == CONSUMER:
         of_consumers = await connection.request(
             ConsumerGroupDescribeRequest(group_ids=names),
             ConsumerGroupDescribeResponse,
@@ -203,6 +223,13 @@ async def _describe_some(
         answers += [
             (one.group_id, partial(_view_of_kip_848, one, connection.peer)) for one in of_consumers.groups
         ]
+    elif kind == SHARE:
+        of_share = await connection.request(
+            ShareGroupDescribeRequest(group_ids=names),
+            ShareGroupDescribeResponse,
+            timeout_s=client.remaining_s,
+        )
+        answers += [(one.group_id, partial(_view_of_share, one, connection.peer)) for one in of_share.groups]
     else:
         of_classic = await connection.request(
             DescribeGroupsRequest(groups=names), DescribeGroupsResponse, timeout_s=client.remaining_s
@@ -248,6 +275,49 @@ def _view_of_kip_848(group: ConsumerGroup, coordinator: str) -> GroupView:
     )
 
 
+async def _describe_share(client: Client, connection: PeerClient, group_id: str) -> GroupView | None:
+    request = ShareGroupDescribeRequest(group_ids=[group_id])
+    response = await connection.request(request, ShareGroupDescribeResponse, timeout_s=client.remaining_s)
+    group = only(response.groups, f"group {group_id}")
+    if group.error_code == ErrorCode.GROUP_ID_NOT_FOUND:
+        return None
+    return _view_of_share(group, connection.peer)
+
+
+def _view_of_share(group: ShareGroup, coordinator: str) -> GroupView:
+    check(group.error_code, group.error_message, f"group {group.group_id}")
+    members = [
+        GroupMemberView(
+            one.member_id,
+            None,
+            one.client_id,
+            one.client_host.lstrip("/"),
+            _partitions_of(one.assignment),
+            # Members of a share group give nothing up before others get it: what they have is their target.
+            ConsumerMemberView(
+                SHARE,
+                one.member_epoch,
+                _partitions_of(one.assignment),
+                sorted(one.subscribed_topic_names),
+                None,
+            ),
+        )
+        for one in group.members
+    ]
+    return GroupView(
+        group.group_id,
+        SHARE,
+        group.group_state,
+        SHARE,
+        group.assignor_name,
+        group.group_epoch,
+        coordinator,
+        sorted(members, key=lambda one: one.member_id),
+        None,
+        group.assignment_epoch,
+    )
+
+
 def _view_of(member: Member) -> GroupMemberView:
     return GroupMemberView(
         member.member_id,
@@ -265,7 +335,7 @@ def _view_of(member: Member) -> GroupMemberView:
     )
 
 
-def _partitions_of(assignment: Assignment) -> list[TopicPartition]:
+def _partitions_of(assignment: Assignment | ShareAssignment) -> list[TopicPartition]:
     return sorted(
         TopicPartition(topic.topic_name, number)
         for topic in assignment.topic_partitions

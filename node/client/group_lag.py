@@ -19,6 +19,7 @@ from ottla.node.client.ask_leaders import briefly
 from ottla.node.client.cluster_client import RETRY_PAUSE_S, Client
 from ottla.node.client.consumer import fetch_once, records_in
 from ottla.node.client.group_admin import Committed, ListedGroup
+from ottla.node.client.share_group_admin import share_starts
 from ottla.node.wire.messages.fetch import PartitionData
 
 ATTEMPTS: Final = 5  # to find leaders that move; whoever looks at lag will look again
@@ -34,10 +35,16 @@ class PartitionLag(NamedTuple):
     committed: int | None
     end: int | None
     age_ms: int | None = None
+    told: int | None = None  # of a share group: what its coordinator counts
 
     @property
     def records(self) -> int | None:
-        """Offsets between commit and end, as Kafka counts: markers and compacted gaps count too."""
+        """Offsets between commit and end, as Kafka counts: markers and compacted gaps count too.
+
+        In a share group, offsets after the start that are neither acknowledged nor archived.
+        """
+        if self.told is not None:
+            return self.told
         if self.committed is None or self.end is None:
             return None
         return max(self.end - self.committed, 0)
@@ -69,6 +76,31 @@ async def of_group(
     # A leader that moves just now can be found; one that is not known to its coordinator may be to others.
     rest = {one: offset for one, offset in places.items() if one not in lags}
     return dict(sorted((lags | await measure(client, rest, with_age=with_age)).items()))
+
+
+async def of_share_group(
+    client: Client,
+    group_id: str,
+    read: Iterable[TopicPartition],
+    *,
+    is_wanted: Callable[[TopicPartition], bool],
+) -> dict[TopicPartition, PartitionLag]:
+    """Where a share group begins in each partition and its lag; the age of its oldest record is not known.
+
+    A partition of which the coordinator tells no lag has none, as with `kafka-share-groups`.
+    """
+    starts = await share_starts(client, group_id)
+    places = sorted(one for one in {*read, *starts} if is_wanted(one))
+    ends = await log_offsets(client, places, topic_admin.LATEST)
+    lags: dict[TopicPartition, PartitionLag] = {}
+    for one in places:
+        start = starts.get(one)
+        if start is None or start.lag is None:
+            # Its end would make a lag out of records that may be acknowledged.
+            lags[one] = PartitionLag(None if start is None else start.offset, None)
+        else:
+            lags[one] = PartitionLag(start.offset, ends.get(one), None, start.lag)
+    return lags
 
 
 async def totals(client: Client, groups: Iterable[ListedGroup]) -> dict[str, GroupLag]:

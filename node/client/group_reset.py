@@ -15,6 +15,7 @@ from ottla.node.client.cluster_client import Client, unknown_partition
 from ottla.node.client.group_admin import DEAD, EMPTY
 from ottla.node.client.group_offsets import Change, PartitionFacts, Target, ToFile, ToTime
 from ottla.node.client.refusal import Refused
+from ottla.node.client.share_group_admin import SHARE, set_share_starts, share_starts
 from ottla.node.client.topic_admin import OffsetAndTimestamp
 
 Topics = Mapping[str, Sequence[int] | None]  # None: all of its partitions
@@ -44,13 +45,16 @@ async def partitions_of(client: Client, topics: Topics) -> list[TopicPartition]:
     return sorted(named)
 
 
-async def check_has_no_members(client: Client, group_id: str) -> None:
-    """Refused while it has some. A group that is not there is made by its first offset."""
+async def check_has_no_members(client: Client, group_id: str) -> bool:
+    """Return whether it is a share group; Refused while it has members.
+
+    A group that is not there is made by its first offset, as a classic one.
+    """
     try:
         view = await group_admin.describe_group(client, group_id)
     except KafkaError as error:
         if error.code is ErrorCode.GROUP_ID_NOT_FOUND:
-            return
+            return False
         raise
     if view.state not in (EMPTY, DEAD):
         names = [f"{one.instance_id or one.client_id or one.member_id} at {one.host}" for one in view.members]
@@ -59,11 +63,22 @@ async def check_has_no_members(client: Client, group_id: str) -> None:
             f"Group {group_id} is active ({view.state}); stop its members first:"
             f" {first or 'they are just joining'}{f' and {more} more' if more > 0 else ''}."
         )
+    return view.group_type == SHARE
 
 
-async def plan(client: Client, group_id: str, target: Target, topics: Topics | None) -> list[Change]:
-    """What becomes of each partition; with `topics` of None of all that the group has committed."""
-    committed = await group_admin.committed_offsets(client, group_id)
+async def plan(
+    client: Client, group_id: str, target: Target, topics: Topics | None, *, is_share: bool = False
+) -> list[Change]:
+    """What becomes of each partition; with `topics` of None of all that the group has committed.
+
+    The start offsets of a share group stand for what other groups have committed.
+    """
+    committed: dict[TopicPartition, int | None]
+    if is_share:
+        starts = await share_starts(client, group_id)
+        committed = {one: start.offset for one, start in starts.items()}
+    else:
+        committed = dict(await group_admin.committed_offsets(client, group_id))
     if isinstance(target, ToFile):
         partitions = sorted(target.offsets.get(group_id, ()))
         if not partitions:
@@ -105,11 +120,15 @@ async def _offsets(
     return answers.all()
 
 
-async def apply(client: Client, group_id: str, changes: Sequence[Change]) -> None:
+async def apply(client: Client, group_id: str, changes: Sequence[Change], *, is_share: bool = False) -> None:
     """Commit what was planned; Refused if the group has got members meanwhile."""
+    offsets = {one.partition: one.after for one in changes}
     try:
-        await group_admin.commit_offsets(client, group_id, {one.partition: one.after for one in changes})
+        if is_share:
+            await set_share_starts(client, group_id, offsets)
+        else:
+            await group_admin.commit_offsets(client, group_id, offsets)
     except KafkaError as error:
-        if error.code is ErrorCode.UNKNOWN_MEMBER_ID:
+        if error.code in (ErrorCode.UNKNOWN_MEMBER_ID, ErrorCode.NON_EMPTY_GROUP):
             raise Refused(f"Group {group_id} has members again; stop them first.") from None
         raise

@@ -126,10 +126,11 @@ async def reset_group(context: RestContext, request: RestRequest) -> Answer:
     client, group_id, wanted = context.client, request.path["group_id"], request.body
     target = target_of(wanted["to"], wanted.get("value"))
     is_dry = wanted.get("dry_run", False)
-    await group_reset.check_has_no_members(client, group_id)
-    changes = await group_reset.plan(client, group_id, target, topics_of(wanted.get("topics")))
+    is_share = await group_reset.check_has_no_members(client, group_id)
+    topics = topics_of(wanted.get("topics"))
+    changes = await group_reset.plan(client, group_id, target, topics, is_share=is_share)
     if not is_dry:
-        await group_reset.apply(client, group_id, changes)
+        await group_reset.apply(client, group_id, changes, is_share=is_share)
     body: dict[str, Any] = {"dry_run": is_dry, "changes": group_as_json.changes_as_json({group_id: changes})}
     return Answer(body=body)
 

@@ -9,6 +9,7 @@ from ottla.logstore.words.topic_partition import TopicPartition
 from ottla.node.client import group_lag
 from ottla.node.client.group_admin import GroupMemberView, describe_group
 from ottla.node.client.group_lag import PartitionLag
+from ottla.node.client.share_group_admin import SHARE
 from ottla.node.rest_api.operation_words import NULL_INT64, NULL_STRING, PARTITION, listed, place, record
 from ottla.node.rest_api.route import INT32, STRING, Answer, Response, RestContext, RestRequest, Route
 
@@ -58,9 +59,14 @@ _GROUP: Final = record(
 async def get_group(context: RestContext, request: RestRequest) -> Answer:
     group = await describe_group(context.client, request.path["group_id"])
     readers = {one: member.member_id for member in group.members for one in member.partitions or ()}
-    lags = await group_lag.of_group(
-        context.client, group.group_id, readers, is_wanted=lambda one: True, with_age=True
-    )
+    if group.group_type == SHARE:
+        lags = await group_lag.of_share_group(
+            context.client, group.group_id, readers, is_wanted=lambda one: True
+        )
+    else:
+        lags = await group_lag.of_group(
+            context.client, group.group_id, readers, is_wanted=lambda one: True, with_age=True
+        )
     return Answer(
         body={
             "group_id": group.group_id,

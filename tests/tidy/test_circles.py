@@ -13,6 +13,7 @@ PACKAGES = ("logstore", "metadata_raft", "groupcoord", "node", "pipeline")
 # Modules that load others late, to start sooner, and which.
 LOADED_LATE: dict[str, set[str]] = {
     "ottla.node.cli.acl_app": {"ottla.node.cli.acl_words"},
+    "ottla.node.cli.app": {"ottla.node.cli.record_commands", "ottla.node.client.cluster_client"},
     "ottla.node.cli.command_options": {"ottla.node.client.cluster_client"},
     "ottla.node.cli.group_app": {"ottla.node.client.group_offsets"},
     "ottla.pytest_plugin": {"ottla.testing"},

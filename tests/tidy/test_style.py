@@ -221,6 +221,7 @@ def test_settings_and_the_command_line_alone_read_the_environment() -> None:
 
     assert {path for path in readers if path.startswith(("node/", *CORES))} == {
         "node/settings/config.py",
+        "node/cli/record_worker.py",
         "node/cli/serve.py",
         "node/cli/shell_completion.py",
     }

@@ -1,0 +1,125 @@
+"""`ottla consume --share`: what it does and prints. Returns the exit code."""
+
+import sys
+import time
+from dataclasses import dataclass
+from typing import Final
+
+from ottla.logstore.words.errors import KafkaError
+from ottla.logstore.words.escaped_text import escape_controls
+from ottla.node.cli.failure import EXIT_FAILURE
+from ottla.node.cli.record_commands import RecordOutput
+from ottla.node.cli.record_text import Printer
+from ottla.node.cli.record_worker import RecordWorker
+from ottla.node.client.acquired_records import AcknowledgeType
+from ottla.node.client.cluster_client import Client
+from ottla.node.client.share_consumer import LostAcknowledgement, ShareConsumer, ShareLimits
+
+# A command may run for long: others get the records behind it meanwhile.
+RECORDS_OF_A_WORKER: Final = 1
+FIRST_ASSIGNMENT_S: Final = 15.0  # three heartbeats of Kafka's: no group needs more for its first assignment
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ShareOptions:
+    """What `ottla consume --share` was told; a count or a time of None has no end."""
+
+    topics: tuple[str, ...]
+    group: str
+    acknowledge: AcknowledgeType
+    worker: RecordWorker | None
+    count: int | None
+    idle_s: float | None
+
+
+async def consume(client: Client, options: ShareOptions, printer: Printer) -> int:
+    """Read until the count, the idle time or a signal; 1 if some acknowledgement was not taken."""
+    async with client:
+        for name in options.topics:
+            await client.topic_as_it_is(name)
+        limits = ShareLimits() if options.worker is None else ShareLimits(RECORDS_OF_A_WORKER)
+        consumer = ShareConsumer(client, options.group, options.topics, limits=limits)
+        loop = _Loop(consumer, options, RecordOutput(printer, options.count))
+        try:
+            await loop.run()
+        finally:
+            await loop.say_goodbye()
+    return EXIT_FAILURE if loop.has_lost else 0
+
+
+class _Loop:
+    """Polls, prints or works, and acknowledges, until there is a reason to stop."""
+
+    def __init__(self, consumer: ShareConsumer, options: ShareOptions, output: RecordOutput) -> None:
+        self.has_lost = False
+        self._has_begun = False
+        self._consumer = consumer
+        self._options = options
+        self._output = output
+
+    async def run(self) -> None:
+        """Go on until so many records were acknowledged, or none came for so long."""
+        heard_s = time.monotonic()
+        while not self._output.is_full:
+            records = await self._consumer.poll(self._output.left)
+            self._tell_of_unreadable()
+            for shared in records:
+                if self._options.worker is not None:
+                    kind = await self._options.worker.work(shared, self._consumer.keep_alive)
+                    self._output.count(1)
+                    self._consumer.acknowledge(shared, kind)
+                else:
+                    self._output.print(shared.partition, [shared.record], deliveries=shared.delivery_count)
+            if self._options.worker is None:
+                self._output.flush()  # before anything is acknowledged: the reader may be gone
+                for shared in records:
+                    self._consumer.acknowledge(shared, self._options.acknowledge)
+            self._tell_of_lost(await self._consumer.commit())
+            # The group assigns nothing before it has made a state for new partitions.
+            if records or (not self._has_begun and self._consumer.member.assigned):
+                self._has_begun = True
+                heard_s = time.monotonic()
+            elif self._is_idle(time.monotonic() - heard_s):
+                return
+
+    def _is_idle(self, silent_s: float) -> bool:
+        limit_s = self._options.idle_s
+        if limit_s is not None and not self._has_begun:
+            limit_s = max(limit_s, FIRST_ASSIGNMENT_S)
+        return limit_s is not None and silent_s >= limit_s
+
+    async def say_goodbye(self) -> None:
+        """Give back what is held and leave; also after Ctrl-C, but not if the cluster is gone."""
+        try:
+            self._tell_of_lost(await self._consumer.close())
+        except KafkaError:
+            if sys.exception() is None:
+                raise
+
+    def _tell_of_unreadable(self) -> None:
+        for one in self._consumer.take_unreadable():
+            where = f"offset {one.first}" if one.first == one.last else f"offsets {one.first} to {one.last}"
+            print(
+                f"warning: {where} of {one.partition} cannot be opened and are not printed: "
+                f"{_reason(one.error)}.",
+                file=sys.stderr,
+                flush=True,
+            )
+
+    def _tell_of_lost(self, lost: list[LostAcknowledgement]) -> None:
+        for one in lost:
+            first, last, kind = one.range
+            if kind is AcknowledgeType.RENEW or kind is AcknowledgeType.GAP:
+                continue
+            self.has_lost = True
+            where = f"offset {first}" if first == last else f"offsets {first} to {last}"
+            print(
+                f"warning: the acknowledgement of {where} of {one.partition} was not taken, so what is not "
+                f"acknowledged yet is delivered again: {_reason(one.error)}.",
+                file=sys.stderr,
+                flush=True,
+            )
+
+
+def _reason(error: KafkaError) -> str:
+    return escape_controls(error.detail.rstrip(".") or error.code.name)

@@ -1,0 +1,116 @@
+"""Share groups (KIP-932), their members and where they read: what `ottla group` asks about them.
+
+Deleting, listing and settings of share groups are those of other groups.
+"""
+
+from collections.abc import Iterable, Mapping
+from typing import Final, NamedTuple
+
+from ottla.logstore.words.topic_partition import TopicPartition
+from ottla.node.client.cluster_client import Client, check, only
+from ottla.node.wire.messages.alter_share_group_offsets import (
+    AlterShareGroupOffsetsRequest,
+    AlterShareGroupOffsetsRequestPartition,
+    AlterShareGroupOffsetsRequestTopic,
+    AlterShareGroupOffsetsResponse,
+)
+from ottla.node.wire.messages.delete_share_group_offsets import (
+    DeleteShareGroupOffsetsRequest,
+    DeleteShareGroupOffsetsRequestTopic,
+    DeleteShareGroupOffsetsResponse,
+)
+from ottla.node.wire.messages.describe_share_group_offsets import (
+    DescribeShareGroupOffsetsRequest,
+    DescribeShareGroupOffsetsRequestGroup,
+    DescribeShareGroupOffsetsResponse,
+)
+
+SHARE: Final = "share"
+UNKNOWN: Final = -1  # a start offset or a lag
+
+
+class ShareStart(NamedTuple):
+    """Where a share group reads a partition: nothing before `offset` is delivered again.
+
+    `lag` counts the records from there to the end that are neither acknowledged nor archived; None from a
+    server that does not tell. Both are None while the group has not read the partition yet.
+    """
+
+    offset: int | None
+    leader_epoch: int
+    lag: int | None
+
+
+async def share_starts(client: Client, group_id: str) -> dict[TopicPartition, ShareStart]:
+    """Return where a share group reads each partition that it knows, sorted."""
+    request = DescribeShareGroupOffsetsRequest(
+        groups=[DescribeShareGroupOffsetsRequestGroup(group_id=group_id, topics=None)]
+    )
+
+    async def attempt() -> dict[TopicPartition, ShareStart]:
+        connection = await client.coordinator(group_id)
+        response = await connection.request(
+            request, DescribeShareGroupOffsetsResponse, timeout_s=client.remaining_s
+        )
+        group = only(response.groups, f"group {group_id}")
+        check(group.error_code, group.error_message, f"the offsets of group {group_id}")
+        found: dict[TopicPartition, ShareStart] = {}
+        for topic in group.topics:
+            for one in topic.partitions:
+                place = TopicPartition(topic.topic_name, one.partition_index)
+                check(one.error_code, one.error_message, f"the offset of {place}")
+                found[place] = ShareStart(
+                    None if one.start_offset <= UNKNOWN else one.start_offset,
+                    one.leader_epoch,
+                    None if one.lag <= UNKNOWN else one.lag,
+                )
+        return dict(sorted(found.items()))
+
+    return await client.retry(attempt)
+
+
+async def set_share_starts(client: Client, group_id: str, offsets: Mapping[TopicPartition, int]) -> None:
+    """Set where a share group without members reads; NON_EMPTY_GROUP if it has some."""
+    by_topic: dict[str, list[AlterShareGroupOffsetsRequestPartition]] = {}
+    for (name, number), offset in offsets.items():
+        one = AlterShareGroupOffsetsRequestPartition(partition_index=number, start_offset=offset)
+        by_topic.setdefault(name, []).append(one)
+    request = AlterShareGroupOffsetsRequest(
+        group_id=group_id,
+        topics=[
+            AlterShareGroupOffsetsRequestTopic(topic_name=name, partitions=partitions)
+            for name, partitions in by_topic.items()
+        ],
+    )
+
+    async def attempt() -> None:
+        connection = await client.coordinator(group_id)
+        response = await connection.request(
+            request, AlterShareGroupOffsetsResponse, timeout_s=client.remaining_s
+        )
+        check(response.error_code, response.error_message, f"group {group_id}")
+        for topic in response.responses:
+            for one in topic.partitions:
+                subject = f"the offset of {topic.topic_name}-{one.partition_index}"
+                check(one.error_code, one.error_message, subject)
+
+    await client.retry(attempt)
+
+
+async def delete_share_starts(
+    client: Client, group_id: str, topics: Iterable[str]
+) -> dict[str, tuple[int, str | None]]:
+    """Forget all that a share group knows of these topics; the error code and message of each, 0 for none."""
+    request = DeleteShareGroupOffsetsRequest(
+        group_id=group_id, topics=[DeleteShareGroupOffsetsRequestTopic(topic_name=one) for one in topics]
+    )
+
+    async def attempt() -> dict[str, tuple[int, str | None]]:
+        connection = await client.coordinator(group_id)
+        response = await connection.request(
+            request, DeleteShareGroupOffsetsResponse, timeout_s=client.remaining_s
+        )
+        check(response.error_code, response.error_message, f"group {group_id}")
+        return {one.topic_name: (one.error_code, one.error_message) for one in response.responses}
+
+    return await client.retry(attempt)

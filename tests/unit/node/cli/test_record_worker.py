@@ -1,0 +1,134 @@
+"""`--exec`: what a command gets of a record, what its exit code means, and how it is ended."""
+
+import asyncio
+import os
+import sys
+import time
+from pathlib import Path
+
+import pytest
+
+from ottla.logstore.record import Record
+from ottla.logstore.words.topic_partition import TopicPartition
+from ottla.node.cli.failure import CommandError
+from ottla.node.cli.record_worker import RecordWorker, environment_of
+from ottla.node.client.acquired_records import AcknowledgeType, SharedRecord
+
+HOSTILE = b"'; touch /tmp/owned; $(id) `id` {} \xff\n"
+
+
+def shared(value: bytes | None = b"v", key: bytes | None = None) -> SharedRecord:
+    return SharedRecord(TopicPartition("orders", 3), Record(7, 1_000, key, value), 2)
+
+
+def work(command: str, record: SharedRecord, code: int = 65) -> AcknowledgeType:
+    async def keep_alive() -> None:
+        return None
+
+    return asyncio.run(RecordWorker(command, code).work(record, keep_alive))
+
+
+@pytest.mark.parametrize(
+    ("code", "kind"),
+    [(0, "ACCEPT"), (1, "RELEASE"), (64, "RELEASE"), (65, "REJECT"), (255, "RELEASE")],
+)
+def test_exit_codes(code: int, kind: str) -> None:
+    assert work(f"sh -c 'exit {code}'", shared()).name == kind
+
+
+def test_a_command_that_a_signal_ended_releases_and_the_code_of_rejection_is_chosen() -> None:
+    assert work("sh -c 'kill -9 $$'", shared()) is AcknowledgeType.RELEASE
+    assert work("sh -c 'exit 7'", shared(), 7) is AcknowledgeType.REJECT
+
+
+def test_the_value_is_on_standard_input_and_in_the_file_as_it_is(tmp_path: Path) -> None:
+    there, also = tmp_path / "stdin", tmp_path / "file"
+    program = (
+        f"import sys; open({str(there)!r}, 'wb').write(sys.stdin.buffer.read()); "
+        f"open({str(also)!r}, 'wb').write(open(sys.argv[1], 'rb').read())"
+    )
+
+    kind = work(f'{sys.executable} -c "{program}" {{}}', shared(HOSTILE))
+
+    assert kind is AcknowledgeType.ACCEPT
+    assert (there.read_bytes(), also.read_bytes()) == (HOSTILE, HOSTILE)
+
+
+def test_the_file_is_of_this_user_alone_and_goes_with_the_command(tmp_path: Path) -> None:
+    told = tmp_path / "told"
+    work(f"sh -c 'stat -c %a $1 > {told}; echo $1 >> {told}' - {{}}", shared())
+
+    mode, name = told.read_text().split()
+    assert mode == "600"
+    assert not Path(name).exists()
+
+
+def test_the_environment_names_the_record() -> None:
+    assert environment_of(shared(None, b"k")) == {
+        "OTTLA_TOPIC": "orders",
+        "OTTLA_PARTITION": "3",
+        "OTTLA_OFFSET": "7",
+        "OTTLA_TIMESTAMP": "1000",
+        "OTTLA_DELIVERY_COUNT": "2",
+        "OTTLA_VALUE_IS_NULL": "true",
+        "OTTLA_KEY": "k",
+    }
+
+
+@pytest.mark.parametrize("key", [None, b"\0", b"\xff", b"k" * 200_000])
+def test_a_key_that_no_environment_can_hold_is_left_out(key: bytes | None) -> None:
+    assert "OTTLA_KEY" not in environment_of(shared(key=key))
+    assert work("true", shared(key=key)) is AcknowledgeType.ACCEPT
+
+
+@pytest.mark.parametrize("command", ["", "  ", "'open", "no-such-program-anywhere", "/etc/passwd"])
+def test_what_cannot_be_run_is_told_before_anything_is_read(command: str) -> None:
+    with pytest.raises(CommandError):
+        RecordWorker(command, 65)
+
+
+def test_the_membership_is_kept_while_a_command_runs(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("ottla.node.cli.record_worker.KEEP_S", 0.05)
+    kept = 0
+
+    async def keep_alive() -> None:
+        nonlocal kept
+        kept += 1
+
+    asyncio.run(RecordWorker("sleep 0.5", 65).work(shared(), keep_alive))
+
+    assert kept >= 3
+
+
+def test_a_command_and_its_children_end_with_the_worker(tmp_path: Path) -> None:
+    told = tmp_path / "pids"
+
+    async def story() -> None:
+        async def keep_alive() -> None:
+            return None
+
+        command = f"sh -c 'sleep 60 & echo $$ $! > {told}.part; mv {told}.part {told}; wait'"
+        async with asyncio.TaskGroup() as tasks:
+            task = tasks.create_task(RecordWorker(command, 65).work(shared(), keep_alive))
+            while not told.exists():
+                await asyncio.sleep(0.01)
+            task.cancel()
+
+    asyncio.run(story())
+
+    deadline = time.monotonic() + 5
+    waiting = [int(one) for one in told.read_text().split()]
+    while waiting and time.monotonic() < deadline:
+        waiting = [one for one in waiting if _lives(one)]
+        time.sleep(0.01)
+    assert waiting == []
+
+
+def _lives(pid: int) -> bool:
+    """Whether a process runs; one that nobody has waited for yet does not."""
+    try:
+        state = Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0]
+    except OSError:
+        return False
+    os.kill(pid, 0)
+    return state != "Z"

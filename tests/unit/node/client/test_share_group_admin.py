@@ -1,0 +1,172 @@
+"""Share groups as commands see them: views, start offsets, lags, and how they are changed."""
+
+import asyncio
+import json
+from typing import Any
+
+import pytest
+
+from ottla.logstore.words.errors import ErrorCode, KafkaError
+from ottla.logstore.words.topic_partition import TopicPartition
+from ottla.node.cli import group_tables
+from ottla.node.client import group_admin, share_group_admin
+from ottla.node.client.group_lag import PartitionLag
+from ottla.node.wire.api_keys import ApiKey
+from ottla.node.wire.messages import describe_share_group_offsets as described
+from ottla.node.wire.messages import share_group_describe as share
+from ottla.node.wire.messages.alter_share_group_offsets import (
+    AlterShareGroupOffsetsResponse,
+    AlterShareGroupOffsetsResponsePartition,
+    AlterShareGroupOffsetsResponseTopic,
+)
+from ottla.node.wire.messages.delete_share_group_offsets import (
+    DeleteShareGroupOffsetsResponse,
+    DeleteShareGroupOffsetsResponseTopic,
+)
+from ottla.node.wire.messages.describe_groups import DescribedGroup, DescribeGroupsResponse
+from tests.unit.node.client.scripted_cluster import ScriptedCluster, only_asked
+
+A0, A1 = TopicPartition("a", 0), TopicPartition("a", 1)
+
+
+class Coordinator(ScriptedCluster):
+    """The coordinator of the group, with the APIs of a server."""
+
+    peer = "h:9092"
+
+    def __init__(self, *answers: Any, has_share_groups: bool = True) -> None:
+        super().__init__(*answers)
+        self.versions = {ApiKey.SHARE_GROUP_DESCRIBE: (1, 1)} if has_share_groups else {}
+
+    def client(self) -> Any:
+        client: Any = super().client()
+
+        async def coordinator(_: str) -> "Coordinator":
+            return self
+
+        client.coordinator = coordinator
+        return client
+
+
+def member(name: str, *numbers: int) -> share.Member:
+    topics = [share.TopicPartitions(topic_id=bytes(16), topic_name="a", partitions=numbers)]
+    return share.Member(
+        member_id=name,
+        member_epoch=3,
+        client_id="ottla",
+        client_host="/10.0.0.1",
+        subscribed_topic_names=["a"],
+        assignment=share.Assignment(topic_partitions=topics),
+    )
+
+
+def group(error_code: int = 0) -> share.ShareGroupDescribeResponse:
+    one = share.DescribedGroup(
+        error_code=error_code,
+        group_id="g",
+        group_state="Stable",
+        group_epoch=4,
+        assignment_epoch=4,
+        assignor_name="simple",
+        members=[member("m1", 0, 1), member("m2", 0)],
+    )
+    return share.ShareGroupDescribeResponse(groups=[one])
+
+
+UNKNOWN = DescribeGroupsResponse(
+    groups=[DescribedGroup(group_id="g", error_code=ErrorCode.GROUP_ID_NOT_FOUND)]
+)
+
+
+def test_a_group_that_is_no_classic_one_is_described_as_a_share_group() -> None:
+    view = asyncio.run(group_admin.describe_group(Coordinator(UNKNOWN, group()).client(), "g"))
+
+    assert (view.group_type, view.state, view.assignor, view.epoch) == ("share", "Stable", "simple", 4)
+    assert [(one.member_id, one.host, one.partitions) for one in view.members] == [
+        ("m1", "10.0.0.1", [A0, A1]),
+        ("m2", "10.0.0.1", [A0]),
+    ]
+
+
+def test_a_group_that_nobody_knows_is_not_found() -> None:
+    cluster = Coordinator(UNKNOWN, group(ErrorCode.GROUP_ID_NOT_FOUND))
+    with pytest.raises(KafkaError) as caught:
+        asyncio.run(group_admin.describe_group(cluster.client(), "g"))
+    assert caught.value.code is ErrorCode.GROUP_ID_NOT_FOUND
+
+
+def test_a_server_without_share_groups_is_not_asked_for_them() -> None:
+    cluster = Coordinator(UNKNOWN, has_share_groups=False)
+    with pytest.raises(KafkaError):
+        asyncio.run(group_admin.describe_group(cluster.client(), "g"))
+    assert len(cluster.asked) == 1
+
+
+def test_partitions_that_were_never_read_have_no_start() -> None:
+    partitions = [
+        described.DescribeShareGroupOffsetsResponsePartition(
+            partition_index=number, start_offset=start, leader_epoch=2, lag=lag
+        )
+        for number, start, lag in ((0, 5, 7), (1, 6, -1), (2, -1, -1))
+    ]
+    topic = described.DescribeShareGroupOffsetsResponseTopic(
+        topic_name="a", topic_id=bytes(16), partitions=partitions
+    )
+    one = described.DescribeShareGroupOffsetsResponseGroup(group_id="g", topics=[topic])
+    cluster = Coordinator(described.DescribeShareGroupOffsetsResponse(groups=[one]))
+
+    found = asyncio.run(share_group_admin.share_starts(cluster.client(), "g"))
+
+    assert found == {A0: (5, 2, 7), A1: (6, 2, None), TopicPartition("a", 2): (None, 2, None)}
+    assert only_asked(cluster).groups[0].topics is None
+
+
+def test_start_offsets_are_set_and_a_refusal_of_one_is_told() -> None:
+    answers = [
+        AlterShareGroupOffsetsResponsePartition(partition_index=0),
+        AlterShareGroupOffsetsResponsePartition(
+            partition_index=1, error_code=ErrorCode.TOPIC_AUTHORIZATION_FAILED, error_message="not a-1"
+        ),
+    ]
+    topic = AlterShareGroupOffsetsResponseTopic(topic_name="a", topic_id=bytes(16), partitions=answers)
+    cluster = Coordinator(AlterShareGroupOffsetsResponse(responses=[topic]))
+
+    with pytest.raises(KafkaError) as caught:
+        asyncio.run(share_group_admin.set_share_starts(cluster.client(), "g", {A0: 1, A1: 2}))
+
+    assert "a-1" in caught.value.detail
+    (asked,) = only_asked(cluster).topics
+    assert [(one.partition_index, one.start_offset) for one in asked.partitions] == [(0, 1), (1, 2)]
+
+
+def test_each_topic_that_is_forgotten_has_its_answer() -> None:
+    answers = [
+        DeleteShareGroupOffsetsResponseTopic(topic_name="a", topic_id=bytes(16)),
+        DeleteShareGroupOffsetsResponseTopic(
+            topic_name="b", topic_id=bytes(16), error_code=3, error_message="gone"
+        ),
+    ]
+    cluster = Coordinator(DeleteShareGroupOffsetsResponse(responses=answers))
+
+    told = asyncio.run(share_group_admin.delete_share_starts(cluster.client(), "g", ["a", "b"]))
+
+    assert told == {"a": (0, None), "b": (3, "gone")}
+
+
+def test_several_members_read_a_partition(capsys: pytest.CaptureFixture[str]) -> None:
+    view = asyncio.run(group_admin.describe_group(Coordinator(UNKNOWN, group()).client(), "g"))
+    lags = {A0: PartitionLag(5, 20, None, 7), A1: PartitionLag(None, None)}
+
+    group_tables.print_group(view, lags)
+    lines = capsys.readouterr().out.splitlines()
+    told = json.loads(json.dumps(group_tables.group_as_json(view, lags)))["partitions"]
+
+    assert [line.split() for line in lines[1:]] == [
+        ["topic", "partition", "start", "end", "lag", "members"],
+        ["a", "0", "5", "20", "7", "2"],
+        ["a", "1", "-", "-", "-", "1"],
+    ]
+    assert [(one["start"], one["lag"], one["members"]) for one in told] == [
+        (5, 7, ["m1", "m2"]),
+        (None, None, ["m1"]),
+    ]
