@@ -29,7 +29,7 @@ from typing import Any
 ROOT = Path(__file__).resolve().parents[1]
 MAX_REQUEST_BYTES = 200_000  # arguments and environment; below what a socket takes at once
 # What a process says that it was started with lies in the room that its arguments took: here is enough of it.
-ROOM_FOR_ARGUMENTS = "-" * 8_000
+ROOM_FOR_ARGUMENTS = "-" * 32_000
 NOT_OF_A_NODE = ("ottla.node.embedded", "ottla.node.embedded.network")
 PR_SET_CHILD_SUBREAPER = 36
 
