@@ -159,10 +159,19 @@ class SecurityReload:
 
     async def _built(self, listener: _Listener, security: ListenerSecurity) -> BuiltTls:
         built = await asyncio.to_thread(build_tls, security)
-        problem = _problem(listener.certificate, built.certificate, security)
+        problem = _problem(listener.certificate, built.certificate, security) or self._worsens(
+            listener.certificate, built.certificate, security
+        )
         if problem is not None:
             raise KafkaError(ErrorCode.INVALID_CONFIG, problem)
         return built
+
+    def _worsens(self, old: OwnCertificate, new: OwnCertificate, security: ListenerSecurity) -> str | None:
+        """Return why others would refuse a new certificate where they take the old one, else None."""
+        now = self._now()
+        if problem_of(old, security, self._node, now) is not None:
+            return None
+        return problem_of(new, security, self._node, now)
 
 
 def _problem(old: OwnCertificate, new: OwnCertificate, security: ListenerSecurity) -> str | None:

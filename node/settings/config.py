@@ -461,6 +461,7 @@ def _honoured(config: BrokerConfig) -> Honoured:
     return Honoured(
         listeners=frozenset(names),
         with_tls=config.listener_security.keys(),
+        with_ssl=config.listener_security.keys() - of_sasl.keys(),
         mechanisms={name: one.mechanisms.keys() for name, one in of_sasl.items()},
         controllers_log_in=bool(config.controller_sasl),
         rest_has_tls=config.rest_security is not None,

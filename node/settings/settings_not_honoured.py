@@ -76,6 +76,8 @@ NOT_HONOURED: Final = frozenset(
 _RESTRICTIONS: Final[dict[str, frozenset[str]]] = {
     "allow.everyone.if.no.acl.found": frozenset({"true"}),
     "alter.config.policy.class.name": frozenset(),
+    "client.quota.callback.class": frozenset(),
+    "config.providers": frozenset(),
     "connections.max.reauth.ms": frozenset({"0"}),
     "create.topic.policy.class.name": frozenset(),
     "delegation.token.secret.key": frozenset(),

@@ -29,6 +29,8 @@ from ottla.node.settings.settings_not_honoured import NOT_HONOURED, restricts
 from ottla.node.wire.sasl_mechanisms import LOGIN_MODULES, OAUTHBEARER
 
 OF_LISTENERS: Final = "listener.name."
+CLIENT_AUTH: Final = "ssl.client.auth"
+CONFIG_PROVIDERS: Final = "config.providers"
 MAX_WORDS: Final = 12  # of the name of a setting; Kafka's have up to eight
 _MAX_SHOWN: Final = 200
 _OF_SECURITY: Final = (
@@ -39,6 +41,11 @@ _OF_SECURITY: Final = (
     "principal.",
     "delegation.token.",
     "super.",
+    "ottla.secur",
+    "ottla.sasl.",
+    "ottla.rest.",
+    "ottla.audit.",
+    "cluster.secr",
 )
 _MORE_OF_SECURITY: Final = frozenset(
     {ALLOW_EVERYONE, MAX_REAUTH_MS, FAILED_DELAY_MS, "listener.security.protocol.map"}
@@ -50,6 +57,7 @@ class Honoured(NamedTuple):
 
     listeners: Collection[str]  # those that are open, dialled, or have a protocol
     with_tls: Collection[str]
+    with_ssl: Collection[str]  # where a certificate may name a client: elsewhere it logs in
     mechanisms: Mapping[str, Collection[str]]  # of listeners with SASL, those of controllers too
     controllers_log_in: bool
     rest_has_tls: bool
@@ -74,6 +82,9 @@ def refuse_unhonoured(texts: Mapping[str, str], honoured: Honoured) -> None:
             problem = _of_listener(_place_of(name, honoured.listeners), value, honoured)
         else:
             problem = _of_node(name, value, honoured)
+            if problem is None and name == CLIENT_AUTH and restricts(name, value):
+                own = {f"{OF_LISTENERS}{listener.lower()}.{CLIENT_AUTH}" for listener in honoured.with_ssl}
+                problem = None if own - texts.keys() else _without("SSL and no value of its own")
         if problem is not None:
             raise KafkaError(
                 ErrorCode.INVALID_CONFIG, f"Invalid configuration {name[:_MAX_SHOWN]}: {problem}"
@@ -122,7 +133,7 @@ def _of_node(name: str, value: str, honoured: Honoured) -> str | None:
     if not restricts(name, value):
         return None
     if name in LISTENER_SETTINGS:
-        if honoured.with_tls or (honoured.rest_has_tls and name != "ssl.client.auth"):
+        if honoured.with_tls or (honoured.rest_has_tls and name != CLIENT_AUTH):
             return None
         return _without("TLS")
     if name in SASL_NAMES:
@@ -135,6 +146,8 @@ def _of_node(name: str, value: str, honoured: Honoured) -> str | None:
             "there is no authorizer, so every client may use all topics and groups. Set "
             f"{AUTHORIZER_CLASS}={STANDARD_AUTHORIZER}, or remove the setting if you accept that."
         )
+    if name == CONFIG_PROVIDERS:
+        return "no provider is asked here, so ${file:...} would be taken as it stands. Write the values themselves."
     return None if name in BROKER_CONFIG_DEF else _not_enforced()
 
 
@@ -156,9 +169,10 @@ def _of_listener(place: _Place, value: str, honoured: Honoured) -> str | None:
             f"{OF_LISTENERS}{listener.lower()}.plain.{JAAS_CONFIG}."
         )
     if setting in LISTENER_SETTINGS:
-        if listener in honoured.with_tls or not restricts(setting, value):
+        heeding = honoured.with_ssl if setting == CLIENT_AUTH else honoured.with_tls
+        if listener in heeding or not restricts(setting, value):
             return None
-        return _without("TLS", listener)
+        return _without("SSL" if listener in honoured.with_tls else "TLS", listener)
     if setting in SASL_LISTENER_SETTINGS:
         if not restricts(setting, value):
             return None

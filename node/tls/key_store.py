@@ -21,6 +21,7 @@ class Stamp(NamedTuple):
     device: int
     inode: int
     modified_ns: int
+    changed_ns: int  # also when somebody else may read it
     size: int
 
 
@@ -70,7 +71,7 @@ def _stamp(path: str) -> Stamp | None:
         found = os.stat(path)
     except OSError:
         return None
-    return Stamp(found.st_dev, found.st_ino, found.st_mtime_ns, found.st_size)
+    return Stamp(found.st_dev, found.st_ino, found.st_mtime_ns, found.st_ctime_ns, found.st_size)
 
 
 def _read(store: StoreSettings, source: str) -> bytes:

@@ -3,6 +3,7 @@
 import asyncio
 import os
 from collections.abc import Callable, Coroutine
+from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Any
 
@@ -14,12 +15,13 @@ from ottla.node.security.security_reload import SecurityReload
 from ottla.node.settings.broker_settings import BROKER_CONFIG_DEF
 from ottla.node.settings.listener_settings import Listener
 from ottla.node.settings.security_settings import ListenerSecurity, listener_security
+from ottla.node.tls.key_store import stamps_of
 
 CA = trustme.CA()
 
 
-def store(path: Path, name: str, *hosts: str) -> None:
-    issued = CA.issue_cert(*hosts, common_name=name, organization_unit_name="unit")
+def store(path: Path, name: str, *hosts: str, not_after: datetime | None = None) -> None:
+    issued = CA.issue_cert(*hosts, common_name=name, organization_unit_name="unit", not_after=not_after)
     path.write_bytes(issued.private_key_and_cert_chain_pem.bytes())
 
 
@@ -90,6 +92,34 @@ def test_what_has_not_changed_is_not_read_and_what_failed_is_tried_when_it_chang
         assert tls.current is not first and reload.refused() == {} and reload.listeners() == ["SSL"]
 
     play(story)
+
+
+def test_an_expired_certificate_does_not_follow_a_valid_one(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    path = tmp_path / "own.pem"
+    store(path, "node", "a")
+    wanted = security(path)
+    reload = SecurityReload(lambda: {"SSL": wanted})
+
+    async def story() -> None:
+        tls = await reload.open(wanted)
+        first = tls.current
+        store(path, "node", "a", not_after=datetime.now(UTC) - timedelta(days=1))
+        await reload.look()
+        assert tls.current is first and "expired" in reload.refused()["SSL"]
+
+    play(story)
+
+
+def test_a_file_that_could_not_be_read_is_read_when_its_owner_or_mode_changes(tmp_path: Path) -> None:
+    path = tmp_path / "own.pem"
+    store(path, "node", "a")
+    stores = [security(path).keystore]
+    before = stamps_of(stores)
+    path.chmod(0o640)
+
+    assert stamps_of(stores) != before
 
 
 def test_other_settings_are_judged_without_taking_them_over(tmp_path: Path) -> None:

@@ -183,3 +183,40 @@ def test_names_of_listeners_may_be_written_in_capitals(name: str) -> None:
 )
 def test_what_promises_no_security_stops_nothing(name: str, value: str) -> None:
     parse_config({**SECURE, name: value})
+
+
+@pytest.mark.parametrize(
+    ("name", "value"),
+    [
+        ("ottla.secured", "true"),
+        ("ottla.rest.authenticaton", "basic"),
+        ("ottla.sasl.plain.without.tsl", "true"),
+        ("cluster.secrets", "anna"),
+        ("config.providers", "file"),
+        ("client.quota.callback.class", "org.example.Quotas"),
+    ],
+)
+def test_misspelt_names_of_our_own_and_what_secrets_would_come_from_stop_the_start(
+    name: str, value: str
+) -> None:
+    with pytest.raises(KafkaError, match=f"Invalid configuration {name}: "):
+        parse_config({**SECURE, name: value})
+
+
+@pytest.mark.parametrize(
+    ("changes", "is_honoured"),
+    [
+        ({"ssl.client.auth": "required"}, True),  # ENC has TLS alone
+        ({"listener.name.log.ssl.client.auth": "required"}, False),  # clients log in there
+        ({"ssl.client.auth": "required", "listener.name.enc.ssl.client.auth": "none"}, False),
+        ({"ssl.client.auth": "none", "listener.name.enc.ssl.client.auth": "none"}, True),
+    ],
+)
+def test_client_certificates_are_asked_for_where_nobody_logs_in(
+    changes: dict[str, str], is_honoured: bool
+) -> None:
+    if is_honoured:
+        parse_config({**SECURE, **changes})
+    else:
+        with pytest.raises(KafkaError, match=r"ssl\.client\.auth: there is no listener"):
+            parse_config({**SECURE, **changes})
