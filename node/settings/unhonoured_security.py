@@ -147,7 +147,7 @@ def _of_node(name: str, value: str, honoured: Honoured) -> str | None:
             f"{AUTHORIZER_CLASS}={STANDARD_AUTHORIZER}, or remove the setting if you accept that."
         )
     if name == CONFIG_PROVIDERS:
-        return "no provider is asked here, so ${file:...} would be taken as it stands. Write the values themselves."
+        return "no provider is asked here, so ${file:...} would be taken as it stands. Write the values."
     return None if name in BROKER_CONFIG_DEF else _not_enforced()
 
 
