@@ -11,6 +11,7 @@ import binascii
 import time
 from collections.abc import Callable, Mapping
 from typing import Final, NamedTuple, Protocol, TypeVar, cast
+from weakref import WeakValueDictionary
 
 from aiohttp import hdrs, web
 
@@ -87,6 +88,8 @@ class RestAuthentication:
         )
         self._known = KnownPasswords(unique(32))
         self._waits = LoginWaits()
+        # Of those who give a password: one of a user and an address is judged at a time.
+        self._turns: WeakValueDictionary[tuple[str, str], asyncio.Lock] = WeakValueDictionary()
         self._rejected = dict.fromkeys((BY_ADDRESS, BY_USER, BY_NODE), 0)
         self._lane = HandshakeLane(name="rest-logins")
 
@@ -182,6 +185,16 @@ class RestAuthentication:
         RestError 429 where logins from this address, or for this user from there, have to wait.
         """
         self._check_turn(address)
+        turn = self._turns.setdefault((user[:MAX_USER_CHARS], address), asyncio.Lock())
+        async with turn:  # or as many could be tried at once as there are connections
+            found = await self._judge_password(user, password, address)
+        if found is None:
+            await self._failed(address)
+            raise WrongLogin
+        return found
+
+    async def _judge_password(self, user: str, password: str, address: str) -> ScramCredential | None:
+        """Return the credential of a user, None if the password is wrong; RestError 429 as above."""
         wait_s = self._waits.wait_s(user, address, self.now_s())
         if wait_s > 0:
             self._rejected[BY_USER] += 1
@@ -200,8 +213,7 @@ class RestAuthentication:
         except SaslError as error:
             self._waits.failed(user, address, self.now_s())
             self._facts.tell_failed_login(user[:MAX_USER_CHARS], address, BASIC.upper(), str(error))
-            await self._failed(address)
-            raise WrongLogin from None
+            return None
         self._waits.succeeded(user, address)
         self._known.add(user, password, found)
         return found

@@ -8,6 +8,7 @@ import struct
 import threading
 import time
 from collections.abc import Callable, Iterator
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
 from pathlib import Path
 from typing import Any, Final
@@ -355,6 +356,19 @@ def test_one_user_is_locked_for_one_address_and_told_for_how_long(place: Place) 
     assert tried[-1].status == 429 and locked.status == 429
     assert int(locked.headers["Retry-After"]) >= 1
     assert place.api("bob").ask("GET", "/v3/clusters").status == 200
+
+
+def test_guesses_that_come_at_once_have_no_more_tries_than_one_by_one(place: Place) -> None:
+    with ThreadPoolExecutor(24) as threads:
+        tried = list(
+            threads.map(
+                lambda number: place.api("ann", f"wrong-{number}").ask("GET", "/v3/clusters").status,
+                range(24),
+            )
+        )
+
+    assert sorted(set(tried)) == [401, 429]
+    assert tried.count(401) <= login_waits.FREE + 1
 
 
 def test_giant_headers_are_refused(place: Place) -> None:
