@@ -5,13 +5,8 @@ sixty objects for each partition, so to look at all of them took 120 ms of the l
 what has survived a collection is frozen: the next one does not look at it, and it goes when nothing refers to
 it any more, as most things do. What does not go is a cycle that was frozen when it was in use. To find these,
 all objects are looked at once when memory is short, or when very many were frozen since the last time.
-
-CPython looks at the young objects when some hundred more were made than given back. So while a node gives
-back many old ones, as those of topics that go, it may make as many new ones that nobody looks at; then one
-look at all of them takes 40 to 100 ms. A timer counts the young ones, and looks before they are too many.
 """
 
-import asyncio
 import gc
 import os
 from collections.abc import Callable
@@ -25,9 +20,6 @@ _COLLECTION_THRESHOLDS: Final = (700, 5, 2)
 FREEZES_BEFORE_SHORT_LOOK: Final = 120
 # So many, of six million objects, are a reason by themselves.
 FREEZES_BEFORE_LOOK: Final = 480
-LOOK_EVERY_S: Final = 0.025
-MAX_UNSEEN: Final = 5_000  # young objects that nobody has looked at
-MAX_UNFROZEN: Final = 10_000  # looked at once or twice, too
 SHORT_SHARE: Final = 0.8  # of the memory that the process may have
 _STATM: Final = Path("/proc/self/statm")
 _OLDEST_GENERATION: Final = 2
@@ -83,18 +75,3 @@ def freeze(max_bytes: int) -> None:
     gc.freeze()
     gc.set_threshold(*_COLLECTION_THRESHOLDS)
     gc.callbacks.append(Freezer(lambda: is_short_of(max_bytes, resident_bytes)))
-
-
-def look_often(loop: asyncio.AbstractEventLoop) -> None:
-    """Look at the young objects whenever there are many, for as long as the loop runs."""
-    look_at_unseen()
-    loop.call_later(LOOK_EVERY_S, look_often, loop)
-
-
-def look_at_unseen() -> None:
-    """Look at the young objects if they are too many; at all that is not frozen, if that is too much."""
-    unseen = len(gc.get_objects(generation=0))
-    if unseen < MAX_UNSEEN:
-        return
-    looked_at = len(gc.get_objects(generation=1)) + len(gc.get_objects(generation=_OLDEST_GENERATION))
-    gc.collect(_OLDEST_GENERATION if unseen + looked_at > MAX_UNFROZEN else 0)

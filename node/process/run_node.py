@@ -8,7 +8,7 @@ from collections.abc import Callable
 import uvloop
 
 from ottla.node.broker import Broker
-from ottla.node.process.garbage import freeze, look_often
+from ottla.node.process.garbage import freeze
 from ottla.node.process.open_files import raise_open_file_limit
 from ottla.node.process.stop_signals import received_signals, stop_signals
 from ottla.node.settings.config import BrokerConfig
@@ -70,14 +70,10 @@ async def _run(config: BrokerConfig, ready: Callable[[Broker], None] | None) -> 
         else:
             loop.call_soon_threadsafe(stop_asked, number, sender)
 
-    def loaded() -> None:
-        freeze(broker.base.memory_max_bytes)
-        look_often(loop)
-
     is_up = False
     with received_signals((*stop_signals(), signal.SIGUSR1), received):
         try:
-            await broker.start(when_loaded=loaded)
+            await broker.start(when_loaded=lambda: freeze(broker.base.memory_max_bytes))
         except asyncio.CancelledError:
             if not stop.is_set():
                 raise

@@ -49,6 +49,8 @@ CHECKED_AT_ONCE = 512
 SETTLED_AT_ONCE = 256
 # The settings of a topic take some 50 us.
 CONFIGURED_AT_ONCE = 32
+# A partition and its log, as the collector of garbage counts: some more are made while they go.
+OBJECTS_OF_A_PARTITION = 60
 
 G = TypeVar("G")
 R = TypeVar("R")
@@ -83,8 +85,10 @@ class ReplicaManager:
         chance: random.Random | None = None,
         quota_windows: int = 11,
         quota_window_seconds: int = 1,
+        on_freed: Callable[[int], None] = lambda objects: None,
     ) -> None:
-        """`on_placed` is told where a partition's log lies, None if that is not known.
+        """`on_placed` is told where a partition's log lies, None if that is not known; `on_freed`, how many
+        objects were given back.
 
         `session_bytes` is what fetch sessions may take, `is_open` tells of a connection's number whether it
         has not ended. A node among others needs a clock that only goes forward, `replica.lag.time.max.ms` and
@@ -115,6 +119,7 @@ class ReplicaManager:
         self._image = image
         self._log_config = log_config
         self._on_placed = on_placed
+        self._on_freed = on_freed
         self._partitions: dict[tuple[str, int], Partition] = {}
         # Of topics that have, or had, a partition here, and of those that were deleted: DELETED_TOPICS.
         self.counters: dict[str, TopicCounters] = {}
@@ -363,9 +368,12 @@ class ReplicaManager:
             count -= 1
 
     def _remove_some(self, count: int) -> None:
-        for topic_partition in tuple(islice(self._doomed, count)):
+        some = tuple(islice(self._doomed, count))
+        for topic_partition in some:
             del self._doomed[topic_partition]
             self._log_manager.delete(topic_partition)
+        if some:
+            self._on_freed(OBJECTS_OF_A_PARTITION * len(some))
 
     def _host(self, topic_partition: TopicPartition, *, is_new: bool) -> None:
         """Open or make the partition's log and serve it; it is offline where that fails."""

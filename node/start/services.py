@@ -28,6 +28,7 @@ from ottla.node.coordinators.txn_runtime import TxnRuntime
 from ottla.node.log_care.damaged_replicas import DamagedReplicas
 from ottla.node.log_care.log_maintenance import LogMaintenance
 from ottla.node.log_care.segment_repair import SegmentRepair
+from ottla.node.memory.freed_objects import FreedObjects
 from ottla.node.metadata.metadata_publisher import controller_config, log_config_of
 from ottla.node.metadata.topic_creation import offsets_topic, share_state_topic, transactions_topic
 from ottla.node.net.gathered_answers import GatheredAnswers
@@ -82,6 +83,7 @@ def make_replicas(base: Foundation, parts: QuorumServices, gathered: GatheredAns
         image=lambda: parts.image,
         log_config=lambda image, topic: log_config_of(base.config, image, topic),
         on_placed=placed,
+        on_freed=FreedObjects().note,
         session_slots=config.max_incremental_fetch_session_cache_slots,
         session_bytes=base.memory.fetch_sessions,
         is_open=base.connection_quota.is_open,

@@ -226,7 +226,7 @@ def one_node_applies_batches_twice(patch: Patch) -> None:
     patch.setattr(raft_core, "apply_batch", twice)
 
 
-@mutant(KILLS, 5)
+@mutant(KILLS, 34)
 def commands_that_are_sent_again_are_carried_out_again(patch: Patch) -> None:
     patch.setattr(controller, "known_reply", lambda image, request: None)
 
@@ -344,7 +344,7 @@ def the_last_batch_of_a_producer_is_known_alone(patch: Patch) -> None:
     patch.setattr(ProducerState, "duplicate_of", is_last)
 
 
-@mutant(FALLS, 18)
+@mutant(FALLS, 71)
 def a_snapshot_is_all_that_is_known_after_a_restart(patch: Patch) -> None:
     patch.setattr(partition_log, "complete_window", lambda *_: False)
 
@@ -352,7 +352,7 @@ def a_snapshot_is_all_that_is_known_after_a_restart(patch: Patch) -> None:
 # ---- the controller ----------------------------------------------------------------------------------------
 
 
-@mutant(FALLS, 3)
+@mutant(FALLS, 34)
 def anybody_who_lives_may_lead(patch: Patch) -> None:
     patch.setattr(partition_control, "allows_unclean_election", lambda *_: True)
 

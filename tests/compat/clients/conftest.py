@@ -52,6 +52,6 @@ def programs() -> Iterator[Callable[[str], Program]]:
 @pytest.fixture(
     params=[pytest.param(one, marks=pytest.mark.java if one == "java" else ()) for one in CLIENTS]
 )
-def client(request: pytest.FixtureRequest, programs: Callable[[str], Program]) -> Program:
+def library(request: pytest.FixtureRequest, programs: Callable[[str], Program]) -> Program:
     """Give the process of each library in turn."""
     return programs(request.param)

@@ -35,17 +35,17 @@ REMOVED: Final = {
 
 
 def test_a_client_that_writes_longer_than_its_login_lasts_sees_no_error(
-    node: SecuredNode, client: Program
+    node: SecuredNode, library: Program
 ) -> None:
     before = node.logins("SHORT")
 
-    client.tell("stay", str(LIFETIME_MS * 3 // 2), client_settings(node, "SHORT", SCRAM_512))
+    library.tell("stay", str(LIFETIME_MS * 3 // 2), client_settings(node, "SHORT", SCRAM_512))
 
-    assert [client.hear(), client.hear()] == ["begun", "ok"]
+    assert [library.hear(), library.hear()] == ["begun", "ok"]
     after = node.logins("SHORT")
     if not before:
         return
-    if client.name == CONNECTS_ANEW:
+    if library.name == CONNECTS_ANEW:
         assert after["expired"] > before["expired"]
         assert after["successful_again"] == before["successful_again"]
     else:
@@ -57,33 +57,33 @@ def test_a_client_that_writes_longer_than_its_login_lasts_sees_no_error(
 
 
 def test_a_client_whose_user_was_removed_is_stopped_when_its_login_ends(
-    node: SecuredNode, client: Program
+    node: SecuredNode, library: Program
 ) -> None:
-    user = f"leaver-{client.name}"
+    user = f"leaver-{library.name}"
     add_user(node, user)
     before = node.logins("SHORT")
-    client.tell("stay", "30000", client_settings(node, "SHORT", SCRAM_512, user=user))
-    assert client.hear() == "begun"
+    library.tell("stay", "30000", client_settings(node, "SHORT", SCRAM_512, user=user))
+    assert library.hear() == "begun"
 
     remove_user(node, user)
-    answer = client.hear(LIFETIME_MS / 1000 + SOON_S)
+    answer = library.hear(LIFETIME_MS / 1000 + SOON_S)
 
     assert answer.startswith("failed")
-    assert_says(answer, REMOVED[client.name][0])
+    assert_says(answer, REMOVED[library.name][0])
     after = node.logins("SHORT")
     assert not before or sum(after[one] - before[one] for one in ("failed", "failed_again")) > 0
 
 
 def test_a_client_whose_user_was_removed_stays_where_logins_do_not_end_and_never_returns(
-    node: SecuredNode, client: Program
+    node: SecuredNode, library: Program
 ) -> None:
-    user = f"stayer-{client.name}"
+    user = f"stayer-{library.name}"
     add_user(node, user)
-    client.tell("stay", "2000", client_settings(node, "TLS", SCRAM_512, user=user))
-    assert client.hear() == "begun"
+    library.tell("stay", "2000", client_settings(node, "TLS", SCRAM_512, user=user))
+    assert library.hear() == "begun"
 
     remove_user(node, user)
 
-    assert client.hear() == "ok"
-    answer = client.talk("x", client_settings(node, "TLS", SCRAM_512, user=user), SOON_S)
-    assert_says(answer, REMOVED[client.name][1])
+    assert library.hear() == "ok"
+    answer = library.talk("x", client_settings(node, "TLS", SCRAM_512, user=user), SOON_S)
+    assert_says(answer, REMOVED[library.name][1])

@@ -34,25 +34,25 @@ SAYS: Final = {
 
 @pytest.mark.parametrize("certificate", [None, "old-client", "stranger"])
 def test_a_client_without_a_good_certificate_does_not_come_in(
-    node: SecuredNode, client: Program, certificate: str | None
+    node: SecuredNode, library: Program, certificate: str | None
 ) -> None:
     own = {"certificate": str(node.home / f"{certificate}.pem")} if certificate else {}
 
-    answer = client.talk("x", client_settings(node, "MUTUAL", **own), SOON_S)
+    answer = library.talk("x", client_settings(node, "MUTUAL", **own), SOON_S)
 
     assert answer.startswith("failed")
-    assert_says(answer, SAYS[client.name][0])
+    assert_says(answer, SAYS[library.name][0])
 
 
-def test_a_token_that_has_expired_is_refused(node: SecuredNode, client: Program) -> None:
+def test_a_token_that_has_expired_is_refused(node: SecuredNode, library: Program) -> None:
     before = node.logins("TLS")
 
     old = str(node.home / "old-token")
-    answer = client.talk("x", client_settings(node, "TLS", OAUTHBEARER, token=old), SOON_S)
+    answer = library.talk("x", client_settings(node, "TLS", OAUTHBEARER, token=old), SOON_S)
 
     assert answer.startswith("failed")
-    assert_says(answer, SAYS[client.name][1])
+    assert_says(answer, SAYS[library.name][1])
     after = node.logins("TLS")
-    if before and client.name != "franz":  # which leaves when it hears that the token is invalid
+    if before and library.name != "franz":  # which leaves when it hears that the token is invalid
         assert after["failed"] > before["failed"]
     assert not before or after["successful"] == before["successful"]

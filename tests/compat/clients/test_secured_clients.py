@@ -42,12 +42,12 @@ SAYS: Final = {
     ],
 )
 def test_a_record_goes_there_and_back(
-    node: SecuredNode, client: Program, listener: str, mechanism: str | None
+    node: SecuredNode, library: Program, listener: str, mechanism: str | None
 ) -> None:
     own = {"certificate": str(node.home / "client.pem")} if listener == "MUTUAL" else {}
 
-    answer = client.talk(
-        f"{client.name}-{listener}-{mechanism}", client_settings(node, listener, mechanism, **own)
+    answer = library.talk(
+        f"{library.name}-{listener}-{mechanism}", client_settings(node, listener, mechanism, **own)
     )
 
     assert answer == "ok"
@@ -57,22 +57,24 @@ def test_a_record_goes_there_and_back(
     ("listener", "mechanism"), [("OPEN", SCRAM_256), ("OPEN", SCRAM_512), ("TLS", PLAIN)]
 )
 def test_a_wrong_password_is_told_as_what_it_is_and_soon(
-    node: SecuredNode, client: Program, listener: str, mechanism: str
+    node: SecuredNode, library: Program, listener: str, mechanism: str
 ) -> None:
     before = node.logins(listener)
 
-    answer = client.talk("x", client_settings(node, listener, mechanism, password="guessed"), SOON_S)
+    answer = library.talk("x", client_settings(node, listener, mechanism, password="guessed"), SOON_S)
 
     assert answer.startswith("failed")
-    assert_says(answer, SAYS[client.name][0])
+    assert_says(answer, SAYS[library.name][0])
     assert not before or node.logins(listener)["failed"] > before["failed"]
 
 
 @pytest.mark.parametrize(("listener", "authority"), [("SSL", "other-ca"), ("EXPIRED", "ca")])
 def test_a_node_whose_certificate_is_not_to_be_trusted_is_not_talked_to(
-    node: SecuredNode, client: Program, listener: str, authority: str
+    node: SecuredNode, library: Program, listener: str, authority: str
 ) -> None:
-    answer = client.talk("x", client_settings(node, listener, ca=str(node.home / f"{authority}.pem")), SOON_S)
+    answer = library.talk(
+        "x", client_settings(node, listener, ca=str(node.home / f"{authority}.pem")), SOON_S
+    )
 
     assert answer.startswith("failed")
-    assert_says(answer, SAYS[client.name][1])
+    assert_says(answer, SAYS[library.name][1])

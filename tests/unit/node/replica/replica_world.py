@@ -85,6 +85,7 @@ class ReplicaWorld:
         others: Sequence[int] = (OTHER_ID,),
         disk: MemoryDisk | None = None,
         monotonic_ms: Callable[[], int] | None = None,
+        on_freed: Callable[[int], None] = lambda objects: None,
     ) -> None:
         self.clock = ManualClock()
         self.unsent = UnsentAnswers()
@@ -121,6 +122,7 @@ class ReplicaWorld:
             image=lambda: self.metadata.image,
             log_config=lambda image, topic: self.configs.get(topic, LogConfig()),
             monotonic_ms=monotonic_ms or self.clock.now_ms,
+            on_freed=on_freed,
         )
         self.flusher = LogFlusher(  # flushes what is asked for while its `run` is awaited
             is_current=lambda _: True, clock=self.clock, on_flushed=self.replica_manager.log_flushed

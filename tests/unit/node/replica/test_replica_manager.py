@@ -15,6 +15,7 @@ from ottla.node.replica.replica_manager import (
     CHECKED_AT_ONCE,
     CONFIGURED_AT_ONCE,
     HOSTED_AT_ONCE,
+    OBJECTS_OF_A_PARTITION,
     REMOVED_AT_ONCE,
     SETTLED_AT_ONCE,
 )
@@ -302,3 +303,13 @@ def test_isrs_are_checked_in_turns_when_a_broker_comes_back() -> None:
     asyncio.run(_carry_out(world, lambda: len(checked) == 3 * CHECKED_AT_ONCE))
 
     assert at_once == CHECKED_AT_ONCE
+
+
+def test_it_is_told_how_many_objects_go_with_the_partitions_that_are_removed() -> None:
+    freed: list[int] = []
+    world = ReplicaWorld(on_freed=freed.append)
+    world.create_topic("t", partitions=REMOVED_AT_ONCE)
+
+    world.delete_topic("t")
+
+    assert freed == [OBJECTS_OF_A_PARTITION * REMOVED_AT_ONCE]
