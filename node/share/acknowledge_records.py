@@ -74,7 +74,8 @@ def acknowledge_batch(
         begin = max(begin, window.start_offset)
         if begin > end:
             continue
-        if len(records) + records.cuts(begin, end) > max_states:
+        cuts = records.cuts(begin, end)
+        if cuts and len(records) + cuts > max_states:  # without a cut it makes room, if anything
             raise KafkaError(ErrorCode.INVALID_RECORD_STATE, "Too many records have states of their own.")
         if kind == _RENEW:
             _renew(moves, member, begin, end, now_ms)
