@@ -8,7 +8,7 @@ from threading import Event
 from uuid import uuid4
 
 import pytest
-from confluent_kafka import AcknowledgeType, KafkaError, Message, Producer, ShareConsumer
+from confluent_kafka import AcknowledgeType, KafkaError, KafkaException, Message, Producer, ShareConsumer
 from confluent_kafka.admin import (
     AdminClient,
     AlterConfigOpType,
@@ -54,7 +54,7 @@ class Workers:
         consumer.subscribe([self._topic])
         while not self._stop.is_set():
             said: list[tuple[str, AcknowledgeType]] = []
-            for message in consumer.poll(0.2):
+            for message in _polled(consumer):
                 if message.error():
                     assert message.error().code() != KafkaError.UNKNOWN, message.error()
                     continue
@@ -67,6 +67,17 @@ class Workers:
                 if all(error is None for error in dict(results).values()):
                     self.accepted.update(value for value, kind in said if kind is AcknowledgeType.ACCEPT)
         consumer.close()
+
+
+def _polled(consumer: ShareConsumer) -> list[Message]:
+    """Poll once; librdkafka tells its application of a coordinator that is on its way, and can go on."""
+    try:
+        found: list[Message] = consumer.poll(0.2)
+    except KafkaException as error:
+        if error.args[0].code() != KafkaError.COORDINATOR_NOT_AVAILABLE:
+            raise
+        return []
+    return found
 
 
 def accept(message: Message) -> AcknowledgeType:
