@@ -18,7 +18,7 @@ class SubscribedTopics:
 
     @property
     def counts(self) -> Mapping[str, int]:
-        """How many want each name."""
+        """Return the number of members that subscribe to each topic."""
         return self._counts
 
     def __contains__(self, name: object) -> bool:
@@ -55,6 +55,6 @@ class SubscribedTopics:
         return names
 
     def check_invariants(self) -> None:
-        """What holds between any two commands of a live shard."""
+        """Assert the invariants that hold between any two commands of a live shard."""
         assert all(self._group_id in self._groups_by_topic[name] for name in self._counts)
         assert all(count > 0 for count in self._counts.values())

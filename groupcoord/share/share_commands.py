@@ -1,4 +1,4 @@
-"""What is asked of share groups (KIP-932), and what timers and the node bring to them."""
+"""Commands to share groups (KIP-932): of members and administrators, of timers, of the node."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -38,7 +38,7 @@ class ListSharePartitions:
 
 
 class NewStart(NamedTuple):
-    """Where a share group is to begin in a partition."""
+    """The start offset that a share group shall have in a partition."""
 
     partition: int
     start_offset: int

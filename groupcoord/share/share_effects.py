@@ -1,4 +1,4 @@
-"""What a share group asks of the share coordinators, which the node finds and asks (`share_persister`).
+"""Effects by which a share group asks the share coordinators; the node carries them out (`share_persister`).
 
 It is carried out once the appends before it are committed. The results come back as a command.
 """

@@ -42,7 +42,7 @@ class TopicState(NamedTuple):
 
 
 class ShareStates(NamedTuple):
-    """What the share coordinators have of a group, by topic id."""
+    """The share-partitions of a group whose state share coordinators keep, by topic id."""
 
     initializing: Mapping[bytes, TopicState] = {}
     initialized: Mapping[bytes, TopicState] = {}
@@ -95,7 +95,7 @@ class ShareGroup:
 
     @property
     def is_deserted(self) -> bool:
-        """Whether it goes with its last offset: it stays until it is deleted, as in Kafka."""
+        """Return False: a share group stays until it is deleted, as in Kafka."""
         return False
 
     @property
@@ -139,7 +139,7 @@ class ShareGroup:
         return commit_timestamp_ms
 
     def tombstones(self) -> list[ShareGroupRecord]:
-        """What removes the group from the log, whoever is in it."""
+        """Return the records that remove the group from the log, with all of its members."""
         group_id, members = self.group_id, sorted(self.members)
         records: list[ShareGroupRecord] = []
         records += [ShareGroupCurrentMemberAssignmentRecord(group_id, one, None) for one in members]
@@ -238,7 +238,7 @@ class ShareGroup:
     # ---- invariants ----------------------------------------------------------------------------------------
 
     def check_invariants(self) -> None:
-        """What holds between any two commands of a live shard."""
+        """Assert the invariants that hold between any two commands of a live shard."""
         fresh = ShareGroup(self.group_id, {}, {})
         for member_id, member in self.members.items():
             assert member_id == member.member_id

@@ -1,4 +1,4 @@
-"""What members of share groups, and administrators of them, are answered."""
+"""Answers to members and administrators of share groups."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass

@@ -78,7 +78,7 @@ def begin_states(group: ShareGroup, wanted: Sequence[Wanted]) -> list[GroupRecor
 
 
 def initialize_requests(group_id: str, state_epoch: int, wanted: Iterable[Wanted]) -> list[InitializeState]:
-    """What the persister is asked for these."""
+    """Return the requests to the persister that initialize these share-partitions."""
     return [
         InitializeState(SharePartitionKey(group_id, topic_id, partition), state_epoch, start_offset)
         for topic_id, _, partitions in wanted

@@ -78,7 +78,7 @@ def share_target_task(
 
 
 def of_subscribed(target: Assignment, member: ShareMember, topics: TopicsView) -> Assignment:
-    """What of a target is of topics that the member subscribes to; of other ones it gets nothing."""
+    """Return the part of a target that belongs to topics which the member subscribes to."""
     found = {topic_id: topics.by_id(topic_id) for topic_id in target}
     return {
         topic_id: target[topic_id]

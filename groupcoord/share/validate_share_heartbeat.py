@@ -1,4 +1,4 @@
-"""What a ShareGroupHeartbeat must have to be one; refusals have Kafka's words, since clients log them."""
+"""Refuses a malformed ShareGroupHeartbeat, in Kafka's words, since clients log them."""
 
 from typing import Final
 

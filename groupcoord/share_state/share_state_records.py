@@ -155,7 +155,7 @@ def decode_record(key: Buffer, value: Buffer | None) -> ShareStateRecord | None:
 
 
 def decode_key(key: Buffer) -> RecordKey | None:
-    """Of which share-partition a record is; None for a kind that this version does not know."""
+    """Return the share-partition that a record belongs to; None for a kind that this version cannot read."""
     if len(key) < 2:
         raise _corrupt(f"a key is {len(key)} bytes long")
     kind = _INT16.unpack_from(key)[0]

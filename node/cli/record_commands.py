@@ -455,7 +455,7 @@ def _before(records: list[Record], end: int | None) -> list[Record]:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PrintOptions:
-    """How records are printed."""
+    """The options by which records are printed."""
 
     shown: frozenset[str]
     separator: str

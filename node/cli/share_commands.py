@@ -22,7 +22,7 @@ FIRST_ASSIGNMENT_S: Final = 15.0  # three heartbeats of Kafka's: no group needs 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ShareOptions:
-    """What `ottla consume --share` was told; a count or a time of None has no end."""
+    """The options of `ottla consume --share`; a count or a time of None has no end."""
 
     topics: tuple[str, ...]
     group: str

@@ -21,7 +21,7 @@ MAX_OFFSET: Final = 2**63 - 1
 
 
 class AcknowledgeType(IntEnum):
-    """What becomes of a record that was acquired, as Kafka numbers it."""
+    """The answer of a worker about an acquired record, with Kafka's numbers."""
 
     GAP = 0
     ACCEPT = 1

@@ -79,7 +79,7 @@ class ListedGroup(NamedTuple):
 
 
 class ConsumerMemberView(NamedTuple):
-    """What a member of a group of KIP-848 or KIP-932 has besides, with the protocol that it speaks itself."""
+    """The fields that only members of groups of KIP-848 or KIP-932 have, with the protocol of each."""
 
     protocol: str | None  # classic, consumer or share; None from a server that does not tell
     epoch: int

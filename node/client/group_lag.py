@@ -85,7 +85,7 @@ async def of_share_group(
     *,
     is_wanted: Callable[[TopicPartition], bool],
 ) -> dict[TopicPartition, PartitionLag]:
-    """Where a share group begins in each partition and its lag; the age of its oldest record is not known.
+    """Return the start of a share group in each partition and its lag; the oldest record's age is not known.
 
     A partition of which the coordinator tells no lag has none, as with `kafka-share-groups`.
     """

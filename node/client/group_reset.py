@@ -69,7 +69,7 @@ async def check_has_no_members(client: Client, group_id: str) -> bool:
 async def plan(
     client: Client, group_id: str, target: Target, topics: Topics | None, *, is_share: bool = False
 ) -> list[Change]:
-    """What becomes of each partition; with `topics` of None of all that the group has committed.
+    """Return the change of each partition's offset; with `topics` None, of all that the group has committed.
 
     The start offsets of a share group stand for what other groups have committed.
     """

@@ -69,7 +69,7 @@ _OF_SESSIONS: Final = {
 
 
 class ShareLimits(NamedTuple):
-    """How much one poll takes, and how long it waits where there is nothing."""
+    """The most that one poll takes, and the time that it waits where there is nothing."""
 
     max_records: int = 500  # Kafka's max.poll.records
     max_record_bytes: int = 16 * 1024 * 1024
@@ -86,7 +86,7 @@ class LostAcknowledgement(NamedTuple):
 
 
 class _OfLeader(Protocol):
-    """What the answers of leaders tell of the leader of a partition."""
+    """The hint about a partition's leader in an answer of ShareFetch or ShareAcknowledge."""
 
     @property
     def leader_id(self) -> int: ...

@@ -30,7 +30,7 @@ UNKNOWN: Final = -1  # a start offset or a lag
 
 
 class ShareStart(NamedTuple):
-    """Where a share group reads a partition: nothing before `offset` is delivered again.
+    """The place of a share group in a partition: nothing before `offset` is delivered again.
 
     `lag` counts the records from there to the end that are neither acknowledged nor archived; None from a
     server that does not tell. Both are None while the group has not read the partition yet.

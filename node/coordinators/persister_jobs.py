@@ -1,4 +1,4 @@
-"""What share groups ask of the share coordinators, carried out: asked of the persister, and brought back.
+"""Carries out what share groups ask of the share coordinators, and brings the results back as commands.
 
 A group's state is written before it is asked for, so a job begins when the records before it are committed.
 """
@@ -68,7 +68,7 @@ class PersisterJobs:
         return await self._persister.delete(requests)
 
     async def read_summary(self, requests: Sequence[ReadStateSummary]) -> list[StateSummary]:
-        """What the share coordinators know of where these share-partitions start."""
+        """Return the start offsets of these share-partitions, as the share coordinators have them."""
         if self._persister is None:
             error = ErrorCode.COORDINATOR_NOT_AVAILABLE
             return [StateSummary(request.key, error, "no share coordinator") for request in requests]

@@ -1,4 +1,4 @@
-"""What a node counts of share groups, at the leaders of their partitions; the names are Apache Kafka's."""
+"""Counters of share groups at the leaders of their partitions; the names are Apache Kafka's."""
 
 from ottla.logstore.words.latency import LatencyHistogram
 

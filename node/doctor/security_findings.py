@@ -46,7 +46,7 @@ class NodeListeners(NamedTuple):
 
 
 class RefusedFacts(NamedTuple):
-    """What a node says that it did not take over, or does not judge by."""
+    """Certificates that a node has refused, and whether it has ACLs without an authorizer."""
 
     node_id: int
     certificates: Sequence[tuple[str, str]]  # listener and reason

@@ -3,7 +3,6 @@
 Since 1 members bring an id of their own and may subscribe by an expression.
 """
 
-from collections.abc import Sequence
 from typing import Final
 
 from ottla.groupcoord.assignment import TopicPartitions as OwnedPartitions
@@ -11,8 +10,8 @@ from ottla.groupcoord.consumer.consumer_commands import ConsumerGroupHeartbeat
 from ottla.groupcoord.consumer.consumer_results import ConsumerGroupHeartbeatResult
 from ottla.logstore.words.errors import ErrorCode, KafkaError
 from ottla.metadata_raft.acl import AclOperation, ResourceType
-from ottla.node.authorization.access import Access
 from ottla.node.kafka_api.api_description import ApiDescription, Asks
+from ottla.node.kafka_api.describe_right import after_topic_checks
 from ottla.node.kafka_api.join_group import client_host
 from ottla.node.kafka_api.request_context import RequestContext
 from ottla.node.net.answers import Result
@@ -24,7 +23,6 @@ from ottla.node.wire.messages.consumer_group_heartbeat import (
     TopicPartitions,
 )
 from ottla.node.wire.request_limits import GROUP, NAME, REGEX, SEVERAL, TOPIC, RequestLimits
-from ottla.node.work.turns import Steps, at_once, take_turns
 
 API: Final = ApiDescription(
     versions=(0, 1),
@@ -54,27 +52,10 @@ def handle(
 ) -> Result[ConsumerGroupHeartbeatResponse]:
     if not services.serves_consumer_groups:
         return ConsumerGroupHeartbeatResponse(error_code=ErrorCode.UNSUPPORTED_VERSION)
-    access = context.access
-    access.check(AclOperation.READ, ResourceType.GROUP, request.group_id)
-    if not access.is_open and request.subscribed_topic_names:
-        checks = _check_topics(access, request.subscribed_topic_names)
-        if context.is_large:
-            return _beat_large(services, context, request, checks)
-        at_once(checks)
-    return _beat(services, context, request)
-
-
-async def _beat_large(
-    services: Services, context: RequestContext, request: ConsumerGroupHeartbeatRequest, checks: Steps[None]
-) -> Result[ConsumerGroupHeartbeatResponse]:
-    await take_turns(checks)
-    return _beat(services, context, request)
-
-
-def _check_topics(access: Access, topics: Sequence[str]) -> Steps[None]:
-    for topic in topics:
-        access.check(AclOperation.DESCRIBE, ResourceType.TOPIC, topic)
-        yield
+    context.access.check(AclOperation.READ, ResourceType.GROUP, request.group_id)
+    return after_topic_checks(
+        context, request.subscribed_topic_names, lambda: _beat(services, context, request)
+    )
 
 
 def _beat(

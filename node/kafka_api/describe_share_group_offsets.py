@@ -111,7 +111,7 @@ async def handle(
 async def _partitions_of(
     services: Services, access: Access, group: DescribeShareGroupOffsetsRequestGroup
 ) -> _Group | DescribeShareGroupOffsetsResponseGroup:
-    """What a group is asked for; all that it has, where it names no topics."""
+    """Return the partitions that a request asks of a group; all of the group's, where it names no topics."""
     left: list[DescribeShareGroupOffsetsResponseTopic] = []
     if group.topics is not None:
         topics = await take_turns(_existing(services, access, group, left))
@@ -199,7 +199,7 @@ def _without_start(
 
 
 async def _read(services: Services, asked: Sequence[_Group]) -> list[StateSummary]:
-    """What the share coordinators know, of all groups at once."""
+    """Ask the share coordinators for the start offsets of all groups at once."""
     requests = [ReadStateSummary(key) for group in asked for key in group.share_partitions()]
     return await services.groups.persister_jobs.read_summary(requests) if requests else []
 
@@ -216,7 +216,7 @@ def _has_lag(summary: StateSummary | None) -> bool:
 async def _ends(
     services: Services, asked: Sequence[_Group], summaries: Mapping[SharePartitionKey, StateSummary]
 ) -> dict[TopicPartition, int]:
-    """Where the partitions end whose lag can be told."""
+    """Return the ends of those partitions whose lag can be told."""
     places = [
         GroupOffset(TopicPartition(topic.name, partition), None)
         for group in asked

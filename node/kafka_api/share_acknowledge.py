@@ -103,7 +103,7 @@ def _with_leader(
     data: PartitionData,
     endpoints: dict[int, NodeEndpoint],
 ) -> PartitionData:
-    """The same with the present leader, if there is one that can be reached."""
+    """Add the present leader to the answer for a partition, if there is one that can be reached."""
     topic = services.metadata.image.topics.by_id.get(place.topic_id)
     hint = None
     if topic is not None:

@@ -207,7 +207,7 @@ def _bounds(asked: _Request) -> tuple[int, int]:
 
 
 def _rotated(wanted: dict[TopicIdPartition, str], epoch: int) -> dict[TopicIdPartition, str]:
-    """The same, from another one on with each epoch, so that each partition is the first now and then.
+    """Begin with another partition in each epoch of a session, so that each one is the first now and then.
 
     Of very many only some, and the next ones with the next epoch.
     """

@@ -55,17 +55,23 @@ def handle(
     allowed = context.access.allows_each(AclOperation.DESCRIBE, ResourceType.GROUP, request.group_ids)
     if context.is_large:
         return _describe_many(services, context.access, request, allowed)
-    return _describe(services, context.access, request, list(allowed))
+    return _describe(services, context.access, request, list(allowed), is_large=False)
 
 
 async def _describe_many(
     services: Services, access: Access, request: ShareGroupDescribeRequest, allowed: Iterable[bool]
 ) -> Result[ShareGroupDescribeResponse]:
-    return _describe(services, access, request, await listed(allowed, is_large=True))
+    may_describe = await listed(allowed, is_large=True)
+    return _describe(services, access, request, may_describe, is_large=True)
 
 
 def _describe(
-    services: Services, access: Access, request: ShareGroupDescribeRequest, may_describe: list[bool]
+    services: Services,
+    access: Access,
+    request: ShareGroupDescribeRequest,
+    may_describe: list[bool],
+    *,
+    is_large: bool,
 ) -> Result[ShareGroupDescribeResponse]:
     def build(answers: Sequence[DescribeShareGroupsResult | KafkaError]) -> ShareGroupDescribeResponse:
         of_all = with_denials(answers, may_describe, GROUP_DENIED)
@@ -77,7 +83,7 @@ def _describe(
         )
 
     asked = [(group_id, _make(group_id)) for group_id in compress(request.group_ids, may_describe)]
-    return services.groups.ask_each(asked, build, builds_in_thread=True)
+    return services.groups.ask_each(asked, build, builds_in_thread=True, is_large=is_large)
 
 
 def _make(group_id: str) -> Make:

@@ -1,4 +1,4 @@
-"""What a member says of records that it holds: accepted, released, rejected, not there, or still at work.
+"""Acknowledgements of records by the member that holds them: accept, release, reject, gap, renew.
 
 A batch of offsets has one type or one for each; neighbours with the same type move together.
 """

@@ -53,7 +53,7 @@ def acquire(asked: Acquisition, max_records: int) -> list[AcquiredRecords]:
 
 
 def _limits(asked: Acquisition, max_records: int) -> tuple[int, int]:
-    """How many records may be acquired, and up to which offset."""
+    """Return how many records may be acquired, and up to which offset."""
     window, fetched = asked.window, asked.fetched
     last = fetched.last_offsets[-1]
     room = min(max_records, asked.config.partition_max_record_locks - window.in_flight_count())
@@ -121,7 +121,7 @@ def _acquire_from(asked: Acquisition, base: int, last: int, limit: int) -> list[
 
 
 def _is_throttled(asked: Acquisition, first: int, last: int) -> bool:
-    """Whether a record that may be acquired here has failed often."""
+    """Return whether a record that may be acquired here has failed often."""
     records, throttled_from = asked.window.records, asked.config.throttled_from_count
     begin, end = records.span(first, last)
     index = records.next_available(begin)
@@ -289,7 +289,7 @@ def _delay(window: ShareWindow, first: int, last: int, time_ms: int) -> None:
 
 
 def _common(acquired: Sequence[AcquiredRecords], ranges: Sequence[tuple[int, int]]) -> list[tuple[int, int]]:
-    """What ranges have in common with records that were acquired; both are in order."""
+    """Return the parts of ranges that were acquired; both are in order."""
     common = []
     place = 0
     for first, last, _ in acquired:
@@ -305,7 +305,7 @@ def _common(acquired: Sequence[AcquiredRecords], ranges: Sequence[tuple[int, int
 def _without(
     acquired: Sequence[AcquiredRecords], taken_out: Sequence[tuple[int, int]]
 ) -> list[AcquiredRecords]:
-    """What is left of records that were acquired; each of the others lies within one of them."""
+    """Return acquired records without some ranges, each of which lies within one of them."""
     left = []
     place = 0
     for first, last, delivery_count in acquired:

@@ -100,7 +100,7 @@ def next_due_ms(window: ShareWindow, max_states: int) -> int | None:
 
 
 def may_take_new(window: ShareWindow, max_states: int) -> bool:
-    """Whether there is room for new records, as far as delays go."""
+    """Return whether there is room for new records, as far as delays go."""
     index = window.delayed
     if index is None:
         return True
@@ -122,7 +122,7 @@ def _next_new(window: ShareWindow) -> int:
 
 
 def _room(window: ShareWindow, max_states: int) -> int:
-    """How many records may be freed: each may cut a range in three."""
+    """Return how many records may be freed: each may cut a range in three."""
     return (max_states * 3 // 4 - len(window.records)) // 2
 
 

@@ -92,7 +92,7 @@ class _Block:
         return count
 
     def left(self) -> list[tuple[int, int]]:
-        """What waits, as (offset, time), in the order of offsets."""
+        """Return the records that wait, as (offset, time), in the order of offsets."""
         pairs = zip(self.places[self.next :], self.times[self.next :], strict=True)
         kept = sorted([pair for pair in pairs if not self.flags[pair[0]]])
         return [(self.base + self.offsets[place], time) for place, time in kept]
@@ -141,7 +141,7 @@ class DelayedIndex:
 
     @property
     def is_full(self) -> bool:
-        """Whether records from `stopped_at` on must wait until others are due."""
+        """Return whether records from `stopped_at` on must wait until others are due."""
         return self._count >= self.max_records
 
     # ---- what a fetch has read
@@ -393,7 +393,7 @@ class DelayedIndex:
             self._untidy[self._firsts[number]] = None
 
     def _may_join(self, number: int) -> bool:
-        """Whether a block and the next one can be put together, as little is left of both."""
+        """Return whether a block and the next one can be put together, as little is left of both."""
         if number + 1 >= len(self._blocks):
             return False
         one, two = self._blocks[number : number + 2]

@@ -68,7 +68,7 @@ class InFlightRecords:
         return bisect_left(self.lasts, first), bisect_right(self.firsts, last)
 
     def cuts(self, first: int, last: int) -> int:
-        """How many ranges more there would be if these offsets were cut out."""
+        """Return how many ranges more there would be if these offsets were cut out."""
         begin, end = self.span(first, last)
         if begin == end:
             return 0
@@ -91,7 +91,7 @@ class InFlightRecords:
         return self.firsts[index] if index >= 0 else None
 
     def leading_terminal(self) -> int:
-        """How many of the first ranges are done with, by moves that nothing can take back."""
+        """Return how many of the first ranges are done with, by moves that nothing can take back."""
         if not self.states or self.states[0] not in _TERMINAL_BYTES:
             return 0
         count = len(self.states) - len(self.states.lstrip(_TERMINAL_BYTES))
@@ -247,7 +247,7 @@ class InFlightRecords:
         )
 
     def _may_join(self, index: int) -> bool:
-        """Whether a range that is like the one before it may become one with it across their batches."""
+        """Return whether a range that is like the one before it may join it across their batches."""
         return (
             self.joins_batches
             and self.states[index] in _JOINED_BYTES

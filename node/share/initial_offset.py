@@ -1,4 +1,4 @@
-"""Where a share group begins in a partition that it has not read, by `share.auto.offset.reset`."""
+"""Finds the offset at which a share group begins a partition, by `share.auto.offset.reset`."""
 
 import asyncio
 from typing import Final

@@ -20,7 +20,7 @@ from typing import Final
 
 
 class RecordState(IntEnum):
-    """How far a record is; the numbers are those of the messages, but for WAITING, which is only here."""
+    """The states of a record; the numbers are those of the messages, but for WAITING, which is only here."""
 
     AVAILABLE = 0
     ACQUIRED = 1

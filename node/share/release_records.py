@@ -1,4 +1,4 @@
-"""What members leave behind: records of sessions that ended, and those whose lock or wait is over."""
+"""Frees records whose session has ended, or whose lock or wait is over."""
 
 from ottla.groupcoord.share_state.share_state_words import StateBatch
 from ottla.node.share.acknowledge_records import Moves

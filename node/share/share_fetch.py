@@ -34,7 +34,7 @@ Content = Buffer | FileRecords
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ShareFetchParams:
-    """What a member asks."""
+    """The parameters of one ShareFetch."""
 
     key: SessionKey
     session: ShareSession | None
@@ -51,7 +51,7 @@ class ShareFetchParams:
 
 @dataclass(slots=True)
 class Acquired:
-    """What is answered of a partition."""
+    """The answer for one partition."""
 
     records: Content = b""
     acquired: Sequence[AcquiredRecords] = ()
@@ -61,7 +61,7 @@ class Acquired:
 
 @dataclass(slots=True, eq=False)
 class Located:
-    """Where the records of a partition are that may be acquired."""
+    """The place in the log of records that may be acquired."""
 
     led: LedPartition
     offset: int
@@ -72,7 +72,7 @@ class Located:
 
 
 class Warm(NamedTuple):
-    """What a thread has read from a place of a log."""
+    """Bytes that a thread has read from a place of a log."""
 
     offset: int
     piece: FileSlice
@@ -142,7 +142,7 @@ class ShareFetch:
         return sum(one.found.readable_bytes for one in located) >= max(1, self.params.min_bytes)
 
     def readable_bytes(self, led: LedPartition) -> int | None:
-        """How much this partition could give now; None if the fetch has to look at once."""
+        """Return how much this partition could give now; None if the fetch has to look at once."""
         offset = led.core.next_fetch_offset()
         if not led.partition.is_leader or led.partition.log.log_start_offset > offset:
             return None

@@ -1,4 +1,4 @@
-"""What a share group obeys at the leaders of partitions: its own settings within the node's limits, or the
+"""The settings of a share group at the leaders of partitions: its own within the node's limits, or the
 node's.
 """
 
@@ -25,7 +25,7 @@ _MAX_REMEMBERED: Final = 1_000
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class OffsetReset:
-    """Where a group begins in a partition that it has not read."""
+    """The start of a group in a partition that it has not read."""
 
     is_earliest: bool = False
     duration_ms: int | None = None  # so long before now; neither means the end

@@ -74,7 +74,7 @@ class SharePartition:
 
     @property
     def is_active(self) -> bool:
-        """Whether records may be acquired."""
+        """Return whether records may be acquired."""
         return self.status is SharePartitionStatus.ACTIVE
 
     @property
@@ -89,22 +89,22 @@ class SharePartition:
 
     @property
     def delivery_complete_count(self) -> int:
-        """How many records behind the start offset are done with."""
+        """Return how many records behind the start offset are done with."""
         return self._window.delivery_complete_count
 
     @property
     def in_flight_count(self) -> int:
-        """How many records are in flight."""
+        """Return how many records are in flight."""
         return self._window.in_flight_count()
 
     @property
     def in_flight_batch_count(self) -> int:
-        """How many batches of records are in flight."""
+        """Return how many batches of records are in flight."""
         return len(self._window.records.batch_firsts)
 
     @property
     def in_flight_range_count(self) -> int:
-        """How many ranges of offsets in flight have a state of their own."""
+        """Return how many ranges of offsets in flight have a state of their own."""
         return len(self._window.records)
 
     def states(self) -> list[StateBatch]:
@@ -121,7 +121,7 @@ class SharePartition:
 
     @property
     def delayed_count(self) -> int:
-        """How many records are known not to be due yet."""
+        """Return how many records are known not to be due yet."""
         return len(self._window.delayed) if self._window.delayed is not None else 0
 
     @property
@@ -169,7 +169,7 @@ class SharePartition:
         return self._window.next_fetch_offset()
 
     def may_acquire(self) -> bool:
-        """Whether a fetch would find something to acquire, as far as is known here."""
+        """Return whether a fetch would find something to acquire, as far as is known here."""
         window = self._window
         if window.next_fetch_offset() != window.end_offset + 1:
             return True

@@ -73,14 +73,14 @@ class InitialOffset(Protocol):
 
 
 class StatePersister(Protocol):
-    """What is asked of the share coordinators; an error is in the answer."""
+    """Reads and writes states of share-partitions; an error is in the answer."""
 
     async def read(self, requests: Sequence[ReadState]) -> list[StateRead]: ...
     async def write(self, requests: Sequence[WriteState]) -> list[StateResult]: ...
 
 
 class Refusal(NamedTuple):
-    """What a member is told of an acknowledgement; NONE when it holds."""
+    """The answer to an acknowledgement; NONE when it holds."""
 
     error: ErrorCode = ErrorCode.NONE
     message: str | None = None
@@ -147,7 +147,7 @@ class SharePartitionManager:
 
     @property
     def waiting_count(self) -> int:
-        """How many share fetches wait."""
+        """Return how many share fetches wait."""
         return sum(map(len, self._waiting.values()))
 
     @property
@@ -156,7 +156,7 @@ class SharePartitionManager:
         return self.sessions.used_bytes + self._led_bytes
 
     def record_lock_duration_ms(self, group: str) -> int:
-        """How long a member of the group holds what it acquires now."""
+        """Return how long a member of the group holds what it acquires now."""
         return self._settings(group).config.record_lock_duration_ms
 
     # ---- fetches -----------------------------------------------------------------------------------------

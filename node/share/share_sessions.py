@@ -98,7 +98,7 @@ class ShareSessions:
         return self._sessions.get(key)
 
     def has_group(self, group: str) -> bool:
-        """Whether any member of the group has a session here."""
+        """Return whether any member of the group has a session here."""
         return group in self._in_group
 
     def of_connection(self, number: int) -> list[ShareSession]:

@@ -111,7 +111,7 @@ class ShareWindow:
         return self.end_offset + 1
 
     def in_flight_count(self) -> int:
-        """How many records are in flight, without those that wait for their time.
+        """Return how many records are in flight, without those that wait for their time.
 
         As in Kafka also those that are done with; but not where a delayed record may hold up the start
         offset for days, and others go on behind it.
@@ -126,7 +126,7 @@ class ShareWindow:
         self._find_available = True
 
     def is_gap_active(self) -> bool:
-        """Whether offsets in flight may still be unknown."""
+        """Return whether offsets in flight may still be unknown."""
         return self.gap is not None and self.gap.end_offset == self.end_offset
 
     def was_acquired_before(self, offset: int) -> None:
@@ -196,7 +196,7 @@ class ShareWindow:
             self._find_available = True
 
     def counted(self, index: int) -> int:
-        """How many offsets of a range are behind the start offset."""
+        """Return how many offsets of a range are behind the start offset."""
         return max(self.records.lasts[index] - max(self.start_offset, self.records.firsts[index]) + 1, 0)
 
     def archive(self, first: int, last: int, of_states: frozenset[int], *, is_counted: bool) -> bool:

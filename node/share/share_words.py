@@ -1,4 +1,4 @@
-"""What a share-partition is told and asked, and what it answers."""
+"""Arguments and answers of a share-partition."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -18,7 +18,7 @@ MAX_STATES: Final = 20_000
 
 
 class AcknowledgeType(IntEnum):
-    """What a member says of a record; the numbers are those of the messages."""
+    """The ways to acknowledge a record; the numbers are those of the messages."""
 
     GAP = 0
     ACCEPT = 1
@@ -35,7 +35,7 @@ class ArchiveReason(Enum):
 
 
 class SharePartitionStatus(Enum):
-    """Whether a share-partition serves."""
+    """The states of a share-partition's life."""
 
     EMPTY = "empty"  # its state was not read yet
     ACTIVE = "active"
@@ -91,7 +91,7 @@ class DelayedRecords(NamedTuple):
 
 
 class FetchedRecords(NamedTuple):
-    """What a fetch from `fetch_offset` read of the log: the first and last offset of each batch, in order."""
+    """The batches that a fetch from `fetch_offset` has read: first and last offset of each, in order."""
 
     fetch_offset: int
     base_offsets: Sequence[int]
@@ -113,7 +113,7 @@ class AcquiredRecords(NamedTuple):
 
     @property
     def record_count(self) -> int:
-        """How many offsets that are."""
+        """Return how many offsets that are."""
         return self.last_offset - self.first_offset + 1
 
 
@@ -143,7 +143,7 @@ class Transition(NamedTuple):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Outcome:
-    """What came of a request: an error, or what must be written before it holds.
+    """The result of a request: an error, or the write that must succeed before it holds.
 
     With a `write` its result is told to `persisted` or `failed`, with the transition. `archived` are records
     that go with this write, for whoever sets them aside before it.
