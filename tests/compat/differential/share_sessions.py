@@ -128,11 +128,18 @@ class ShareSession:
     def logged(self) -> list[tuple[str, Any]]:
         """Records in their order, but those of one kind that stand together in that of their keys."""
         found: list[tuple[str, Any]] = []
-        for _, same in groupby(self.base.logged(), key=lambda one: (one[0].split()[0], one[1] is None)):
+        records = eventually(self.base.logged, has_begun)
+        for _, same in groupby(records, key=lambda one: (one[0].split()[0], one[1] is None)):
             found += sorted(same, key=lambda one: one[0])
         # Kafka writes states also where nothing changed, and topics of which a target has no partition.
         written = [(key, without_empty(value)) for key, value in found]
         return [one for place, one in enumerate(written) if place == 0 or one != written[place - 1]]
+
+
+def has_begun(records: Sequence[tuple[str, Any]]) -> bool:
+    """Return whether no partition's state is still to be begun, by the last record that tells."""
+    told = [value for key, value in records if key.startswith("ShareGroupStatePartitionMetadata")]
+    return not (told and told[-1] and told[-1]["initializing_topics"])
 
 
 def without_empty(value: Any) -> Any:
@@ -187,6 +194,7 @@ def heartbeats_that_are_none(s: ShareSession) -> None:
     s.join("anna", member_id=" ")
     s.join("anna", member_id="m" * 37)
     s.join("anna", member_id="m" * 36)
+    s.until_begun(first=3)
     s.join("anna", group_id="")
     s.join("anna", group_id=" ")
     s.join("anna", rack_id="")
