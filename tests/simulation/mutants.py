@@ -239,7 +239,7 @@ def the_high_watermark_does_not_wait_for_the_isr(patch: Patch) -> None:
     patch.setattr(InSyncReplicas, "high_watermark", lambda isr, leader_end_offset, **_: leader_end_offset)
 
 
-@mutant(REPLICAS, 4)
+@mutant(REPLICAS, 9)
 def the_high_watermark_follows_the_fastest_replica(patch: Patch) -> None:
     def fastest(isr: InSyncReplicas, leader_end_offset: int, **_: Any) -> int:
         return max((one.log_end_offset for one in isr.followers.values()), default=leader_end_offset)
@@ -247,7 +247,7 @@ def the_high_watermark_follows_the_fastest_replica(patch: Patch) -> None:
     patch.setattr(InSyncReplicas, "high_watermark", fastest)
 
 
-@mutant(CUTS, 3)
+@mutant(CUTS, 25)
 def a_shrinking_isr_counts_before_it_is_committed(patch: Patch) -> None:
     propose = InSyncReplicas.propose_shrinking
 
@@ -305,7 +305,7 @@ def records_are_deleted_when_the_leader_has_deleted_them(patch: Patch) -> None:
     patch.setattr(InSyncReplicas, "low_watermark", lambda _, leader_start_offset, __: leader_start_offset)
 
 
-@mutant(MOVES, 9)
+@mutant(MOVES, 4)
 def what_a_follower_has_deleted_comes_back_when_it_is_killed(patch: Patch) -> None:
     patch.setattr(Partition, "kept_log_start", property(lambda partition: partition.log.log_start_offset))
 
@@ -433,7 +433,7 @@ def a_follower_acknowledges_before_the_flush(patch: Patch) -> None:
     patch.setattr(FollowerFetcher, "_until_safe", lambda _: asyncio.sleep(0))
 
 
-@mutant(GROUPS, 8)
+@mutant(GROUPS, 9)
 def offsets_are_committed_before_they_are_replicated(patch: Patch) -> None:
     patch.setattr(
         CoordinatorLog, "answer_when_committed", lambda log, token, answer: log._answer(token, answer)

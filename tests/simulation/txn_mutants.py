@@ -114,7 +114,7 @@ def an_aborted_transaction_is_noted_from_its_end_on(patch: Patch) -> None:
     )
 
 
-@mutant(FAILOVERS, 6)
+@mutant(FAILOVERS, 8)
 def a_marker_is_written_as_often_as_it_comes(patch: Patch) -> None:
     check_marker = ProducerState.check_marker
 
@@ -196,7 +196,7 @@ def who_is_too_slow_keeps_its_epoch(patch: Patch) -> None:
     patch.setattr(coordinator_abort, "fenced", without_fence)
 
 
-@mutant(TXN, 11)
+@mutant(TXN, 18)
 def late_ends_of_the_old_protocol_decide(patch: Patch) -> None:
     """KAFKA-17754."""
     end = transaction_coordinator.end_transaction
@@ -334,7 +334,7 @@ def offsets_of_a_transaction_are_forgotten(patch: Patch) -> None:
     )
 
 
-@mutant(COPIES, 2)
+@mutant(COPIES, 3)
 def nobody_waits_for_offsets_of_open_transactions(patch: Patch) -> None:
     patch.setattr(PendingOffsets, "has", lambda *_: False)
     patch.setattr(PendingOffsets, "keys_of", lambda *_: ())
