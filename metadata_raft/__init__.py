@@ -2,6 +2,7 @@
 
 The map, bottom-up; a module imports only from lines above its own:
 
+module_absent          hides a module from those who would import it if it were there
 records                TopicRecord, PartitionRecord, ConfigRecord ... in Kafka's own schemas
 metadata_version       which records all brokers can read
 cluster_features       the features that a node knows

@@ -12,14 +12,17 @@ from collections.abc import Callable, Iterable, Sequence
 from random import Random
 from typing import Any, Final, Protocol
 
-import pysyncobj.syncobj
-from pysyncobj import SyncObj, SyncObjConf
-from pysyncobj.node import Node
-from pysyncobj.transport import Transport
-from pysyncobj.version import VERSION
-
+from ottla.metadata_raft.module_absent import module_absent
 from ottla.metadata_raft.quorum_state import NOBODY, QuorumState
 from ottla.metadata_raft.raft_journal import JournalEntry, RaftJournal
+
+# The library's encryption is not used, and what it needs for it would take 8 MB of each node.
+with module_absent("cryptography"):
+    import pysyncobj.syncobj
+    from pysyncobj import SyncObj, SyncObjConf
+    from pysyncobj.node import Node
+    from pysyncobj.transport import Transport
+    from pysyncobj.version import VERSION
 
 AUDITED_VERSION: Final = "0.3.17"
 if VERSION != AUDITED_VERSION:

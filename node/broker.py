@@ -27,7 +27,7 @@ from ottla.node.node_view import NodeView
 from ottla.node.replica.replica_manager import ReplicaManager
 from ottla.node.rest_api.node_pulse import NodePulse
 from ottla.node.rest_api.probe_server import ProbeServer
-from ottla.node.rest_api.probes import state_of
+from ottla.node.rest_api.read_status import state_of
 from ottla.node.rest_api.readiness import STILL_STARTING, problem_of
 from ottla.node.rest_api.server_thread import RestServer
 from ottla.node.services import QuorumServices, Services

@@ -46,6 +46,7 @@ readiness       whether a node may be sent clients
 operation_words  words that the operations share: partitions, bounded lists
 group_view      a group with its members and lag
 groups_overview  all groups, with lag
+read_status     the facts that decide whether a node may be sent clients (door)
 node_pulse      when the node's loop last turned, and its state then
 probes          /healthz and /readyz
 probe_answers   the same as bytes, for a port of their own

@@ -35,6 +35,7 @@ from ottla.node.rest_api.fair_places import Bounds, FairPlaces
 from ottla.node.rest_api.http_answer import encoded, error_answer, send_answer, send_stream
 from ottla.node.rest_api.http_request import judge_request
 from ottla.node.rest_api.own_names import configured_names, look_up_full_name
+from ottla.node.rest_api.readiness import CUT_OFF_SINCE
 from ottla.node.rest_api.record_service import RecordService
 from ottla.node.rest_api.request_guard import SAFE_METHODS, RequestGuard
 from ottla.node.rest_api.rest_error import (
@@ -44,7 +45,7 @@ from ottla.node.rest_api.rest_error import (
     not_found,
     rest_error_of,
 )
-from ottla.node.rest_api.route import CUT_OFF_SINCE, Answer, RestContext, RestRequest, Route
+from ottla.node.rest_api.route import Answer, RestContext, RestRequest, Route
 from ottla.node.rest_api.sessions import is_own_token
 from ottla.node.rest_api.spelling import prefix_of, spellings
 from ottla.node.rest_api.tls_door import TlsDoor

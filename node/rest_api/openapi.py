@@ -4,8 +4,9 @@ import re
 from collections.abc import Mapping, Sequence
 from typing import Any, Final
 
+from ottla.node.rest_api.readiness import CUT_OFF_SINCE
 from ottla.node.rest_api.rest_error import ERROR
-from ottla.node.rest_api.route import CUT_OFF_SINCE, JSON, TIMEOUT_MS, Response, Route
+from ottla.node.rest_api.route import JSON, TIMEOUT_MS, Response, Route
 
 VERSION: Final = "3.1.0"
 # What any request may be answered with, beside what its route says.

@@ -12,7 +12,7 @@ import orjson
 
 from ottla.node.client.quorum_silence import moment_as_text
 from ottla.node.rest_api.node_pulse import ALIVE, READY, NodePulse
-from ottla.node.rest_api.route import CUT_OFF_SINCE
+from ottla.node.rest_api.readiness import CUT_OFF_SINCE
 
 MAX_HEAD_BYTES: Final = 8 * 1024  # of the request line and all headers; probes send some 200
 END_OF_HEAD: Final = b"\r\n\r\n"

@@ -16,7 +16,7 @@ from typing import Final, cast
 from ottla.node.node_view import NodeView
 from ottla.node.rest_api.node_pulse import PERIOD_S, NodePulse
 from ottla.node.rest_api.probe_answers import END_OF_HEAD, MAX_HEAD_BYTES, answer_of
-from ottla.node.rest_api.probes import state_of
+from ottla.node.rest_api.read_status import state_of
 from ottla.node.rest_api.server_thread import BACKLOG, RestPortError, bound, why_refused
 from ottla.node.settings.rest_settings import PROBE_LISTENER, RestAddress
 

@@ -7,11 +7,10 @@ help them. Both answer whatever the cluster does, in a sentence.
 from typing import Any, Final
 
 from ottla.logstore.words.errors import KafkaError
-from ottla.node.metrics.read_node import voter_of
-from ottla.node.node_view import NodeView
 from ottla.node.rest_api.node_pulse import ALIVE, READY
 from ottla.node.rest_api.operation_words import record
-from ottla.node.rest_api.readiness import NodeStatus, problem_of
+from ottla.node.rest_api.read_status import state_of
+from ottla.node.rest_api.readiness import problem_of
 from ottla.node.rest_api.route import STRING, Answer, Response, RestContext, RestRequest, Route
 
 TAG: Final = "Node"
@@ -40,25 +39,6 @@ async def get_readyz(context: RestContext, request: RestRequest) -> Answer:
         return _status(503, "not ready", problem)
     context.facts.state.has_caught_up = True
     return _status(200, "ready", READY)
-
-
-def state_of(node: NodeView) -> NodeStatus:
-    """Collect the facts that decide whether a node is ready."""
-    quorum = node.quorum_services
-    voter = None if quorum is None else voter_of(quorum.quorum)
-    voters = () if quorum is None else quorum.metadata.quorum_status().voters
-    own = [one for one in voters if one.node_id == node.config.node_id]
-    return NodeStatus(
-        node.config.node_id,
-        None if quorum is None else quorum.lifecycle.state,
-        node.state.is_serving,
-        node.state.cut_off_since_ms,
-        None if quorum is None else quorum.image,
-        None if voter is None else voter.waits_for(),
-        any(one.is_disk_old for one in own),
-        any(one.is_disk_copied for one in own),
-        next(iter(node.listener_tls.problems()), None),
-    )
 
 
 def _probe(path: str, handler: Any, operation_id: str, summary: str, description: str, bad: str) -> Route:

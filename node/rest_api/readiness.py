@@ -13,6 +13,8 @@ from ottla.node.client.quorum_admin import HOW_A_COPY_VOTES
 from ottla.node.client.quorum_silence import cut_off_sentence
 from ottla.node.metadata.broker_lifecycle import BrokerState
 
+# On every answer of a node that is cut off from the metadata quorum: what it shows is as old as that.
+CUT_OFF_SINCE: Final = "Ottla-Cut-Off-Since"
 STILL_STARTING: Final = "This node is not ready: "  # what its log says while it starts, and why
 
 

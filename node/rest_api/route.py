@@ -27,8 +27,6 @@ from ottla.node.rest_api.sessions import Session
 REQUEST_TIMEOUT_S: Final = 15.0
 LEAST_TIMEOUT_S: Final = 0.2  # whoever gives a request no time at all still gets what is there at once
 JSON: Final = "application/json"
-# On every answer of a node that is cut off from the metadata quorum: what it shows is as old as that.
-CUT_OFF_SINCE: Final = "Ottla-Cut-Off-Since"
 TIMEOUT_MS: Final = "timeout_ms"
 MAX_TIMEOUT_MS: Final = 60_000  # whoever waits for longer holds a client that others wait for
 STRING: Final[Schema] = {"type": "string"}
