@@ -16,6 +16,7 @@ sessions        logins to the console
 record_service  what the routes of records share: producers, and the places of live tails
 client_pool     clients of the cluster, one for each request under way
 authentication  who asks: by a password, a token, a certificate or a session
+standing_logins  ends what is under way for callers whose login no longer holds
 route           a line of the table of routes; what a handler is given, what it gives back
 spelling        the ways in which a path may be written
 resource        Confluent's words around data: kind, metadata, links

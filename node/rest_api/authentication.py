@@ -51,10 +51,13 @@ T = TypeVar("T")
 
 
 class Identity(NamedTuple):
-    """The caller, and the session by which it is known, if it is one."""
+    """The caller, and that by which it is known: a session, a password, a token; else a certificate."""
 
     principal: str
     session: Session | None = None
+    user: str = ""  # whose password was right
+    credential: ScramCredential | None = None  # by which it was
+    ends_s: float | None = None  # of a token, by the clock of sessions
 
 
 NOBODY: Final = Identity(ANONYMOUS)
@@ -133,11 +136,11 @@ class RestAuthentication:
         """Return whom the header Authorization proves."""
         if scheme == BASIC and BASIC in self.methods:
             user, password = _user_and_password(proof)
-            await self.check_password(user, password, address)
-            return Identity(f"User:{user}")
+            credential = await self.check_password(user, password, address)
+            return Identity(f"User:{user}", user=user, credential=credential)
         if scheme == BEARER and BEARER in self.methods:
             token = await self.check_token(proof, address)
-            return Identity(f"User:{token.principal}")
+            return Identity(f"User:{token.principal}", ends_s=self.end_of(token))
         raise WrongLogin
 
     async def identity_without_asking(self, request: web.Request, connection: Connected) -> Identity:
@@ -176,6 +179,21 @@ class RestAuthentication:
             return session
         self.sessions.end(session)
         return None
+
+    def still_holds(self, identity: Identity) -> bool:
+        """Return whether that by which a caller was known is valid now.
+
+        What goes on for a session is a use of it, as further requests are.
+        """
+        session = identity.session
+        if session is not None and not self.sessions.use(session, self.now_s()):
+            return False
+        user, credential = (
+            (identity.user, identity.credential) if session is None else (session.user, session.credential)
+        )
+        if user and credential != self._credential(user):
+            return False
+        return identity.ends_s is None or self.now_s() < identity.ends_s
 
     # ---- proofs --------------------------------------------------------------------------------------
 

@@ -2,7 +2,7 @@
 
 import asyncio
 from collections.abc import AsyncGenerator, Callable
-from contextlib import aclosing
+from contextlib import AbstractAsyncContextManager, aclosing
 from dataclasses import replace
 from typing import Final
 
@@ -13,8 +13,10 @@ from ottla.logstore.words.errors import KafkaError
 from ottla.node.rest_api.answer_room import AnswerPart
 from ottla.node.rest_api.rest_error import RestError
 from ottla.node.rest_api.route import JSON, Answer
+from ottla.node.rest_api.standing_logins import LoginEnded
 
 WRITE_TIMEOUT_S: Final = 30.0  # for a reader to take a piece
+LAST_WORDS_TIMEOUT_S: Final = 2.0  # and to hear why a stream ends
 PIECE_BYTES: Final = 256 * 1024
 SHORT_BYTES: Final = 64 * 1024  # what a transport takes before it says that its peer does not read
 RETRY_AFTER_S: Final = "1"  # a new leader mostly is there by then, and what was too much has ended
@@ -26,6 +28,9 @@ SECURITY_HEADERS: Final = {
     "Cross-Origin-Resource-Policy": "same-origin",
     "Cache-Control": "no-store",
 }
+
+# Within it something goes on while a login holds; `LoginEnded` when it does not.
+Standing = Callable[[], AbstractAsyncContextManager[None]]
 
 
 def error_answer(error: RestError) -> web.Response:
@@ -45,8 +50,13 @@ def encoded(answer: Answer) -> Answer:
     return answer if answer.body is None else replace(answer, body=None, content=orjson.dumps(answer.body))
 
 
-async def send_answer(request: web.Request, answer: Answer, part: AnswerPart) -> web.StreamResponse:
-    """An `encoded` answer that is whole; RestError 429 if there is no room for it."""
+async def send_answer(
+    request: web.Request, answer: Answer, part: AnswerPart, while_it_holds: Standing
+) -> web.StreamResponse:
+    """An `encoded` answer that is whole; RestError 429 if there is no room for it.
+
+    It is cut off when its caller's login ends.
+    """
     headers = {**SECURITY_HEADERS, **answer.headers}
     content = answer.content
     if content is None:
@@ -57,15 +67,23 @@ async def send_answer(request: web.Request, answer: Answer, part: AnswerPart) ->
     part.leave(len(content))
     response = web.StreamResponse(status=answer.status, headers=headers)
     response.content_length = len(content)
-    return await _write(request, response, _pieces(content))
+    return await _write(request, response, _pieces(content), while_it_holds)
 
 
 async def send_stream(
-    request: web.Request, answer: Answer, pieces: AsyncGenerator[bytes, None], on_piece: Callable[[], object]
+    request: web.Request,
+    answer: Answer,
+    pieces: AsyncGenerator[bytes, None],
+    on_piece: Callable[[], object],
+    while_it_holds: Standing,
 ) -> web.StreamResponse:
-    """An answer that is made while it is read; `on_piece` is told of each piece that left."""
+    """An answer that is made while it is read; `on_piece` is told of each piece that left.
+
+    When its caller's login ends, its last piece says so.
+    """
     headers = {**SECURITY_HEADERS, **answer.headers, hdrs.CONTENT_TYPE: answer.content_type}
-    return await _write(request, web.StreamResponse(status=answer.status, headers=headers), pieces, on_piece)
+    response = web.StreamResponse(status=answer.status, headers=headers)
+    return await _write(request, response, pieces, while_it_holds, on_piece, answer.failure)
 
 
 async def _pieces(content: bytes) -> AsyncGenerator[memoryview, None]:
@@ -78,17 +96,27 @@ async def _write(
     request: web.Request,
     response: web.StreamResponse,
     pieces: AsyncGenerator[bytes, None] | AsyncGenerator[memoryview, None],
+    while_it_holds: Standing,
     on_piece: Callable[[], object] = lambda: None,
+    failure: Callable[[RestError], bytes] | None = None,
 ) -> web.StreamResponse:
     async with aclosing(pieces):
         await response.prepare(request)
         try:
             # aiohttp leaves out the content of a whole answer to HEAD, not what is written in pieces.
             if request.method != hdrs.METH_HEAD:
-                async for piece in pieces:
-                    async with asyncio.timeout(WRITE_TIMEOUT_S):
-                        await response.write(piece)
-                    on_piece()
+                try:
+                    async with while_it_holds():
+                        async for piece in pieces:
+                            async with asyncio.timeout(WRITE_TIMEOUT_S):
+                                await response.write(piece)
+                            on_piece()
+                except LoginEnded as ended:
+                    if failure is None:
+                        raise
+                    response.force_close()  # nothing more is taken of a body
+                    async with asyncio.timeout(LAST_WORDS_TIMEOUT_S):
+                        await response.write(failure(ended))
             await response.write_eof()
         except (ConnectionError, ClientConnectionResetError):
             return response  # nobody reads it any more

@@ -48,6 +48,7 @@ from ottla.node.rest_api.rest_error import (
 from ottla.node.rest_api.route import Answer, RestContext, RestRequest, Route
 from ottla.node.rest_api.sessions import is_own_token
 from ottla.node.rest_api.spelling import prefix_of, spellings
+from ottla.node.rest_api.standing_logins import StandingLogins
 from ottla.node.rest_api.tls_door import TlsDoor
 from ottla.node.security.administrators import REST
 from ottla.node.settings.config import BrokerConfig
@@ -88,6 +89,7 @@ class HttpServer:
             FairPlaces("reads", "pages of records are being read", reads),
         )
         self._authentication = RestAuthentication(facts, config.rest_logins)
+        self._standing = StandingLogins(self._authentication.still_holds)
         self._metrics_principals = config.rest_logins.metrics_principals
         self._has_authorizer = config.authorizer is not None
         self._trusted_proxies = config.ottla_rest_trusted_proxies
@@ -121,7 +123,9 @@ class HttpServer:
     async def run(self, sockets: Sequence[tuple[socket.socket, bool]], end: asyncio.Event) -> None:
         """Let clients in until the end, or until a part of it fails. Each socket has TLS, or has it not."""
         async with asyncio.TaskGroup() as tasks:
-            parts = [tasks.create_task(part.run()) for part in (self.records, self._connections)]
+            parts = [
+                tasks.create_task(part.run()) for part in (self.records, self._connections, self._standing)
+            ]
             try:
                 look_up_full_name(self._guard.allow)
                 await self._runner.setup()
@@ -243,14 +247,18 @@ class HttpServer:
         caller = request[CALLER] = Caller(identity.principal, host, is_local)
         await self._check_rights(route, request, caller, identity)
         judged = await judge_request(route, request, base_url, body_part, answer_part)
+        self._standing.check(identity)  # a body may have taken its time
+        while_it_holds = partial(self._standing.while_it_holds, identity)
         # Who only looks wants nothing any more once it has gone; what it changes is changed to the end.
-        with connection.reading() if route.method in SAFE_METHODS else nullcontext():
+        is_reading = route.method in SAFE_METHODS
+        with connection.reading() if is_reading else nullcontext():
             with connection.work():
                 asking = _Asking(caller, identity, address, connection.tls is not None)
-                answer = encoded(await self._handle(route, judged, asking))
+                async with while_it_holds() if is_reading else nullcontext():
+                    answer = encoded(await self._handle(route, judged, asking))
             if answer.stream is not None:
-                return await send_stream(request, answer, answer.stream, connection.moved)
-            return await send_answer(request, answer, answer_part)
+                return await send_stream(request, answer, answer.stream, connection.moved, while_it_holds)
+            return await send_answer(request, answer, answer_part, while_it_holds)
 
     def _place_of(self, request: web.Request) -> tuple[str, bool]:
         """Return the address of who asks, and whether that is on this machine."""

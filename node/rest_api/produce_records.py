@@ -17,7 +17,7 @@ from ottla.node.client.exact_json import load_json
 from ottla.node.client.record_sender import DELIVERY_TIMEOUT_S, RecordSender, TopicInfo
 from ottla.node.rest_api.json_schema import Json
 from ottla.node.rest_api.record_json import report_place
-from ottla.node.rest_api.record_stream import Accepted, RecordStream, accept
+from ottla.node.rest_api.record_stream import Accepted, RecordStream, accept, failed_report
 from ottla.node.rest_api.resource import Data
 from ottla.node.rest_api.rest_error import (
     ERROR,
@@ -152,7 +152,7 @@ async def produce_records(context: RestContext, request: RestRequest) -> Answer:
         raise invalid_payload("Request body is empty. Data is required.")
     with context.sender() as sender:
         info = await _topic(sender, context, request)
-    return Answer(stream=_reports(context, request, request.chunks, info))
+    return Answer(stream=_reports(context, request, request.chunks, info), failure=failed_report)
 
 
 async def _reports(

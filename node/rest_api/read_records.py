@@ -97,7 +97,7 @@ async def read_records(context: RestContext, request: RestRequest) -> Answer:
     begun = await positions(
         context.client, known, wish.place, read_committed=wish.read_committed, keeps_gaps=True
     )
-    return Answer(stream=_tail(context, wish, begun), content_type=EVENT_STREAM)
+    return Answer(stream=_tail(context, wish, begun), failure=_failure, content_type=EVENT_STREAM)
 
 
 async def _wish(client: Client, request: RestRequest, *, is_tail: bool) -> _Wish:

@@ -68,6 +68,15 @@ def accept(
         raise rest_error_of(error) from None
 
 
+def failed_report(error: RestError) -> bytes:
+    """Return the report by which a stream ends that cannot go on."""
+    return (_failed(error) + SEPARATOR).encode()
+
+
+def _failed(error: RestError) -> str:
+    return orjson.dumps({"error_code": error.error_code, "message": error.message}).decode()
+
+
 class RecordStream:
     """One stream; `reports` gives the answer piece by piece while `chunks` come in."""
 
@@ -135,7 +144,7 @@ class RecordStream:
                 return f'{{"error_code":200,{one.report(self._place)}}}'
             except RestError as error:
                 one = error
-        return orjson.dumps({"error_code": one.error_code, "message": one.message}).decode()
+        return _failed(one)
 
     # ---- in --------------------------------------------------------------------------------------
 

@@ -21,6 +21,7 @@ from ottla.node.rest_api.authentication import RestAuthentication
 from ottla.node.rest_api.body_room import BodyPart
 from ottla.node.rest_api.json_schema import Json, Schema
 from ottla.node.rest_api.record_service import RecordService
+from ottla.node.rest_api.rest_error import RestError
 from ottla.node.rest_api.sessions import Session
 
 # As long as a request may take over all its retries; less than most HTTP clients wait.
@@ -120,6 +121,7 @@ class Answer:
     body: Json = None
     content: bytes | None = None  # instead of `body`
     stream: AsyncGenerator[bytes, None] | None = None  # instead of both; closed when the client is gone
+    failure: Callable[[RestError], bytes] | None = None  # how a stream that has begun tells of an error
     content_type: str = JSON
     headers: Mapping[str, str] = field(default_factory=dict)
 

@@ -79,14 +79,18 @@ class Sessions:
     def find(self, session_id: str, now_s: float) -> Session | None:
         """Return the session with this id, which is used now; None if there is none, or it has ended."""
         found = self._of.get(_key(session_id))
-        if found is None:
-            return None
-        if now_s >= found.ends_s or now_s - found.used_s >= self._idle_s:
-            del self._of[found.key]
-            return None
-        found.used_s = now_s
-        self._of.move_to_end(found.key)
-        return found
+        return found if found is not None and self.use(found, now_s) else None
+
+    def use(self, session: Session, now_s: float) -> bool:
+        """Note that a session is used now; return False if it has ended."""
+        if self._of.get(session.key) is not session:
+            return False
+        if now_s >= session.ends_s or now_s - session.used_s >= self._idle_s:
+            del self._of[session.key]
+            return False
+        session.used_s = now_s
+        self._of.move_to_end(session.key)
+        return True
 
     def end(self, session: Session) -> None:
         """Forget a session."""

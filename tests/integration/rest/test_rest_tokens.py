@@ -88,3 +88,21 @@ def test_a_session_that_a_token_began_ends_with_it(node: EmbeddedBroker) -> None
     assert begun.status == 200 and begun.json["principal"] == "User:root" and before == 200
     eventually(lambda: ask(node, cookie).status == 401, "the session has ended")
     assert api.ask("POST", "/console/login", {"token": shown}).status == 401
+
+
+def test_a_live_tail_ends_with_the_token_that_asked_for_it(node: EmbeddedBroker) -> None:
+    api, shown = Api(node.broker.rest.addresses[0].url, "any"), bearer(life_s=5)
+    cluster_id = ask(node, shown, "/v3/clusters").json["data"][0]["cluster_id"]
+    topics = f"/v3/clusters/{cluster_id}/topics"
+    assert api.ask("POST", topics, {"topic_name": "watched"}, headers=shown).status == 201
+    began_s = time.monotonic()
+
+    told = ask(
+        node,
+        {**shown, "Accept": "text/event-stream"},
+        f"{topics}/watched/records",
+    )
+
+    assert told.status == 200 and b"40101" in told.content
+    assert 3.0 < time.monotonic() - began_s < 10.0
+    assert api.ask("GET", "/v1/users", headers=shown).status == 401

@@ -1,0 +1,228 @@
+"""Live tails, streams and requests that wait end soon after the login by which they were asked for."""
+
+import http.client
+import json
+import socket
+import threading
+import time
+from collections.abc import Callable, Iterator
+from contextlib import suppress
+from typing import Any, Final
+
+import pytest
+from confluent_kafka.admin import (
+    AclBindingFilter,
+    AclOperation,
+    AclPermissionType,
+    ResourcePatternType,
+    ResourceType,
+    ScramCredentialInfo,
+    ScramMechanism,
+    UserScramCredentialDeletion,
+    UserScramCredentialUpsertion,
+)
+
+from tests.integration.rest.conftest import Api, eventually
+from tests.integration.rest.test_rest_logins import PATIENT_S, Place, basic
+
+pytestmark = pytest.mark.slow
+BOUND_S: Final = 5.0  # docs/rest.md
+TOPIC: Final = "watched"
+
+
+@pytest.fixture(scope="module")
+def place(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Place]:
+    found = Place(tmp_path_factory.mktemp("ended-logins"))
+    found.create(TOPIC)
+    yield found
+    found.node.stop()
+
+
+OPENED: "list[Reading]" = []
+
+
+@pytest.fixture(autouse=True)
+def all_is_closed() -> Iterator[None]:
+    yield
+    while OPENED:
+        OPENED.pop().close()
+
+
+class Reading:
+    """An answer that is read in a thread until it ends."""
+
+    def __init__(self, connection: http.client.HTTPConnection) -> None:
+        """Read the answer to the request that was sent over a connection."""
+        self._connection, self._socket = connection, connection.sock
+        self._answer = connection.getresponse()
+        self.status = self._answer.status
+        self.content = b""
+        self.ended_s = 0.0
+        self._thread = threading.Thread(target=self._read, daemon=True)
+        self._thread.start()
+        OPENED.append(self)
+
+    def close(self) -> None:
+        with suppress(OSError):
+            self._socket.shutdown(socket.SHUT_RDWR)
+        self._thread.join(PATIENT_S)
+        self._answer.close()
+        self._connection.close()
+
+    def _read(self) -> None:
+        try:
+            while piece := self._answer.read1(65_536):
+                self.content += piece
+        except (OSError, http.client.HTTPException) as error:
+            self.content += repr(error).encode()
+        self.ended_s = time.monotonic()
+
+    def is_open(self) -> bool:
+        return not self.ended_s
+
+    def ends_after(self, end: Callable[[], Any]) -> float:
+        """Return how many seconds after `end` it ended."""
+        end()
+        ended_s = time.monotonic()
+        self._thread.join(PATIENT_S)
+        assert self.ended_s, "it goes on"
+        return self.ended_s - ended_s
+
+
+def connected(api: Api) -> http.client.HTTPConnection:
+    host, _, port = api.url.partition("://")[2].partition(":")
+    return api.connection(host, int(port))
+
+
+def tail(api: Api, headers: dict[str, str], topic: str = TOPIC) -> Reading:
+    cluster_id = api.ask("GET", "/v3/clusters", headers=headers).json["data"][0]["cluster_id"]
+    path = f"/v3/clusters/{cluster_id}/topics/{topic}/records"
+    connection = connected(api)
+    connection.request("GET", path, headers={**headers, "Accept": "text/event-stream"})
+    found = Reading(connection)
+    assert found.status == 200
+    eventually(lambda: b"retry:" in found.content)
+    return found
+
+
+def is_told(found: Reading) -> bool:
+    event = found.content.decode().rstrip("\n").rpartition("\n\n")[2]
+    kind, _, data = event.partition("\ndata: ")
+    return kind == "event: error" and json.loads(data)["error_code"] == 40101
+
+
+def alter(place: Place, *changes: Any) -> None:
+    for one in place.admin.alter_user_scram_credentials(list(changes)).values():
+        one.result(PATIENT_S)
+
+
+def set_password(place: Place, user: str, password: str) -> None:
+    info = ScramCredentialInfo(ScramMechanism.SCRAM_SHA_512, 4096)
+    alter(place, UserScramCredentialUpsertion(user, info, password.encode()))
+
+
+def remove(place: Place, user: str) -> None:
+    alter(place, UserScramCredentialDeletion(user, ScramMechanism.SCRAM_SHA_512))
+
+
+@pytest.fixture
+def eve(place: Place) -> Iterator[Api]:
+    """A user with a password of its own, who may read."""
+    place.grant("eve", AclOperation.READ, TOPIC)
+    set_password(place, "eve", "first")
+    api = place.api("eve", "first")
+    eventually(lambda: api.ask("GET", "/v3/clusters").status == 200)
+    yield api
+    place.node.broker.base.failed_logins._of.clear()
+
+
+def session_of(place: Place, user: str, password: str) -> dict[str, str]:
+    reply = place.api(None).ask("POST", "/console/login", {"user": user, "password": password})
+    assert reply.status == 200
+    cookie = reply.headers["Set-Cookie"].partition(";")[0]
+    return {"Cookie": cookie, "X-CSRF-Token": reply.json["csrf_token"]}
+
+
+def test_a_live_tail_ends_when_its_user_logs_out(place: Place, eve: Api) -> None:
+    api, own, other = place.api(None), session_of(place, "eve", "first"), session_of(place, "eve", "first")
+    found, still = tail(api, own), tail(api, other)
+
+    took_s = found.ends_after(lambda: api.ask("POST", "/console/logout", headers=own))
+
+    assert took_s < BOUND_S and is_told(found) and still.is_open()
+
+
+def test_a_live_tail_ends_when_its_password_is_another_one(place: Place, eve: Api) -> None:
+    by_password = tail(eve, basic("eve", "first"))
+    by_session = tail(place.api(None), session_of(place, "eve", "first"))
+    by_certificate = tail(place.api(None, certificate="eve"), {})
+
+    took_s = by_password.ends_after(lambda: set_password(place, "eve", "second"))
+
+    assert took_s < BOUND_S and is_told(by_password)
+    assert by_session.ends_after(lambda: None) < BOUND_S and is_told(by_session)
+    assert by_certificate.is_open()
+
+
+def test_a_live_tail_ends_when_its_user_is_removed(place: Place, eve: Api) -> None:
+    found = tail(eve, basic("eve", "first"))
+
+    assert found.ends_after(lambda: remove(place, "eve")) < BOUND_S and is_told(found)
+
+
+def test_a_live_tail_ends_when_its_session_is_over_and_is_a_use_of_it(
+    place: Place, eve: Api, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    server = place.node.broker.rest._server
+    assert server is not None
+    sessions = server._authentication.sessions
+    monkeypatch.setattr(sessions, "_idle_s", 2.0)
+    monkeypatch.setattr(sessions, "_max_s", 7.0)
+    own = session_of(place, "eve", "first")
+    found = tail(place.api(None), own)
+    began_s = time.monotonic()
+
+    found.ends_after(lambda: None)
+
+    assert 4.0 < found.ended_s - began_s < 7.0 + BOUND_S and is_told(found)
+
+
+def test_a_live_tail_ends_when_its_user_may_read_no_longer(place: Place, eve: Api) -> None:
+    place.create("lent")
+    place.grant("eve", AclOperation.READ, "lent")
+    found = tail(eve, basic("eve", "first"), "lent")
+    gone = AclBindingFilter(
+        ResourceType.TOPIC,
+        "lent",
+        ResourcePatternType.LITERAL,
+        "User:eve",
+        None,
+        AclOperation.ANY,
+        AclPermissionType.ANY,
+    )
+
+    def take_away() -> None:
+        for one in place.admin.delete_acls([gone]).values():
+            one.result(PATIENT_S)
+
+    assert found.ends_after(take_away) < BOUND_S
+    assert b"event: error" in found.content and b"403" in found.content
+
+
+def test_a_stream_of_records_ends_with_its_login_and_takes_no_more(place: Place, eve: Api) -> None:
+    place.grant("eve", AclOperation.WRITE, TOPIC)
+    api, own = place.api(None), session_of(place, "eve", "first")
+    record = json.dumps({"value": {"type": "STRING", "data": "x"}}).encode()
+    connection = connected(api)
+    connection.putrequest("POST", f"{place.v3}/topics/{TOPIC}/records")
+    for name, value in {**own, "Content-Type": "application/json", "Transfer-Encoding": "chunked"}.items():
+        connection.putheader(name, value)
+    connection.endheaders()
+    connection.send(b"%x\r\n%b\r\n" % (len(record), record))
+    stream = Reading(connection)
+    eventually(lambda: stream.content.count(b'"error_code":200') == 1)
+
+    took_s = stream.ends_after(lambda: api.ask("POST", "/console/logout", headers=own))
+
+    assert took_s < BOUND_S
+    assert json.loads(stream.content.strip().split(b"\r\n")[-1])["error_code"] == 40101
