@@ -11,7 +11,7 @@ client_address  whose request it is, also behind a proxy
 fair_places     places for one kind of work, shared fairly among addresses
 loop_turns      turns on the loop for work on very many records
 known_passwords  passwords that were right, by their hashes
-login_waits     how long to wait after wrong passwords for one user from one address
+login_waits     how long to wait after wrong passwords for a user
 sessions        logins to the console
 record_service  what the routes of records share: producers, and the places of live tails
 client_pool     clients of the cluster, one for each request under way

@@ -69,6 +69,7 @@ class Connected(Protocol):
     tls: ServerTls | None
     principal: str | None  # that of its certificate, once that was looked at
     logged_in: str | None  # who has last logged in over it
+    proven_user: str  # whose right password was shown over it last
 
     def certificate(self) -> bytes | None:
         """Return the certificate that the client has shown (DER), None without one."""
@@ -90,7 +91,7 @@ class RestAuthentication:
             unique, idle_s=logins.session_idle_ms / 1000, max_s=logins.session_max_ms / 1000
         )
         self._known = KnownPasswords(unique(32))
-        self._waits = LoginWaits()
+        self._waits = LoginWaits(unique(32))
         # Of those who give a password: one of a user and an address is judged at a time.
         self._turns: WeakValueDictionary[tuple[str, str], asyncio.Lock] = WeakValueDictionary()
         self._rejected = dict.fromkeys((BY_ADDRESS, BY_USER, BY_NODE), 0)
@@ -115,7 +116,7 @@ class RestAuthentication:
         if given:
             scheme, _, proof = given[0].partition(" ")
             try:
-                proven = await self._proven(scheme.lower(), proof.strip(), address)
+                proven = await self._proven(scheme.lower(), proof.strip(), address, connection)
             except WrongLogin:
                 self._facts.logins.failed += 1
                 raise self.refusal(request.headers) from None
@@ -132,16 +133,28 @@ class RestAuthentication:
             connection.logged_in = principal
             self._facts.logins.successful += 1
 
-    async def _proven(self, scheme: str, proof: str, address: str) -> Identity:
+    async def _proven(self, scheme: str, proof: str, address: str, connection: Connected) -> Identity:
         """Return whom the header Authorization proves."""
         if scheme == BASIC and BASIC in self.methods:
             user, password = _user_and_password(proof)
-            credential = await self.check_password(user, password, address)
+            credential = self._shown_before(user, password, connection)
+            if credential is None:
+                credential = await self.check_password(user, password, address)
+                connection.proven_user = user
             return Identity(f"User:{user}", user=user, credential=credential)
         if scheme == BEARER and BEARER in self.methods:
             token = await self.check_token(proof, address)
             return Identity(f"User:{token.principal}", ends_s=self.end_of(token))
         raise WrongLogin
+
+    def _shown_before(self, user: str, password: str, connection: Connected) -> ScramCredential | None:
+        """Return the credential of a user whose right password is shown once more over a connection.
+
+        It waits for nothing: wrong passwords of others from its address do not lock out who is connected.
+        """
+        credential = self._credential(user) if user == connection.proven_user else None
+        is_right = credential is not None and self._known.is_right(user, password, credential)
+        return credential if is_right else None
 
     async def identity_without_asking(self, request: web.Request, connection: Connected) -> Identity:
         """Return who asks by a session or a certificate, and `NOBODY` for others."""
@@ -200,7 +213,7 @@ class RestAuthentication:
     async def check_password(self, user: str, password: str, address: str) -> ScramCredential:
         """Return the credential of a user whose password is right; WrongLogin, after a while, if it is not.
 
-        RestError 429 where logins from this address, or for this user from there, have to wait.
+        RestError 429 where logins from this address, or for this user, have to wait.
         """
         self._check_turn(address)
         turn = self._turns.setdefault((user[:MAX_USER_CHARS], address), asyncio.Lock())
@@ -219,12 +232,14 @@ class RestAuthentication:
             raise RestError(
                 429,
                 TOO_MANY_REQUESTS,
-                "Too many wrong passwords were given for this user from this address; try again later.",
+                "Too many wrong passwords were given for this user; try again later.",
                 retry_after_s=int(wait_s) + 1,
             )
         credential = self._credential(user)
         if credential is not None and self._known.is_right(user, password, credential):
+            self._waits.succeeded(user, address)
             return credential
+        self._waits.begun(user, address, self.now_s())
         given = PlainCredentials(user, password)
         try:
             found = await self._in_thread(address, lambda: check_stored_password(given, self._credential_of))

@@ -96,6 +96,7 @@ class HttpConnection(RequestHandler):
         "is_at_work",
         "logged_in",
         "principal",
+        "proven_user",
         "tls",
     )
 
@@ -109,6 +110,7 @@ class HttpConnection(RequestHandler):
         self.tls: ServerTls | None = None  # None: it is not encrypted
         self.principal: str | None = None  # that of its certificate, once that was looked at
         self.logged_in: str | None = None  # who has last logged in over it, which is counted once
+        self.proven_user = ""  # whose right password was shown over it last
         self.address = ""
         self.deadline_s = math.inf  # of the loop's clock: when it is cut off unless something happens
         self.is_at_work = False  # it waits for us, not for its client

@@ -1,9 +1,12 @@
-"""How long somebody has to wait who has tried wrong passwords for one user from one address.
+"""How long somebody has to wait who has tried wrong passwords for a user.
 
-Some are free; after that each wrong one makes the wait twice as long. Nobody at another address has to wait
-for it, so a stranger cannot lock a user out. Pure: time is an argument.
+Of one user from one address some are free; after that each wrong one makes the wait twice as long. Nobody at
+another address has to wait for it, so a stranger cannot lock a user out. Many addresses together are bounded,
+too: those from which a user was never seen to log in have so many tries for it in all, and so many a second
+after that; where it has logged in from, nobody waits for them. Pure: time is an argument.
 """
 
+import hashlib
 from collections import OrderedDict
 from typing import Final
 
@@ -13,6 +16,13 @@ MAX_WAIT_S: Final = 300.0
 FORGOTTEN_AFTER_S: Final = 900.0
 MAX_REMEMBERED: Final = 4_096  # pairs of user and address; the one that failed longest ago goes first
 MAX_USER_CHARS: Final = 256  # of a name that is remembered; longer ones count as one
+STRANGERS_BURST: Final = 100  # tries for a user from all addresses that it has not logged in from
+STRANGERS_PER_SECOND: Final = 1.0
+# Users share the counts of strangers by a keyed hash of their names. Were they kept by name, names that were
+# made up would push them out; so a flood of those has to fill all, which two threads of hashes do not.
+STRANGERS_COUNTS: Final = 4_096
+MAX_ADDRESSES_OF_USER: Final = 32  # from which it has logged in; the longest unseen is forgotten first
+MAX_USERS: Final = 4_096  # of whom such addresses are known
 
 
 class _Failures:
@@ -28,8 +38,13 @@ class _Failures:
 class LoginWaits:
     """The waits of all users and addresses; times are those of one monotonic clock."""
 
-    def __init__(self) -> None:
+    def __init__(self, key: bytes) -> None:
+        """`key` is 16 to 64 bytes that nobody can guess."""
+        self._key = key
         self._of: OrderedDict[tuple[str, str], _Failures] = OrderedDict()
+        self._tries = [float(STRANGERS_BURST)] * STRANGERS_COUNTS  # that strangers have left
+        self._tried_s = [0.0] * STRANGERS_COUNTS
+        self._addresses: OrderedDict[str, OrderedDict[str, None]] = OrderedDict()
 
     def __len__(self) -> int:
         """Return how many pairs are remembered."""
@@ -37,6 +52,9 @@ class LoginWaits:
 
     def wait_s(self, user: str, address: str, now_s: float) -> float:
         """Return how long to wait before the next password is looked at; 0 for not at all."""
+        return max(self._wait_of_pair_s(user, address, now_s), self._wait_of_stranger_s(user, address, now_s))
+
+    def _wait_of_pair_s(self, user: str, address: str, now_s: float) -> float:
         pair = user[:MAX_USER_CHARS], address
         found = self._of.get(pair)
         if found is None:
@@ -49,6 +67,17 @@ class LoginWaits:
         wait_s = min(FIRST_WAIT_S * 2.0 ** min(found.count - FREE, 30), MAX_WAIT_S)
         return max(0.0, found.last_s + wait_s - now_s)
 
+    def _wait_of_stranger_s(self, user: str, address: str, now_s: float) -> float:
+        if self._is_known(user, address):
+            return 0.0
+        return max(0.0, (1.0 - self._tries_left(self._place_of(user), now_s)) / STRANGERS_PER_SECOND)
+
+    def begun(self, user: str, address: str, now_s: float) -> None:
+        """Count a try before it is judged, so that as many at once are no more than one by one."""
+        if not self._is_known(user, address):
+            place = self._place_of(user)
+            self._tries[place] = self._tries_left(place, now_s) - 1.0
+
     def failed(self, user: str, address: str, now_s: float) -> None:
         """Count a wrong password."""
         pair = user[:MAX_USER_CHARS], address
@@ -60,5 +89,31 @@ class LoginWaits:
             self._of.popitem(last=False)
 
     def succeeded(self, user: str, address: str) -> None:
-        """Forget the wrong passwords of somebody who has found the right one."""
-        self._of.pop((user[:MAX_USER_CHARS], address), None)
+        """Forget the wrong passwords of somebody who has found the right one, and remember from where."""
+        name = user[:MAX_USER_CHARS]
+        self._of.pop((name, address), None)
+        if not self._is_known(user, address):
+            place = self._place_of(user)
+            self._tries[place] = min(self._tries[place] + 1.0, STRANGERS_BURST)
+        known = self._addresses.setdefault(name, OrderedDict())
+        known[address] = None
+        known.move_to_end(address)
+        self._addresses.move_to_end(name)
+        if len(known) > MAX_ADDRESSES_OF_USER:
+            known.popitem(last=False)
+        if len(self._addresses) > MAX_USERS:
+            self._addresses.popitem(last=False)
+
+    def _is_known(self, user: str, address: str) -> bool:
+        return address in self._addresses.get(user[:MAX_USER_CHARS], ())
+
+    def _place_of(self, user: str) -> int:
+        """Return the place of a user among the counts of strangers."""
+        name = user[:MAX_USER_CHARS].encode("utf-8", "surrogatepass")
+        return int.from_bytes(hashlib.blake2b(name, digest_size=4, key=self._key).digest()) % STRANGERS_COUNTS
+
+    def _tries_left(self, place: int, now_s: float) -> float:
+        gained = max(0.0, now_s - self._tried_s[place]) * STRANGERS_PER_SECOND
+        self._tries[place] = min(self._tries[place] + gained, STRANGERS_BURST)
+        self._tried_s[place] = now_s
+        return self._tries[place]

@@ -371,6 +371,29 @@ def test_guesses_that_come_at_once_have_no_more_tries_than_one_by_one(place: Pla
     assert tried.count(401) <= login_waits.FREE + 1
 
 
+def test_a_client_that_is_connected_is_not_locked_out_by_others_at_its_address(place: Place) -> None:
+    connection = place.api(None).connection("127.0.0.1", place.node.broker.rest.addresses[0].port)
+
+    def asked(user: str, password: str) -> int:
+        connection.request("GET", "/v3/clusters", headers=basic(user, password))
+        answer = connection.getresponse()
+        answer.read()
+        return answer.status
+
+    before = asked("ann", USERS["ann"])
+    guesses = [place.api("ann", f"wrong-{number}").ask("GET", "/v3/clusters").status for number in range(8)]
+
+    assert before == 200 and guesses[-1] == 429
+    assert place.api("ann").ask("GET", "/v3/clusters").status == 429  # whoever connects anew
+    assert asked("ann", USERS["ann"]) == 200
+    assert (
+        asked("ann", "wrong") == 429
+        and asked("bob", USERS["bob"]) == 200
+        and asked("ann", USERS["ann"]) == 429
+    )
+    connection.close()
+
+
 def test_giant_headers_are_refused(place: Place) -> None:
     api = place.api(None)
 

@@ -1,6 +1,7 @@
 """Known passwords, waits after wrong ones, and sessions: what they keep, for how long, and how much."""
 
 import itertools
+from collections.abc import Iterable
 
 from ottla.metadata_raft.image import ScramCredential
 from ottla.node.rest_api import known_passwords, login_waits, sessions
@@ -8,6 +9,7 @@ from ottla.node.rest_api.known_passwords import KnownPasswords
 from ottla.node.rest_api.login_waits import FREE, MAX_WAIT_S, LoginWaits
 from ottla.node.rest_api.sessions import Session, Sessions, is_own_token
 
+KEY = bytes(32)
 CREDENTIAL = ScramCredential(b"salt", b"stored", b"server", 4_096)
 
 
@@ -57,7 +59,7 @@ def test_no_password_is_kept_as_it_is() -> None:
 
 
 def test_some_wrong_passwords_are_free_and_then_the_wait_doubles() -> None:
-    waits, found = LoginWaits(), []
+    waits, found = LoginWaits(KEY), []
     for _ in range(FREE + 4):
         waits.failed("ann", "10.0.0.1", 0.0)
         found.append(waits.wait_s("ann", "10.0.0.1", 0.0))
@@ -67,7 +69,7 @@ def test_some_wrong_passwords_are_free_and_then_the_wait_doubles() -> None:
 
 
 def test_nobody_else_waits() -> None:
-    waits = LoginWaits()
+    waits = LoginWaits(KEY)
     for _ in range(1_000):
         waits.failed("ann", "10.0.0.1", 0.0)
 
@@ -76,7 +78,7 @@ def test_nobody_else_waits() -> None:
 
 
 def test_the_right_password_and_time_end_a_wait() -> None:
-    waits = LoginWaits()
+    waits = LoginWaits(KEY)
     for _ in range(FREE + 1):
         waits.failed("ann", "a", 0.0)
         waits.failed("bob", "a", 0.0)
@@ -87,7 +89,7 @@ def test_the_right_password_and_time_end_a_wait() -> None:
 
 
 def test_waits_have_a_limit_also_in_the_length_of_names() -> None:
-    waits = LoginWaits()
+    waits = LoginWaits(KEY)
     for number in range(login_waits.MAX_REMEMBERED + 100):
         waits.failed(f"user-{number}", "a", 0.0)
     for number in range(FREE + 1):
@@ -95,6 +97,71 @@ def test_waits_have_a_limit_also_in_the_length_of_names() -> None:
 
     assert len(waits) == login_waits.MAX_REMEMBERED
     assert waits.wait_s("x" * 10_000, "a", 0.0) > 0
+
+
+def guess(waits: LoginWaits, user: str, addresses: Iterable[str], now_s: float = 0.0) -> int:
+    """Try a wrong password from each address, all at once; return how many were looked at."""
+    begun = []
+    for address in addresses:
+        if not waits.wait_s(user, address, now_s):
+            waits.begun(user, address, now_s)
+            begun.append(address)
+    for address in begun:
+        waits.failed(user, address, now_s)
+    return len(begun)
+
+
+def test_guesses_for_one_user_from_very_many_addresses_are_bounded_also_at_once() -> None:
+    waits = LoginWaits(KEY)
+    botnet = [f"10.1.{number // 250}.{number % 250}" for number in range(5_000)]
+
+    assert guess(waits, "ann", botnet) == login_waits.STRANGERS_BURST
+    assert [guess(waits, "ann", botnet, now_s) for now_s in (1.0, 2.0, 12.0)] == [1, 1, 10]
+    assert guess(waits, "bob", botnet[:50]) == 50
+
+
+def test_whoever_has_logged_in_before_is_not_locked_out_by_strangers() -> None:
+    waits = LoginWaits(KEY)
+    waits.begun("ann", "192.168.0.1", 0.0)
+    waits.succeeded("ann", "192.168.0.1")
+    guess(waits, "ann", (f"10.1.1.{number}" for number in range(250)))
+
+    assert waits.wait_s("ann", "192.168.0.1", 0.0) == 0.0
+    assert 0.0 < waits.wait_s("ann", "192.168.0.2", 0.0) <= 1.0 / login_waits.STRANGERS_PER_SECOND
+
+
+def test_right_passwords_cost_strangers_nothing() -> None:
+    waits = LoginWaits(KEY)
+    for number in range(1_000):
+        address = f"10.1.{number // 250}.{number % 250}"
+        assert waits.wait_s("ann", address, 0.0) == 0.0
+        waits.begun("ann", address, 0.0)
+        waits.succeeded("ann", address)
+
+
+def test_names_that_were_made_up_do_not_push_out_what_is_known_of_a_user() -> None:
+    waits = LoginWaits(KEY)
+    waits.begun("ann", "192.168.0.1", 0.0)
+    waits.succeeded("ann", "192.168.0.1")
+    botnet = [f"10.1.1.{number}" for number in range(250)]
+    guess(waits, "ann", botnet)
+    for number in range(2 * login_waits.MAX_REMEMBERED):
+        guess(waits, f"made-up-{number}", ["10.2.0.1"])
+
+    assert guess(waits, "ann", (f"10.3.1.{number}" for number in range(250))) == 0
+    assert waits.wait_s("ann", "192.168.0.1", 0.0) == 0.0
+
+
+def test_the_addresses_of_a_user_have_a_limit_and_push_out_its_own() -> None:
+    waits = LoginWaits(KEY)
+    waits.succeeded("bob", "192.168.0.1")
+    for number in range(login_waits.MAX_ADDRESSES_OF_USER + 1):
+        waits.succeeded("ann", f"10.0.0.{number}")
+    for user in ("ann", "bob"):
+        guess(waits, user, (f"10.1.1.{number}" for number in range(250)))
+
+    assert waits.wait_s("ann", "10.0.0.0", 0.0) > 0 and waits.wait_s("ann", "10.0.0.1", 0.0) == 0.0
+    assert waits.wait_s("bob", "192.168.0.1", 0.0) == 0.0
 
 
 # ---- sessions ----------------------------------------------------------------------------------------------
