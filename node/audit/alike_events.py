@@ -1,24 +1,39 @@
 """Gathers alike events, so that a client which is refused ten thousand times a second costs few lines.
 
 A window begins with an event. The first event of its kind within the window is a line at once; further ones,
-equal in everything, are counted, and told as one line when the window ends. Each address has so many
-different lines in a window, and all together so many; what is beyond that is counted by address. So there
-are at most twice as many lines in a window as `Limits.total`, and some for what was left out.
+equal in everything, are counted, and told as one line when the window ends. All sources together have so
+many different lines in a window; what is beyond is counted by source. So there are at most twice as many
+lines in a window as `Limits.total`, and some for what was left out.
+
+A source is a principal at an address, or an address where nobody has proven who it is. It gets a line only
+while it has less than half as many as are free, and a principal at all its addresses less than are free. So
+one takes a third at most, two take half, and whoever comes after them still finds some.
 """
 
+from collections.abc import Callable
 from typing import Final, NamedTuple, TypeAlias
 
-from ottla.node.audit.audit_event import Event, Kind
+from ottla.node.audit.audit_event import Event, Kind, proven
 
 WINDOW_MS: Final = 10_000
-MAX_LEFT_OUT_ADDRESSES: Final = 100  # that are told apart; the rest is told together
+MAX_LEFT_OUT_SOURCES: Final = 100  # that are told apart; the rest is told together
 
 
 class Limits(NamedTuple):
-    """The number of different events that a window tells, of one address and in all."""
+    """The number of different events that a window tells, of one source and in all."""
 
-    per_address: int
+    per_source: int
     total: int
+
+
+class Source(NamedTuple):
+    """Whose events share bounds; the principal is empty where it is not proven or stands for anybody."""
+
+    principal: str
+    address: str
+
+
+SEVERAL: Final = Source("", "")
 
 
 class EventLine(NamedTuple):
@@ -31,10 +46,10 @@ class EventLine(NamedTuple):
 
 
 class LeftOutLine(NamedTuple):
-    """The number of events that are in no other line; without an address, those of several."""
+    """The number of events that are in no other line; without an address, those of several sources."""
 
     kind: Kind
-    address: str
+    source: Source
     events: int
     last_ms: int
 
@@ -55,13 +70,18 @@ class _Repeated:
 class AlikeEvents:
     """The events of one kind in the present window; times are arguments."""
 
-    def __init__(self, kind: Kind, limits: Limits) -> None:
+    def __init__(
+        self, kind: Kind, limits: Limits, network_of: Callable[[str], str] = lambda address: address
+    ) -> None:
+        """`network_of` gives the part of an address by which hosts are told apart."""
         self.kind = kind
+        self._network_of = network_of
         self.limits = limits
         self.ends_ms: int | None = None  # None: no window is open
         self._repeated: dict[Event, _Repeated] = {}
-        self._lines_of: dict[str, int] = {}  # by address
-        self._left_out: dict[str, int] = {}  # by address, "" for those that are not told apart
+        self._lines_of: dict[Source, int] = {}
+        self._lines_of_principal: dict[str, int] = {}
+        self._left_out: dict[Source, int] = {}  # `SEVERAL` for those that are not told apart
         self._last_ms = 0
 
     def add(self, event: Event, now_ms: int, count: int = 1) -> EventLine | None:
@@ -76,23 +96,41 @@ class AlikeEvents:
             repeated.count += count
             repeated.last_ms = now_ms
             return None
-        lines = self._lines_of.get(event.address, 0)
-        if lines >= self.limits.per_address or len(self._repeated) >= self.limits.total:
-            self.leave_out(event.address, count, now_ms)
+        source = self._source(event.proven_principal, event.address)
+        if not self._has_room_for(source):
+            self._leave_out(source, count)
             return None
-        self._lines_of[event.address] = lines + 1
+        self._lines_of[source] = self._lines_of.get(source, 0) + 1
+        if source.principal:
+            lines = self._lines_of_principal.get(source.principal, 0)
+            self._lines_of_principal[source.principal] = lines + 1
         self._repeated[event] = _Repeated()
         return EventLine(event, count, now_ms, now_ms)
 
-    def leave_out(self, address: str, count: int, now_ms: int) -> None:
-        """Count events of an address that get no line of their own."""
+    def leave_out(self, principal: str, address: str, count: int, now_ms: int) -> None:
+        """Count events of somebody that get no line of their own."""
         if self.ends_ms is None:
             self.ends_ms = now_ms + WINDOW_MS
         self._last_ms = now_ms
+        self._leave_out(self._source(proven(principal), address), count)
+
+    def _source(self, principal: str, address: str) -> Source:
+        return Source(principal, self._network_of(address))
+
+    def _has_room_for(self, source: Source) -> bool:
+        free = self.limits.total - len(self._repeated)
+        lines = self._lines_of.get(source, 0)
+        return (
+            lines < self.limits.per_source
+            and 2 * lines < free
+            and self._lines_of_principal.get(source.principal, 0) < free
+        )
+
+    def _leave_out(self, source: Source, count: int) -> None:
         left_out = self._left_out
-        if address not in left_out and len(left_out) >= MAX_LEFT_OUT_ADDRESSES:
-            address = ""
-        left_out[address] = left_out.get(address, 0) + count
+        if source not in left_out and len(left_out) >= MAX_LEFT_OUT_SOURCES:
+            source = SEVERAL
+        left_out[source] = left_out.get(source, 0) + count
 
     def has_ended(self, now_ms: int) -> bool:
         """Return whether the window is over, also where the clock was set back."""
@@ -106,17 +144,19 @@ class AlikeEvents:
             if one.count
         ]
         lines += [
-            LeftOutLine(self.kind, address, count, self._last_ms) for address, count in self._left_out.items()
+            LeftOutLine(self.kind, source, count, self._last_ms) for source, count in self._left_out.items()
         ]
         self.ends_ms = None
-        self._repeated, self._lines_of, self._left_out = {}, {}, {}
+        self._repeated, self._left_out = {}, {}
+        self._lines_of, self._lines_of_principal = {}, {}
         return lines
 
     def check_invariants(self) -> None:
         """Assert that the window holds no more than it may."""
         assert len(self._repeated) <= self.limits.total
         assert sum(self._lines_of.values()) == len(self._repeated)
-        assert all(count <= self.limits.per_address for count in self._lines_of.values())
-        assert len(self._left_out) <= MAX_LEFT_OUT_ADDRESSES + 1
+        assert all(count <= self.limits.per_source for count in self._lines_of.values())
+        assert sum(self._lines_of_principal.values()) <= len(self._repeated)
+        assert len(self._left_out) <= MAX_LEFT_OUT_SOURCES + 1
         if self.ends_ms is None:
             assert not self._repeated and not self._left_out

@@ -14,6 +14,8 @@ from ottla.metadata_raft.acl_set import Decision
 MAX_TEXT_CHARACTERS: Final = 256
 MAX_DETAIL_CHARACTERS: Final = 1_024  # a rule with its names, the names of settings that were changed
 
+ANONYMOUS: Final = "User:ANONYMOUS"
+
 # Kafka's words [SecurityUtils.resourceTypeName].
 TOPIC, GROUP, CLUSTER, TRANSACTIONAL_ID = "Topic", "Group", "Cluster", "TransactionalId"
 RESOURCE_WORDS: Final = {
@@ -51,6 +53,10 @@ class Judged(NamedTuple):
     def kind(self) -> Kind:
         return Kind.ALLOWED if self.is_allowed else Kind.DENIED
 
+    @property
+    def proven_principal(self) -> str:
+        return proven(self.principal)
+
 
 class FailedLogin(NamedTuple):
     """A client that did not prove who it is; `user` is whom it claimed to be, empty if it did not say."""
@@ -64,6 +70,10 @@ class FailedLogin(NamedTuple):
     @property
     def kind(self) -> Kind:
         return Kind.FAILED_LOGIN
+
+    @property
+    def proven_principal(self) -> str:
+        return ""
 
 
 class Change(NamedTuple):
@@ -81,8 +91,17 @@ class Change(NamedTuple):
     def kind(self) -> Kind:
         return Kind.CHANGE
 
+    @property
+    def proven_principal(self) -> str:
+        return proven(self.principal)
+
 
 Event: TypeAlias = Judged | FailedLogin | Change
+
+
+def proven(principal: str) -> str:
+    """Return a principal, or nothing for the one that stands for all who have not logged in."""
+    return "" if principal == ANONYMOUS else principal
 
 
 def cut(text: str, limit: int = MAX_TEXT_CHARACTERS) -> str:

@@ -27,8 +27,10 @@ def escaped(text: str) -> str:
 def text_of(line: Line) -> str:
     """Return the line as the logger writes it."""
     if isinstance(line, LeftOutLine):
-        whose = f" from host = {escaped(line.address)}" if line.address else " from several hosts"
-        return f"{line.events} more events of kind = {line.kind}{whose} are left out"
+        principal, address = line.source
+        who = f" by principal = {escaped(principal)}" if principal else ""
+        where = f" from host = {escaped(address)}" if address else " from several hosts"
+        return f"{line.events} more events of kind = {line.kind}{who}{where} are left out"
     event, times = line.event, "" if line.events == 1 else f" ({line.events} times)"
     match event:
         case Judged():
@@ -63,7 +65,8 @@ def object_of(line: Line, node_id: int) -> bytes:
                 "node": node_id,
                 "kind": "left_out",
                 "of": line.kind,
-                "address": line.address or None,
+                "principal": line.source.principal or None,
+                "address": line.source.address or None,
                 "count": line.events,
             }
         )

@@ -26,13 +26,13 @@ from ottla.node.audit.audit_file import AuditFile
 from ottla.node.audit.audit_line import lost_object, object_of, text_of
 
 LOGGER: Final = "ottla.audit"
-# By kind, so that a flood of refusals leaves no change out: some ten lines a second of one address, and a
+# By kind, so that a flood of refusals leaves no change out: some ten lines a second of one source, and a
 # hundred of all. Those who may change a cluster may do so by the hundred.
 LIMITS: Final = {
-    Kind.DENIED: Limits(per_address=100, total=1_000),
-    Kind.ALLOWED: Limits(per_address=1_000, total=1_000),
-    Kind.FAILED_LOGIN: Limits(per_address=100, total=1_000),
-    Kind.CHANGE: Limits(per_address=1_000, total=2_000),
+    Kind.DENIED: Limits(per_source=100, total=1_000),
+    Kind.ALLOWED: Limits(per_source=1_000, total=1_000),
+    Kind.FAILED_LOGIN: Limits(per_source=100, total=1_000),
+    Kind.CHANGE: Limits(per_source=1_000, total=3_000),
 }
 MAX_WAITING: Final = 8_000  # lines, while the disk is slow, mostly of 500 bytes; all windows may end at once
 LINES_AT_ONCE: Final = 64  # then others have their turn: a line takes some 20 us
@@ -53,17 +53,19 @@ class AuditLog:
         file: AuditFile | None = None,
         now_ms: Callable[[], int] = lambda: time.time_ns() // 1_000_000,
         knows_clients: bool = True,
+        network_of: Callable[[str], str] = lambda address: address,
     ) -> None:
         """Make a log; the logger takes changes at DEBUG alone where `knows_clients` is false.
 
-        There nobody logs in and nobody is judged, so all changes are made by ANONYMOUS.
+        There nobody logs in and nobody is judged, so all changes are made by ANONYMOUS. Bounds are by the
+        part of an address that `network_of` gives.
         """
         self._node_id = node_id
         self._file = file
         self._now_ms = now_ms
         self._level_of_changes = logging.INFO if knows_clients else logging.DEBUG
         self._turn = threading.Condition()
-        self._windows = {kind: AlikeEvents(kind, limits) for kind, limits in LIMITS.items()}
+        self._windows = {kind: AlikeEvents(kind, limits, network_of) for kind, limits in LIMITS.items()}
         self._waiting: list[Line] = []
         self._events = dict.fromkeys((Kind.DENIED, Kind.FAILED_LOGIN, Kind.CHANGE), 0)
         self._lost_lines = 0  # since the node started
@@ -131,12 +133,12 @@ class AuditLog:
             )
         )
 
-    def left_out(self, kind: Kind, address: str, count: int) -> None:
-        """Tell that so many events of an address get no line."""
+    def left_out(self, kind: Kind, principal: str, address: str, count: int) -> None:
+        """Tell that so many events of a principal at an address get no line."""
         with self._turn:
             self._events[kind] += count
             if self._takes(kind):
-                self._windows[kind].leave_out(cut(address), count, self._now_ms())
+                self._windows[kind].leave_out(cut(principal), cut(address), count, self._now_ms())
                 self._wake()
 
     def counts(self) -> dict[str, int]:

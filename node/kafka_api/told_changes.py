@@ -133,7 +133,7 @@ class ToldChanges:
                 one.detail,
             )
         if rest:
-            self._audit.left_out(Kind.CHANGE, access.host, rest)
+            self._audit.left_out(Kind.CHANGE, access.principal, access.host, rest)
 
 
 def _code_name(code: int) -> str:

@@ -23,6 +23,7 @@ from ottla.node.memory.memory_budget import MemoryBudget, divide
 from ottla.node.memory.memory_limit import memory_limit_bytes
 from ottla.node.memory.memory_uses import MemoryUses
 from ottla.node.net.act_for import ActingNode, ActingSecrets
+from ottla.node.net.connection_info import network_of
 from ottla.node.net.connection_quota import ConnectionQuota
 from ottla.node.net.handshake_lane import HandshakeLane
 from ottla.node.net.peer_handshake import PeerGate, PeerIdentity
@@ -273,6 +274,7 @@ def _audit_log(config: BrokerConfig, world: World) -> AuditLog:
         file=file,
         now_ms=world.clock.now_ms,
         knows_clients=config.authorizer is not None or bool(config.listener_sasl),
+        network_of=network_of,
     )
 
 

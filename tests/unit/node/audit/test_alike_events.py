@@ -1,20 +1,25 @@
 """Floods of events, and the few lines that they cost."""
 
+from collections.abc import Callable
 from itertools import count
 
 import pytest
 
 from ottla.node.audit.alike_events import (
-    MAX_LEFT_OUT_ADDRESSES,
+    MAX_LEFT_OUT_SOURCES,
+    SEVERAL,
     WINDOW_MS,
     AlikeEvents,
     EventLine,
     LeftOutLine,
     Limits,
+    Source,
 )
-from ottla.node.audit.audit_event import Judged, Kind
+from ottla.node.audit.audit_event import Change, FailedLogin, Judged, Kind
+from ottla.node.audit.audit_log import LIMITS as LIMITS_OF_A_NODE
+from ottla.node.net.connection_info import network_of
 
-LIMITS = Limits(per_address=3, total=5)
+LIMITS = Limits(per_source=3, total=10)
 
 
 def refusal(topic: str = "orders", address: str = "10.0.0.1") -> Judged:
@@ -59,23 +64,76 @@ def test_events_that_differ_in_anything_are_lines_of_their_own(window: AlikeEven
     assert window.add(other, 1) == EventLine(other, 1, 1, 1)
 
 
-def test_an_address_has_so_many_lines_and_leaves_the_rest_to_others(window: AlikeEvents) -> None:
+def test_a_principal_at_an_address_has_so_many_lines_and_leaves_the_rest_to_others(
+    window: AlikeEvents,
+) -> None:
     told = [window.add(refusal(f"t{number}"), number) for number in range(1_000)]
 
-    assert sum(line is not None for line in told) == LIMITS.per_address
+    assert sum(line is not None for line in told) == LIMITS.per_source
     assert window.add(refusal(address="10.0.0.2"), 1_000) is not None
+    assert window.add(refusal()._replace(principal="User:ann"), 1_000) is not None
     window.check_invariants()
-    assert window.end() == [LeftOutLine(Kind.DENIED, "10.0.0.1", 997, 1_000)]
+    assert window.end() == [LeftOutLine(Kind.DENIED, Source("User:bob", "10.0.0.1"), 997, 1_000)]
 
 
-def test_all_addresses_together_have_so_many_lines(window: AlikeEvents) -> None:
-    told = [window.add(refusal(address=f"10.0.{number // 250}.{number % 250}"), 0) for number in range(500)]
+def test_all_sources_together_have_so_many_lines(window: AlikeEvents) -> None:
+    told = [window.add(refusal()._replace(principal=f"User:{number}"), 0) for number in range(500)]
     lines = window.end()
 
     assert sum(line is not None for line in told) == LIMITS.total
-    assert len(lines) == MAX_LEFT_OUT_ADDRESSES + 1
+    assert len(lines) == MAX_LEFT_OUT_SOURCES + 1
     assert sum(line.events for line in lines) == 500 - LIMITS.total
-    assert [line.address for line in lines if isinstance(line, LeftOutLine)][-1] == ""
+    assert [line.source for line in lines if isinstance(line, LeftOutLine)][-1] == SEVERAL
+
+
+def change(number: int, principal: str = "User:mallory", address: str = "10.0.0.1") -> Change:
+    return Change(principal, address, "AlterConfigs", "Topic", f"t{number}", "", "NONE")
+
+
+@pytest.mark.parametrize(
+    "hostile",
+    [
+        lambda number: change(number, address=f"10.0.0.{number % 2}"),
+        lambda number: change(number, address=f"10.{number % 100}.0.1"),
+        lambda number: change(number, principal=f"User:{number % 20}"),
+        lambda number: change(number, "User:ANONYMOUS", f"10.0.0.{number % 2}"),
+    ],
+    ids=["two addresses", "many addresses", "many principals at one address", "nobody has logged in"],
+)
+def test_changes_of_others_push_nobodys_lines_out(hostile: Callable[[int], Change]) -> None:
+    window = AlikeEvents(Kind.CHANGE, LIMITS_OF_A_NODE[Kind.CHANGE])
+    for number in range(20_000):
+        window.add(hostile(number), number)
+    told = [window.add(change(number, "User:admin", "192.168.0.1"), 20_000 + number) for number in range(20)]
+
+    assert None not in told
+    window.check_invariants()
+    left_out = [line.source for line in window.end() if isinstance(line, LeftOutLine)]
+    assert left_out and all(source.address.startswith("10.") for source in left_out)
+
+
+def test_a_principal_does_not_push_out_its_own_lines_of_another_address() -> None:
+    window = AlikeEvents(Kind.CHANGE, LIMITS_OF_A_NODE[Kind.CHANGE])
+    for number in range(20_000):
+        window.add(change(number), number)
+
+    assert None not in [window.add(change(number, address="10.0.0.2"), 20_000) for number in range(100)]
+
+
+def test_users_that_somebody_claims_to_be_have_no_bounds_of_their_own() -> None:
+    window = AlikeEvents(Kind.FAILED_LOGIN, LIMITS)
+    told = [window.add(FailedLogin(f"user-{one}", "10.0.0.1", "X", "PLAIN", "wrong"), 0) for one in range(9)]
+
+    assert sum(line is not None for line in told) == LIMITS.per_source
+    assert window.end() == [LeftOutLine(Kind.FAILED_LOGIN, Source("", "10.0.0.1"), 6, 0)]
+
+
+def test_a_host_with_a_network_of_addresses_is_one_source() -> None:
+    window = AlikeEvents(Kind.DENIED, LIMITS, network_of)
+    told = [window.add(refusal(address=f"2001:db8::{one:x}"), 0) for one in range(9)]
+
+    assert sum(line is not None for line in told) == LIMITS.per_source
+    assert window.end() == [LeftOutLine(Kind.DENIED, Source("User:bob", "2001:db8::/64"), 6, 0)]
 
 
 def test_no_event_is_lost_from_the_counts(window: AlikeEvents) -> None:

@@ -6,7 +6,7 @@ import pytest
 
 from ottla.metadata_raft.acl import AccessControlEntry, AclOperation, AclPermissionType, ResourceType
 from ottla.metadata_raft.acl_set import DEFAULT_DENY, Decision
-from ottla.node.audit.alike_events import EventLine, LeftOutLine
+from ottla.node.audit.alike_events import SEVERAL, EventLine, LeftOutLine, Source
 from ottla.node.audit.audit_event import (
     MAX_DETAIL_CHARACTERS,
     MAX_TEXT_CHARACTERS,
@@ -86,11 +86,15 @@ def test_a_failed_login_and_a_change() -> None:
 
 
 def test_what_is_left_out_or_lost_is_told() -> None:
-    assert text_of(LeftOutLine(Kind.DENIED, "10.0.0.1", 900, 0)) == (
-        "900 more events of kind = denied from host = 10.0.0.1 are left out"
+    assert text_of(LeftOutLine(Kind.DENIED, Source("User:a\nb", "10.0.0.1"), 900, 0)) == (
+        "900 more events of kind = denied by principal = User:a\\nb from host = 10.0.0.1 are left out"
     )
-    told = json.loads(object_of(LeftOutLine(Kind.DENIED, "", 900, 0), 0))
-    assert (told["kind"], told["of"], told["address"], told["count"]) == ("left_out", "denied", None, 900)
+    assert text_of(LeftOutLine(Kind.FAILED_LOGIN, Source("", "10.0.0.1"), 900, 0)) == (
+        "900 more events of kind = failed_login from host = 10.0.0.1 are left out"
+    )
+    told = json.loads(object_of(LeftOutLine(Kind.DENIED, SEVERAL, 900, 0), 0))
+    assert (told["kind"], told["of"], told["count"]) == ("left_out", "denied", 900)
+    assert (told["principal"], told["address"]) == (None, None)
     assert json.loads(lost_object(7, 0, 0))["count"] == 7
 
 

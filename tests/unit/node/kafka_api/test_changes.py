@@ -77,7 +77,7 @@ class Told:
     ) -> None:
         self.changes.append((kind, name, outcome, detail))
 
-    def left_out(self, kind: Kind, address: str, count: int) -> None:
+    def left_out(self, kind: Kind, principal: str, address: str, count: int) -> None:
         self.rest += count
 
 
