@@ -25,6 +25,7 @@ from ottla.node.coordinators.key_partition import partition_for
 from ottla.node.coordinators.shard_loader import ShardLoader
 from ottla.node.coordinators.timer_queue import TimerQueue
 from ottla.node.net.answers import BuiltInThread, Delayed, Result
+from ottla.node.net.client_lines import ClientLines
 from ottla.node.replica.partition import Partition
 from ottla.node.replica.replica_manager import ReplicaManager
 
@@ -74,6 +75,7 @@ class CoordinatorRuntime(Generic[K, C, A]):
         self._compression = compression
         self._parts = parts
         self._loader = ShardLoader()
+        self._lines = ClientLines(log)
         self._tokens = itertools.count(1)
         self._asked: dict[Token, asyncio.Future[A | KafkaError] | A | KafkaError | None] = {}
         self._timers: TimerQueue | None = None
@@ -208,7 +210,8 @@ class CoordinatorRuntime(Generic[K, C, A]):
         except KafkaError as error:
             # Another node may have been faster; whoever asked looks at the metadata again.
             if error.code is not ErrorCode.TOPIC_ALREADY_EXISTS:
-                log.warning("%s could not be created: %s", self._topic, error)
+                said = "%s could not be created: %s"
+                self._lines.tell(logging.WARNING, "", said, self._topic, error)
         finally:
             self._creation = None
             creation.set_result(None)

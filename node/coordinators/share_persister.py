@@ -36,6 +36,7 @@ from ottla.logstore.words.errors import ErrorCode, KafkaError
 from ottla.node.coordinators.coordinator_runtime import StartTask
 from ottla.node.coordinators.share_state_messages import WIRE_APIS, answers_of
 from ottla.node.coordinators.share_state_runtime import Outcome, answer_of
+from ottla.node.net.client_lines import ClientLines
 from ottla.node.net.peer_client import PeerClient
 
 PURPOSE: Final = "share states"  # a connection of its own: a write is answered only when it is replicated
@@ -111,6 +112,7 @@ class SharePersister:
         request_timeout_ms: int,
         chance: random.Random,
     ) -> None:
+        self._lines = ClientLines(log)
         self._node_id = node_id
         self._coordinators = coordinators
         self._connect = connect
@@ -310,7 +312,8 @@ class SharePersister:
                 timeout_s=self._request_timeout_s,
             )
         except KafkaError as error:
-            log.warning("The share coordinator on node %d could not be asked: %s", node_id, error)
+            said = "The share coordinator on node %d could not be asked: %s"
+            self._lines.tell(logging.WARNING, "", said, node_id, error)
             return [refused(one, error.code, error.detail) for one in requests]
         return answers_of(requests, response)
 

@@ -19,6 +19,7 @@ from ottla.logstore.words.errors import ErrorCode, KafkaError
 from ottla.logstore.words.topic_partition import TopicPartition
 from ottla.node.coordinators.coordinator_runtime import StartTask
 from ottla.node.net.answers import Delayed
+from ottla.node.net.client_lines import ClientLines
 from ottla.node.net.peer_client import PeerClient
 from ottla.node.wire.messages.add_partitions_to_txn import (
     AddPartitionsToTxnRequest,
@@ -121,6 +122,7 @@ class TxnGate:
         retry_max_ms: int,
     ) -> None:
         """It asks again for `retry_max_ms` altogether, with pauses of 1, 2, 4.. `retry_backoff_ms`."""
+        self._lines = ClientLines(log)
         self._node_id = node_id
         self._coordinators = coordinators
         self._connect = connect
@@ -279,7 +281,8 @@ class TxnGate:
                 timeout_s=self._request_timeout_s,
             )
         except KafkaError as error:
-            log.warning("The transaction coordinator on node %d could not be asked: %s", node_id, error)
+            said = "The transaction coordinator on node %d could not be asked: %s"
+            self._lines.tell(logging.WARNING, "", said, node_id, error)
             failed = ErrorCode.NETWORK_EXCEPTION
         else:
             if not response.error_code:

@@ -63,6 +63,7 @@ from ottla.node.net.answers import (
     Run,
     Service,
 )
+from ottla.node.net.client_lines import ClientLines
 from ottla.node.net.connection import Connection
 from ottla.node.net.connection_info import NO_PEER
 from ottla.node.net.file_pipe import Piece
@@ -160,6 +161,7 @@ class Dispatcher:
     ) -> None:
         """`peer_gate` is None where no node can prove itself, `acting` where none can act for its callers."""
         self._state = state
+        self._lines = ClientLines(log)
         self._audit = AuditLog() if audit is None else audit
         self._served_apis = served_apis
         self._large_requests = LargeRequests() if large_requests is None else large_requests
@@ -459,12 +461,10 @@ class Dispatcher:
                 raise CloseConnection("a message of a peer's handshake came out of order")
             peer = check_proof(request, challenge, secret=gate.secret)
         except KafkaError as error:
-            log.warning(
-                "The handshake of a peer at %s was rejected: %s", connection.info.client_host, error.detail
-            )
-            self._audit.failed_login(
-                "", connection.info.client_host, connection.info.listener_name, PEER_MECHANISM, error.detail
-            )
+            host = connection.info.client_host
+            said = "The handshake of a peer at %s was rejected: %s"
+            self._lines.tell(logging.WARNING, host, said, host, error.detail)
+            self._audit.failed_login("", host, connection.info.listener_name, PEER_MECHANISM, error.detail)
             return PeerHandshakeResponse(error_code=error.code, error_message=error.detail)
         connection.recognize(peer.node_id)
         return PeerHandshakeResponse(
@@ -502,7 +502,8 @@ class Dispatcher:
             connection.act_for(act_for.check_caller(request, challenge, acting))
         except KafkaError as error:
             host = connection.info.client_host
-            log.warning("A client at %s that says it is a node was rejected: %s", host, error.detail)
+            said = "A client at %s that says it is a node was rejected: %s"
+            self._lines.tell(logging.WARNING, host, said, host, error.detail)
             self._audit.failed_login("", host, connection.info.listener_name, PEER_MECHANISM, error.detail)
             return ActForResponse(error_code=error.code, error_message=error.detail)
         return ActForResponse()
@@ -815,7 +816,15 @@ class Dispatcher:
             )
         else:
             code = ErrorCode.UNKNOWN_SERVER_ERROR
-            log.error("%s v%d of %s failed.", name, version, connection.info.connection_id, exc_info=error)
+            self._lines.tell(
+                logging.ERROR,
+                connection.info.client_host,
+                "%s v%d of %s failed.",
+                name,
+                version,
+                connection.info.connection_id,
+                error=error,
+            )
         route = self.routes.get((api_key, version))
         if route is not None:
             route.counters.count_error(code)

@@ -34,6 +34,7 @@ from ottla.metadata_raft.scram import SCRAM_MECHANISMS, ScramMechanism
 from ottla.node.kafka_api.dispatch import Dispatcher, Read
 from ottla.node.kafka_api.served_apis import SERVED, is_advertised
 from ottla.node.net.answers import Answer, CloseConnection, Pending, Service
+from ottla.node.net.client_lines import ClientLines
 from ottla.node.net.connection import Connection
 from ottla.node.net.handshake_lane import HandshakeLane
 from ottla.node.net.login import LOGIN_SECONDS, LoginCounts, OnFailedLogin
@@ -59,6 +60,7 @@ _KEY: Final = struct.Struct(">h")
 CredentialOf = Callable[[str, ScramMechanism], ScramCredential | None]
 
 log = logging.getLogger(__name__)
+_lines = ClientLines(log)
 
 
 class State(Enum):
@@ -433,7 +435,9 @@ class SaslGate:
             self._on_failed_login(user, info.client_host, info.listener_name, login.mechanism, reason)
 
     def _fail(self, connection: Connection, frame: memoryview, error: BaseException) -> Answer:
-        log.error("The login of connection %s failed.", connection.info.connection_id, exc_info=error)
+        info = connection.info
+        said = "The login of connection %s failed."
+        _lines.tell(logging.ERROR, info.client_host, said, info.connection_id, error=error)
         raise CloseConnection("its login failed by a fault of this node")
 
 
@@ -447,7 +451,7 @@ def _respond(exchange: Exchange, token: bytes) -> object:
     except SaslError as error:
         return kept(error)
     except Exception as error:
-        log.error("A SASL mechanism failed.", exc_info=error)
+        _lines.tell(logging.ERROR, "", "A SASL mechanism failed.", error=error)
         return SaslError("a fault of this node")
 
 

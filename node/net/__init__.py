@@ -1,6 +1,7 @@
 """ottla.node.net: sockets: listeners and connections, and the client side of a connection. Bottom-up:
 
 connection_info     who is at the other end of a connection
+client_lines        lines of a log that clients cause, bounded by address and in all
 connection_states   the states of a connection, and all moves between them
 file_pipe           a pipe on the way from files to sockets
 gathered_answers    which answers of one turn of the loop leave first, and which together

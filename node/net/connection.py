@@ -25,6 +25,7 @@ from ottla.metadata_raft.peer_certificate import names_in
 from ottla.node.authorization.access import Access
 from ottla.node.net.act_for import Caller
 from ottla.node.net.answers import Answer, CloseConnection, Pending, Service
+from ottla.node.net.client_lines import ClientLines
 from ottla.node.net.connection_info import ConnectionInfo
 from ottla.node.net.connection_states import READING_MOVES, SERVING_MOVES, Reading, Serving
 from ottla.node.net.file_pipe import FilePipe, Piece
@@ -55,6 +56,7 @@ _READY, _BLOCKED, _YIELDING, _WAITING, _HELD, _THROTTLED, _REFUSED, _CLOSED = Se
 _ON, _OFF, _RESTING, _STARVED = Reading
 
 log = logging.getLogger(__name__)
+_lines = ClientLines(log)
 
 
 class _Failure(NamedTuple):
@@ -623,7 +625,13 @@ class Connection(asyncio.BufferedProtocol):
             refusal = str(why)
         except Exception as error:
             if head is None:
-                log.error("The responses to connection %s failed.", self.info.connection_id, exc_info=error)
+                _lines.tell(
+                    logging.ERROR,
+                    self.info.client_host,
+                    "The responses to connection %s failed.",
+                    self.info.connection_id,
+                    error=error,
+                )
                 self.abort("its responses failed")
                 return
             failed = self._fail(memoryview(head), error)

@@ -17,6 +17,7 @@ from typing import Any
 from ottla.node.authorization.access import ANONYMOUS, Access
 from ottla.node.net.answers import Answer, CloseConnection, Pending, Service
 from ottla.node.net.arrivals import Arrivals
+from ottla.node.net.client_lines import ClientLines, tell_all_left_out
 from ottla.node.net.connection import Connection
 from ottla.node.net.connection_info import NO_PEER, ConnectionInfo, plain_address
 from ottla.node.net.connection_quota import ConnectionQuota
@@ -34,7 +35,6 @@ from ottla.node.net.tls_transport import TlsShared, TlsTransport
 from ottla.node.net.unsent_answers import UnsentAnswers
 
 MIN_BACKLOG = 512  # A whole fleet may reconnect after a restart: with Kafka's 50 the kernel dropped SYNs.
-COMPLAINTS_PER_SWEEP = 20  # Log lines about bad connections between two sweeps; the rest is counted.
 MAX_SWEEP_SECONDS = 5.0
 STALLED_SWEEPS = 6  # A half-sent frame that does not grow for so long is given up when memory is scarce.
 # Open files, or a quarter of ulimit -n, that connections leave to the logs: one that can open none fails.
@@ -125,7 +125,7 @@ class Listener:
         self._on_peer_lost = on_peer_lost
         self.arrivals = Arrivals(self, quota.rates)
         self._peers: Counter[int] = Counter()  # connections of each node that has proven itself
-        self._complaints = 0
+        self._lines = ClientLines(log)
         self._is_stopping = False
         self._server: asyncio.Server | None = None
         self._file_pipe: FilePipe | None = None
@@ -304,9 +304,9 @@ class Listener:
 
     def complain(self, info: ConnectionInfo, reason: str) -> None:
         """One line about a connection that is closed for a reason; a flood of them is only counted."""
-        self._complaints += 1
-        if self._complaints <= COMPLAINTS_PER_SWEEP:
-            log.warning("Closed connection %s: %s", info.connection_id, reason)
+        self._lines.tell(
+            logging.WARNING, info.client_host, "Closed connection %s: %s", info.connection_id, reason
+        )
 
     def _certificate_refused(self, client_host: str, reason: str) -> None:
         if self._on_failed_login is not None:
@@ -321,10 +321,7 @@ class Listener:
     def sweep(self) -> None:
         """Close the idle, take memory back, once every few seconds."""
         self.tick += 1
-        if self._complaints > COMPLAINTS_PER_SWEEP:
-            more = self._complaints - COMPLAINTS_PER_SWEEP
-            log.warning("Closed %d more connections to %s for similar reasons.", more, self.name)
-        self._complaints = 0
+        tell_all_left_out()
         for connection in list(self.connections):
             idle_ticks = self.tick - connection.last_active_tick
             if idle_ticks > self._idle_ticks and not connection.is_throttled:

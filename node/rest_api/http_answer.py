@@ -13,7 +13,6 @@ from ottla.logstore.words.errors import KafkaError
 from ottla.node.rest_api.answer_room import AnswerPart
 from ottla.node.rest_api.rest_error import RestError
 from ottla.node.rest_api.route import JSON, Answer
-from ottla.node.rest_api.standing_logins import LoginEnded
 
 WRITE_TIMEOUT_S: Final = 30.0  # for a reader to take a piece
 LAST_WORDS_TIMEOUT_S: Final = 2.0  # and to hear why a stream ends
@@ -29,7 +28,7 @@ SECURITY_HEADERS: Final = {
     "Cache-Control": "no-store",
 }
 
-# Within it something goes on while a login holds; `LoginEnded` when it does not.
+# Within it something goes on while a login holds; RestError when it does not.
 Standing = Callable[[], AbstractAsyncContextManager[None]]
 
 
@@ -111,12 +110,12 @@ async def _write(
                             async with asyncio.timeout(WRITE_TIMEOUT_S):
                                 await response.write(piece)
                             on_piece()
-                except LoginEnded as ended:
+                except RestError as error:
                     if failure is None:
                         raise
                     response.force_close()  # nothing more is taken of a body
                     async with asyncio.timeout(LAST_WORDS_TIMEOUT_S):
-                        await response.write(failure(ended))
+                        await response.write(failure(error))
             await response.write_eof()
         except (ConnectionError, ClientConnectionResetError):
             return response  # nobody reads it any more

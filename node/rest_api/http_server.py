@@ -22,6 +22,7 @@ from ottla.node.client.refusal import Refused
 from ottla.node.counters.rest_work import RestWork
 from ottla.node.memory.memory_budget import MemoryBudget
 from ottla.node.net.act_for import Caller
+from ottla.node.net.client_lines import ClientLines
 from ottla.node.net.connection_info import network_of
 from ottla.node.node_facts import NodeFacts
 from ottla.node.rest_api.answer_room import AnswerPart, AnswerRoom
@@ -75,6 +76,7 @@ class HttpServer:
         self, routes: Sequence[Route], facts: NodeFacts, config: BrokerConfig, memory: MemoryBudget
     ) -> None:
         self.facts = facts
+        self._lines = ClientLines(log)
         self.clients = ClientPool(facts)
         reads = Bounds(
             config.ottla_rest_reads_max,
@@ -191,8 +193,15 @@ class HttpServer:
             return error_answer(RestError(error.status, error.status, f"HTTP {error.status} {error.reason}"))
         except (ConnectionError, asyncio.CancelledError):
             raise  # the client is gone, or the node stops
-        except Exception:
-            log.exception("The REST API failed on %s %s", request.method, request.path[:200])
+        except Exception as error:
+            self._lines.tell(
+                logging.ERROR,
+                self._place_of(request)[0],
+                "The REST API failed on %s %s",
+                request.method,
+                request.path[:200],
+                error=error,
+            )
             return error_answer(RestError(500, 500, "Internal Server Error"))
 
     @web.middleware

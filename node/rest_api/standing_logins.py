@@ -17,16 +17,14 @@ from ottla.node.rest_api.rest_error import AUTHENTICATION_FAILED, RestError
 LOOK_S: Final = 1.0
 
 
-class LoginEnded(RestError):
-    """The login by which something was asked for does not hold any more."""
-
-    def __init__(self) -> None:
-        super().__init__(
-            401,
-            AUTHENTICATION_FAILED,
-            "The login with which this was asked for has ended.",
-            headers={"WWW-Authenticate": SESSION_CHALLENGE},
-        )
+def login_ended() -> RestError:
+    """Return the error for what was asked for by a login that does not hold any more."""
+    return RestError(
+        401,
+        AUTHENTICATION_FAILED,
+        "The login with which this was asked for has ended.",
+        headers={"WWW-Authenticate": SESSION_CHALLENGE},
+    )
 
 
 class StandingLogins:
@@ -54,13 +52,13 @@ class StandingLogins:
                 scope.reschedule(now_s)
 
     def check(self, identity: Identity) -> None:
-        """LoginEnded if the login of a caller does not hold now."""
+        """RestError 401 if the login of a caller does not hold now."""
         if not self._still_holds(identity):
-            raise LoginEnded
+            raise login_ended()
 
     @asynccontextmanager
     async def while_it_holds(self, identity: Identity) -> AsyncIterator[None]:
-        """Let a task go on for as long as a login holds; LoginEnded when it does not."""
+        """Let a task go on for as long as a login holds; RestError 401 when it does not."""
         try:
             async with asyncio.timeout(None) as scope:
                 self._under_way[scope] = identity
@@ -71,4 +69,4 @@ class StandingLogins:
         except TimeoutError:
             if not scope.expired():
                 raise  # of whatever was done here
-            raise LoginEnded from None
+            raise login_ended() from None

@@ -9,6 +9,7 @@ import ssl
 from collections.abc import Callable
 
 from ottla.logstore.words.errors import ErrorCode, KafkaError
+from ottla.node.net.client_lines import ClientLines
 from ottla.node.security.access_token import JwtError, VerifiedToken
 from ottla.node.security.jwks_fetcher import JwksFetcher
 from ottla.node.security.jwt import verify_token
@@ -36,6 +37,7 @@ class TokenVerifier:
         return cls(settings, trust, now_ms=now_ms)
 
     def __init__(self, settings: OauthBearer, trust: ssl.SSLContext, *, now_ms: Callable[[], int]) -> None:
+        self._lines = ClientLines(log)
         self._rules = settings.rules
         self._now_ms = now_ms
         self._loop = asyncio.get_running_loop()
@@ -65,5 +67,6 @@ class TokenVerifier:
         except JwtError as error:
             if error.unknown_kid is not None:
                 self._loop.call_soon_threadsafe(self._fetcher.ask_for, error.unknown_kid)
-            log.info("An access token is not accepted: %s", error)
+            # From where is in the audit log: here are the tokens of all clients.
+            self._lines.tell(logging.INFO, "", "An access token is not accepted: %s", error)
             raise

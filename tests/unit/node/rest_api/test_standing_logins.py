@@ -6,7 +6,8 @@ from collections.abc import Awaitable, Callable
 import pytest
 
 from ottla.node.rest_api.authentication import Identity
-from ottla.node.rest_api.standing_logins import LoginEnded, StandingLogins
+from ottla.node.rest_api.rest_error import RestError
+from ottla.node.rest_api.standing_logins import StandingLogins
 
 ANN, BOB = Identity("User:ann"), Identity("User:bob")
 
@@ -15,7 +16,8 @@ async def outcome_of(standing: StandingLogins, identity: Identity, work: Callabl
     try:
         async with standing.while_it_holds(identity):
             return await work()
-    except LoginEnded:
+    except RestError as error:
+        assert error.status == 401
         return "ended"
 
 
@@ -79,7 +81,7 @@ def test_a_login_that_ended_meanwhile_is_refused() -> None:
         standing = StandingLogins(lambda one: one is not ANN)
 
         standing.check(BOB)
-        with pytest.raises(LoginEnded):
+        with pytest.raises(RestError):
             standing.check(ANN)
 
     asyncio.run(run())

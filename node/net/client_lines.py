@@ -1,0 +1,104 @@
+"""Lines of a log that clients cause, bounded: so many in ten seconds, fewer of one address, the rest a count.
+
+Whatever a client can have logged once a request goes through here, or a stranger would fill the disk and push
+out what the operator has to read. An address gets a line only while it has less than half as many as are
+free, so a flood of a few leaves room for the lines of others. `tests/tidy/test_client_lines.py` holds it.
+"""
+
+import logging
+import threading
+import time
+from collections.abc import Callable
+from types import TracebackType
+from typing import Final
+from weakref import WeakSet
+
+from ottla.node.net.connection_info import network_of
+
+WINDOW_S: Final = 10.0
+MAX_OF_ADDRESS: Final = 20
+MAX_IN_ALL: Final = 100
+MAX_COUNTED_ADDRESSES: Final = 20  # whose lines are counted by themselves; those of others are together
+SEVERAL: Final = "several addresses"
+
+_all: "WeakSet[ClientLines]" = WeakSet()
+
+
+class ClientLines:
+    """The lines of one kind that clients cause; for any thread."""
+
+    def __init__(self, log: logging.Logger, now_s: Callable[[], float] = time.monotonic) -> None:
+        self._log = log
+        self._now_s = now_s
+        self._lock = threading.Lock()
+        self._ends_s = 0.0
+        self._lines_of: dict[str, int] = {}
+        self._left_out: dict[str, int] = {}
+        _all.add(self)
+
+    def tell(
+        self,
+        level: int,
+        address: str,
+        message: str,
+        *values: object,
+        error: BaseException | None = None,
+    ) -> None:
+        """Write a line that a client at an address has caused, or count it; an `error` with its traceback."""
+        if not self._log.isEnabledFor(level):
+            return
+        with self._lock:
+            counts = self._ended_counts()
+            is_told = self._take(network_of(address))
+        self._tell_counts(counts)
+        if is_told:
+            self._log.log(level, message, *values, exc_info=_exc_info(error), stacklevel=2)
+
+    def tell_left_out(self) -> None:
+        """Write how many lines were left out, if the time is over in which they were counted."""
+        with self._lock:
+            counts = self._ended_counts()
+        self._tell_counts(counts)
+
+    def _take(self, address: str) -> bool:
+        lines = self._lines_of.get(address, 0)
+        free = MAX_IN_ALL - sum(self._lines_of.values())
+        if lines < MAX_OF_ADDRESS and 2 * lines < free:
+            self._lines_of[address] = lines + 1
+            return True
+        left_out = self._left_out
+        if address not in left_out and len(left_out) >= MAX_COUNTED_ADDRESSES:
+            address = SEVERAL
+        left_out[address] = left_out.get(address, 0) + 1
+        return False
+
+    def _ended_counts(self) -> dict[str, int]:
+        """Begin a new window if the present one is over; return how many lines it left out, by address."""
+        now_s = self._now_s()
+        if now_s < self._ends_s:
+            return {}
+        counts, self._left_out = self._left_out, {}
+        self._lines_of = {}
+        self._ends_s = now_s + WINDOW_S
+        return counts
+
+    def _tell_counts(self, counts: dict[str, int]) -> None:
+        for address, count in counts.items():
+            self._log.warning(
+                "%d more lines like those before, caused by %s, are left out.",
+                count,
+                address or "clients",
+            )
+
+
+def tell_all_left_out() -> None:
+    """Write how many lines of all kinds were left out; called every few seconds."""
+    for lines in list(_all):
+        lines.tell_left_out()
+
+
+_ExcInfo = tuple[type[BaseException], BaseException, TracebackType | None]
+
+
+def _exc_info(error: BaseException | None) -> _ExcInfo | None:
+    return None if error is None else (type(error), error, error.__traceback__)

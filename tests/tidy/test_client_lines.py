@@ -1,0 +1,80 @@
+"""What clients can have logged once a request is bounded: it goes through `ClientLines`, or stands here."""
+
+import ast
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Final
+
+ROOT: Final = Path(__file__).parents[2]
+FOLDERS: Final = (
+    "authorization",
+    "client_metrics",
+    "coordinators",
+    "kafka_api",
+    "net",
+    "quota",
+    "rest_api",
+    "security",
+    "share",
+)
+LEVELS: Final = {"info", "warning", "error", "critical", "exception", "log"}
+LOGGERS: Final = {"log", "logger", "logging"}
+
+# A function of a module that logs by itself, and the bound that it has.
+BOUNDED: Final = {
+    "client_metrics/subscriptions.py:update": "a change of settings",
+    "client_metrics/subscriptions.py:_expression": "an expression is remembered, also if it is none",
+    "coordinators/coordinator_runtime.py:_load_one": "a load of a partition",
+    "coordinators/coordinator_shard.py:_decide": "a bug, after which the partition is loaded again",
+    "coordinators/coordinator_shard.py:_drop": "a failure of the log, after which it is loaded again",
+    "coordinators/group_shard.py:_bring_back": "each line costs MAX_REGEX_CPU_S of a thread",
+    "coordinators/marker_sender.py:_coordinator_is_fenced": "an administrator has marked by hand",
+    "coordinators/marker_sender.py:_failed": "the first failure of a leader",
+    "coordinators/marker_sender.py:_settle": "once for a transaction",
+    "coordinators/shard_loader.py:log_left_out": "a load of a partition",
+    "coordinators/share_state_shard.py:_prune": "a round of pruning",
+    "kafka_api/config_resources.py:_alter_loggers": "a change that asks for ALTER_CONFIGS",
+    "net/client_lines.py:tell": "itself",
+    "net/client_lines.py:_tell_counts": "itself",
+    "rest_api/probe_server.py:start": "a start",
+    "rest_api/probe_server.py:_run": "the end of the probes",
+    "rest_api/record_service.py:_send": "a bug, after which another producer begins",
+    "rest_api/server_thread.py:bind": "a start",
+    "rest_api/server_thread.py:_run": "the end of the REST API",
+    "security/jwks_fetcher.py:fetch": "a problem that is another one than before",
+    "security/security_reload.py:_say_problems": "a problem that is another one than before",
+    "security/security_reload.py:look": "a file that has changed",
+    "security/sasl/failed_logins.py:_note": "one a minute for each address that fails a hundred times",
+}
+
+
+def logging_functions() -> Iterator[str]:
+    """Each function that writes lines to a logger by itself."""
+    for folder in FOLDERS:
+        for path in sorted((ROOT / "node" / folder).rglob("*.py")):
+            name = path.relative_to(ROOT / "node").as_posix()
+            for function in ast.walk(ast.parse(path.read_text())):
+                if isinstance(function, ast.FunctionDef | ast.AsyncFunctionDef) and _logs(function):
+                    yield f"{name}:{function.name}"
+
+
+def _logs(function: ast.FunctionDef | ast.AsyncFunctionDef) -> bool:
+    for node in _own_nodes(function):
+        if isinstance(node, ast.Call) and isinstance(node.func, ast.Attribute) and node.func.attr in LEVELS:
+            value = node.func.value
+            name = value.attr.lstrip("_") if isinstance(value, ast.Attribute) else getattr(value, "id", "")
+            if name in LOGGERS:
+                return True
+    return False
+
+
+def _own_nodes(function: ast.AST) -> Iterator[ast.AST]:
+    """The nodes of a function without those of functions in it."""
+    for child in ast.iter_child_nodes(function):
+        if not isinstance(child, ast.FunctionDef | ast.AsyncFunctionDef):
+            yield child
+            yield from _own_nodes(child)
+
+
+def test_whatever_is_logged_because_of_clients_is_bounded() -> None:
+    assert sorted(set(logging_functions())) == sorted(BOUNDED)
