@@ -15,6 +15,7 @@ report      medians, ratios and goals as a table and as JSON
 spark_session     a Spark session and its CPU
 spark_jobs  rows into a topic, out of one, from one to another
 spark_trickle     how long one record takes from topic to topic
+acls        what ACLs cost a request: `scripts/bench acls`
 tls         SSL listeners, and a storm of new connections: `scripts/bench tls`
 rest        records and topics through the REST API: `scripts/bench rest`
 spark       our format beside Spark's own connector: `scripts/bench spark`

@@ -125,6 +125,11 @@ def fetch_frame(
     return bytearray(struct.pack(">i", len(frame)) + frame)
 
 
+def fetch_error_at(topic: str) -> int:
+    """Where in an answer (prefix included) the first partition's error code stands."""
+    return 4 + 4 + 4 + 2 + 4 + 4 + 2 + len(topic) + 4 + 4
+
+
 def records_of(response: memoryview, topic: str) -> tuple[int, memoryview]:
     """(error code, records) of a one-partition Fetch answer without its size prefix."""
     error, _, records = fetched(response, topic)
