@@ -19,7 +19,9 @@ LAST_WORDS_TIMEOUT_S: Final = 2.0  # and to hear why a stream ends
 PIECE_BYTES: Final = 256 * 1024
 SHORT_BYTES: Final = 64 * 1024  # what a transport takes before it says that its peer does not read
 RETRY_AFTER_S: Final = "1"  # a new leader mostly is there by then, and what was too much has ended
+SERVER: Final = "Ottla"  # aiohttp's own names its version and that of Python
 SECURITY_HEADERS: Final = {
+    hdrs.SERVER: SERVER,
     "Content-Security-Policy": "default-src 'none'; frame-ancestors 'none'",
     "X-Content-Type-Options": "nosniff",
     "X-Frame-Options": "DENY",

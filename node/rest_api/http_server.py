@@ -172,7 +172,7 @@ class HttpServer:
     ) -> web.StreamResponse:
         try:
             with _connection_of(request).request():
-                self._guard.check(request.method, request.headers)
+                self._guard.check(request.method, request.headers, request.host)
                 return await handler(request)
         except RestError as error:
             return error_answer(error)
@@ -249,7 +249,7 @@ class HttpServer:
         answer_part: AnswerPart,
     ) -> web.StreamResponse:
         scheme = "http" if connection.tls is None else "https"
-        base_url = (self._base_url or f"{scheme}://{request.host}") + prefix_of(request.path)
+        base_url = (self._base_url or f"{scheme}://{request.headers[hdrs.HOST]}") + prefix_of(request.path)
         host, is_local = self._place_of(request)
         address = network_of(host)
         identity = await self._identity(route, request, connection, address)

@@ -10,6 +10,8 @@ import re
 from collections.abc import Iterable, Mapping
 from typing import Final
 
+from multidict import MultiMapping
+
 from ottla.node.rest_api.rest_error import RestError
 
 SAFE_METHODS: Final = frozenset({"GET", "HEAD", "OPTIONS"})
@@ -31,22 +33,25 @@ class RequestGuard:
         """One host name more."""
         self._names.add(name.lower().rstrip("."))
 
-    def check(self, method: str, headers: Mapping[str, str]) -> None:
-        """RestError 403, or 421 for a Host that is not this node's."""
+    def check(self, method: str, headers: MultiMapping[str], target: str = "") -> None:
+        """RestError 403, or 421 for a Host that is not this node's.
+
+        `target` is the host in the first line of the request, which goes before the header where it stands.
+        """
         authority = headers.get("Host", "")
-        if not _AUTHORITY.fullmatch(authority) or not self._is_own(host_of(authority)):
+        asked = (authority, target) if target else (authority,)
+        if not all(_AUTHORITY.fullmatch(one) and self._is_own(host_of(one)) for one in asked):
             raise RestError(
                 421,
                 421,
                 "This node does not accept requests under that host name; see ottla.rest.allowed.hosts.",
             )
-        origin = headers.get("Origin")
-        if origin is not None and origin.partition("://")[2].lower() != authority.lower():
+        origins = headers.getall("Origin", [])
+        if any(one.partition("://")[2].lower() != authority.lower() for one in origins):
             raise RestError(403, 403, "Web pages of other sites may not use this API.")
-        site = headers.get("Sec-Fetch-Site")
         # A link from elsewhere may lead here; a script or a form from elsewhere may not.
         is_visit = method in SAFE_METHODS and headers.get("Sec-Fetch-Mode") == "navigate"
-        if site is not None and site not in OWN_SITES and not is_visit:
+        if not is_visit and not OWN_SITES.issuperset(headers.getall("Sec-Fetch-Site", [])):
             raise RestError(403, 403, "Web pages of other sites may not use this API.")
 
     def _is_own(self, host: str) -> bool:

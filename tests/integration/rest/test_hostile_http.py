@@ -40,6 +40,8 @@ def send(api: Api, content: bytes) -> bytes:
         b"GET /v3/clusters HTTP/1.1\r\nHost: localhost\r\nX: " + b"y" * 100_000 + b"\r\n\r\n",
         b"GET /" + b"y" * 100_000 + b" HTTP/1.1\r\nHost: localhost\r\n\r\n",
         b"GET http://evil.example/v3/clusters HTTP/1.1\r\nHost: evil.example\r\n\r\n",
+        b"GET http://evil.example/v3/clusters HTTP/1.1\r\nHost: localhost\r\n\r\n",
+        b"GET http://localhost/v3/clusters HTTP/1.1\r\nHost: evil.example\r\n\r\n",
         b"POST /v3/clusters HTTP/1.1\r\nHost: localhost\r\nContent-Length: -1\r\n\r\n",
         b"POST /v3/clusters HTTP/1.1\r\nHost: localhost\r\nContent-Length: 1\r\n"
         b"Transfer-Encoding: chunked\r\n\r\n",
@@ -52,7 +54,7 @@ def test_what_is_no_request_is_refused_and_others_are_served(api: Api, content: 
     received = send(api, content)
 
     assert received.startswith((b"HTTP/1.1 4", b"HTTP/1.0 4")), received[:200]
-    assert b"Traceback" not in received
+    assert b"Traceback" not in received and b"aiohttp" not in received and b"Python" not in received
     assert api.get("/v3/clusters")["data"]
 
 

@@ -1,6 +1,7 @@
 """By which names a node may be asked, and what a browser may send it."""
 
 import pytest
+from multidict import CIMultiDict
 
 from ottla.node.rest_api.request_guard import RequestGuard, check_content_type, host_of
 from ottla.node.rest_api.rest_error import RestError
@@ -24,7 +25,7 @@ GUARD = RequestGuard(["node-1", "Broker.Example.com", "*.svc.cluster.local"])
     ],
 )
 def test_a_node_is_asked_by_its_names_and_by_addresses(host: str) -> None:
-    GUARD.check("POST", {"Host": host})
+    GUARD.check("POST", CIMultiDict({"Host": host}))
 
 
 @pytest.mark.parametrize(
@@ -49,7 +50,7 @@ def test_a_node_is_asked_by_its_names_and_by_addresses(host: str) -> None:
 )
 def test_another_name_is_refused(host: str) -> None:
     with pytest.raises(RestError) as refused:
-        GUARD.check("GET", {"Host": host})
+        GUARD.check("GET", CIMultiDict({"Host": host}))
 
     assert refused.value.status == 421
 
@@ -77,7 +78,7 @@ def test_a_foreign_page_may_lead_here_and_do_nothing(
     method: str, headers: dict[str, str], is_refused: bool
 ) -> None:
     try:
-        GUARD.check(method, {"Host": "localhost:8082", **headers})
+        GUARD.check(method, CIMultiDict({"Host": "localhost:8082", **headers}))
     except RestError as refused:
         assert is_refused and refused.status == 403
     else:
@@ -105,3 +106,27 @@ def test_a_body_is_json_by_its_type(given: str, is_allowed: bool) -> None:
 
 def test_the_host_of_an_authority_has_no_port_and_no_brackets() -> None:
     assert [host_of(one) for one in ("a:1", "[::1]:1", "[::1]", "a", "")] == ["a", "::1", "::1", "a", ""]
+
+
+@pytest.mark.parametrize("target", ["evil.example", "evil.example:8082", "localhost@evil.example", "\udcff"])
+def test_a_host_in_the_first_line_has_to_be_one_of_the_node_too(target: str) -> None:
+    headers = CIMultiDict({"Host": "localhost:8082"})
+    GUARD.check("GET", headers, "localhost")
+
+    with pytest.raises(RestError) as refused:
+        GUARD.check("GET", headers, target)
+    assert refused.value.status == 421
+
+
+@pytest.mark.parametrize(
+    ("name", "good", "bad"),
+    [
+        ("Origin", "http://localhost:8082", "http://evil.example"),
+        ("Sec-Fetch-Site", "same-origin", "cross-site"),
+    ],
+)
+def test_of_headers_that_come_twice_each_has_to_be_right(name: str, good: str, bad: str) -> None:
+    for values in ((good, bad), (bad, good)):
+        headers = CIMultiDict([("Host", "localhost:8082"), *((name, value) for value in values)])
+        with pytest.raises(RestError):
+            GUARD.check("POST", headers)
