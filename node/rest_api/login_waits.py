@@ -78,6 +78,12 @@ class LoginWaits:
             place = self._place_of(user)
             self._tries[place] = self._tries_left(place, now_s) - 1.0
 
+    def unjudged(self, user: str, address: str) -> None:
+        """Give back a try that was not judged after all."""
+        if not self._is_known(user, address):
+            place = self._place_of(user)
+            self._tries[place] = min(self._tries[place] + 1.0, STRANGERS_BURST)
+
     def failed(self, user: str, address: str, now_s: float) -> None:
         """Count a wrong password."""
         pair = user[:MAX_USER_CHARS], address
@@ -92,9 +98,7 @@ class LoginWaits:
         """Forget the wrong passwords of somebody who has found the right one, and remember from where."""
         name = user[:MAX_USER_CHARS]
         self._of.pop((name, address), None)
-        if not self._is_known(user, address):
-            place = self._place_of(user)
-            self._tries[place] = min(self._tries[place] + 1.0, STRANGERS_BURST)
+        self.unjudged(user, address)
         known = self._addresses.setdefault(name, OrderedDict())
         known[address] = None
         known.move_to_end(address)

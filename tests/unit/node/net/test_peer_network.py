@@ -1,6 +1,7 @@
 """Peers prove themselves over real sockets; who does not is served nothing of the cluster's own."""
 
 import asyncio
+import logging
 from typing import Any
 
 import pytest
@@ -9,6 +10,7 @@ from ottla.logstore.words.errors import ErrorCode, KafkaError
 from ottla.logstore.words.topic_partition import ZERO_UUID
 from ottla.metadata_raft.image import SASL_PLAINTEXT, SASL_SSL
 from ottla.node.net import peer_network
+from ottla.node.net.client_lines import MAX_OF_ADDRESS
 from ottla.node.net.connection_info import NO_PEER
 from ottla.node.net.peer_client import PeerClient
 from ottla.node.net.peer_handshake import PeerGate
@@ -116,6 +118,19 @@ def test_a_node_that_is_refused_is_a_failed_login() -> None:
             assert node.audit.counts()["failed_login"] == 1
 
     asyncio.run(scene())
+
+
+def test_a_flood_of_hellos_that_are_rejected_is_few_lines(caplog: pytest.LogCaptureFixture) -> None:
+    async def scene() -> None:
+        async with serving(PeerNode(0)) as node:
+            for _ in range(200):
+                with pytest.raises(KafkaError):
+                    await network(1, node, own_gate=gate(1, cluster_id=b"another cluster.")).client(0)
+
+    with caplog.at_level(logging.WARNING):
+        asyncio.run(scene())
+    rejected = [line for line in caplog.messages if line.startswith("The handshake of a peer at 127.0.0.1")]
+    assert len(rejected) == MAX_OF_ADDRESS
 
 
 def test_a_node_of_another_cluster_is_refused() -> None:

@@ -139,6 +139,15 @@ def test_right_passwords_cost_strangers_nothing() -> None:
         waits.succeeded("ann", address)
 
 
+def test_tries_that_nobody_judged_cost_nothing() -> None:
+    waits = LoginWaits(KEY)
+    for number in range(1_000):
+        waits.begun("ann", f"10.0.0.{number % 200}", 0.0)
+        waits.unjudged("ann", f"10.0.0.{number % 200}")
+
+    assert waits.wait_s("ann", "10.0.1.1", 0.0) == 0.0
+
+
 def test_names_that_were_made_up_do_not_push_out_what_is_known_of_a_user() -> None:
     waits = LoginWaits(KEY)
     waits.begun("ann", "192.168.0.1", 0.0)
