@@ -75,10 +75,10 @@ class CoordinatorRuntime(Generic[K, C, A]):
         self._compression = compression
         self._parts = parts
         self._loader = ShardLoader()
-        self._lines = ClientLines(log)
         self._tokens = itertools.count(1)
         self._asked: dict[Token, asyncio.Future[A | KafkaError] | A | KafkaError | None] = {}
         self._timers: TimerQueue | None = None
+        self._lines = ClientLines(log)
         self._start_task: StartTask | None = None
         self._creation: asyncio.Future[None] | None = None
         # Answers to be given, and how many were in this turn of the loop.
