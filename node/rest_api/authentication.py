@@ -243,13 +243,13 @@ class RestAuthentication:
         given = PlainCredentials(user, password)
         try:
             found = await self._in_thread(address, lambda: check_stored_password(given, self._credential_of))
-        except RestError:  # no thread has looked at it
-            self._waits.unjudged(user, address)
-            raise
         except SaslError as error:
             self._waits.failed(user, address, self.now_s())
             self._facts.tell_failed_login(user[:MAX_USER_CHARS], address, BASIC.upper(), str(error))
             return None
+        except RestError:  # no thread has looked at it
+            self._waits.unjudged(user, address)
+            raise
         self._waits.succeeded(user, address)
         self._known.add(user, password, found)
         return found

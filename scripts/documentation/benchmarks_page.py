@@ -4,7 +4,7 @@ from typing import Any
 
 HEAD = """# Benchmarks
 
-Generated from `docs/data/benchmarks.json`, which `scripts/bench` wrote. It measures one node of Ottla and
+Generated from `docs/data/benchmarks*.json`, which `scripts/bench` wrote. It measures one node of Ottla and
 one of Apache Kafka 4.3.1 on the same machine, in turns. `wire` rows replay prebuilt requests over raw
 sockets, `client` rows run librdkafka. CPU is the server's own, as the kernel counts it.
 
@@ -20,8 +20,30 @@ affects both sides. Figures of two cores that also run the client say little abo
 """
 
 
-def benchmarks_page(document: dict[str, Any]) -> str:
-    """Return the page of a JSON document of `scripts/bench`."""
+TLS = """
+## TLS
+
+SSL listeners of both servers with the same certificates (P-256), each connection with a whole handshake.
+`beside` is the time of those who were connected before, while a thousand others connect each second.
+
+"""
+ACLS = """
+## ACLs
+
+Requests of one record to a node without an authorizer and to one with 10,000 ACLs, over plaintext, so that
+the cost of judging shows most.
+
+"""
+
+
+def benchmarks_page(document: dict[str, Any], tls: dict[str, Any], acls: dict[str, Any]) -> str:
+    """Return the page of JSON documents of `scripts/bench`, of which two are about security."""
+    sections = [(HEAD, document), (TLS, tls), (ACLS, acls)]
+    return "".join([*(head + _figures(of_section) for head, of_section in sections), TAIL])
+
+
+def _figures(document: dict[str, Any]) -> str:
+    """Return what was measured, where and when."""
     machine = document["machine"]
     facts = [
         ("command", f"`{machine.get('command', 'scripts/bench')}`"),
@@ -30,7 +52,7 @@ def benchmarks_page(document: dict[str, Any]) -> str:
         ("Linux, Python", f"{machine['kernel']}, {machine['python']}"),
         *([("note", machine["note"])] if "note" in machine else []),
     ]
-    lines = [HEAD, "| | |\n|---|---|\n", *(f"| {name} | {value} |\n" for name, value in facts), "\n"]
+    lines = ["| | |\n|---|---|\n", *(f"| {name} | {value} |\n" for name, value in facts), "\n"]
     lines.append(
         "| workload | figure | Ottla | Kafka | ratio | middle half |\n|---|---|---:|---:|---:|---|\n"
     )
@@ -45,7 +67,7 @@ def benchmarks_page(document: dict[str, Any]) -> str:
         ratio = f"{row['ratio']:.2f}" if row["ratio"] is not None else "-"
         ottla, kafka = _number(row["ottla"]), _number(row["kafka"])
         lines.append(f"| {workload} | {row['figure']} | {ottla} | {kafka} | {ratio} | {spread} |\n")
-    return "".join([*lines, TAIL])
+    return "".join(lines)
 
 
 def _number(value: float | None) -> str:
