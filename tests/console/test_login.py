@@ -1,6 +1,7 @@
 """Logging in to the console, what somebody with few rights sees, and the pages of users, ACLs and quotas."""
 
 from collections.abc import Iterator
+from urllib.parse import quote
 
 import pytest
 from selenium import webdriver
@@ -8,6 +9,8 @@ from selenium import webdriver
 from tests.console.console_page import ConsolePage
 from tests.console.makers import name_of
 from tests.integration.embedded_broker import EmbeddedBroker, start_embedded
+from tests.integration.rest.conftest import Api
+from tests.integration.rest.test_rest_logins import basic
 
 pytestmark = pytest.mark.slow
 ADMIN, ANN = "admin-secret", "ann-secret"
@@ -162,3 +165,61 @@ def test_quotas_are_set_and_removed(guarded: ConsolePage) -> None:
     guarded.click(f"Remove the quotas of user {user}, default client id")
     guarded.click("Remove the quotas")
     guarded.sees("are removed.")
+
+
+# ---- what somebody else may have typed ---------------------------------------------------------------------
+
+IMAGE = "<img src=x onerror=\"window.hacked='image'\">"
+BACKWARDS = "abc\u202edcba"
+FOREIGN = "main img, main script, main iframe, main [onerror], dialog img, dialog script"
+
+
+def test_names_of_users_acls_and_quotas_are_shown_and_do_nothing(
+    guarded: ConsolePage, node: EmbeddedBroker
+) -> None:
+    api = Api(node.broker.rest.addresses[0].url, "any", headers=basic("admin", ADMIN))
+    v3 = f"/v3/clusters/{api.get('/v3/clusters')['data'][0]['cluster_id']}"
+    user, principal = f"{name_of('u')}{IMAGE}", f"User:{name_of('p')}{IMAGE}{BACKWARDS}"
+    acl = {"resource_type": "TOPIC", "resource_name": IMAGE, "pattern_type": "PREFIXED"}
+    acl |= {"principal": principal, "host": "*", "operation": "READ", "permission": "ALLOW"}
+    entity = {"user": f"{user}{BACKWARDS}", "client_id": IMAGE}
+    assert api.ask("PUT", f"/v1/users/{quote(user, safe='')}", {"password": "x"}).status == 204
+    assert api.ask("POST", f"{v3}/acls", acl).status == 201
+    quota = {"entity": entity, "quotas": {"producer_byte_rate": 1_000}}
+    assert api.ask("PUT", "/v1/quotas", quota).status in (200, 204)
+    log_in(guarded)
+    guarded.sees("Log out")
+
+    guarded.open("#/access")
+    guarded.sees(user)
+    guarded.click(f"Delete {user}")
+    guarded.sees("Delete the user")
+    guarded.click("Cancel")
+    guarded.open("#/access/acls")
+    guarded.sees(principal.replace("\u202e", "\\u202e"), IMAGE)
+    guarded.open("#/access/quotas")
+    guarded.sees(f"{user}abc\\u202edcba")
+
+    assert guarded.script("return document.querySelectorAll(arguments[0]).length", FOREIGN) == 0
+    assert guarded.script("return window.hacked === undefined")
+
+
+def test_a_live_tail_that_loses_its_session_brings_the_login_back(
+    guarded: ConsolePage, node: EmbeddedBroker
+) -> None:
+    api = Api(node.broker.rest.addresses[0].url, "any", headers=basic("admin", ADMIN))
+    v3 = f"/v3/clusters/{api.get('/v3/clusters')['data'][0]['cluster_id']}"
+    topic = name_of("watched")
+    assert api.ask("POST", f"{v3}/topics", {"topic_name": topic}).status == 201
+    log_in(guarded)
+    guarded.sees("Log out")
+    guarded.open(f"#/topics/{topic}/records")
+    guarded.click("Live tail")
+    server = node.broker.rest._server
+    assert server is not None
+    guarded.eventually(lambda: len(server._standing) > 0, "the tail does not begin")
+
+    server._authentication.sessions._of.clear()
+
+    guarded.sees("Password")
+    guarded.eventually(lambda: len(server._standing) == 0, "the tail goes on")
