@@ -434,6 +434,35 @@ def test_no_password_is_logged_or_told(place: Place, caplog: pytest.LogCaptureFi
 # ---- without an authorizer ---------------------------------------------------------------------------------
 
 
+def test_guesses_from_very_many_addresses_are_bounded_and_lock_nobody_out(
+    embedded: Callable[..., EmbeddedBroker], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A trusted proxy says from which addresses they come."""
+    monkeypatch.setattr(login_waits, "STRANGERS_BURST", 40)
+    monkeypatch.setattr(login_waits, "STRANGERS_PER_SECOND", 0.001)
+    node = embedded(
+        ottla_rest_listeners="http://127.0.0.1:0",
+        ottla_rest_authentication="basic",
+        ottla_rest_trusted_proxies="127.0.0.1",
+        ottla_add_scram="SCRAM-SHA-512=[name=ann,password=ann-secret]",
+        connection_failed_authentication_delay_ms=0,
+    )
+    url = node.broker.rest.addresses[0].url
+
+    def asked(password: str, address: str) -> int:
+        headers = {**basic("ann", password), "X-Forwarded-For": address}
+        return Api(url, "any", headers=headers).ask("GET", "/v3/clusters").status
+
+    at_home = asked("ann-secret", "192.168.0.1")
+    with ThreadPoolExecutor(16) as threads:
+        tried = list(threads.map(lambda number: asked(f"wrong-{number}", f"10.0.{number}.1"), range(200)))
+
+    assert at_home == 200 and set(tried) == {401, 429}
+    assert 0 < tried.count(401) <= 40
+    assert asked("ann-secret", "192.168.0.1") == 200
+    assert asked("ann-secret", "10.1.0.1") == 429
+
+
 def test_metrics_may_be_open_to_everybody(embedded: Callable[..., EmbeddedBroker]) -> None:
     node = embedded(
         ottla_rest_listeners="http://127.0.0.1:0",
