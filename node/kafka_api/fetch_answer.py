@@ -152,7 +152,8 @@ class FetchAnswer:
         self._services = services
         self._cold_reads: list[ColdRead] = []
         self._context = context
-        self._access = None if context.access.is_open else context.access
+        access = context.access
+        self._access = None if access.is_open else access
         self._session = session
         self._session_id = session_id if session is None else session.session_id
         self._is_incremental = is_incremental

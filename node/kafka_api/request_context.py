@@ -8,7 +8,7 @@ from ottla.node.authorization.access import Access
 from ottla.node.counters.request_counters import RequestCounters
 from ottla.node.kafka_api.request_charge import RequestCharge
 from ottla.node.net.connection_info import NO_PEER, ConnectionInfo
-from ottla.node.wire.peer_api import api_of
+from ottla.node.wire.peer_api import name_of
 
 __all__ = ["ConnectionInfo", "RequestContext"]
 
@@ -49,7 +49,7 @@ class RequestContext:
     @property
     def api_name(self) -> str:
         """The name of the API, as Kafka writes it."""
-        return api_of(self.api_key).api_name
+        return name_of(self.api_key)
 
     @property
     def access(self) -> Access:

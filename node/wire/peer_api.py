@@ -5,6 +5,7 @@ PEER_HANDSHAKE that they belong to the cluster. Their numbers are far from Kafka
 """
 
 from enum import IntEnum
+from functools import cache
 from typing import Final
 
 from ottla.node.wire.api_keys import ApiKey
@@ -31,3 +32,9 @@ class PeerApi(IntEnum):
 def api_of(api_key: int) -> ApiKey | PeerApi:
     """The API of that number; ValueError if there is none."""
     return PeerApi(api_key) if api_key >= FIRST_PEER_API else ApiKey(api_key)
+
+
+@cache
+def name_of(api_key: int) -> str:
+    """The name of the API of that number, as Kafka writes it; ValueError if there is none."""
+    return api_of(api_key).api_name
