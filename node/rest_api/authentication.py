@@ -8,6 +8,7 @@ address. Nothing of a password or a token is logged, kept or answered.
 import asyncio
 import base64
 import binascii
+import logging
 import time
 from collections.abc import Callable, Mapping
 from typing import Final, NamedTuple, Protocol, TypeVar, cast
@@ -20,6 +21,7 @@ from ottla.metadata_raft.image import ScramCredential, ScramKey
 from ottla.metadata_raft.scram import ScramMechanism
 from ottla.node.authorization.access import ANONYMOUS
 from ottla.node.counters.rest_work import RestWork
+from ottla.node.net.client_lines import ClientLines
 from ottla.node.net.handshake_lane import HandshakeLane
 from ottla.node.net.server_tls import ServerTls
 from ottla.node.node_facts import NodeFacts
@@ -48,6 +50,7 @@ SESSION_CHALLENGE: Final = f'Session realm="{REALM}"'
 _CHALLENGES: Final = {BASIC: f'Basic realm="{REALM}", charset="UTF-8"', BEARER: f'Bearer realm="{REALM}"'}
 
 T = TypeVar("T")
+log = logging.getLogger(__name__)
 
 
 class Identity(NamedTuple):
@@ -91,6 +94,7 @@ class RestAuthentication:
             unique, idle_s=logins.session_idle_ms / 1000, max_s=logins.session_max_ms / 1000
         )
         self._known = KnownPasswords(unique(32))
+        self._lines = ClientLines(log)
         self._waits = LoginWaits(unique(32))
         # Of those who give a password: one of a user and an address is judged at a time.
         self._turns: WeakValueDictionary[tuple[str, str], asyncio.Lock] = WeakValueDictionary()
@@ -229,6 +233,10 @@ class RestAuthentication:
         wait_s = self._waits.wait_s(user, address, self.now_s())
         if wait_s > 0:
             self._rejected[BY_USER] += 1
+            if self._waits.waits_for_strangers(user, address, self.now_s()):
+                # The same line for all addresses: the log counts lines that come again.
+                said = "Passwords for user %s are guessed from many addresses: those that are new to it wait."
+                self._lines.tell(logging.WARNING, address, said, user[:MAX_USER_CHARS])
             raise RestError(
                 429,
                 TOO_MANY_REQUESTS,

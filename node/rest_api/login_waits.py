@@ -54,6 +54,10 @@ class LoginWaits:
         """Return how long to wait before the next password is looked at; 0 for not at all."""
         return max(self._wait_of_pair_s(user, address, now_s), self._wait_of_stranger_s(user, address, now_s))
 
+    def waits_for_strangers(self, user: str, address: str, now_s: float) -> bool:
+        """Return whether somebody waits because of the tries of many addresses together."""
+        return self._wait_of_stranger_s(user, address, now_s) > 0
+
     def _wait_of_pair_s(self, user: str, address: str, now_s: float) -> float:
         pair = user[:MAX_USER_CHARS], address
         found = self._of.get(pair)

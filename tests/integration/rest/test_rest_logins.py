@@ -435,7 +435,7 @@ def test_no_password_is_logged_or_told(place: Place, caplog: pytest.LogCaptureFi
 
 
 def test_guesses_from_very_many_addresses_are_bounded_and_lock_nobody_out(
-    embedded: Callable[..., EmbeddedBroker], monkeypatch: pytest.MonkeyPatch
+    embedded: Callable[..., EmbeddedBroker], monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
     """A trusted proxy says from which addresses they come."""
     monkeypatch.setattr(login_waits, "STRANGERS_BURST", 40)
@@ -461,6 +461,7 @@ def test_guesses_from_very_many_addresses_are_bounded_and_lock_nobody_out(
     assert 0 < tried.count(401) <= 40
     assert asked("ann-secret", "192.168.0.1") == 200
     assert asked("ann-secret", "10.1.0.1") == 429
+    assert "Passwords for user ann are guessed from many addresses" in caplog.text
 
 
 def test_metrics_may_be_open_to_everybody(embedded: Callable[..., EmbeddedBroker]) -> None:
