@@ -9,6 +9,7 @@ from typing import Final, NamedTuple
 # Fewer are too easy to try through, more take too long for each client that connects. Kafka's numbers.
 MIN_ITERATIONS: Final = 4_096
 MAX_ITERATIONS: Final = 16_384
+SALT_BYTES: Final = 24  # of salts that are made here
 
 
 class ScramMechanism(IntEnum):

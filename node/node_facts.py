@@ -23,6 +23,7 @@ from ottla.node.node_state import NodeState
 from ottla.node.node_view import NodeView
 from ottla.node.security.access_token import VerifiedToken
 from ottla.node.security.sasl.failed_logins import FailedLogins
+from ottla.node.security.sasl.false_credentials import FalseCredentials
 from ottla.node.services import Services
 from ottla.node.settings.config import BrokerConfig
 from ottla.node.settings.rest_security_settings import REST
@@ -121,6 +122,11 @@ class NodeFacts:
                 if endpoint is not None and registered.broker_id != node.config.node_id:
                     found[endpoint.host, endpoint.port] = None
         return list(found)
+
+    @property
+    def false_credentials(self) -> FalseCredentials:
+        """The credentials by which passwords of users that do not exist are judged; for any thread."""
+        return self._node.rest.false_credentials
 
     @property
     def failed_logins(self) -> FailedLogins:

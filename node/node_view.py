@@ -11,6 +11,7 @@ from ottla.node.node_state import NodeState
 from ottla.node.secure_client.client_security import SaslLogin
 from ottla.node.security.access_token import VerifiedToken
 from ottla.node.security.sasl.failed_logins import FailedLogins
+from ottla.node.security.sasl.false_credentials import FalseCredentials
 from ottla.node.security.security_reload import SecurityReload
 from ottla.node.services import QuorumServices, Services, StartTask
 from ottla.node.settings.config import BrokerConfig
@@ -23,6 +24,7 @@ class RestDoors:
     acting: ActingSecrets
     access_of: Callable[[str, str], Access]  # the rights of a principal from an address; for the loop
     failed_logins: FailedLogins  # of all listeners
+    false_credentials: FalseCredentials  # of users that do not exist
     logins: LoginCounts = field(default_factory=LoginCounts)  # to the REST API; its thread alone changes it
     # Told each login that failed, in the thread of the API: user, address, listener, mechanism and reason.
     on_failed_login: Callable[[str, str, str, str, str], object] = lambda *told: None

@@ -8,11 +8,11 @@ a login by one of them would fail with a password that was prepared.
 import hashlib
 import secrets
 from collections.abc import Mapping, Sequence
-from typing import Final, NamedTuple
+from typing import NamedTuple
 
 from ottla.logstore.words.errors import ErrorCode, KafkaError
 from ottla.metadata_raft.acl import AclOperation
-from ottla.metadata_raft.scram import ScramMechanism, mechanism_of
+from ottla.metadata_raft.scram import SALT_BYTES, ScramMechanism, mechanism_of
 from ottla.node.client.cluster_client import Client
 from ottla.node.client.cluster_right import check_right, error_of
 from ottla.node.wire.messages.alter_user_scram_credentials import (
@@ -26,8 +26,6 @@ from ottla.node.wire.messages.describe_user_scram_credentials import (
     DescribeUserScramCredentialsResponse,
     UserName,
 )
-
-SALT_BYTES: Final = 24
 
 
 class ScramUser(NamedTuple):

@@ -8,7 +8,7 @@ usual ones before a node serves.
 import asyncio
 import logging
 import struct
-from collections.abc import Awaitable, Callable, Coroutine, Sequence
+from collections.abc import Awaitable, Callable, Coroutine, Mapping, Sequence
 from dataclasses import replace
 from functools import partial
 from typing import Any, NamedTuple, TypeAlias, cast
@@ -403,9 +403,13 @@ class Dispatcher:
 
     def scram_credential(self, user: str, mechanism: ScramMechanism) -> ScramCredential | None:
         """Return what the metadata on this node have of a user; None if there is no such user."""
+        return self.scram_credentials().get(ScramKey(user, mechanism))
+
+    def scram_credentials(self) -> Mapping[ScramKey, ScramCredential]:
+        """Return the credentials that the metadata on this node have; nobody changes the mapping."""
         services = self._services or self._quorum_services
         assert services is not None, "logins are held until it is there"
-        return services.metadata.image.scram_credentials.get(ScramKey(user, mechanism))
+        return services.metadata.image.scram_credentials
 
     def serve_peers(self, services: QuorumServices) -> None:
         """Serve peers alone until `serve_clients`; what clients send waits, one request a connection."""

@@ -41,6 +41,7 @@ from ottla.node.net.login import LOGIN_SECONDS, LoginCounts, OnFailedLogin
 from ottla.node.security.access_token import VerifiedToken
 from ottla.node.security.sasl.exchange import Exchange
 from ottla.node.security.sasl.failed_logins import FailedLogins
+from ottla.node.security.sasl.false_credentials import FalseCredentials
 from ottla.node.security.sasl.oauthbearer import OauthBearerExchange
 from ottla.node.security.sasl.plain import PlainExchange, StoredPlainExchange
 from ottla.node.security.sasl.sasl_error import SaslError
@@ -84,21 +85,25 @@ class SaslLogin:
         "connection",
         "exchange",
         "has_told",
+        "has_tried",
         "is_raw",
         "mechanism",
+        "on_left",
         "settings",
         "state",
         "timer",
     )
 
-    def __init__(self, connection: Connection) -> None:
+    def __init__(self, connection: Connection, on_left: "Callable[[SaslLogin], None]") -> None:
         self.connection = connection
+        self.on_left = on_left  # told when the connection has ended
         self.state = State.VERSIONS
         self.mechanism = ""
         self.settings: ListenerSasl | None = None  # since SaslHandshake
         self.exchange: Exchange | None = None
         self.is_raw = False  # tokens have no header
         self.has_told = False  # the audit log, that it has failed
+        self.has_tried = False  # a token came: whatever ends the login now but success is a failure
         self.before: tuple[str, str] | None = None  # mechanism and principal of the login before
         self.began_s = 0.0  # when the client began to log in again
         self.timer: asyncio.TimerHandle | None = None  # until it has taken too long, or has ended
@@ -109,10 +114,15 @@ class SaslLogin:
         return "authentication" if self.before is None else "re-authentication"
 
     def end(self) -> None:
-        """Forget it: the connection has ended."""
+        """Wait no longer for its end."""
         timer, self.timer = self.timer, None
         if timer is not None:
             timer.cancel()
+
+    def connection_ended(self) -> None:
+        """Forget it; a client that leaves in the midst of it has failed to log in."""
+        self.end()
+        self.on_left(self)
 
 
 class SaslGate:
@@ -126,7 +136,7 @@ class SaslGate:
         lane: HandshakeLane,
         failures: FailedLogins,
         unique: Callable[[int], bytes],
-        secret: bytes,
+        false_credentials: FalseCredentials,
         credential_of: CredentialOf | None = None,
         verify: Callable[[str], VerifiedToken] | None = None,
         now_ms: Callable[[], int] | None = None,
@@ -135,7 +145,7 @@ class SaslGate:
     ) -> None:
         """`settings` are those that hold now; a login keeps those that it began with.
 
-        `unique` gives random bytes; `secret` makes salts of users that do not exist.
+        `unique` gives random bytes; `false_credentials` are shown of users that do not exist.
 
         `failures` are those of all listeners. `credential_of` finds the SCRAM users, by default those of the
         metadata on this node. `verify` judges the tokens of OAUTHBEARER, which end by the clock `now_ms`.
@@ -146,7 +156,7 @@ class SaslGate:
         self._lane = lane
         self._failures = failures
         self._unique = unique
-        self._secret = secret
+        self._false_credentials = false_credentials
         self._credential_of = credential_of or dispatcher.scram_credential
         self._verify = verify
         self._now_ms = now_ms
@@ -162,7 +172,7 @@ class SaslGate:
 
     def begin(self, connection: Connection) -> None:
         """Serve a new connection nothing else until its client has logged in."""
-        connection.login = login = SaslLogin(connection)
+        connection.login = login = SaslLogin(connection, self._left)
         self._begin(login)
 
     def _begin(self, login: SaslLogin) -> None:
@@ -245,7 +255,7 @@ class SaslGate:
                 self._dispatcher.answer(read, refused),
                 f"Unsupported SASL mechanism {mechanism[:80]}",
             )
-        login.is_raw, login.has_told = read.version == 0, False
+        login.is_raw, login.has_told, login.has_tried = read.version == 0, False, False
         if login.before is not None and login.before[0] != mechanism:
             login.state, login.mechanism = State.OTHER, mechanism
         else:
@@ -259,15 +269,17 @@ class SaslGate:
             return ScramExchange(
                 scram,
                 lambda user: self._credential_of(user, scram),
+                lambda user: self._false_credentials.of(user, scram),
                 nonce=base64.b64encode(self._unique(NONCE_BYTES)),
-                secret=self._secret,
             )
         if mechanism == OAUTHBEARER:
             assert self._verify is not None
             return OauthBearerExchange(self._verify)
         assert mechanism == PLAIN, mechanism
         passwords = settings.mechanisms[PLAIN].passwords
-        return StoredPlainExchange(self._credential_of) if passwords is None else PlainExchange(passwords.get)
+        if passwords is None:
+            return StoredPlainExchange(self._credential_of, self._false_credentials.of_password)
+        return PlainExchange(passwords.get)
 
     def _serve_authenticate(self, login: SaslLogin, frame: memoryview, key: int) -> Answer | Pending:
         if key != ApiKey.SASL_AUTHENTICATE:
@@ -299,7 +311,9 @@ class SaslGate:
         if self._failures.is_refused(address, self._loop_of().time()):
             reason = "too many logins from its address have failed"
             self._tell(login, reason)
+            login.state = State.FAILED
             raise CloseConnection(reason)
+        login.has_tried = True
         if not exchange.is_slow:
             return self._judge(login, _respond(exchange, token), read)
         done: asyncio.Future[object] = self._loop_of().create_future()
@@ -314,7 +328,8 @@ class SaslGate:
     def _judge(self, login: SaslLogin, outcome: object, read: Read | None) -> Answer | Pending:
         """Answer what a mechanism said to a token."""
         exchange = login.exchange
-        assert exchange is not None
+        if exchange is None:  # the client has left meanwhile, which has counted
+            raise CloseConnection(_LEFT)
         if isinstance(outcome, CloseConnection):
             raise outcome
         if isinstance(outcome, SaslError):
@@ -397,11 +412,7 @@ class SaslGate:
         connection, loop = login.connection, self._loop_of()
         self._tell(login, reason)
         login.end()
-        login.state, login.exchange = State.FAILED, None
-        if login.before is None:
-            self.counts.failed += 1
-        else:
-            self.counts.failed_again += 1
+        self._count_failure(login)
         settings = self._settings()
         connection.serve_by(self._failed_service, settings.max_receive_bytes)
         held_s = self._failures.note(connection.info.client_host, loop.time())
@@ -418,13 +429,31 @@ class SaslGate:
 
     def _took_too_long(self, login: SaslLogin) -> None:
         login.timer = None
+        reason = f"its {login.kind} took longer than {LOGIN_SECONDS:.0f} s"
+        self._tell(login, reason)
+        if login.has_tried:
+            self._failures.note(login.connection.info.client_host, self._loop_of().time())
+        self._count_failure(login)
+        login.connection.abort(reason)
+
+    def _left(self, login: SaslLogin) -> None:
+        """Count a client whose connection has ended between its first token and the end of its login.
+
+        Salts and challenges have been shown to it: who only wants to see them has tried to log in, too.
+        """
+        if login.state is not State.TOKENS or not login.has_tried:
+            return
+        self._tell(login, _LEFT)
+        self._failures.note(login.connection.info.client_host, self._loop_of().time())
+        self._count_failure(login)
+
+    def _count_failure(self, login: SaslLogin) -> None:
+        """Have a login be one that has failed."""
+        login.state, login.exchange = State.FAILED, None
         if login.before is None:
             self.counts.failed += 1
         else:
             self.counts.failed_again += 1
-        reason = f"its {login.kind} took longer than {LOGIN_SECONDS:.0f} s"
-        self._tell(login, reason)
-        login.connection.abort(reason)
 
     def _tell(self, login: SaslLogin, reason: str) -> None:
         """Have the audit log tell a login that failed."""
@@ -441,6 +470,7 @@ class SaslGate:
         raise CloseConnection("its login failed by a fault of this node")
 
 
+_LEFT: Final = "the client left before its login had ended"
 _TOO_MANY_WAIT: Final = CloseConnection("too many logins wait for their passwords to be checked")
 
 

@@ -66,8 +66,11 @@ def dynamic_config(config: BrokerConfig, image: MetadataImage) -> BrokerConfig:
     return config.with_dynamic(image.configs.broker(None), image.configs.broker(config.node_id))
 
 
-def controller_config(config: BrokerConfig) -> ControllerConfig:
-    """What the controller needs to know of the configuration."""
+def controller_config(config: BrokerConfig, login_key: bytes = b"") -> ControllerConfig:
+    """Return what the controller needs to know of the configuration.
+
+    Salts of the first users are made of `login_key`, which is the cluster's and secret.
+    """
     controllers = next((one.name for one in config.controller_listeners), "CONTROLLER")
     return ControllerConfig(
         num_partitions=config.num_partitions,
@@ -87,7 +90,7 @@ def controller_config(config: BrokerConfig) -> ControllerConfig:
         check_group_configs=partial(check_group_configs, config.values),
         check_client_metrics_configs=check_client_metrics_configs,
         broker_values=config.values,
-        first_records=partial(first_records, config.first_users),
+        first_records=partial(first_records, config.first_users, login_key),
         authorizer=config.authorizer,
     )
 

@@ -199,7 +199,7 @@ class Connection(asyncio.BufferedProtocol):
     def connection_lost(self, exc: Exception | None) -> None:
         self._end()
         if self.login is not None:
-            self.login.end()
+            self.login.connection_ended()
         if self._file_sender is not None:
             self._file_sender.close()
         self._release_waiting()

@@ -54,8 +54,8 @@ class NoFailureLimits:
 class Login(Protocol):
     """The login of one connection, while there is one under way or it may end."""
 
-    def end(self) -> None:
-        """Forget it: the connection has ended."""
+    def connection_ended(self) -> None:
+        """Forget it; a client that leaves in the midst of it has failed to log in."""
         ...
 
 

@@ -250,7 +250,12 @@ class RestAuthentication:
         self._waits.begun(user, address, self.now_s())
         given = PlainCredentials(user, password)
         try:
-            found = await self._in_thread(address, lambda: check_stored_password(given, self._credential_of))
+            found = await self._in_thread(
+                address,
+                lambda: check_stored_password(
+                    given, self._credential_of, self._facts.false_credentials.of_password
+                ),
+            )
         except SaslError as error:
             self._waits.failed(user, address, self.now_s())
             self._facts.tell_failed_login(user[:MAX_USER_CHARS], address, BASIC.upper(), str(error))

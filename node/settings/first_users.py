@@ -3,11 +3,12 @@
     SCRAM-SHA-512=[name=anna,password=secret];SCRAM-SHA-256=[name="bert",saltedpassword="...",salt="..."]
 
 Somebody has to be able to log in before anybody can add users. Where a password is given its salt is made of
-the id of the cluster, which is another one for each cluster.
+a key and the id of the cluster: who knows the id must not be able to tell a user by its salt.
 """
 
 import base64
 import hashlib
+import hmac
 import re
 from collections.abc import Sequence
 from dataclasses import dataclass, field
@@ -18,6 +19,7 @@ from ottla.metadata_raft.records import UserScramCredentialRecord
 from ottla.metadata_raft.scram import (
     MAX_ITERATIONS,
     MIN_ITERATIONS,
+    SALT_BYTES,
     SCRAM_MECHANISMS,
     ScramMechanism,
     keys_of,
@@ -44,11 +46,12 @@ class FirstUser:
     salted_password: bytes | None = field(repr=False)
     salt: bytes = b""
 
-    def record(self, cluster_id: bytes) -> UserScramCredentialRecord:
-        """Return the user as the metadata have it."""
+    def record(self, cluster_id: bytes, key: bytes) -> UserScramCredentialRecord:
+        """Return the user as the metadata have it; its salt is made of the key."""
         salt, salted, hash_name = self.salt, self.salted_password, self.mechanism.hash_name
         if not salt:
-            salt = hashlib.sha256(cluster_id + self.mechanism.name.encode() + self.name.encode()).digest()
+            named = b"first user:" + cluster_id + self.mechanism.name.encode() + self.name.encode()
+            salt = hmac.digest(key, named, "sha256")[:SALT_BYTES]
         if salted is None:
             password = (self.password or "").encode()
             salted = hashlib.pbkdf2_hmac(hash_name, password, salt, self.iterations)
@@ -63,9 +66,11 @@ class FirstUser:
         )
 
 
-def first_records(users: Sequence[FirstUser], cluster_id: bytes) -> list[UserScramCredentialRecord]:
+def first_records(
+    users: Sequence[FirstUser], key: bytes, cluster_id: bytes
+) -> list[UserScramCredentialRecord]:
     """Return the records of the users that a new cluster begins with."""
-    return [user.record(cluster_id) for user in users]
+    return [user.record(cluster_id, key) for user in users]
 
 
 def parse_first_users(text: str | None) -> tuple[FirstUser, ...]:

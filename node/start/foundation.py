@@ -36,6 +36,7 @@ from ottla.node.node_state import NodeState
 from ottla.node.secure_client.client_security import SaslLogin
 from ottla.node.security.certificate_problems import OwnNode
 from ottla.node.security.sasl.failed_logins import FailedLogins
+from ottla.node.security.sasl.false_credentials import FalseCredentials
 from ottla.node.security.security_reload import SecurityReload
 from ottla.node.settings.audit_settings import AUDIT_FILE
 from ottla.node.settings.config import BrokerConfig
@@ -89,6 +90,7 @@ class Foundation:
     connection_quota: ConnectionQuota
     handshakes: HandshakeLane
     failed_logins: FailedLogins
+    false_credentials: FalseCredentials  # their key is there once the log directories are
     lasting_work: list[Callable[[], Coroutine[Any, Any, None]]]  # to be begun with the node's tasks
     listener_tls: SecurityReload
     audit: AuditLog
@@ -175,6 +177,15 @@ def lay_foundation(config: BrokerConfig, world: World) -> Foundation:
     connection_quota = ConnectionQuota(connection_limits(config), rates)
     opened_batches = OpenedBatches(memory.opened_batches)
     audit = _audit_log(config, world)
+    dispatcher = Dispatcher(
+        state,
+        served_apis=served_apis,
+        large_requests=large_requests,
+        peer_gate=peer_gate,
+        quotas=client_quotas(config, _monotonic_ms),
+        audit=audit,
+        acting=acting,
+    )
     uses = MemoryUses()
     uses.count("receive_buffers", receive_memory)
     uses.count("large_requests", large_requests)
@@ -230,20 +241,13 @@ def lay_foundation(config: BrokerConfig, world: World) -> Foundation:
         connection_quota=connection_quota,
         handshakes=HandshakeLane(),
         failed_logins=FailedLogins(),
+        false_credentials=FalseCredentials(dispatcher.scram_credentials),
         lasting_work=[],
         audit=audit,
         authorizer=None if config.authorizer is None else Authorizer(config.authorizer, audit.judged),
         listener_tls=listener_tls,
         served_apis=served_apis,
-        dispatcher=Dispatcher(
-            state,
-            served_apis=served_apis,
-            large_requests=large_requests,
-            peer_gate=peer_gate,
-            quotas=client_quotas(config, _monotonic_ms),
-            audit=audit,
-            acting=acting,
-        ),
+        dispatcher=dispatcher,
     )
 
 

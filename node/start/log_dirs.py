@@ -10,6 +10,7 @@ from ottla.logstore.words.topic_partition import ZERO_UUID, TopicPartition, uuid
 from ottla.metadata_raft.image import MetadataImage
 from ottla.node.metadata.metadata_publisher import log_config_of
 from ottla.node.start.foundation import Foundation
+from ottla.node.start.login_key import find_login_key
 from ottla.node.start.quorum import FoundQuorum, check_cluster
 from ottla.node.start.secured_mark import SECURED_MARK, leave_mark
 
@@ -33,6 +34,7 @@ def claim_directories(base: Foundation, found: FoundQuorum | None) -> None:
             "cluster.id names another one: choose another log.dirs, or remove cluster.id.",
         )
     manager.claim(cluster_id=base.state.cluster_id, node_id=config.node_id)
+    base.false_credentials.key = find_login_key(base)
     if config.secure_files is not None:
         _mark(manager)
 

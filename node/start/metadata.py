@@ -32,7 +32,7 @@ def make_metadata(base: Foundation, opened: OpenQuorum, listeners: Sequence[List
     runtime = MetadataRuntime(
         quorum=opened.quorum,
         image=opened.image,
-        config=controller_config(config),
+        config=controller_config(config, base.false_credentials.key),
         clock=world.clock,
         broker_id=config.node_id,
         sender=CommandSender(base.peers.client),

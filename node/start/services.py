@@ -120,7 +120,7 @@ def apply_settings(
     base.connection_quota.limits = connection_limits(config)
     base.connection_quota.rates.limit(rate_limits(config))
     base.listener_tls.settings_changed()
-    parts.metadata.reconfigure(controller_config(config))
+    parts.metadata.reconfigure(controller_config(config, base.false_credentials.key))
 
 
 def make_services(

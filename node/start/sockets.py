@@ -83,6 +83,7 @@ def rest_doors(base: Foundation) -> RestDoors:
         access_of=base.access_of,
         login=lambda: node_login(base.state.config),
         failed_logins=base.failed_logins,
+        false_credentials=base.false_credentials,
         on_failed_login=base.audit.failed_login,
         unique=base.world.unique,
     )
@@ -113,7 +114,7 @@ def _of_controllers(config: BrokerConfig) -> list[ListenerSecurity]:
 
 
 async def _login_gate(base: Foundation, name: str) -> SaslGate:
-    secret, clock = base.config.cluster_secret, base.world.clock
+    clock = base.world.clock
     oauth = base.config.listener_sasl[name].mechanisms.get(OAUTHBEARER)
     verify = None
     if oauth is not None and oauth.tokens is not None:
@@ -124,8 +125,7 @@ async def _login_gate(base: Foundation, name: str) -> SaslGate:
         lane=base.handshakes,
         failures=base.failed_logins,
         unique=base.world.unique,
-        # With the cluster's secret all nodes have the same salts for users that do not exist.
-        secret=base.world.unique(32) if secret is None else b"salts:" + secret.encode(),
+        false_credentials=base.false_credentials,
         verify=verify,
         now_ms=clock.now_ms,
         on_failed_login=base.audit.failed_login,

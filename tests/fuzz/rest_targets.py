@@ -28,6 +28,7 @@ from ottla.node.rest_api.json_schema import Json, Schema, problem_of
 from ottla.node.rest_api.rest_error import RestError
 from ottla.node.rest_api.route import Answer, RestContext, RestRequest, Route
 from ottla.node.security.sasl.failed_logins import FailedLogins
+from ottla.node.security.sasl.false_credentials import FalseCredentials
 from ottla.node.settings.config import parse_config
 from tests.fuzz.target import Target
 
@@ -46,6 +47,7 @@ class _Facts:
     cut_off_since_ms = None
     services = SimpleNamespace(audit=AuditLog())
     failed_logins = FailedLogins()
+    false_credentials = FalseCredentials(dict)
     logins = LoginCounts()
 
     def unique(self, count: int) -> bytes:

@@ -1,6 +1,7 @@
 """`ottla start --secure` as its user has it: one flag, the printed command, and no secret anywhere else."""
 
 import base64
+import hmac
 import json
 import os
 import shlex
@@ -187,7 +188,8 @@ def secrets_of(node: Node) -> dict[str, bytes]:
         found[path.name] = lines[1].encode()
     [cluster] = json.loads(node.ask("/v3/clusters")[1])["data"]
     [user] = parse_first_users(f'SCRAM-SHA-512=[name="admin",password="{node.login().password}"]')
-    kept = user.record(uuid_from_text(cluster["cluster_id"]))
+    key = hmac.digest(found["cluster.secret"], b"ottla login key 1", "sha256")
+    kept = user.record(uuid_from_text(cluster["cluster_id"]), key)
     return {**found, "salt": kept.salt, "stored key": kept.stored_key, "server key": kept.server_key}
 
 

@@ -6,7 +6,8 @@ from collections.abc import Callable
 from typing import Final, NamedTuple
 
 from ottla.metadata_raft.image import ScramCredential
-from ottla.metadata_raft.scram import MIN_ITERATIONS, ScramMechanism, keys_of
+from ottla.metadata_raft.scram import ScramMechanism, keys_of
+from ottla.node.security.sasl.false_credentials import FalseCredential
 from ottla.node.security.sasl.sasl_error import OTHER_AUTHORIZATION_ID, SaslError
 
 INVALID: Final = "Authentication failed: Invalid username or password"
@@ -58,11 +59,14 @@ def check_password(given: PlainCredentials, expected: str | None) -> None:
 
 
 def check_stored_password(
-    given: PlainCredentials, credential_of: Callable[[str, ScramMechanism], ScramCredential | None]
+    given: PlainCredentials,
+    credential_of: Callable[[str, ScramMechanism], ScramCredential | None],
+    false_credential_of: Callable[[str], FalseCredential],
 ) -> ScramCredential:
     """Return the credential of a SCRAM user whose password is right; SaslError if it is not.
 
-    It makes keys of the password, which takes milliseconds, also for a user that does not exist.
+    It makes keys of the password, which takes milliseconds, also for a user that does not exist, by
+    `false_credential_of`.
     """
     mechanism = ScramMechanism.SCRAM_SHA_512
     credential = credential_of(given.user, mechanism)
@@ -70,13 +74,14 @@ def check_stored_password(
         weaker = credential_of(given.user, ScramMechanism.SCRAM_SHA_256)
         if weaker is not None:
             mechanism, credential = ScramMechanism.SCRAM_SHA_256, weaker
-    salt, iterations = (
-        (b"-", MIN_ITERATIONS) if credential is None else (credential.salt, credential.iterations)
-    )
-    salted = hashlib.pbkdf2_hmac(mechanism.hash_name, given.password.encode(), salt, iterations)
+    false = false_credential_of(given.user)
+    judged = credential
+    if judged is None:
+        mechanism, judged = false
+    password = given.password.encode()
+    salted = hashlib.pbkdf2_hmac(mechanism.hash_name, password, judged.salt, judged.iterations)
     found = keys_of(mechanism, salted).stored_key
-    expected = bytes(len(found)) if credential is None else credential.stored_key
-    if not hmac.compare_digest(found, expected) or credential is None:
+    if not hmac.compare_digest(found, judged.stored_key) or credential is None:
         raise SaslError("wrong user or password", told=INVALID)
     return credential
 
@@ -110,15 +115,20 @@ class StoredPlainExchange:
     is_slow = True
     expires_ms: int | None = None
 
-    def __init__(self, credential_of: Callable[[str, ScramMechanism], ScramCredential | None]) -> None:
+    def __init__(
+        self,
+        credential_of: Callable[[str, ScramMechanism], ScramCredential | None],
+        false_credential_of: Callable[[str], FalseCredential],
+    ) -> None:
         self.user = ""
         self.is_complete = False
         self._credential_of = credential_of
+        self._false_credential_of = false_credential_of
 
     def respond(self, token: bytes) -> bytes:
         """Return the answer to the client's message; SaslError where the authentication has failed."""
         given = read_plain(token)
         self.user = given.user
-        check_stored_password(given, self._credential_of)
+        check_stored_password(given, self._credential_of, self._false_credential_of)
         self.is_complete = True
         return b""

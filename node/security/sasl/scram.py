@@ -6,7 +6,8 @@
     server  v=SIGNATURE
 
 A user that does not exist gets a salt, too, the same each time, and fails at the end: the exchange does not
-tell which users there are. Beyond Kafka the gs2 header is compared with the one of the first message.
+tell which users there are (`false_credentials`). Beyond Kafka the gs2 header is compared with the one of the
+first message.
 """
 
 import base64
@@ -17,7 +18,7 @@ from collections.abc import Callable
 from typing import Final
 
 from ottla.metadata_raft.image import ScramCredential
-from ottla.metadata_raft.scram import MIN_ITERATIONS, ScramMechanism
+from ottla.metadata_raft.scram import ScramMechanism
 from ottla.node.security.sasl.sasl_error import OTHER_AUTHORIZATION_ID, SaslError
 
 _NAME: Final = rb"(?:[\x01-\x2b\x2d-\x3c\x3e-\x7f]|=2C|=3D)+"  # "," and "=" are escaped
@@ -40,7 +41,6 @@ _FINAL: Final = re.compile(
     + rb")"
     rb",p=(?P<proof>" + _BASE64 + rb")"
 )
-_BASE_36: Final = b"0123456789abcdefghijklmnopqrstuvwxyz"
 # Kafka 3 let it pass.
 _NONCE_TWICE: Final = (
     "the client sends its nonce twice, as librdkafka before 2.6.1 does: Apache Kafka 4 refuses it, too; take "
@@ -53,7 +53,7 @@ class ScramExchange:
     """One authentication: two messages of the client, an answer to each.
 
     `credential_of` gives what is kept of a user under its name, None for one that does not exist. `nonce` is
-    our part, printable and without a comma; `secret` makes the salts of users that do not exist.
+    our part, printable and without a comma; `false_credential_of` gives what is shown of one.
     """
 
     is_slow = False  # five hashes of short texts
@@ -63,16 +63,16 @@ class ScramExchange:
         self,
         mechanism: ScramMechanism,
         credential_of: Callable[[str], ScramCredential | None],
+        false_credential_of: Callable[[str], ScramCredential],
         *,
         nonce: bytes,
-        secret: bytes,
     ) -> None:
         self.user = ""  # once the first message was read; proven only when `is_complete`
         self.is_complete = False
         self._mechanism = mechanism
         self._credential_of = credential_of
+        self._false_credential_of = false_credential_of
         self._our_nonce = nonce
-        self._secret = secret
         self._nonce = b""
         self._gs2 = b""
         self._until_final = b""  # the messages up to the last one of the client, as the proof covers them
@@ -98,11 +98,11 @@ class ScramExchange:
             )
         self.user, self._gs2 = user, message["gs2"]
         credential = self._credential = self._credential_of(user)
-        salt, iterations = self._false_salt(user), MIN_ITERATIONS
+        shown = self._false_credential_of(user)  # also where it is not needed: it takes some time
         if credential is not None:
-            salt, iterations = credential.salt, credential.iterations
+            shown = credential
         self._nonce = message["nonce"] + self._our_nonce
-        answer = b"r=%b,s=%b,i=%d" % (self._nonce, base64.b64encode(salt), iterations)
+        answer = b"r=%b,s=%b,i=%d" % (self._nonce, base64.b64encode(shown.salt), shown.iterations)
         self._until_final = message["bare"] + b"," + answer
         return answer
 
@@ -129,16 +129,6 @@ class ScramExchange:
             raise SaslError("wrong user or password")
         self.is_complete = True
         return b"v=" + base64.b64encode(hmac.digest(credential.server_key, covered, name))
-
-    def _false_salt(self, user: str) -> bytes:
-        """Return the salt of a user that does not exist, as Kafka's tools make them: 130 bits in base 36."""
-        of_user = hmac.digest(self._secret, f"{self._mechanism.name}:{user}".encode(), "sha256")
-        number = int.from_bytes(of_user) % (1 << 130)
-        digits = bytearray()
-        while number:
-            number, digit = divmod(number, 36)
-            digits.append(_BASE_36[digit])
-        return bytes(digits)
 
 
 def _unescaped(name: bytes) -> str:

@@ -21,6 +21,7 @@ from ottla.node.node_view import NodeView, RestDoors
 from ottla.node.rest_api.connections import HttpConnections
 from ottla.node.rest_api.server_thread import RestServer
 from ottla.node.security.sasl.failed_logins import FailedLogins
+from ottla.node.security.sasl.false_credentials import FalseCredentials
 from ottla.node.security.security_reload import SecurityReload
 from ottla.node.services import StartTask
 from ottla.node.settings.config import parse_config
@@ -35,6 +36,7 @@ NO_DOORS = RestDoors(
     acting=ActingSecrets(bytes(32), None, lambda: ActingNode(0, bytes(16)), bytes),
     access_of=Access,
     failed_logins=FailedLogins(),
+    false_credentials=FalseCredentials(dict),
     unique=bytes,
 )
 

@@ -23,6 +23,7 @@ from ottla.node.net.listener import Listener, ListenerLimits
 from ottla.node.net.login import LOGIN_SECONDS
 from ottla.node.net.receive_memory import ReceiveMemory
 from ottla.node.security.sasl.failed_logins import BURST, FailedLogins
+from ottla.node.security.sasl.false_credentials import FalseCredentials
 from ottla.node.settings.sasl_settings import ListenerSasl, MechanismSettings
 from ottla.node.wire import codec
 from ottla.node.wire.api_keys import ApiKey
@@ -132,13 +133,14 @@ class Client:
             max_receive_bytes=1_000,
             failed_delay_ms=100,
         )
+        self.failures = FailedLogins() if failures is None else failures
         self.gate = SaslGate(
             lambda: self.settings,
             dispatcher,
             lane=HandshakeLane(),
-            failures=failures or FailedLogins(),
+            failures=self.failures,
             unique=bytes,
-            secret=b"secret",
+            false_credentials=FalseCredentials(dict, key=b"key"),
             credential_of=lambda user, mechanism: KEPT.get((user, mechanism)),
             on_failed_login=lambda *told: self.told.append(told),
             loop_of=lambda: cast(Any, self.loop),
@@ -483,6 +485,63 @@ def test_a_client_that_leaves_in_the_middle_leaves_nothing_behind(client: Client
     client.connection.connection_lost(None)
 
     assert not client.loop.timers
+
+
+@pytest.mark.parametrize("mechanism", ["PLAIN", "SCRAM-SHA-512"])
+def test_a_client_that_leaves_before_it_has_sent_a_token_has_not_failed(
+    client: Client, mechanism: str
+) -> None:
+    client.shake_hands(mechanism)
+    client.connection.connection_lost(None)
+
+    assert client.gate.counts.failed == 0 and not client.told and not len(client.failures)
+
+
+@pytest.mark.parametrize("user", ["anna", "nobody"])
+@pytest.mark.parametrize("waits", [False, True], ids=["it goes", "it waits"])
+def test_a_client_that_leaves_with_the_salt_of_a_user_counts_as_a_failed_login(
+    client: Client, user: str, waits: bool
+) -> None:
+    client.shake_hands("SCRAM-SHA-512")
+    assert client.authenticate(f"n,,n={user},r=nonce".encode()).error_code == 0
+    if waits:
+        client.wait(LOGIN_SECONDS)
+        assert client.transport.is_closed
+    client.connection.connection_lost(None)
+
+    assert client.gate.counts.failed == 1
+    assert len(client.failures) == 1, "and against its address"
+    reason = (
+        "its authentication took longer than 10 s" if waits else "the client left before its login had ended"
+    )
+    assert client.told == [(user, "10.0.0.1", "SASL", "SCRAM-SHA-512", reason)]
+
+
+def test_salts_that_were_asked_for_and_not_used_exhaust_what_an_address_may_fail(
+    loop: asyncio.AbstractEventLoop,
+) -> None:
+    failures = FailedLogins()
+    for number in range(BURST + 101):
+        client = Client(loop, failures=failures)
+        client.shake_hands("SCRAM-SHA-512")
+        client.send(
+            asked(AUTHENTICATE, 2, SaslAuthenticateRequest(auth_bytes=f"n,,n=user-{number},r=x".encode()))
+        )
+        if client.transport.is_closed:
+            break
+        client.connection.connection_lost(None)
+
+    assert client.transport.is_closed and number >= BURST, "refused unseen"
+    before = client.gate.counts.failed
+    client.connection.connection_lost(None)
+    assert client.gate.counts.failed == before, "what is not looked at keeps nobody out for longer"
+
+
+def test_a_client_that_has_logged_in_leaves_without_a_failure(client: Client) -> None:
+    log_in(client)
+    client.connection.connection_lost(None)
+
+    assert client.gate.counts.failed == 0 and not len(client.failures)
 
 
 def test_failures_of_an_address_wait_longer_and_are_refused_unseen_in_the_end(

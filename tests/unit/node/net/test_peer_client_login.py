@@ -55,7 +55,7 @@ class LoginNode:
         kept = ScramCredential(
             salt=b"salt", stored_key=keys.stored_key, server_key=keys.server_key, iterations=4096
         )
-        return ScramExchange(MECHANISM, lambda user: kept, nonce=b"theirs", secret=b"secret")
+        return ScramExchange(MECHANISM, lambda user: kept, lambda user: kept, nonce=b"theirs")
 
     async def serve(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         exchange: ScramExchange | None = None

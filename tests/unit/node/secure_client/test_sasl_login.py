@@ -33,7 +33,10 @@ def server(name: str, password: str = PASSWORD) -> ScramExchange:
         salt=b"salt", stored_key=keys.stored_key, server_key=keys.server_key, iterations=4096
     )
     return ScramExchange(
-        mechanism, lambda user: credential if user == USER else None, nonce=b"theirs", secret=b"s"
+        mechanism,
+        lambda user: credential if user == USER else None,
+        lambda user: credential,
+        nonce=b"theirs",
     )
 
 

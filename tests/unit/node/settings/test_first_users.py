@@ -6,12 +6,13 @@ import hashlib
 import pytest
 
 from ottla.logstore.words.errors import ErrorCode, KafkaError
-from ottla.metadata_raft.scram import ScramMechanism, keys_of
+from ottla.metadata_raft.scram import SALT_BYTES, ScramMechanism, keys_of
 from ottla.node.settings.config import parse_config
 from ottla.node.settings.first_users import MAX_FIRST_USERS, first_records, parse_first_users
 
 SHA_512 = ScramMechanism.SCRAM_SHA_512
 CLUSTER_ID = bytes(range(16))
+KEY = bytes(range(32))
 
 
 def test_users_are_read_as_kafka_storage_reads_them() -> None:
@@ -27,7 +28,7 @@ def test_users_are_read_as_kafka_storage_reads_them() -> None:
 @pytest.mark.parametrize("iterations", [4_096, 5_000])
 def test_a_password_and_what_was_made_of_it_come_to_the_same_keys(iterations: int) -> None:
     (user,) = parse_first_users(f"SCRAM-SHA-512=[name=anna,password=secret,iterations={iterations}]")
-    made = user.record(CLUSTER_ID)
+    made = user.record(CLUSTER_ID, KEY)
     salted = hashlib.pbkdf2_hmac("sha512", b"secret", made.salt, iterations)
     options = (
         f"saltedpassword={base64.b64encode(salted).decode()},salt={base64.b64encode(made.salt).decode()}"
@@ -35,18 +36,22 @@ def test_a_password_and_what_was_made_of_it_come_to_the_same_keys(iterations: in
 
     (again,) = parse_first_users(f"SCRAM-SHA-512=[name=anna,{options},iterations={iterations}]")
 
-    assert again.record(CLUSTER_ID) == made
+    assert again.record(CLUSTER_ID, KEY) == made
     assert (made.stored_key, made.server_key) == keys_of(SHA_512, salted)
 
 
-def test_salts_differ_by_user_mechanism_and_cluster() -> None:
+def test_salts_differ_by_user_mechanism_cluster_and_key() -> None:
     users = parse_first_users(
         "SCRAM-SHA-512=[name=a,password=p];SCRAM-SHA-512=[name=b,password=p];SCRAM-SHA-256=[name=a,password=p]"
     )
 
-    salts = {one.salt for one in (*first_records(users, CLUSTER_ID), *first_records(users, bytes(16)))}
+    made = [
+        one.salt
+        for key, cluster_id in ((KEY, CLUSTER_ID), (KEY, bytes(16)), (bytes(32), CLUSTER_ID))
+        for one in first_records(users, key, cluster_id)
+    ]
 
-    assert len(salts) == 6
+    assert len(set(made)) == 9 and {len(one) for one in made} == {SALT_BYTES}
 
 
 @pytest.mark.parametrize(

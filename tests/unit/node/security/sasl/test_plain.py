@@ -4,8 +4,9 @@ import hashlib
 
 import pytest
 
-from ottla.metadata_raft.image import ScramCredential
+from ottla.metadata_raft.image import ScramCredential, ScramKey
 from ottla.metadata_raft.scram import ScramMechanism, keys_of
+from ottla.node.security.sasl.false_credentials import FalseCredentials
 from ottla.node.security.sasl.plain import (
     INVALID,
     PlainCredentials,
@@ -55,6 +56,9 @@ def test_a_password_is_shown_nowhere() -> None:
     assert "secret-word" not in repr(PlainCredentials("ann", "secret-word"))
 
 
+FALSE = FalseCredentials(dict, key=b"key")
+
+
 def kept(mechanism: ScramMechanism, password: bytes) -> ScramCredential:
     salted = hashlib.pbkdf2_hmac(mechanism.hash_name, password, b"salt", 5_000)
     return ScramCredential(b"salt", *keys_of(mechanism, salted), 5_000)
@@ -70,7 +74,7 @@ def test_users_of_a_listener_are_proven_by_their_password() -> None:
 @pytest.mark.parametrize("mechanism", [ScramMechanism.SCRAM_SHA_256, ScramMechanism.SCRAM_SHA_512])
 def test_users_of_the_cluster_are_proven_by_the_keys_of_any_mechanism(mechanism: ScramMechanism) -> None:
     users = {("ann", mechanism): kept(mechanism, b"pass")}
-    exchange = StoredPlainExchange(lambda user, asked: users.get((user, asked)))
+    exchange = StoredPlainExchange(lambda user, asked: users.get((user, asked)), FALSE.of_password)
 
     assert exchange.respond(b"\0ann\0pass") == b""
     assert exchange.is_complete and exchange.user == "ann"
@@ -80,7 +84,7 @@ def test_users_of_the_cluster_are_proven_by_the_keys_of_any_mechanism(mechanism:
 def test_a_wrong_password_and_a_user_that_does_not_exist_are_told_alike(token: bytes) -> None:
     mechanism = ScramMechanism.SCRAM_SHA_512
     users = {("ann", mechanism): kept(mechanism, b"pass")}
-    stored = StoredPlainExchange(lambda user, asked: users.get((user, asked)))
+    stored = StoredPlainExchange(lambda user, asked: users.get((user, asked)), FALSE.of_password)
 
     for exchange in (stored, PlainExchange({"ann": "pass"}.get)):
         with pytest.raises(SaslError) as failed:
@@ -88,3 +92,26 @@ def test_a_wrong_password_and_a_user_that_does_not_exist_are_told_alike(token: b
         assert failed.value.told == INVALID
         # Whom it claims to be is for the audit log.
         assert not exchange.is_complete and exchange.user == token.split(b"\0")[1].decode()
+
+
+def test_passwords_of_users_that_do_not_exist_are_judged_by_as_many_hashes(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """Else the time of an answer would tell which users there are."""
+    users = {ScramKey("ann", ScramMechanism.SCRAM_SHA_256): kept(ScramMechanism.SCRAM_SHA_256, b"pass")}
+    asked, pbkdf2 = [], hashlib.pbkdf2_hmac
+
+    def counted(name: str, password: bytes, salt: bytes, iterations: int) -> bytes:
+        asked.append((name, iterations))
+        return pbkdf2(name, password, salt, 1)
+
+    monkeypatch.setattr(hashlib, "pbkdf2_hmac", counted)
+    for user in (b"ann", b"bert"):
+        exchange = StoredPlainExchange(
+            lambda user, mechanism: users.get(ScramKey(user, mechanism)),
+            FalseCredentials(lambda: users).of_password,
+        )
+        with pytest.raises(SaslError):
+            exchange.respond(b"\0" + user + b"\0wrong")
+
+    assert asked == [("sha256", 5_000)] * 2

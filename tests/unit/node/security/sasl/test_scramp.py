@@ -27,7 +27,7 @@ def credential(mechanism: str, password: str) -> ScramCredential:
 def our_server(mechanism: str, user: str, kept: ScramCredential) -> ScramExchange:
     """Return our server with one user."""
     users = {user: kept}
-    return ScramExchange(SCRAM_MECHANISMS[mechanism], users.get, nonce=b"OURS", secret=b"secret")
+    return ScramExchange(SCRAM_MECHANISMS[mechanism], users.get, lambda user: kept, nonce=b"OURS")
 
 
 def talk(server: ScramExchange, mechanism: str, user: str, password: str) -> None:

@@ -1,0 +1,173 @@
+"""Credentials of users that do not exist, so that a login does not tell which users there are.
+
+A server that speaks SCRAM shows salt and iterations of a user before anything is proven. What is shown of one
+that does not exist has the form of what this cluster's users have: salts of Kafka's tools are 130 bits in
+base 36, those of ours 24 bytes, librdkafka makes 64. A form is chosen by the name, as often as users have it,
+in such a way that a changed user moves few other names to another form. Salts depend on the key and the name
+alone, so they stay, and nodes that have the same key show the same ones.
+"""
+
+import hmac
+import math
+import string
+from collections import Counter
+from collections.abc import Callable, Mapping
+from itertools import islice
+from typing import Final, NamedTuple
+
+from ottla.metadata_raft.image import ScramCredential, ScramKey
+from ottla.metadata_raft.scram import MIN_ITERATIONS, SALT_BYTES, ScramMechanism, mechanism_of
+
+KEY_BYTES: Final = 32
+MAX_COUNTED: Final = 4_096  # credentials; enough to know the forms, and a few milliseconds after a change
+MAX_FORMS: Final = 16  # the most frequent ones; each costs a hash in each login
+_BASE_36: Final = (string.digits + string.ascii_lowercase).encode()
+_BASE_62: Final = (string.digits + string.ascii_letters).encode()
+_KAFKAS_NUMBER: Final = 1 << 130  # Java's BigInteger(130, random) in base 36
+_KAFKAS_DIGITS: Final = range(20, 27)  # shorter than 20 is one of 36**6 numbers
+# A salt is made of the first of these that has all of its letters; of any bytes if none has.
+_ALPHABETS: Final = (
+    b"0123456789abcdef",
+    b"0123456789ABCDEF",
+    _BASE_36,
+    _BASE_62,
+    _BASE_62 + b"+/",
+    _BASE_62 + b"-_",
+    bytes(range(0x20, 0x7F)),
+)
+_ANY: Final = b""
+
+
+class CredentialForm(NamedTuple):
+    """What can be seen of a credential without knowing it.
+
+    A length of 0 is a number in base 36; behind letters of base64 may be a `padding` of signs of equality.
+    """
+
+    mechanism: ScramMechanism
+    iterations: int
+    alphabet: bytes
+    length: int
+    padding: int = 0
+
+
+class FoundForms(NamedTuple):
+    """How many users have each form: by mechanism, and by the mechanism that judges their passwords."""
+
+    of_mechanism: Mapping[ScramMechanism, Mapping[CredentialForm, int]]
+    of_passwords: Mapping[CredentialForm, int]
+
+
+class FalseCredential(NamedTuple):
+    """A credential that no password fits, and its mechanism."""
+
+    mechanism: ScramMechanism
+    credential: ScramCredential
+
+
+def form_of(mechanism: ScramMechanism, credential: ScramCredential) -> CredentialForm:
+    """Return the form of a credential."""
+    salt, alphabet = credential.salt.rstrip(b"="), _ANY
+    padding = len(credential.salt) - len(salt)
+    if salt.isascii():
+        alphabet = next((one for one in _ALPHABETS if not salt.translate(None, one)), _ANY)
+    if alphabet == _ANY:
+        return CredentialForm(mechanism, credential.iterations, _ANY, len(credential.salt))
+    is_kafkas = alphabet == _BASE_36 and len(salt) in _KAFKAS_DIGITS and not padding
+    return CredentialForm(mechanism, credential.iterations, alphabet, 0 if is_kafkas else len(salt), padding)
+
+
+def find_forms(credentials: Mapping[ScramKey, ScramCredential]) -> FoundForms:
+    """Count the forms of credentials; of very many those of the first."""
+    of_mechanism = {one: Counter[CredentialForm]() for one in ScramMechanism}
+    of_passwords = Counter[CredentialForm]()
+    for (user, number), credential in islice(credentials.items(), MAX_COUNTED):
+        mechanism = mechanism_of(number)
+        if mechanism is ScramMechanism.UNKNOWN:
+            continue
+        form = form_of(mechanism, credential)
+        of_mechanism[mechanism][form] += 1
+        strong = ScramMechanism.SCRAM_SHA_512
+        if mechanism is strong or ScramKey(user, strong) not in credentials:
+            of_passwords[form] += 1
+    return FoundForms(
+        {one: _most_frequent(found) for one, found in of_mechanism.items()}, _most_frequent(of_passwords)
+    )
+
+
+def _most_frequent(found: Counter[CredentialForm]) -> Mapping[CredentialForm, int]:
+    ordered = sorted(found.items(), key=lambda one: (-one[1], one[0]))
+    return dict(ordered[:MAX_FORMS])
+
+
+class FalseCredentials:
+    """Makes credentials of users that do not exist, for any thread; `key` is the cluster's and secret."""
+
+    def __init__(
+        self, credentials: Callable[[], Mapping[ScramKey, ScramCredential]], *, key: bytes = b""
+    ) -> None:
+        """`credentials` gives those of the users that exist, another mapping whenever one has changed."""
+        self.key = key
+        self._credentials = credentials
+        self._counted: tuple[Mapping[ScramKey, ScramCredential], FoundForms] | None = None
+
+    def of(self, user: str, mechanism: ScramMechanism) -> ScramCredential:
+        """Return what a login by SCRAM shows of a user that does not exist."""
+        found = self._forms().of_mechanism[mechanism]
+        return self._made(user, self._chosen(user, mechanism.name, found, mechanism))
+
+    def of_password(self, user: str) -> FalseCredential:
+        """Return by what the password of a user that does not exist is judged, which takes as long."""
+        form = self._chosen(user, "password", self._forms().of_passwords, ScramMechanism.SCRAM_SHA_512)
+        return FalseCredential(form.mechanism, self._made(user, form))
+
+    def _forms(self) -> FoundForms:
+        credentials, counted = self._credentials(), self._counted
+        if counted is None or counted[0] is not credentials:
+            counted = self._counted = (credentials, find_forms(credentials))
+        return counted[1]
+
+    def _chosen(
+        self, user: str, purpose: str, found: Mapping[CredentialForm, int], mechanism: ScramMechanism
+    ) -> CredentialForm:
+        """Return the form of a name (rendezvous hashing): each form has the chance of its share of users."""
+        if not found:
+            return CredentialForm(mechanism, MIN_ITERATIONS, _ANY, SALT_BYTES)
+
+        def score(form: CredentialForm) -> float:
+            number = int.from_bytes(self._digest(f"form:{purpose}:{tuple(form)}", user)[:8])
+            return math.log((number + 1) / (1 << 64)) / found[form]
+
+        return max(found, key=score)
+
+    def _made(self, user: str, form: CredentialForm) -> ScramCredential:
+        nothing = bytes(form.mechanism.key_bytes)
+        return ScramCredential(self._salt(user, form), nothing, nothing, form.iterations)
+
+    def _salt(self, user: str, form: CredentialForm) -> bytes:
+        length = form.length
+        wanted = KEY_BYTES + (length if form.alphabet == _ANY else 2 * length)
+        stream = bytearray()
+        while len(stream) < wanted:
+            stream += self._digest(f"salt:{form.mechanism.name}:{len(stream)}", user)
+        if form.alphabet == _ANY:
+            return bytes(stream[:length])
+        number = int.from_bytes(stream)
+        if not length:
+            return _in_base_36(number % _KAFKAS_NUMBER)
+        salt = bytearray()
+        for _ in range(length):
+            number, digit = divmod(number, len(form.alphabet))
+            salt.append(form.alphabet[digit])
+        return bytes(salt) + b"=" * form.padding
+
+    def _digest(self, purpose: str, user: str) -> bytes:
+        return hmac.digest(self.key, f"{purpose}:{user}".encode("utf-8", "surrogatepass"), "sha256")
+
+
+def _in_base_36(number: int) -> bytes:
+    digits = bytearray()
+    while number:
+        number, digit = divmod(number, 36)
+        digits.append(_BASE_36[digit])
+    return bytes(digits)

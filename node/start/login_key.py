@@ -1,0 +1,49 @@
+"""The key of which the false salts of users that do not exist are made, and the true ones of the first users.
+
+All nodes of a cluster with a secret have the same key. A node without one is alone, and keeps its key in a
+file beside its metadata: with another key at each start the false salts would change, and so tell themselves
+from true ones.
+"""
+
+import hmac
+import logging
+from pathlib import Path
+from typing import Final
+
+from ottla.logstore.disk import Disk
+from ottla.node.security.sasl.false_credentials import KEY_BYTES
+from ottla.node.start.foundation import Foundation
+
+LOGIN_KEY: Final = "ottla-login-key"
+_LABEL: Final = b"ottla login key 1"
+
+log = logging.getLogger(__name__)
+
+
+def find_login_key(base: Foundation) -> bytes:
+    """Return the key of this node's cluster, a new one where there was none. Blocks."""
+    secret = base.config.cluster_secret
+    if secret is not None:
+        return hmac.digest(secret.encode(), _LABEL, "sha256")
+    made = base.world.unique(KEY_BYTES)
+    path = base.config.metadata_log_dir / LOGIN_KEY
+    try:
+        return _kept(base.log_manager.disk, path, made)
+    except OSError as error:
+        log.warning(
+            "%s cannot be read or written (%s): until the next start this node makes the salts of users that "
+            "do not exist of another key, by which they can be told from those of users.",
+            path,
+            error.strerror or error,
+        )
+        return made
+
+
+def _kept(disk: Disk, path: Path, made: bytes) -> bytes:
+    if disk.exists(path):
+        found = disk.read_file(path)
+        if len(found) == KEY_BYTES:
+            return found
+        log.warning("%s does not hold a key of %d bytes; it is replaced by a new one.", path, KEY_BYTES)
+    disk.write_file_that_names_itself(path, lambda _: made)
+    return made
