@@ -22,6 +22,7 @@ of this costs anything then. Texts and codes are those of Kafka's SaslServerAuth
 import asyncio
 import base64
 import logging
+import re
 import struct
 from collections.abc import Callable
 from dataclasses import replace
@@ -55,6 +56,7 @@ from ottla.node.wire.sasl_mechanisms import OAUTHBEARER, PLAIN
 
 MIN_SECONDS_BETWEEN_LOGINS: Final = 1.0  # of one connection, as in Kafka
 NONCE_BYTES: Final = 24
+_MECHANISM: Final = re.compile("[A-Z0-9_-]{1,20}")  # RFC 4422
 _SIZE: Final = struct.Struct(">i")
 _KEY: Final = struct.Struct(">h")
 
@@ -250,10 +252,10 @@ class SaslGate:
             refused = SaslHandshakeResponse(
                 error_code=ErrorCode.UNSUPPORTED_SASL_MECHANISM, mechanisms=enabled
             )
+            # Anything else may be what stood in the wrong place of somebody's settings: a password, too.
+            named = mechanism if _MECHANISM.fullmatch(mechanism) else "of no such name"
             return self._failed(
-                login,
-                self._dispatcher.answer(read, refused),
-                f"Unsupported SASL mechanism {mechanism[:80]}",
+                login, self._dispatcher.answer(read, refused), f"Unsupported SASL mechanism {named}"
             )
         login.is_raw, login.has_told, login.has_tried = read.version == 0, False, False
         if login.before is not None and login.before[0] != mechanism:

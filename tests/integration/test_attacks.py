@@ -20,7 +20,9 @@ sys.path.append(str(Path(__file__).resolve().parents[2] / "scripts"))
 from attacks import trial
 from attacks.all_attacks import ATTACKS, SECURED
 from attacks.attack import Attack
+from attacks.good_client import Seen
 from attacks.nodes import Nodes, start_nodes
+from attacks.tls_floods import Storm
 
 pytestmark = pytest.mark.slow
 ON_ONE = [
@@ -85,6 +87,46 @@ def test_an_attack_on_a_secured_node_stays_within_its_limits(secured_node: Nodes
     outcome = trial.run(patiently(attack), secured_node)
 
     assert outcome.missed == (), outcome
+
+
+def seen(p99_ms: float, *failures: str) -> Seen:
+    return Seen(rounds=100, p50_ms=1.0, p99_ms=p99_ms, longest_ms=p99_ms, failures=failures, moved=())
+
+
+# A machine that others use opens not as many: its node is judged by fewer, and by more patience.
+SMALL_STORM = Storm(per_second=30, seconds=4.0, noise_ms=1_000.0)
+
+
+def test_connections_that_fail_many_times_a_second_leave_a_good_client_in_peace(
+    secured_node: Nodes,
+) -> None:
+    [attack] = [one for one in SECURED if one.name == "tls-thousand-a-second"]
+
+    outcome = trial.run(patiently(replace(attack, send=SMALL_STORM.send)), secured_node)
+
+    assert outcome.missed == (), outcome
+    assert int(outcome.answered.split()[0]) >= 27, "so many were really opened"
+
+
+@pytest.mark.parametrize(
+    ("opened", "before", "during", "missed"),
+    [
+        (7_199, seen(10), seen(10), "only 900 a second"),
+        (7_200, seen(10), seen(21), "p99 10.0 -> 21.0 ms"),
+        (7_200, seen(1), seen(9.1), "p99 1.0 -> 9.1 ms"),
+        (7_200, seen(10), seen(10, "Closed"), "saw Closed"),
+    ],
+    ids=["too slow", "twice the p99", "beyond the noise", "a failure"],
+)
+def test_a_storm_that_opens_too_little_or_costs_others_too_much_has_missed(
+    opened: int, before: Seen, during: Seen, missed: str
+) -> None:
+    with pytest.raises(AssertionError, match=missed):
+        Storm().judge(opened, before, during)
+
+
+def test_a_storm_of_which_nobody_takes_notice_holds() -> None:
+    assert Storm().judge(7_200, seen(10), seen(19.9)).startswith("900 a second")
 
 
 @pytest.fixture(scope="module")

@@ -480,6 +480,18 @@ def test_who_takes_too_long_is_closed(client: Client) -> None:
     assert client.complaints == ["its authentication took longer than 10 s"]
 
 
+def test_what_is_no_name_of_a_mechanism_is_told_nobody(client: Client) -> None:
+    """It may be a password that stands in the wrong place of somebody's settings."""
+    for wrong in ("secret-word", "SECRET WORD", "S" * 21, ""):
+        other = Client(client.real, passwords={})
+        other.send(asked(HANDSHAKE, 1, SaslHandshakeRequest(mechanism=wrong)))
+        other.wait(0.11)
+
+        assert other.take(HANDSHAKE, 1).error_code == ErrorCode.UNSUPPORTED_SASL_MECHANISM
+        assert other.complaints == ["Failed authentication: Unsupported SASL mechanism of no such name"]
+        assert other.told[0][3:] == ("", "Unsupported SASL mechanism of no such name")
+
+
 def test_a_client_that_leaves_in_the_middle_leaves_nothing_behind(client: Client) -> None:
     client.shake_hands()
     client.connection.connection_lost(None)
