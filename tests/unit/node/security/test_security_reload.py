@@ -1,6 +1,7 @@
 """Which new certificates a listener takes over while it runs, and which it refuses."""
 
 import asyncio
+import errno
 import os
 from collections.abc import Callable, Coroutine
 from datetime import UTC, datetime, timedelta
@@ -11,7 +12,7 @@ import pytest
 import trustme
 
 from ottla.logstore.words.errors import KafkaError
-from ottla.node.security.security_reload import SecurityReload
+from ottla.node.security.security_reload import MAX_LOOKS_BETWEEN, SecurityReload
 from ottla.node.settings.broker_settings import BROKER_CONFIG_DEF
 from ottla.node.settings.listener_settings import Listener
 from ottla.node.settings.security_settings import ListenerSecurity, listener_security
@@ -90,6 +91,99 @@ def test_what_has_not_changed_is_not_read_and_what_failed_is_tried_when_it_chang
         store(path, "node", "a")
         await reload.look()
         assert tls.current is not first and reload.refused() == {} and reload.listeners() == ["SSL"]
+
+    play(story)
+
+
+@pytest.mark.parametrize("failure", [errno.EIO, errno.EACCES, errno.ESTALE])
+@pytest.mark.parametrize("which", ["ssl.keystore.location", "ssl.truststore.location"])
+def test_a_store_that_could_not_be_read_for_a_while_is_read_though_it_has_not_changed_since(
+    tmp_path: Path,
+    caplog: pytest.LogCaptureFixture,
+    monkeypatch: pytest.MonkeyPatch,
+    failure: int,
+    which: str,
+) -> None:
+    path, authorities = tmp_path / "own.pem", tmp_path / "ca.pem"
+    store(path, "node", "a")
+    authorities.write_bytes(CA.cert_pem.bytes())
+    wanted = security(path, ssl_truststore_type="PEM", ssl_truststore_location=str(authorities))
+    reload = SecurityReload(lambda: {"SSL": wanted})
+    broken = path if which == "ssl.keystore.location" else authorities
+    real, attempts = Path.open, []
+
+    def failing(self: Path, *given: Any, **more: Any) -> Any:
+        if self == broken:
+            attempts.append(self)
+            raise OSError(failure, os.strerror(failure))
+        return real(self, *given, **more)
+
+    async def story() -> None:
+        tls = await reload.open(wanted)
+        first = tls.current
+        store(path, "node", "a")
+        with monkeypatch.context() as patch:
+            patch.setattr(Path, "open", failing)
+            for _ in range(200):
+                await reload.look()
+        assert tls.current is first and which in reload.refused()["SSL"]
+        assert len(attempts) == 9, "after 1, 2, 4, 8, 16, 32 looks, then every 60"
+        assert caplog.text.count("keeps the certificate that it had") == 1
+        assert "at least every 5 minutes" in caplog.text
+        for _ in range(MAX_LOOKS_BETWEEN):
+            await reload.look()
+        assert tls.current is not first and reload.refused() == {}
+        second = tls.current
+        for _ in range(2 * MAX_LOOKS_BETWEEN):
+            await reload.look()
+        assert tls.current is second, "what was taken is not read again"
+
+    play(story)
+
+
+def test_a_certificate_that_is_not_valid_yet_is_taken_when_it_is(
+    tmp_path: Path,
+) -> None:
+    path, now = tmp_path / "own.pem", [datetime.now(UTC)]
+    store(path, "node", "a")
+    wanted = security(path)
+    reload = SecurityReload(lambda: {"SSL": wanted}, now=lambda: now[0])
+
+    async def story() -> None:
+        tls = await reload.open(wanted)
+        first = tls.current
+        issued = CA.issue_cert(
+            "a", common_name="node", organization_unit_name="unit", not_before=now[0] + timedelta(hours=1)
+        )
+        path.write_bytes(issued.private_key_and_cert_chain_pem.bytes())
+        await reload.look()
+        assert tls.current is first and "not valid before" in reload.refused()["SSL"]
+        now[0] += timedelta(hours=2)
+        for _ in range(MAX_LOOKS_BETWEEN):
+            await reload.look()
+        assert tls.current is not first
+
+    play(story)
+
+
+def test_a_file_of_which_half_was_written_is_read_when_the_rest_is_there(tmp_path: Path) -> None:
+    path = tmp_path / "own.pem"
+    store(path, "node", "a")
+    wanted = security(path)
+    reload = SecurityReload(lambda: {"SSL": wanted})
+
+    async def story() -> None:
+        tls = await reload.open(wanted)
+        first = tls.current
+        store(path, "node", "a")
+        whole = path.read_bytes()
+        for size in (0, 100, len(whole) // 2, len(whole) - 100):
+            path.write_bytes(whole[:size])
+            await reload.look()
+            assert tls.current is first, size
+        path.write_bytes(whole)
+        await reload.look()
+        assert tls.current is not first
 
     play(story)
 
