@@ -33,7 +33,7 @@ from ottla.node.rest_api.server_thread import RestServer
 from ottla.node.services import QuorumServices, Services
 from ottla.node.settings.authorization_settings import unjudged_acls_sentence
 from ottla.node.settings.config import BrokerConfig
-from ottla.node.settings.exposed_listeners import plaintext_warnings
+from ottla.node.settings.exposed_listeners import open_way_warnings
 from ottla.node.start.foundation import lay_foundation, open_audit_log
 from ottla.node.start.log_dirs import claim_directories, load_logs
 from ottla.node.start.metadata import everything, make_metadata, run_metadata
@@ -101,7 +101,7 @@ class Broker:
         base, loop = self.base, asyncio.get_running_loop()
         refuse_to_open(base.config, base.log_manager.disk)  # before anybody can connect
         base.state.contact.begin(loop.time(), base.world.clock.now_ms())
-        for warning in (*base.config.warnings, *plaintext_warnings(base.config)):
+        for warning in (*base.config.warnings, *open_way_warnings(base.config)):
             log.warning("%s", warning)
         if base.config.values.get(VALIDATE_RECORDS, True) and not record_walk.IS_COMPILED:
             log.info("%s", record_walk.NOT_COMPILED)

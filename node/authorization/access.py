@@ -17,8 +17,9 @@ from ottla.metadata_raft.acl import (
     operation_bits,
 )
 from ottla.metadata_raft.acl_set import Decision
+from ottla.node.settings import authorization_settings
 
-ANONYMOUS: Final = "User:ANONYMOUS"
+ANONYMOUS: Final = authorization_settings.ANONYMOUS
 MAX_DECISIONS: Final = 4_096  # that one Access remembers; then it begins anew
 
 # The error of a request that asks for something of such a resource in vain.

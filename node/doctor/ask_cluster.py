@@ -9,7 +9,7 @@ import http.client
 import json
 import ssl
 import time
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from contextlib import suppress
 from typing import Any, Final, NamedTuple
 
@@ -35,6 +35,7 @@ from ottla.node.secure_client.client_context import client_context
 from ottla.node.secure_client.client_security import PLAINTEXT, ClientSecurity, ClientSecurityError
 from ottla.node.secure_client.sasl_login import token_of
 from ottla.node.settings.authorization_settings import ALLOW_EVERYONE, AUTHORIZER_CLASS, SUPER_USERS
+from ottla.node.settings.exposed_listeners import anonymous_ways
 from ottla.node.settings.listener_settings import is_loopback, parse_listeners, parse_protocol_map
 from ottla.node.settings.rest_settings import ADVERTISED_REST_LISTENER, REST_LISTENERS, RestAddress
 from ottla.node.wire.messages.describe_acls import DescribeAclsRequest, DescribeAclsResponse
@@ -240,7 +241,19 @@ def _listeners(node_id: int, texts: Mapping[str, str]) -> NodeListeners | None:
         found = parse_listeners(texts.get("listeners", "").split(","), "listeners", spare)
     except KafkaError:
         return None
-    return NodeListeners(node_id, found, bool(texts.get(AUTHORIZER_CLASS)))
+    has_authorizer = bool(texts.get(AUTHORIZER_CLASS))
+    ways: list[str] = []
+    if has_authorizer:
+        of_clients = [one for one in found if one.name not in controllers]
+        with suppress(KafkaError):
+            ways = anonymous_ways(super_users(texts.get(SUPER_USERS, "")), of_clients, _client_auth_in(texts))
+    return NodeListeners(node_id, found, has_authorizer, ways)
+
+
+def _client_auth_in(texts: Mapping[str, str]) -> Callable[[str], str]:
+    """Return what gives `ssl.client.auth` of a listener by these settings of its node."""
+    of_all = texts.get("ssl.client.auth", "")
+    return lambda name: texts.get(f"listener.name.{name.lower()}.ssl.client.auth", of_all).lower()
 
 
 def _access(

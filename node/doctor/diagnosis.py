@@ -36,7 +36,7 @@ from ottla.node.doctor.try_endpoint import has_address, try_endpoint
 from ottla.node.doctor.version_findings import NEEDED, VersionFacts
 from ottla.node.secure_client.client_security import PLAINTEXT, ClientSecurity
 from ottla.node.settings.config import BrokerConfig
-from ottla.node.settings.exposed_listeners import rest_sentence
+from ottla.node.settings.exposed_listeners import anonymous_ways_of, rest_sentence
 from ottla.node.settings.listener_settings import Listener
 from ottla.node.wire import codec
 from ottla.node.wire.api_keys import ApiKey
@@ -120,7 +120,8 @@ async def diagnose_node(
     found += security_findings.of_tls(await asyncio.to_thread(look_at_tls, config, datetime.now(UTC)))
     found += security_findings.of_files(await asyncio.to_thread(look_at_files, config, written))
     own = (*config.listeners, *config.controller_listeners)
-    reached = NodeListeners(config.node_id, own, config.authorizer is not None)
+    has_authorizer = config.authorizer is not None
+    reached = NodeListeners(config.node_id, own, has_authorizer, anonymous_ways_of(config))
     found += security_findings.of_listeners([reached], names_nodes=False)
     rest = rest_sentence(config.ottla_rest_listeners)
     found += [] if rest is None else [note("listener", rest)]

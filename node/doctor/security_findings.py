@@ -11,7 +11,7 @@ from ottla.node.doctor.finding import Finding, named, note, problem
 from ottla.node.security.certificate_problems import SOON
 from ottla.node.security.distinguished_name import host_names, validity, weakness
 from ottla.node.settings.authorization_settings import unjudged_acls_sentence
-from ottla.node.settings.exposed_listeners import exposed, plaintext_sentence
+from ottla.node.settings.exposed_listeners import anonymous_sentence, exposed, plaintext_sentence
 from ottla.node.settings.listener_settings import Listener
 
 EVERYBODY: Final = "User:*"
@@ -43,6 +43,7 @@ class NodeListeners(NamedTuple):
     node_id: int
     listeners: Sequence[Listener]
     has_authorizer: bool
+    anonymous_ways: Sequence[str] = ()  # by which super users come in without a login
 
 
 class RefusedFacts(NamedTuple):
@@ -102,6 +103,9 @@ def of_listeners(nodes: Iterable[NodeListeners], *, names_nodes: bool = True) ->
         sentence = plaintext_sentence(one.listeners)
         if sentence is not None:
             yield note("listener", f"{where}{sentence}")
+        anonymous = anonymous_sentence(one.anonymous_ways)
+        if anonymous is not None:
+            yield problem("access", f"{where}{anonymous}")
         reached = exposed(one.listeners)
         if reached and not one.has_authorizer:
             yield note(

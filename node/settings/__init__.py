@@ -24,5 +24,5 @@ secure_settings        the settings that `ottla.secure` stands for, and those th
 broker_settings        the table of broker settings that a node honours
 unhonoured_security    settings of security that a node does not honour stop its start
 config                 file, environment and command line into one frozen BrokerConfig
-exposed_listeners      which listeners other machines reach without TLS
+exposed_listeners      which listeners other machines reach without TLS, or without a login as super users
 """

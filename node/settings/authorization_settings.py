@@ -13,6 +13,7 @@ STANDARD_AUTHORIZER: Final = "org.apache.kafka.metadata.authorizer.StandardAutho
 AUTHORIZER_CLASS: Final = "authorizer.class.name"
 SUPER_USERS: Final = "super.users"
 ALLOW_EVERYONE: Final = "allow.everyone.if.no.acl.found"
+ANONYMOUS: Final = "User:ANONYMOUS"  # who has neither logged in nor shown a certificate
 # Settings that hold only where there is an authorizer.
 OF_AUTHORIZER: Final = frozenset({SUPER_USERS, ALLOW_EVERYONE})
 

@@ -11,8 +11,10 @@ from typing import Final, NamedTuple, cast
 
 from ottla.logstore.words.config_def import ConfigKey, ConfigValue
 from ottla.logstore.words.errors import ErrorCode, KafkaError
+from ottla.metadata_raft.acl_set import super_users
 from ottla.node.settings.authorization_settings import (
     ALLOW_EVERYONE,
+    ANONYMOUS,
     AUTHORIZER_CLASS,
     STANDARD_AUTHORIZER,
     SUPER_USERS,
@@ -219,6 +221,11 @@ def refuse_contradictions(
         raise _refused(f"without {AUTHORIZER_CLASS} every client may do everything. Remove that setting.")
     if values[ALLOW_EVERYONE]:
         raise _refused(f"{ALLOW_EVERYONE}=true opens what no ACL names to everybody. Remove that setting.")
+    # Whether or not there is a way in now: ssl.client.auth of a listener may change while the node runs.
+    if ANONYMOUS in super_users(str(values[SUPER_USERS])):
+        raise _refused(
+            f"{SUPER_USERS} names {ANONYMOUS}, which is every client without a login. Remove it from there."
+        )
 
 
 def _rest_settings() -> dict[str, str]:

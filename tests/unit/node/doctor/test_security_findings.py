@@ -124,6 +124,14 @@ def test_what_others_reach_without_tls_or_an_authorizer_is_noted() -> None:
     assert {plain.severity, open_to_all.severity} == {Severity.NOTE} and not list(judged)
 
 
+def test_a_way_by_which_anybody_is_a_super_user_is_a_problem() -> None:
+    plain = Listener(name="OUTER", host="127.0.0.1", port=9092)
+
+    said = only(security_findings.of_listeners([NodeListeners(1, [plain], True, ["OUTER"])]))
+
+    assert said.startswith("Node 1: super.users names User:ANONYMOUS") and "whoever reaches OUTER" in said
+
+
 def access(*, principals: Iterable[str] = (), everyone: bool = False) -> list[str]:
     facts = AccessFacts({"User:admin"}, everyone, frozenset(principals), {"admin", "anna", "bert"})
     return [one.sentence for one in security_findings.of_access(facts)]

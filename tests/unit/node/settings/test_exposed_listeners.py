@@ -3,7 +3,7 @@
 import pytest
 
 from ottla.node.settings.config import parse_config
-from ottla.node.settings.exposed_listeners import plaintext_warnings
+from ottla.node.settings.exposed_listeners import open_way_warnings
 from ottla.node.settings.listener_settings import is_loopback
 
 
@@ -29,7 +29,7 @@ def test_all_addresses_of_a_machine_and_names_count_as_beyond_loopback(host: str
 
 def warnings(**settings: str) -> list[str]:
     return list(
-        plaintext_warnings(parse_config({name.replace("_", "."): one for name, one in settings.items()}))
+        open_way_warnings(parse_config({name.replace("_", "."): one for name, one in settings.items()}))
     )
 
 
@@ -65,3 +65,56 @@ def test_a_node_on_loopback_says_nothing() -> None:
     assert (
         warnings(listeners="PLAINTEXT://localhost:9092", ottla_rest_listeners="http://127.0.0.1:8082") == []
     )
+
+
+OPEN_TO_ALL = {
+    "authorizer_class_name": "org.apache.kafka.metadata.authorizer.StandardAuthorizer",
+    "super_users": "User:admin;User:ANONYMOUS",
+    "listener_security_protocol_map": "A:PLAINTEXT,B:SSL,C:SSL,D:SASL_SSL,E:PLAINTEXT,F:SSL",
+    "listeners": "A://10.0.0.1:1,B://:2,C://:3,D://:4,E://127.0.0.1:5,F://:6",
+    "inter_broker_listener_name": "A",
+    "sasl_enabled_mechanisms": "SCRAM-SHA-512",
+    "ssl_keystore_location": "node.pem",
+    "ssl_truststore_location": "ca.pem",
+    "listener_name_c_ssl_client_auth": "required",
+    "listener_name_f_ssl_client_auth": "requested",
+    "ottla_rest_listeners": "https://:8082,http://127.0.0.1:8083",
+}
+
+
+def test_ways_without_a_login_are_named_where_they_make_super_users() -> None:
+    said = [one for one in warnings(**OPEN_TO_ALL) if "super.users" in one]
+
+    assert said == [
+        "super.users names User:ANONYMOUS, which is every client without a login, so whoever reaches "
+        "A, B, F, https://:8082 from other machines may do everything: remove it from super.users, or close "
+        "these ways (SASL, ssl.client.auth=required, ottla.rest.authentication)."
+    ]
+
+
+@pytest.mark.parametrize(
+    "changed",
+    [
+        {"super_users": "User:admin"},
+        {
+            "listeners": "E://127.0.0.1:5,D://:4",
+            "inter_broker_listener_name": "E",
+            "ottla_rest_listeners": "",
+        },
+        {
+            "listeners": "C://:3,D://:4",
+            "inter_broker_listener_name": "C",
+            "ottla_rest_authentication": "basic",
+        },
+    ],
+    ids=["nobody is", "loopback", "all ask who comes"],
+)
+def test_nothing_is_said_where_nobody_becomes_one(changed: dict[str, str]) -> None:
+    names = changed.get("listeners", OPEN_TO_ALL["listeners"])
+    settings = {
+        name: value
+        for name, value in (OPEN_TO_ALL | changed).items()
+        if not name.startswith("listener_name_") or f"{name[14].upper()}://" in names
+    }
+
+    assert not [one for one in warnings(**settings) if "super.users" in one]

@@ -161,6 +161,7 @@ def test_controllers_have_tls(tmp_path: Path) -> None:
         ),
         ({"authorizer_class_name": ""}, "without authorizer.class.name every client may do everything"),
         ({"allow_everyone_if_no_acl_found": "true"}, "opens what no ACL names to everybody"),
+        ({"super_users": "User:boss;User:ANONYMOUS"}, "which is every client without a login"),
         ({"ottla_rest_listeners": "http://:8082", "ottla_rest_authentication": ""}, "is without TLS"),
         (
             {"controller_quorum_voters": "0@a:9093,1@b:9093"},
