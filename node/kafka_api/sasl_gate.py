@@ -140,7 +140,7 @@ class SaslGate:
         unique: Callable[[int], bytes],
         false_credentials: FalseCredentials,
         credential_of: CredentialOf | None = None,
-        verify: Callable[[str], VerifiedToken] | None = None,
+        verifier: Callable[[], Callable[[str], VerifiedToken] | None] = lambda: None,
         now_ms: Callable[[], int] | None = None,
         on_failed_login: OnFailedLogin | None = None,
         loop_of: Callable[[], asyncio.AbstractEventLoop] = asyncio.get_running_loop,
@@ -150,7 +150,8 @@ class SaslGate:
         `unique` gives random bytes; `false_credentials` are shown of users that do not exist.
 
         `failures` are those of all listeners. `credential_of` finds the SCRAM users, by default those of the
-        metadata on this node. `verify` judges the tokens of OAUTHBEARER, which end by the clock `now_ms`.
+        metadata on this node. `verifier` gives what judges the tokens of OAUTHBEARER, which end by the clock
+        `now_ms`.
         """
         self.counts = LoginCounts()
         self._settings = settings
@@ -160,7 +161,7 @@ class SaslGate:
         self._unique = unique
         self._false_credentials = false_credentials
         self._credential_of = credential_of or dispatcher.scram_credential
-        self._verify = verify
+        self._verifier = verifier
         self._now_ms = now_ms
         self._on_failed_login = on_failed_login
         self._loop_of = loop_of
@@ -245,8 +246,9 @@ class SaslGate:
     def _serve_handshake(self, login: SaslLogin, frame: memoryview) -> Answer | Pending:
         read = self._dispatcher.read(frame)
         login.settings = settings = self._settings()
-        # The verifier of tokens is made when the node starts.
-        enabled = [one for one in settings.mechanisms if one != OAUTHBEARER or self._verify is not None]
+        verify = self._verifier()
+        # The verifier of tokens is made a moment after the settings have it.
+        enabled = [one for one in settings.mechanisms if one != OAUTHBEARER or verify is not None]
         mechanism = read.request.mechanism
         if mechanism not in enabled:
             refused = SaslHandshakeResponse(
@@ -262,10 +264,12 @@ class SaslGate:
             login.state, login.mechanism = State.OTHER, mechanism
         else:
             login.state, login.mechanism = State.TOKENS, mechanism
-            login.exchange = self._exchange(mechanism, settings)
+            login.exchange = self._exchange(mechanism, settings, verify)
         return self._dispatcher.answer(read, SaslHandshakeResponse(mechanisms=enabled))
 
-    def _exchange(self, mechanism: str, settings: ListenerSasl) -> Exchange:
+    def _exchange(
+        self, mechanism: str, settings: ListenerSasl, verify: Callable[[str], VerifiedToken] | None
+    ) -> Exchange:
         scram = SCRAM_MECHANISMS.get(mechanism)
         if scram is not None:
             return ScramExchange(
@@ -275,8 +279,8 @@ class SaslGate:
                 nonce=base64.b64encode(self._unique(NONCE_BYTES)),
             )
         if mechanism == OAUTHBEARER:
-            assert self._verify is not None
-            return OauthBearerExchange(self._verify)
+            assert verify is not None
+            return OauthBearerExchange(verify)
         assert mechanism == PLAIN, mechanism
         passwords = settings.mechanisms[PLAIN].passwords
         if passwords is None:

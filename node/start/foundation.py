@@ -44,6 +44,7 @@ from ottla.node.start.node_tasks import NodeTasks
 from ottla.node.start.part_settings import client_quotas, connection_limits, connection_rates
 from ottla.node.start.peer_addresses import PeerAddresses, own_hosts
 from ottla.node.start.signals import Signal
+from ottla.node.start.token_verifiers import TokenVerifiers
 from ottla.node.start.world import World
 from ottla.node.work.fair_pool import FairPool
 from ottla.node.work.large_requests import LargeRequests
@@ -91,6 +92,7 @@ class Foundation:
     handshakes: HandshakeLane
     failed_logins: FailedLogins
     false_credentials: FalseCredentials  # their key is there once the log directories are
+    token_verifiers: TokenVerifiers
     lasting_work: list[Callable[[], Coroutine[Any, Any, None]]]  # to be begun with the node's tasks
     listener_tls: SecurityReload
     audit: AuditLog
@@ -242,6 +244,7 @@ def lay_foundation(config: BrokerConfig, world: World) -> Foundation:
         handshakes=HandshakeLane(),
         failed_logins=FailedLogins(),
         false_credentials=FalseCredentials(dispatcher.scram_credentials),
+        token_verifiers=TokenVerifiers(world.clock.now_ms),
         lasting_work=[],
         audit=audit,
         authorizer=None if config.authorizer is None else Authorizer(config.authorizer, audit.judged),

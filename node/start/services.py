@@ -120,6 +120,10 @@ def apply_settings(
     base.connection_quota.limits = connection_limits(config)
     base.connection_quota.rates.limit(rate_limits(config))
     base.listener_tls.settings_changed()
+    of_clients = {one.name for one in config.listeners} & config.listener_sasl.keys()
+    base.token_verifiers.settings_changed(
+        {name: config.listener_sasl[name] for name in sorted(of_clients)}, base.tasks.start
+    )
     parts.metadata.reconfigure(controller_config(config, base.false_credentials.key))
 
 

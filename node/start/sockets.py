@@ -1,7 +1,6 @@
 """The listeners of a node, bound first of all: a port that is taken shows before anything is written."""
 
 import socket
-import sys
 from collections.abc import Callable, Sequence
 
 from ottla.metadata_raft.image import Endpoint
@@ -11,9 +10,9 @@ from ottla.node.net.listener import Listener, ListenerLimits
 from ottla.node.node_view import RestDoors
 from ottla.node.security.access_token import VerifiedToken
 from ottla.node.settings.config import BrokerConfig
-from ottla.node.settings.oauthbearer_settings import OauthBearer
 from ottla.node.settings.security_settings import ListenerSecurity
 from ottla.node.start.foundation import Foundation, node_login
+from ottla.node.start.token_verifiers import make_verifier
 from ottla.node.wire.sasl_mechanisms import OAUTHBEARER
 
 
@@ -92,15 +91,9 @@ def rest_doors(base: Foundation) -> RestDoors:
 async def rest_token_verifier(base: Foundation) -> Callable[[str], VerifiedToken] | None:
     """Return what verifies the access tokens of clients of the REST API; None if it takes none."""
     tokens = base.config.rest_logins.tokens
-    return None if tokens is None else await _token_verifier(base, tokens)
-
-
-async def _token_verifier(base: Foundation, tokens: OauthBearer) -> Callable[[str], VerifiedToken]:
-    if sys.modules.get("cryptography", sys) is None:
-        del sys.modules["cryptography"]  # `ottla start` hides it from libraries that need none of it
-    from ottla.node.security.token_verifier import TokenVerifier  # 10 MB, for those who need it
-
-    verifier = await TokenVerifier.make(tokens, now_ms=base.world.clock.now_ms)
+    if tokens is None:
+        return None
+    verifier = await make_verifier(tokens, base.world.clock.now_ms)
     base.lasting_work.append(verifier.run)
     return verifier.verify
 
@@ -116,9 +109,9 @@ def _of_controllers(config: BrokerConfig) -> list[ListenerSecurity]:
 async def _login_gate(base: Foundation, name: str) -> SaslGate:
     clock = base.world.clock
     oauth = base.config.listener_sasl[name].mechanisms.get(OAUTHBEARER)
-    verify = None
     if oauth is not None and oauth.tokens is not None:
-        verify = await _token_verifier(base, oauth.tokens)
+        verifier = await base.token_verifiers.open(name, oauth.tokens)
+        base.lasting_work.append(verifier.run)
     return SaslGate(
         lambda: base.config.listener_sasl[name],
         base.dispatcher,
@@ -126,7 +119,7 @@ async def _login_gate(base: Foundation, name: str) -> SaslGate:
         failures=base.failed_logins,
         unique=base.world.unique,
         false_credentials=base.false_credentials,
-        verify=verify,
+        verifier=lambda: base.token_verifiers.of(name),
         now_ms=clock.now_ms,
         on_failed_login=base.audit.failed_login,
     )

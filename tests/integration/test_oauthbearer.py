@@ -23,7 +23,7 @@ from ottla.node.secure_client.client_security import (
 from ottla.node.secure_client.token_endpoint import forget, token_for
 from ottla.pipeline.client.client_settings import ClientSettings, Role
 from ottla.pipeline.client.metadata import Cluster
-from tests.compat.wire_client import WireClient
+from tests.compat.wire_client import WireClient, eventually
 from tests.integration.embedded_broker import EmbeddedBroker, start_embedded
 from tests.integration.oauth_provider import ASKED, SECRET, serve_keys
 from tests.ports import free_port
@@ -207,6 +207,129 @@ def test_the_command_starts_a_node_that_takes_tokens(tmp_path: Path, provider: t
             assert node.stdout.readline().startswith("READY ")
         finally:
             node.terminate()
+
+
+# ---- mechanisms that change while a node runs ------------------------------------------------------------
+
+
+class Changing:
+    """A node with a listener that begins with SCRAM alone, and another one that takes tokens."""
+
+    def __init__(self, home: Path, provider: tuple[str, Path]) -> None:
+        url, authorities = provider
+        self.node = start_embedded(
+            home,
+            listeners="PLAINTEXT://127.0.0.1:0,LOGINS://127.0.0.1:0,OTHERS://127.0.0.1:0",
+            listener_security_protocol_map=(
+                "PLAINTEXT:PLAINTEXT,LOGINS:SASL_PLAINTEXT,OTHERS:SASL_PLAINTEXT"
+            ),
+            sasl_enabled_mechanisms="SCRAM-SHA-512",
+            listener_name_others_sasl_enabled_mechanisms="OAUTHBEARER",
+            sasl_oauthbearer_jwks_endpoint_url=url,
+            sasl_oauthbearer_expected_audience=AUDIENCE,
+            sasl_oauthbearer_expected_issuer=ISSUER,
+            ottla_sasl_oauthbearer_truststore_location=authorities,
+            ottla_sasl_plain_without_tls="true",
+            connection_failed_authentication_delay_ms=0,
+        )
+        self.logins, self.others = (self.node.call(lambda b, n=n: b.listeners[n].port) for n in (1, 2))
+
+    def change(self, **settings: str | None) -> tuple[int, str]:
+        """Change settings of the broker; return error code and message."""
+        configs = [
+            {
+                "name": name.replace("__", "-").replace("_", "."),
+                "config_operation": value is None,
+                "value": value,
+            }
+            for name, value in settings.items()
+        ]
+        broker = {"resource_type": 4, "resource_name": "0", "configs": configs}
+        with WireClient(self.node.bootstrap) as client:
+            answer = client.call("incremental_alter_configs", 1, resources=[broker], validate_only=False)
+        return answer.responses[0].error_code, str(answer.responses[0].error_message)
+
+    def offered(self, port: int) -> list[str]:
+        """Return the mechanisms of a listener, as a client hears of them that asks for none of them."""
+        with WireClient(f"127.0.0.1:{port}") as client:
+            return list(client.call("sasl_handshake", 1, mechanism="NONE").mechanisms)
+
+    def log_in(self, mechanism: str, said: bytes) -> int:
+        """Return the error code of a login."""
+        with WireClient(f"127.0.0.1:{self.logins}") as client:
+            shaken = client.call("sasl_handshake", 1, mechanism=mechanism)
+            if shaken.error_code:
+                return int(shaken.error_code)
+            answer = client.call("sasl_authenticate", 2, auth_bytes=said)
+            return 58 if answer.auth_bytes else int(answer.error_code)
+
+
+@pytest.fixture
+def changing(tmp_path: Path, provider: tuple[str, Path]) -> Iterator[Changing]:
+    made = Changing(tmp_path, provider)
+    yield made
+    made.node.stop()
+
+
+def test_tokens_are_taken_from_when_the_setting_says_so_and_no_longer(changing: Changing) -> None:
+    mine = "listener_name_logins_sasl_enabled_mechanisms"
+    said = message(token(claims(int(time.time()))))
+    assert changing.offered(changing.logins) == ["SCRAM-SHA-512"]
+    assert changing.log_in("OAUTHBEARER", said) == ErrorCode.UNSUPPORTED_SASL_MECHANISM
+
+    assert changing.change(**{mine: "SCRAM-SHA-512,OAUTHBEARER"})[0] == 0
+    taken = eventually(lambda: changing.log_in("OAUTHBEARER", said), lambda code: code == 0)
+    assert taken == 0, "the keys of the provider were fetched"
+    assert changing.offered(changing.logins) == ["SCRAM-SHA-512", "OAUTHBEARER"]
+    assert changing.offered(changing.others) == ["OAUTHBEARER"], "that of one listener alone"
+
+    assert changing.change(**{mine: None})[0] == 0
+    eventually(lambda: changing.offered(changing.logins), lambda names: "OAUTHBEARER" not in names)
+    assert changing.log_in("OAUTHBEARER", said) == ErrorCode.UNSUPPORTED_SASL_MECHANISM
+    assert changing.change(**{mine: "OAUTHBEARER"})[0] == 0
+    assert eventually(lambda: changing.log_in("OAUTHBEARER", said), lambda code: code == 0) == 0
+    assert changing.offered(changing.logins) == ["OAUTHBEARER"]
+
+
+def test_users_of_plain_come_and_go_with_their_setting(changing: Changing) -> None:
+    users = 'org.apache.kafka.common.security.plain.PlainLoginModule required user_ann="right";'
+    mine, jaas = "listener_name_logins_sasl_enabled_mechanisms", "listener_name_logins_plain_sasl_jaas_config"
+
+    assert changing.change(**{mine: "PLAIN,SCRAM-SHA-256", jaas: users})[0] == 0
+    offered = eventually(lambda: changing.offered(changing.logins), lambda names: "PLAIN" in names)
+    assert offered == ["PLAIN", "SCRAM-SHA-256"]
+    assert changing.log_in("PLAIN", b"\0ann\0right") == 0
+    assert changing.change(**{jaas: users.replace("right", "newer")})[0] == 0
+    eventually(lambda: changing.log_in("PLAIN", b"\0ann\0newer"), lambda code: code == 0)
+    assert changing.log_in("PLAIN", b"\0ann\0right") == ErrorCode.SASL_AUTHENTICATION_FAILED
+
+
+@pytest.mark.parametrize("mechanisms", ["NONSENSE", "GSSAPI", "SCRAM-SHA-512,GSSAPI", ""])
+def test_mechanisms_that_no_listener_can_have_are_refused_and_change_nothing(
+    changing: Changing, mechanisms: str
+) -> None:
+    code, told = changing.change(listener_name_logins_sasl_enabled_mechanisms=mechanisms)
+
+    assert code in (ErrorCode.INVALID_CONFIG, ErrorCode.INVALID_REQUEST) and "LOGINS" in told
+    assert changing.offered(changing.logins) == ["SCRAM-SHA-512"]
+
+
+def test_tokens_without_the_settings_that_they_need_are_refused(tmp_path: Path) -> None:
+    node = start_embedded(
+        tmp_path,
+        listeners="PLAINTEXT://127.0.0.1:0,LOGINS://127.0.0.1:0",
+        listener_security_protocol_map="PLAINTEXT:PLAINTEXT,LOGINS:SASL_PLAINTEXT",
+        sasl_enabled_mechanisms="SCRAM-SHA-512",
+        ottla_sasl_plain_without_tls="true",
+    )
+    changing = Changing.__new__(Changing)
+    changing.node = node
+    try:
+        code, told = changing.change(listener_name_logins_sasl_enabled_mechanisms="OAUTHBEARER")
+    finally:
+        node.stop()
+
+    assert code != 0 and "OAUTHBEARER needs sasl.oauthbearer.jwks.endpoint.url" in told
 
 
 # ---- tokens that a client fetches ------------------------------------------------------------------------

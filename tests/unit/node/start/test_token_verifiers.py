@@ -1,0 +1,79 @@
+"""Verifiers of access tokens are made once, when a listener first takes tokens."""
+
+import asyncio
+from collections.abc import Coroutine
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from ottla.node.settings.config import BrokerConfig, parse_config
+from ottla.node.start.token_verifiers import TokenVerifiers
+
+LOGINS = "listener.name.logins.sasl.enabled.mechanisms"
+
+
+def node(**more: str) -> BrokerConfig:
+    return parse_config(
+        {
+            "listeners": "PLAINTEXT://127.0.0.1:0,LOGINS://127.0.0.1:0,OTHERS://127.0.0.1:0",
+            "listener.security.protocol.map": "PLAINTEXT:PLAINTEXT,LOGINS:SASL_PLAINTEXT,OTHERS:SASL_PLAINTEXT",
+            "sasl.enabled.mechanisms": "SCRAM-SHA-512",
+            "listener.name.others.sasl.enabled.mechanisms": "OAUTHBEARER",
+            "sasl.oauthbearer.jwks.endpoint.url": "https://localhost:9/keys",
+            "sasl.oauthbearer.expected.audience": "ottla",
+            "sasl.oauthbearer.expected.issuer": "https://issuer.example",
+            "ottla.sasl.plain.without.tls": "true",
+            **more,
+        }
+    )
+
+
+def test_a_listener_that_takes_tokens_from_now_on_gets_one_and_keeps_it() -> None:
+    async def story() -> None:
+        verifiers, works = TokenVerifiers(lambda: 0), []
+
+        def start(work: Coroutine[Any, Any, Any], /) -> "asyncio.Task[Any]":
+            task = asyncio.get_running_loop().create_task(work)
+            works.append(task)
+            return task
+
+        before, after = node(), node(**{LOGINS: "OAUTHBEARER"})
+        await verifiers.open("OTHERS", after.listener_sasl["OTHERS"].mechanisms["OAUTHBEARER"].tokens)  # type: ignore[arg-type]
+        verifiers.settings_changed(before.listener_sasl, start)
+        assert works == [] and verifiers.of("LOGINS") is None and verifiers.of("OTHERS") is not None
+        for _ in range(3):
+            verifiers.settings_changed(after.listener_sasl, start)
+        assert len(works) == 1, "the second change comes while it is made"
+        async with asyncio.timeout(20):
+            while (made := verifiers.of("LOGINS")) is None:
+                await asyncio.sleep(0.01)
+        verifiers.settings_changed(before.listener_sasl, start)
+        verifiers.settings_changed(after.listener_sasl, start)
+        assert len(works) == 1 and verifiers.of("LOGINS") is made
+        works[0].cancel()
+        await asyncio.wait(works)
+
+    asyncio.run(story())
+
+
+def test_authorities_that_cannot_be_used_are_told_and_tried_with_the_next_change(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    place = tmp_path / "ca.pem"
+    config = node(**{LOGINS: "OAUTHBEARER", "ottla.sasl.oauthbearer.truststore.location": str(place)})
+
+    async def story() -> None:
+        verifiers, works = TokenVerifiers(lambda: 0), []
+
+        def start(work: Coroutine[Any, Any, Any], /) -> "asyncio.Task[Any]":
+            works.append(asyncio.get_running_loop().create_task(work))
+            return works[-1]
+
+        for number in (1, 2):
+            verifiers.settings_changed({"LOGINS": config.listener_sasl["LOGINS"]}, start)
+            await works[-1]
+            assert verifiers.of("LOGINS") is None and len(works) == number
+            assert caplog.text.count("LOGINS does not offer OAUTHBEARER: The authorities in") == number
+
+    asyncio.run(story())
