@@ -17,7 +17,9 @@ def node(**more: str) -> BrokerConfig:
     return parse_config(
         {
             "listeners": "PLAINTEXT://127.0.0.1:0,LOGINS://127.0.0.1:0,OTHERS://127.0.0.1:0",
-            "listener.security.protocol.map": "PLAINTEXT:PLAINTEXT,LOGINS:SASL_PLAINTEXT,OTHERS:SASL_PLAINTEXT",
+            "listener.security.protocol.map": (
+                "PLAINTEXT:PLAINTEXT,LOGINS:SASL_PLAINTEXT,OTHERS:SASL_PLAINTEXT"
+            ),
             "sasl.enabled.mechanisms": "SCRAM-SHA-512",
             "listener.name.others.sasl.enabled.mechanisms": "OAUTHBEARER",
             "sasl.oauthbearer.jwks.endpoint.url": "https://localhost:9/keys",
