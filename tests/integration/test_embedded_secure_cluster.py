@@ -15,8 +15,15 @@ from typing import Any
 
 import pytest
 from aiokafka import AIOKafkaConsumer, AIOKafkaProducer
-from confluent_kafka import Consumer, KafkaError, KafkaException, Producer
-from confluent_kafka.admin import AdminClient, NewTopic
+from confluent_kafka import Consumer, KafkaError, KafkaException, Producer, ShareConsumer
+from confluent_kafka.admin import (
+    AdminClient,
+    AlterConfigOpType,
+    ConfigEntry,
+    ConfigResource,
+    NewTopic,
+    ResourceType,
+)
 
 from ottla.logstore.words.errors import KafkaError as OttlaError
 from ottla.metadata_raft.image import Endpoint
@@ -109,6 +116,52 @@ def test_aiokafka_writes_and_reads(three: Cluster) -> None:
         return bytes(message.value)
 
     assert asyncio.run(there_and_back()) == b"hello"
+
+
+def shared(config: dict[str, Any], topic: str, group: str, seconds: float) -> tuple[list[str], set[str]]:
+    """Read as a member of a share group until there is a record; return what came, and names of errors."""
+    told: set[str] = set()
+    values: list[str] = []
+    consumer = ShareConsumer({**config, **QUIET, "group.id": group})
+    consumer.subscribe([topic])
+    deadline = time.monotonic() + seconds
+    while not values and time.monotonic() < deadline:
+        try:
+            for message in consumer.poll(0.5):
+                error = message.error()
+                if error is None:
+                    values.append((message.value() or b"").decode())
+                else:
+                    told.add(error.name())
+        except KafkaException as failure:
+            told.add(failure.args[0].name())
+    consumer.close()
+    return values, told
+
+
+def test_a_worker_of_a_share_group_needs_the_rights_that_the_page_names_and_no_more(three: Cluster) -> None:
+    """docs/acls.md: READ on the topic and on the group."""
+    topic, group = create(three, "shared-orders"), "shared-workers"
+    three.add_user("sam")
+    config = three.client_config(user="sam")
+    admin = AdminClient({**three.client_config(), **QUIET})
+    earliest = ConfigEntry("share.auto.offset.reset", "earliest", incremental_operation=AlterConfigOpType.SET)
+    resource = ConfigResource(ResourceType.GROUP, group, incremental_configs=[earliest])
+    admin.incremental_alter_configs([resource])[resource].result(TIMEOUT_S)
+    assert produce(three.client_config(), topic, "hello") is None
+    assert config["security.protocol"] == "SASL_SSL"
+
+    assert shared(config, topic, group, 4)[0] == []
+    three.allow("sam", "read", topic=topic)
+    values, told = shared(config, topic, group, 4)
+    assert values == [] and "GROUP_AUTHORIZATION_FAILED" in told
+    three.allow("sam", "read", group=group)
+    values, told = shared(config, topic, group, TIMEOUT_S)
+
+    assert values == ["hello"] and "TOPIC_AUTHORIZATION_FAILED" not in told
+    other = create(three, "others-orders")
+    assert produce(three.client_config(), other, "secret") is None
+    assert shared(config, other, group, 4)[0] == []
 
 
 def test_a_user_may_what_was_allowed_and_nothing_else(three: Cluster) -> None:

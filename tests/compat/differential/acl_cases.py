@@ -6,6 +6,7 @@ its resource another one (`other`), to which nobody has a right, and one that is
 
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
+from enum import Enum
 from functools import partial
 from typing import Any, Final, NamedTuple
 
@@ -90,6 +91,15 @@ class Role(NamedTuple):
     denied: Sequence[Right]
 
 
+class Shares(Enum):
+    """What a share group has done before it is asked about, by its administrator."""
+
+    NOTHING = 0
+    JOINED = 1  # with a member that is assigned the topic of the case
+    LEFT = 2  # the same, and the member has gone: the states of the topics of the case and of the other stay
+    FED = 3  # the same, and there is a record that the group has not been given
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class AclCase:
     """One request in one version, and the rights that are enough for all that it names."""
@@ -101,6 +111,7 @@ class AclCase:
     rights: Sequence[Right]
     fields: Callable[[Names], Fields]
     has_group: bool  # whether its group is to have an offset
+    shares: Shares  # what its group is to have shared before
 
     def roles(self) -> Iterator[Role]:
         """Give them in an order in which only the last one can change what others ask for."""
@@ -131,6 +142,7 @@ def case(
     fields: Fields | Callable[[Names], Fields],
     *versions: int,
     has_group: bool = False,
+    shares: Shares = Shares.NOTHING,
 ) -> None:
     for version in versions:
         CASES.append(
@@ -142,6 +154,7 @@ def case(
                 rights=rights,
                 fields=fields if callable(fields) else _always(fields),
                 has_group=has_group,
+                shares=shares,
             )
         )
 
@@ -400,6 +413,180 @@ SHARE_STATES: Final = {
 }
 for api, state_fields in SHARE_STATES.items():
     case(api, "of the cluster", [of_cluster(CLUSTER_ACTION)], partial(of_share_partition, **state_fields), 0)
+
+# ---- share groups ------------------------------------------------------------------------------------------
+
+SHARE_MEMBER: Final = "AAAAAAAAAAAAAAAAAAAAAQ"  # sessions are of members whose ids are those of UUIDs
+
+
+def of_share_group(n: Names, *words: str) -> Fields:
+    subscribed = [getattr(n, word) for word in words]
+    return {
+        "group_id": n.group,
+        "member_id": SHARE_MEMBER,
+        "member_epoch": 0,
+        "subscribed_topic_names": subscribed,
+    }
+
+
+for asked in (("topic",), ("topic", "missing"), ("topic", "other")):
+    case(
+        "share_group_heartbeat",
+        f"joins for {' and '.join(asked)}",
+        [
+            of_group(READ),
+            of_topic(DESCRIBE),
+            *([of_topic(DESCRIBE, "missing")] if "missing" in asked else []),
+        ],
+        lambda n, asked=asked: of_share_group(n, *asked),
+        1,
+    )
+case(
+    "share_group_heartbeat",
+    "by a right that implies to describe",
+    [of_group(READ), of_topic(READ)],
+    lambda n: of_share_group(n, "topic"),
+    1,
+)
+case(
+    "share_group_heartbeat",
+    "of a group that may only be described",
+    [of_group(DESCRIBE), of_topic(DESCRIBE)],
+    lambda n: of_share_group(n, "topic"),
+    1,
+)
+case(
+    "share_group_describe",
+    "that there is not",
+    [of_group(DESCRIBE)],
+    lambda n: {"group_ids": [n.group, "unasked"], "include_authorized_operations": True},
+    1,
+)
+case(
+    "share_group_describe",
+    "with a member and its topic",
+    [of_group(DESCRIBE), of_topic(DESCRIBE)],
+    lambda n: {"group_ids": [n.group, "unasked"], "include_authorized_operations": True},
+    1,
+    shares=Shares.JOINED,
+)
+
+
+def share_fetch(n: Names, **fields: Any) -> Fields:
+    """Of the topics that there are: an unknown id is an exception in Kafka."""
+    partitions: list[Fields] = [{"partition_index": 0, "acknowledgement_batches": []}]
+    return {
+        "group_id": n.group,
+        "member_id": SHARE_MEMBER,
+        "share_session_epoch": 0,
+        "max_wait_ms": 2_000,
+        "min_bytes": 1,
+        "max_records": 10,
+        "batch_size": 10,
+        "topics": [{"topic_id": one, "partitions": partitions} for one in (n.topic_id, n.other_id)],
+        **fields,
+    }
+
+
+ACCEPTED: Final = [{"first_offset": 0, "last_offset": 0, "acknowledge_types": [1]}]
+
+
+def share_acknowledge(n: Names, **fields: Any) -> Fields:
+    return {
+        "group_id": n.group,
+        "member_id": SHARE_MEMBER,
+        "share_session_epoch": 1,
+        "topics": ids(n, partitions=[{"partition_index": 0, "acknowledgement_batches": ACCEPTED}]),
+        **fields,
+    }
+
+
+case("share_fetch", "of topics", [of_group(READ), of_topic(READ)], share_fetch, 1, 2, shares=Shares.FED)
+case("share_fetch", "of a group to describe", [of_group(DESCRIBE), of_topic(READ)], share_fetch, 1)
+case(
+    "share_fetch",
+    "with acknowledgements in a session that there is not",
+    [of_group(READ), of_topic(READ)],
+    lambda n: share_fetch(
+        n,
+        share_session_epoch=3,
+        topics=ids(n, partitions=[{"partition_index": 0, "acknowledgement_batches": ACCEPTED}]),
+    ),
+    1,
+)
+case("share_acknowledge", "without a session", [of_group(READ), of_topic(READ)], share_acknowledge, 1, 2)
+case(
+    "share_acknowledge",
+    "to end a session",
+    [of_group(READ), of_topic(READ)],
+    partial(share_acknowledge, share_session_epoch=-1),
+    1,
+)
+
+
+def share_offsets(n: Names, *words: str) -> Fields:
+    wanted = [{"topic_name": getattr(n, word), "partitions": [0]} for word in words]
+    return {"groups": [{"group_id": group, "topics": wanted or None} for group in (n.group, "unasked")]}
+
+
+THE_TOPICS: Final = ("topic", "other", "missing")
+for shared in (Shares.NOTHING, Shares.LEFT):
+    case(
+        "describe_share_group_offsets",
+        f"of topics, {shared.name}",
+        [of_group(DESCRIBE), of_topic(DESCRIBE)],
+        lambda n: share_offsets(n, *THE_TOPICS),
+        0,
+        1,
+        shares=shared,
+    )
+    case(
+        "describe_share_group_offsets",
+        f"of all, {shared.name}",
+        [of_group(DESCRIBE), of_topic(DESCRIBE)],
+        share_offsets,
+        0,
+        1,
+        shares=shared,
+    )
+    case(
+        "alter_share_group_offsets",
+        f"of topics, {shared.name}",
+        [of_group(READ), of_topic(READ)],
+        lambda n: {
+            "group_id": n.group,
+            "topics": topics(n, "topic_name", partitions=[{"partition_index": 0, "start_offset": 0}]),
+        },
+        0,
+        shares=shared,
+    )
+    case(
+        "delete_share_group_offsets",
+        f"of topics, {shared.name}",
+        [of_group(DELETE), of_topic(READ)],
+        lambda n: {"group_id": n.group, "topics": topics(n, "topic_name")},
+        0,
+        shares=shared,
+    )
+case(
+    "alter_share_group_offsets",
+    "of a group with members",
+    [of_group(READ), of_topic(READ)],
+    lambda n: {
+        "group_id": n.group,
+        "topics": topics(n, "topic_name", partitions=[{"partition_index": 0, "start_offset": 0}]),
+    },
+    0,
+    shares=Shares.JOINED,
+)
+case(
+    "delete_share_group_offsets",
+    "of a group with members",
+    [of_group(DELETE), of_topic(READ)],
+    lambda n: {"group_id": n.group, "topics": topics(n, "topic_name")},
+    0,
+    shares=Shares.JOINED,
+)
 
 # ---- groups ------------------------------------------------------------------------------------------------
 

@@ -9,8 +9,18 @@ from typing import Any, Final
 from ottla.logstore.words.topic_partition import uuid_to_text
 from ottla.metadata_raft.acl import AclPermissionType
 from tests.compat.conftest import OVERRIDES
-from tests.compat.differential.acl_cases import ADMINISTRATOR, CASES, COMMITTED, AclCase, Names, Role
-from tests.compat.differential.cases import UNKNOWN_ID
+from tests.compat.differential.acl_cases import (
+    ADMINISTRATOR,
+    CASES,
+    COMMITTED,
+    SHARE_MEMBER,
+    AclCase,
+    Names,
+    Role,
+    Shares,
+    records,
+)
+from tests.compat.differential.cases import GROUP, UNKNOWN_ID
 from tests.compat.differential.compare import Difference, differences, normal, prime
 from tests.compat.servers import Server, start_kafka, start_ottla
 from tests.compat.wire_client import Closed, WireClient, eventually, only, plain
@@ -54,6 +64,7 @@ def start_ottla_with_users(data: Path) -> tuple[Server, str]:
     server = start_ottla(
         data,
         *OVERRIDES,
+        "node.id=5",  # 0 is what an answer without a leader has
         f"listeners=SASL_PLAINTEXT://{address},PLAINTEXT://127.0.0.1:{free_port()}",
         "ottla.sasl.plain.without.tls=true",
         *settings("sasl_plaintext"),
@@ -110,6 +121,8 @@ class Side:
             for case in cases:
                 if case.has_group:
                     self._commit(client, self.names(case))
+                if case.shares is not Shares.NOTHING:
+                    self._share(client, case)
             self._create_entries(client, cases)
 
     def names(self, case: AclCase) -> Names:
@@ -137,6 +150,42 @@ class Side:
         committed = [{"name": name, "partitions": COMMITTED} for name in (names.topic, names.other)]
         answer = client.call("offset_commit", 8, group_id=names.group, topics=committed)
         assert all(only(one.partitions).error_code == 0 for one in answer.topics), answer
+
+    def _share(self, client: WireClient, case: AclCase) -> None:
+        """Have a member join the share group of a case until it has what it wants, and maybe leave."""
+        names = self.names(case)
+        is_to_stay = case.shares is Shares.JOINED
+        if case.shares is Shares.FED:
+            self._feed(client, names)
+        wanted = [names.topic] if is_to_stay else [names.topic, names.other]
+        beat = partial(client.call, "share_group_heartbeat", 1, group_id=names.group, member_id=SHARE_MEMBER)
+        answer = beat(member_epoch=0, subscribed_topic_names=wanted)
+        assert answer.error_code == 0, answer
+
+        def assigned() -> int:
+            nonlocal answer
+            answer = beat(member_epoch=answer.member_epoch)
+            assert answer.error_code == 0, answer
+            return 0 if answer.assignment is None else len(answer.assignment.topic_partitions)
+
+        assert eventually(assigned, lambda count: count == len(wanted)) == len(wanted)
+        if not is_to_stay:
+            assert beat(member_epoch=-1).error_code == 0
+
+    def _feed(self, client: WireClient, names: Names) -> None:
+        """Write a record to the topic of a case, and have its share group begin there."""
+        earliest = {"name": "share.auto.offset.reset", "config_operation": 0, "value": "earliest"}
+        group = {"resource_type": GROUP, "resource_name": names.group, "configs": [earliest]}
+        changed = client.call("incremental_alter_configs", 1, resources=[group], validate_only=False)
+        assert changed.responses[0].error_code == 0, changed
+        written = client.call(
+            "produce",
+            12,
+            acks=-1,
+            timeout_ms=30_000,
+            topic_data=[{"name": names.topic, "partition_data": records()}],
+        )
+        assert only(only(written.responses).partition_responses).error_code == 0, written
 
     def _create_entries(self, client: WireClient, cases: list[AclCase]) -> None:
         entries = [

@@ -28,6 +28,7 @@ ALLOWED: dict[str, str] = {
     r"^fetch (negative bytes|isolation 9) ": "an exception in Kafka; a plain answer here",
     r"^describe_quorum of no topic, allowed nodes$": "the voters are told though no topic is asked for",
     r"^fetch of a follower, allowed ": "only a proven node is shown what is not committed",
+    r"^alter_share_group_offsets .* responses\[[12]\]\.topic_id$": "no id of a topic that may not be read",
     r"^alter_client_quotas a host name ": "names are not resolved: who stands behind one may change",
     # Values.
     r"^produce .*\.log_start_offset$": "no client reads the log start offset beside an error",
