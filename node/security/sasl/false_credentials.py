@@ -7,6 +7,7 @@ in such a way that a changed user moves few other names to another form. Salts d
 alone, so they stay, and nodes that have the same key show the same ones.
 """
 
+import hashlib
 import hmac
 import math
 import string
@@ -114,12 +115,14 @@ class FalseCredentials:
     def of(self, user: str, mechanism: ScramMechanism) -> ScramCredential:
         """Return what a login by SCRAM shows of a user that does not exist."""
         found = self._forms().of_mechanism[mechanism]
-        return self._made(user, self._chosen(user, mechanism.name, found, mechanism))
+        named = _short(user)
+        return self._made(named, self._chosen(named, mechanism.name, found, mechanism))
 
     def of_password(self, user: str) -> FalseCredential:
         """Return by what the password of a user that does not exist is judged, which takes as long."""
-        form = self._chosen(user, "password", self._forms().of_passwords, ScramMechanism.SCRAM_SHA_512)
-        return FalseCredential(form.mechanism, self._made(user, form))
+        named = _short(user)
+        form = self._chosen(named, "password", self._forms().of_passwords, ScramMechanism.SCRAM_SHA_512)
+        return FalseCredential(form.mechanism, self._made(named, form))
 
     def _forms(self) -> FoundForms:
         credentials, counted = self._credentials(), self._counted
@@ -128,7 +131,7 @@ class FalseCredentials:
         return counted[1]
 
     def _chosen(
-        self, user: str, purpose: str, found: Mapping[CredentialForm, int], mechanism: ScramMechanism
+        self, user: bytes, purpose: str, found: Mapping[CredentialForm, int], mechanism: ScramMechanism
     ) -> CredentialForm:
         """Return the form of a name (rendezvous hashing): each form has the chance of its share of users."""
         if not found:
@@ -140,11 +143,11 @@ class FalseCredentials:
 
         return max(found, key=score)
 
-    def _made(self, user: str, form: CredentialForm) -> ScramCredential:
+    def _made(self, user: bytes, form: CredentialForm) -> ScramCredential:
         nothing = bytes(form.mechanism.key_bytes)
         return ScramCredential(self._salt(user, form), nothing, nothing, form.iterations)
 
-    def _salt(self, user: str, form: CredentialForm) -> bytes:
+    def _salt(self, user: bytes, form: CredentialForm) -> bytes:
         length = form.length
         wanted = KEY_BYTES + (length if form.alphabet == _ANY else 2 * length)
         stream = bytearray()
@@ -161,8 +164,13 @@ class FalseCredentials:
             salt.append(form.alphabet[digit])
         return bytes(salt) + b"=" * form.padding
 
-    def _digest(self, purpose: str, user: str) -> bytes:
-        return hmac.digest(self.key, f"{purpose}:{user}".encode("utf-8", "surrogatepass"), "sha256")
+    def _digest(self, purpose: str, user: bytes) -> bytes:
+        return hmac.digest(self.key, purpose.encode() + b":" + user, "sha256")
+
+
+def _short(user: str) -> bytes:
+    """Return a name in few bytes: it may have 64 KiB, and goes into many digests."""
+    return hashlib.sha256(user.encode("utf-8", "surrogatepass")).digest()
 
 
 def _in_base_36(number: int) -> bytes:

@@ -1,6 +1,7 @@
 """What a login shows of users that do not exist: the same each time, and nothing that users do not show."""
 
 import base64
+import hmac
 import random
 import secrets
 from collections import Counter
@@ -157,6 +158,21 @@ def test_forms_without_end_cost_little() -> None:
     known = users([chance.randbytes(1 + number % 500) for number in range(4_000)])
 
     assert len(false_credentials.find_forms(known).of_mechanism[SHA_512]) == false_credentials.MAX_FORMS
+
+
+def test_a_long_name_is_hashed_once(monkeypatch: pytest.MonkeyPatch) -> None:
+    hashed: list[int] = []
+    digest = hmac.digest
+
+    def watched(key: bytes, message: bytes, name: str) -> bytes:
+        hashed.append(len(message))
+        return digest(key, message, name)
+
+    monkeypatch.setattr(hmac, "digest", watched)
+    known = users([bytes([255]) * length for length in range(1, 20)])
+    made(known).of("x" * 60_000, SHA_512)
+
+    assert len(hashed) > false_credentials.MAX_FORMS and max(hashed) < 300
 
 
 def test_names_of_any_letters_have_one() -> None:
