@@ -8,8 +8,8 @@ import asyncio
 import importlib
 import logging
 import sys
-from collections.abc import Callable, Mapping
-from typing import TYPE_CHECKING, Final, cast
+from collections.abc import Callable, Coroutine, Mapping
+from typing import Any, Final, NamedTuple
 
 from ottla.logstore.words.errors import KafkaError
 from ottla.node.security.access_token import VerifiedToken
@@ -18,21 +18,28 @@ from ottla.node.settings.oauthbearer_settings import OauthBearer
 from ottla.node.settings.sasl_settings import ListenerSasl
 from ottla.node.wire.sasl_mechanisms import OAUTHBEARER
 
-if TYPE_CHECKING:
-    from ottla.node.security.token_verifier import TokenVerifier
-
 Verify = Callable[[str], VerifiedToken]
 _MODULE: Final = "ottla.node.security.token_verifier"  # 10 MB, for those who need it
 
 log = logging.getLogger(__name__)
 
 
-async def make_verifier(tokens: OauthBearer, now_ms: Callable[[], int]) -> "TokenVerifier":
+class Verifier(NamedTuple):
+    """The two sides of a verifier: what any thread asks, and what keeps its keys fresh until it is ended."""
+
+    verify: Verify
+    run: Callable[[], Coroutine[Any, Any, None]]
+
+
+async def make_verifier(tokens: OauthBearer, now_ms: Callable[[], int]) -> Verifier:
     """Return a verifier by these settings; INVALID_CONFIG where the file of authorities cannot be used."""
     if sys.modules.get("cryptography", sys) is None:
         del sys.modules["cryptography"]  # `ottla start` hides it from libraries that need none of it
-    module = await asyncio.to_thread(importlib.import_module, _MODULE)
-    return cast("TokenVerifier", await module.TokenVerifier.make(tokens, now_ms=now_ms))
+    await asyncio.to_thread(importlib.import_module, _MODULE)  # it takes longer than the loop has
+    from ottla.node.security.token_verifier import TokenVerifier
+
+    made = await TokenVerifier.make(tokens, now_ms=now_ms)
+    return Verifier(made.verify, made.run)
 
 
 class TokenVerifiers:
@@ -47,7 +54,7 @@ class TokenVerifiers:
         """Return what verifies the tokens of clients of a listener; None where it is not there yet."""
         return self._of.get(listener)
 
-    async def open(self, listener: str, tokens: OauthBearer) -> "TokenVerifier":
+    async def open(self, listener: str, tokens: OauthBearer) -> Verifier:
         """Make the verifier of a listener; it has no keys before it runs. INVALID_CONFIG as above."""
         verifier = await make_verifier(tokens, self._now_ms)
         self._of[listener] = verifier.verify
