@@ -21,12 +21,17 @@ log = logging.getLogger(__name__)
 
 
 def find_login_key(base: Foundation) -> bytes:
-    """Return the key of this node's cluster, a new one where there was none. Blocks."""
-    secret = base.config.cluster_secret
-    if secret is not None:
-        return hmac.digest(secret.encode(), _LABEL, "sha256")
+    """Return the key of this node's cluster, a new one where there was none. Blocks.
+
+    Where nobody logs in no salt is shown, and no key kept.
+    """
+    config = base.config
+    if config.cluster_secret is not None:
+        return hmac.digest(config.cluster_secret.encode(), _LABEL, "sha256")
     made = base.world.unique(KEY_BYTES)
-    path = base.config.metadata_log_dir / LOGIN_KEY
+    if not (config.listener_sasl or config.rest_logins.methods):
+        return made
+    path = config.metadata_log_dir / LOGIN_KEY
     try:
         return _kept(base.log_manager.disk, path, made)
     except OSError as error:

@@ -22,6 +22,7 @@ from confluent_kafka import Consumer, KafkaError, Producer
 from confluent_kafka.admin import AdminClient, NewTopic
 
 from ottla.node.broker import Broker
+from tests.compat.wire_client import WireClient
 from tests.integration.embedded_broker import EmbeddedBroker, start_embedded
 
 with warnings.catch_warnings():  # it reads its schemas in a way that Python 3.11 deprecates
@@ -238,3 +239,50 @@ def test_a_client_logs_in_again_while_it_produces(node: Node) -> None:
     until(has_logged_in_twice_more)
     assert producer.flush(PATIENT_S) == 0 and failed == []
     assert node.counts(SHORT)["expired"] == 0
+
+
+# ---- users that do not exist -------------------------------------------------------------------------------
+
+
+def shown_of(address: str, *users: str) -> dict[str, bytes]:
+    """Return what SCRAM shows of each user, whose clients leave with that: salt and iterations."""
+    found = {}
+    for user in users:
+        with WireClient(address) as client:
+            assert client.call("sasl_handshake", 1, mechanism=SCRAM_512).error_code == 0
+            answer = client.call("sasl_authenticate", 2, auth_bytes=f"n,,n={user},r=abc".encode())
+            assert answer.error_code == 0
+            found[user] = bytes(answer.auth_bytes).partition(b",")[2]
+    return found
+
+
+def until_failed(embedded: EmbeddedBroker, count: int) -> None:
+    until(lambda: embedded.call(lambda one: one.listeners[0].logins.failed) == count)
+
+
+def test_a_stranger_cannot_tell_which_users_there_are_also_after_a_restart(tmp_path: Path) -> None:
+    """Salts and iterations are alike for all names, and stay; each look counts as a failed login."""
+    users = [*(f"user-{number}" for number in range(8)), *(f"nobody-{number}" for number in range(8))]
+    settings = {
+        "listeners": "OPEN://127.0.0.1:0,PLAINTEXT://127.0.0.1:0",
+        "listener_security_protocol_map": "OPEN:SASL_PLAINTEXT,PLAINTEXT:PLAINTEXT",
+        "inter_broker_listener_name": "PLAINTEXT",
+        "sasl_enabled_mechanisms": SCRAM_512,
+        "ottla_add_scram": ";".join(
+            f"SCRAM-SHA-512=[name={user},password=secret,iterations=8192]" for user in users[:8]
+        ),
+    }
+    seen = []
+    for _ in range(2):
+        embedded = start_embedded(tmp_path, **settings)
+        try:
+            seen.append(shown_of(embedded.bootstrap, *users))
+            until_failed(embedded, len(users))
+            assert embedded.call(lambda one: len(one.base.failed_logins)) == 1
+        finally:
+            embedded.stop()
+
+    assert seen[0] == seen[1]
+    salts = {user: text.split(b",")[0].removeprefix(b"s=") for user, text in seen[0].items()}
+    assert {text.split(b",")[1] for text in seen[0].values()} == {b"i=8192"}
+    assert {len(salt) for salt in salts.values()} == {32} and len(set(salts.values())) == len(users)

@@ -10,10 +10,18 @@ from ottla.node.start.foundation import Foundation, lay_foundation
 from ottla.node.start.login_key import LOGIN_KEY, find_login_key
 from ottla.node.start.world import World
 
+LOGINS = {
+    "listeners": "SASL_SSL://127.0.0.1:0,PLAINTEXT://127.0.0.1:0",
+    "sasl.enabled.mechanisms": "SCRAM-SHA-512",
+    "ssl.keystore.location": "node.pem",
+}
 
-def node(directory: Path, disk: MemoryDisk | OsDisk | None = None, **settings: str) -> Foundation:
+
+def node(
+    directory: Path, disk: MemoryDisk | OsDisk | None = None, *, logs_in: bool = True, **settings: str
+) -> Foundation:
     texts = {name.replace("_", "."): value for name, value in settings.items()}
-    config = parse_config({"log.dirs": str(directory)} | texts)
+    config = parse_config({"log.dirs": str(directory)} | (LOGINS if logs_in else {}) | texts)
     return lay_foundation(config, World(disk=disk or OsDisk()))
 
 
@@ -25,6 +33,17 @@ def test_a_node_without_a_secret_keeps_its_key_to_itself(tmp_path: Path) -> None
     other = tmp_path / "other"
     other.mkdir()
     assert find_login_key(node(other)) != first
+
+
+def test_a_node_where_nobody_logs_in_keeps_none(tmp_path: Path) -> None:
+    assert len(find_login_key(node(tmp_path, logs_in=False))) == 32
+    assert not list(tmp_path.iterdir())
+
+
+def test_a_rest_api_with_logins_is_enough_to_keep_one(tmp_path: Path) -> None:
+    rest = {"ottla_rest_authentication": "basic", "ottla_rest_listeners": "http://127.0.0.1:0"}
+
+    assert find_login_key(node(tmp_path, logs_in=False, **rest)) == (tmp_path / LOGIN_KEY).read_bytes()
 
 
 def test_nodes_with_one_secret_have_one_key_and_no_file(tmp_path: Path) -> None:
