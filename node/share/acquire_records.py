@@ -11,7 +11,7 @@ from bisect import bisect_left, bisect_right
 from collections.abc import Sequence
 from typing import NamedTuple
 
-from ottla.node.share.delayed_delivery import note_fetched, waiting_of
+from ottla.node.share.delayed_delivery import may_take_new, note_fetched, waiting_of
 from ottla.node.share.in_flight_records import ACQUIRED, AVAILABLE
 from ottla.node.share.share_window import ShareWindow
 from ottla.node.share.share_words import AcquiredRecords, FetchedRecords, ShareConfig
@@ -99,6 +99,9 @@ def _acquire_from(asked: Acquisition, base: int, last: int, limit: int) -> list[
                 new = _acquire_new(asked, gap_start, batch_first - 1, limit - count)
                 acquired += new
                 count += _count(new)
+                gap = None if new else window.next_gap()
+                if gap is not None and gap < batch_first:
+                    return acquired  # without room for it; passed over, it would never be fetched again
             gap_start = batch_last + 1
             if count >= limit:
                 return acquired
@@ -198,7 +201,7 @@ def _acquire_new(asked: Acquisition, first: int, last: int, max_records: int) ->
     """Acquire records of which nothing is in flight, from `first` to `last`."""
     window, records = asked.window, asked.window.records
     first = max(first, window.start_offset)
-    if first > last or len(records) >= asked.max_states:
+    if first > last or not may_take_new(window, first, asked.max_states):
         return []
     if max_records < last - first + 1:
         last = min(last, _end_of_batch(asked.fetched, first + max_records - 1))

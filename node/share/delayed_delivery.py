@@ -44,14 +44,15 @@ def note_fetched(window: ShareWindow, fetched: FetchedRecords, max_states: int) 
     index = window.delayed
     if index is None or not fetched.base_offsets:
         return fetched
-    stop = _next_new(window) + max((max_states // 2 - len(window.records)) // 2, 0)
+    index.drop_before(window.start_offset)
     for piece in fetched.due_times:
         if not index.add(piece.offsets, piece.due_ms):
-            assert index.stopped_at is not None
-            stop = min(stop, index.stopped_at)
             break
     else:
         index.seen_before(fetched.last_offsets[-1] + 1)
+    stop = _stop(window, fetched, max_states)
+    if index.stopped_at is not None:
+        stop = min(stop, index.stopped_at)
     count = bisect_left(fetched.base_offsets, stop)
     lasts = list(fetched.last_offsets[:count])
     if lasts:
@@ -99,13 +100,16 @@ def next_due_ms(window: ShareWindow, max_states: int) -> int | None:
     return window.delayed.due_at(window.start_offset)
 
 
-def may_take_new(window: ShareWindow, max_states: int) -> bool:
-    """Return whether there is room for new records, as far as delays go."""
+def may_take_new(window: ShareWindow, offset: int, max_states: int) -> bool:
+    """Return whether there is room for records from this offset on, of which nothing is in flight.
+
+    For those that come first there always is, as nothing else would make room.
+    """
     index = window.delayed
-    if index is None:
-        return True
-    is_stopped = index.is_full and index.stopped_at is not None and index.stopped_at <= _next_new(window)
-    return not is_stopped and len(window.records) + 2 <= max_states // 2
+    if index is not None and index.is_full and index.stopped_at is not None and index.stopped_at <= offset:
+        return False
+    has_room = len(window.records) < max_states if index is None else _new_room(window, max_states) > 0
+    return has_room or window.is_first(offset)
 
 
 def check_delays(window: ShareWindow) -> None:
@@ -116,9 +120,41 @@ def check_delays(window: ShareWindow) -> None:
             assert window.delayed is not None and window.delayed.waiting_within(*span) == [span], span
 
 
-def _next_new(window: ShareWindow) -> int:
-    """The first offset that was never in flight."""
-    return window.end_offset + 1 if window.records else window.end_offset
+def _stop(window: ShareWindow, fetched: FetchedRecords, max_states: int) -> int:
+    """Return the offset before which a fetch has no more new records than there is room for."""
+    room = _new_room(window, max_states)
+    gap = window.next_gap()
+    if gap is None:
+        begin = window.end_offset + 1 if window.records else window.end_offset
+    else:
+        begin = max(gap, fetched.base_offsets[0])
+        room, begin = _room_behind_gaps(window, begin, fetched.last_offsets[-1], room)
+    if room > 0 or not window.is_first(begin):
+        return begin + room
+    assert window.delayed is not None
+    run = window.delayed.next_waiting(begin)  # one range, which waits or not
+    if run is None:
+        return fetched.last_offsets[-1] + 1
+    return run[0] if run[0] > begin else run[1] + 1
+
+
+def _room_behind_gaps(window: ShareWindow, begin: int, last: int, room: int) -> tuple[int, int]:
+    """Return the room that is left for new records from an offset on, and that offset, or the gap without."""
+    records = window.records
+    place = max(records.floor_batch(begin), 0)
+    while room > 0 and begin <= last and place < len(records.batch_firsts):
+        size = max(records.batch_firsts[place] - begin, 0)
+        if size >= room:
+            break
+        room -= size
+        begin = max(begin, records.batch_lasts[place] + 1)
+        place += 1
+    return room, begin
+
+
+def _new_room(window: ShareWindow, max_states: int) -> int:
+    """Return how many new records may be acquired: each may be a range, and one behind it."""
+    return max((max_states // 2 - len(window.records)) // 2, 0)
 
 
 def _room(window: ShareWindow, max_states: int) -> int:

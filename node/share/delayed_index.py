@@ -177,6 +177,8 @@ class DelayedIndex:
     def seen_before(self, offset: int) -> None:
         """Take note that all records before this offset were seen."""
         self.next_offset = max(self.next_offset, offset)
+        if self.stopped_at is not None and self.stopped_at < self.next_offset:
+            self.stopped_at = None
 
     # ---- time
 

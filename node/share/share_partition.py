@@ -171,12 +171,11 @@ class SharePartition:
     def may_acquire(self) -> bool:
         """Return whether a fetch would find something to acquire, as far as is known here."""
         window = self._window
-        if window.next_fetch_offset() != window.end_offset + 1:
-            return True
-        return (
-            window.in_flight_count() < self.config.partition_max_record_locks
-            and len(window.records) < self._limits.max_states
-            and may_take_new(window, self._limits.max_states)
+        offset = window.next_fetch_offset()
+        if offset != window.end_offset + 1:
+            return offset != window.next_gap() or may_take_new(window, offset, self._limits.max_states)
+        return window.in_flight_count() < self.config.partition_max_record_locks and may_take_new(
+            window, offset, self._limits.max_states
         )
 
     def acquire(

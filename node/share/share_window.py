@@ -91,6 +91,8 @@ class ShareWindow:
         if self.records:
             self.end_offset = expected - 1
             self._find_available = True
+            if self.records.joins_batches:
+                self.records.merge(0, len(self.records))
             if gap_start is not None:
                 self.gap = GapWindow(self.end_offset, gap_start)
             self.advance_start()
@@ -128,6 +130,11 @@ class ShareWindow:
     def is_gap_active(self) -> bool:
         """Return whether offsets in flight may still be unknown."""
         return self.gap is not None and self.gap.end_offset == self.end_offset
+
+    def is_first(self, offset: int) -> bool:
+        """Return whether nothing in flight lies between the start offset and this one."""
+        begin, end = self.records.span(self.start_offset, offset - 1)
+        return begin >= end
 
     def was_acquired_before(self, offset: int) -> None:
         """Take note that a fetch has come up to this offset, with all gaps before it."""

@@ -24,7 +24,6 @@ KEY = SharePartitionKey("workers", bytes(range(16)), 0)
 MEMBERS = ("m1", "m2", "m3")
 ACCEPT, RELEASE, REJECT = 1, 2, 3
 LONGEST_MS = 20_000
-PASSED_OVER = (4, 20, 29)  # seeds that show a fault which is not mended yet
 
 
 class Story:
@@ -156,16 +155,7 @@ class Story:
 
 @pytest.mark.slow
 @pytest.mark.parametrize("seed", some_of(range(40), of_each_run=2))
-def test_delayed_records_are_given_when_they_are_due(
-    seed: int, monkeypatch: pytest.MonkeyPatch, request: pytest.FixtureRequest
-) -> None:
-    if seed in PASSED_OVER:
-        request.applymarker(
-            pytest.mark.xfail(
-                strict=True,
-                reason="a record that waited when the leader changed may be passed over (docs/queues.md)",
-            )
-        )
+def test_delayed_records_are_given_when_they_are_due(seed: int, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(delayed_index, "BLOCK_RECORDS", 8)
     monkeypatch.setattr(delayed_index, "FEW_RECORDS", 2)
     for number in range(15):

@@ -137,6 +137,37 @@ def test_a_new_leader_finds_what_waited() -> None:
     assert delaying.fetch(5, 39) == [(5, 9, 1), (15, 19, 1)]
 
 
+def test_a_gap_for_which_there_is_no_room_is_not_passed_over() -> None:
+    """It would never be fetched again, as the end of what was in flight lies behind it."""
+    released = [StateBatch(each, each, AVAILABLE, each % 2 + 1) for each in range(40) if each != 30]
+    delaying = Delaying({30: 100}, batches=released, max_states=40)
+
+    first = delaying.fetch(0, 59, batch_records=20)
+
+    assert (first[0][0], first[-1][1]) == (0, 29)
+    assert delaying.core.next_fetch_offset() == 30
+    assert not delaying.core.may_acquire()  # nor does a fetch try again and again
+    for begin, end, _ in first:
+        delaying.partition.done(begin, end, ACCEPT)
+    assert delaying.core.may_acquire()  # nothing else could make room
+    delaying.fetch(30, 59)
+    delaying.wait(100)
+    assert delaying.fetch(delaying.core.next_fetch_offset(), 59)[0] == (30, 30, 1)
+
+
+def test_of_a_long_gap_without_room_as_much_is_acquired_as_is_one_range() -> None:
+    released = [StateBatch(each, each, AVAILABLE, each % 2 + 1) for each in range(100, 140)]
+    due = {each: 100 for each in range(100) if each % 10 == 5}
+    delaying = Delaying(due, batches=released, max_states=40)
+
+    assert delaying.fetch(0, 139) == [(0, 4, 1)]
+
+    assert not delaying.core.may_acquire()
+    delaying.partition.done(0, 4, ACCEPT)
+    assert delaying.fetch(5, 139) == []
+    assert delaying.partition.states[0] == (5, 5, WAITING, 0)
+
+
 def test_the_first_record_is_freed_however_many_ranges_there_are() -> None:
     delaying = Delaying({offset: 10**6 + offset for offset in range(0, 400, 2)}, max_states=64)
     first = 0

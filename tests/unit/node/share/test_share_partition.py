@@ -490,6 +490,20 @@ def test_delayed_records_wait_for_their_time_and_others_go_on() -> None:
     assert partition.fetch(up_to=29) == [(3, 19, 1), (20, 25, 1)]
 
 
+def test_a_gap_for_which_there_is_no_room_is_fetched_when_there_is() -> None:
+    released = [StateBatch(each, each, AVAILABLE, each % 2 + 1) for each in range(10) if each != 5]
+    partition = Partition(limits=ShareLimits(max_states=9), batches=released)
+
+    acquired = partition.fetch(up_to=0)
+
+    assert (acquired[0][0], acquired[-1][1]) == (0, 4)
+    assert not partition.core.may_acquire()
+    for begin, end, _ in acquired:
+        partition.done(begin, end, ACCEPT)
+    assert partition.core.may_acquire() and partition.core.next_fetch_offset() == 5
+    assert partition.fetch(up_to=0)[0] == (5, 5, 1)
+
+
 def test_a_huge_batch_takes_memory_for_what_is_said_of_it_alone() -> None:
     partition = Partition(log=[(0, 10**12)], limits=ShareLimits(max_states=50))
     partition.fetch()
