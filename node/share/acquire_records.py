@@ -266,28 +266,19 @@ def _without_undeliverable(asked: Acquisition, acquired: list[AcquiredRecords]) 
             # Nothing is written for these. Were it left to the next acknowledgement, a window full of aborted
             # records would stand for ever.
             window.advance_start()
-    delayed = [each for each in asked.fetched.delayed if each.not_before_ms > asked.now_ms]
-    if delayed:
-        taken_out = _common(acquired, [each[:2] for each in delayed])
-        acquired = _without(acquired, taken_out)
-        place = 0
-        for first, last in taken_out:
-            while delayed[place].last_offset < first:
-                place += 1
-            _delay(window, first, last, delayed[place].not_before_ms)
     not_due = waiting_of(window, acquired)
     for first, last in not_due:
-        _delay(window, first, last, 0)
+        _delay(window, first, last)
     return _without(acquired, not_due)
 
 
-def _delay(window: ShareWindow, first: int, last: int, time_ms: int) -> None:
-    """Let records wait that were acquired in vain, which is no delivery."""
+def _delay(window: ShareWindow, first: int, last: int) -> None:
+    """Let records wait until they are due that were acquired in vain, which is no delivery."""
     records = window.records
     begin, end = records.cut_out(first, last)
     for index in range(begin, end):
         records.counts[index] -= 1
-        window.delay(index, time_ms)
+        window.delay(index, 0)
     records.merge(begin, end)
 
 

@@ -82,14 +82,6 @@ class ShareLimits:
     max_states: int = MAX_STATES
 
 
-class DelayedRecords(NamedTuple):
-    """Records that may not be delivered before a time."""
-
-    first_offset: int
-    last_offset: int
-    not_before_ms: int
-
-
 class FetchedRecords(NamedTuple):
     """The batches that a fetch from `fetch_offset` has read: first and last offset of each, in order."""
 
@@ -98,8 +90,6 @@ class FetchedRecords(NamedTuple):
     last_offsets: Sequence[int]
     # Ranges of whole batches that no member is given: those of aborted transactions, in order.
     never_delivered: Sequence[tuple[int, int]] = ()
-    # Records that are not delivered yet, in order.
-    delayed: Sequence[DelayedRecords] = ()
     # When single records are due, in topics that delay their delivery, in order.
     due_times: Sequence[DueTimes] = ()
 

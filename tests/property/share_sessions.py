@@ -4,6 +4,7 @@ The lines are those of SharePartitionJudge.java. `Session` makes them while it p
 share-partition, as a session that says sensible things must know what is in flight.
 """
 
+from array import array
 from collections.abc import Iterable, Sequence
 from random import Random
 from typing import Final
@@ -14,12 +15,12 @@ from ottla.groupcoord.share_state.share_state_words import (
     StateRead,
     WriteState,
 )
+from ottla.logstore.delivery_delay import DueTimes
 from ottla.logstore.record import Record, build_batch
 from ottla.node.share.share_partition import SharePartition
 from ottla.node.share.share_words import (
     AcknowledgementBatch,
     AcquiredRecords,
-    DelayedRecords,
     FetchedRecords,
     Outcome,
     ShareConfig,
@@ -97,8 +98,10 @@ class Session:
         self.has_aborted = has_aborted
         self.log = self._make_log(is_compacted)
         self.aborted = {first for first, _ in self.log if has_aborted and self.random.random() < 0.3}
-        self.delayed = self._make_delayed() if has_waits else []
+        self.has_waits = has_waits
+        self.due_ms = self._make_due_times() if has_waits else {}
         self.core = SharePartition(KEY, 7, self.config, ShareLimits())
+        self._delay_delivery()
         states = self._make_states() if has_gaps else []
         start = states[0].first_offset if states else 0
         if states and self.random.random() < 0.3:
@@ -130,15 +133,25 @@ class Session:
             )
         return log
 
-    def _make_delayed(self) -> list[DelayedRecords]:
-        delayed = []
+    def _make_due_times(self) -> dict[int, int]:
+        due_ms = {}
         first = 0
         for _ in range(60):
             first += self.random.randint(0, 12)
             last = first + self.random.randint(0, 9)
-            delayed.append(DelayedRecords(first, last, self.random.choice([0, 100, 500, 3_000])))
+            due_ms.update(dict.fromkeys(range(first, last + 1), self.random.choice([0, 100, 500, 3_000])))
             first = last + 1
-        return delayed
+        return due_ms
+
+    def _delay_delivery(self) -> None:
+        if self.has_waits:
+            self.core.delay_delivery(len(self.due_ms) + 1)
+
+    def _due_times(self, read: Sequence[tuple[int, int]]) -> list[DueTimes]:
+        """When the records of a fetch are due of which the share-partition does not know it yet."""
+        offsets = range(max(read[0][0], self.core.delays_from), read[-1][1] + 1)
+        waiting = [offset for offset in offsets if self.due_ms.get(offset, 0) > self.now_ms]
+        return [DueTimes(array("q", waiting), array("q", [self.due_ms[offset] for offset in waiting]))]
 
     def _make_states(self) -> list[StateBatch]:
         states = []
@@ -191,7 +204,7 @@ class Session:
             base_offsets=[first for first, _ in read],
             last_offsets=[last for _, last in read],
             never_delivered=aborted,
-            delayed=self.delayed,
+            due_times=self._due_times(read) if self.has_waits else (),
         )
         acquired = self.core.acquire(member, self.now_ms, fetched, most, batch_size, is_strict)
         self._watch_times(acquired)
@@ -271,6 +284,7 @@ class Session:
         self.written.clear()
         self.core = SharePartition(KEY, self.core.leader_epoch + 1, self.config, ShareLimits())
         self.core.restore(self.coordinator.read(), 0)
+        self._delay_delivery()
         self.watch.leader_changed(self.core.start_offset)
         self.core.move_log_start(self.deleted_to)
         self._answer("elected", "elect")
@@ -323,14 +337,8 @@ class Session:
 
     def _watch_times(self, acquired: Iterable[AcquiredRecords]) -> None:
         for first, last, _ in acquired:
-            early = [
-                delayed
-                for delayed in self.delayed
-                if delayed.not_before_ms > self.now_ms
-                and delayed.first_offset <= last
-                and delayed.last_offset >= first
-            ]
-            assert not early, f"{first}-{last} at {self.now_ms}, before {early}"
+            early = [each for each in range(first, last + 1) if self.due_ms.get(each, 0) > self.now_ms]
+            assert not early, f"{early} at {self.now_ms}"
 
     def _watch_renewals(self, member: str, batches: Iterable[AcknowledgementBatch]) -> None:
         for first, last, types in batches:

@@ -8,7 +8,6 @@ from ottla.node.share.share_partition import SharePartition
 from ottla.node.share.share_words import (
     AcknowledgementBatch,
     AcquiredRecords,
-    DelayedRecords,
     FetchedRecords,
     Outcome,
     ShareConfig,
@@ -40,7 +39,6 @@ class Partition:
         self.log = list(log)
         self.now_ms = NOW_MS
         self.never_delivered: list[tuple[int, int]] = []
-        self.delayed: list[DelayedRecords] = []
         read = StateRead(KEY, state_epoch=3, start_offset=start_offset, batches=tuple(batches))
         self.core.restore(read, 0)
         self.check()
@@ -63,7 +61,6 @@ class Partition:
             base_offsets=[first for first, _ in read],
             last_offsets=[last for _, last in read],
             never_delivered=self.never_delivered,
-            delayed=self.delayed,
         )
         acquired = self.core.acquire(member, self.now_ms, fetched, max_records, batch_size, is_strict)
         self.check()

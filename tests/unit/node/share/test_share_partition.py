@@ -9,7 +9,6 @@ from ottla.node.share.share_words import (
     AcknowledgementBatch,
     ArchivedRecords,
     ArchiveReason,
-    DelayedRecords,
     FetchedRecords,
     ShareConfig,
     ShareLimits,
@@ -468,26 +467,6 @@ def test_released_records_wait_for_their_backoff() -> None:
         assert partition.core.next_fetch_offset() == 0
 
     assert waited == [1_000, 2_000, 3_000]
-
-
-def test_delayed_records_wait_for_their_time_and_others_go_on() -> None:
-    partition = Partition(config=ShareConfig(partition_max_record_locks=20))
-    partition.delayed = [
-        DelayedRecords(0, 1, NOW_MS),  # it is time
-        DelayedRecords(3, 15, NOW_MS + 5_000),
-        DelayedRecords(16, 25, NOW_MS + 5_000),
-    ]
-
-    assert partition.fetch(up_to=19) == [(0, 2, 1)]
-
-    assert partition.states == [(0, 2, ACQUIRED, 1), (3, 19, WAITING, 0)]
-    assert partition.core.in_flight_count == 3  # those that wait take no one's place
-    assert partition.fetch() == [(26, 29, 1)]
-    partition.done(0, 2, ACCEPT)
-    assert partition.window == (3, 29)
-    partition.wait(5_000)
-    assert partition.core.next_fetch_offset() == 3
-    assert partition.fetch(up_to=29) == [(3, 19, 1), (20, 25, 1)]
 
 
 def test_a_gap_for_which_there_is_no_room_is_fetched_when_there_is() -> None:
