@@ -16,6 +16,7 @@ share_group_settings  what a share group obeys at the leaders of partitions
 initial_offset       where a group begins that has read nothing of a partition
 read_batches         the batches of a slice of the log, by their headers
 read_delays          when the records of these batches are due
+share_timers         when locks end and delayed records are due, by two clocks
 led_partition        a share-partition with the partition under it and those who wait for its records
 share_fetch          a share fetch while it is served: what there is, and what it acquires of that
 share_partition_manager  all share-partitions of this node, the sessions, and the share fetches that wait

@@ -154,21 +154,24 @@ class ShareFetch:
 
     # ---- what is acquired --------------------------------------------------------------------------------
 
-    def read(self, located: Sequence[Located], now_ms: int) -> None:
-        """Read headers and records of all that may be acquired, or note what a thread has to read before."""
+    def read(self, located: Sequence[Located], wall_ms: int) -> None:
+        """Read headers and records of all that may be acquired, or note what a thread has to read before.
+
+        Records that are due after `wall_ms` will wait.
+        """
         for one in located:
             try:
                 self._read_one(one)
                 config = one.led.partition.log.config
                 if config.ottla_delivery_delay_enable and one.batches is not None:
                     assert not isinstance(one.content, FileRecords)
-                    self._read_delays(one, one.content, config, now_ms)
+                    self._read_delays(one, one.content, config, wall_ms)
             except OSError as error:
                 self._failed(one.led, one.led.partition.log.flush_failed(error))
             except KafkaError as error:
                 self._failed(one.led, error)
 
-    def _read_delays(self, one: Located, content: Buffer, config: LogConfig, now_ms: int) -> None:
+    def _read_delays(self, one: Located, content: Buffer, config: LogConfig, wall_ms: int) -> None:
         """Find when the records of one partition are due, or have a thread do that."""
         led, batches = one.led, one.batches
         assert batches is not None
@@ -183,11 +186,11 @@ class ShareFetch:
         if known is not None and known.first_offset <= from_offset and known.last_offset >= last_offset:
             one.due_times = known.due_times
         elif is_read_soon(content, batches, from_offset):
-            one.due_times = read_delays(content, batches, from_offset, config, now_ms).due_times
+            one.due_times = read_delays(content, batches, from_offset, config, wall_ms).due_times
         else:
 
             def read_in_thread() -> None:
-                led.delays = read_delays(content, batches, from_offset, config, now_ms)
+                led.delays = read_delays(content, batches, from_offset, config, wall_ms)
 
             self.cold.append(read_in_thread)
 

@@ -222,11 +222,10 @@ class SharePartition:
         return self._outcome(moves)
 
     def expire(self, now_ms: int) -> Outcome:
-        """Free what was held or has waited long enough; there may be more to acquire now.
+        """Free what was held, or was held off, long enough; there may be more to acquire now.
 
         The outcome is told to `persisted` or `failed` as any other, but nothing is taken back.
         """
-        free_due(self._window, now_ms, self._limits.max_states)
         written, archived = expire(self._window, self.config, now_ms)
         if not written:
             return NOTHING_TO_WRITE
@@ -234,8 +233,15 @@ class SharePartition:
 
     def next_expiry(self) -> int | None:
         """The time at which `expire` will have something to do."""
-        times = (self._window.locks.next_ms(), next_due_ms(self._window, self._limits.max_states))
-        return min((time for time in times if time is not None), default=None)
+        return self._window.locks.next_ms()
+
+    def free_due(self, wall_ms: int) -> None:
+        """Make delayed records available that are due by the wall clock."""
+        free_due(self._window, wall_ms, self._limits.max_states)
+
+    def next_due(self) -> int | None:
+        """The time of the wall clock at which `free_due` will have something to do."""
+        return next_due_ms(self._window, self._limits.max_states)
 
     def persisted(self, transition: Transition, now_ms: int) -> bool:
         """Complete what the coordinator has written; return whether there may be more to acquire."""

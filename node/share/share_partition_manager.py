@@ -21,7 +21,6 @@ from ottla.groupcoord.share_state.share_state_words import (
 )
 from ottla.logstore.words.errors import ErrorCode, KafkaError
 from ottla.logstore.words.topic_partition import TopicPartition
-from ottla.node.coordinators.timer_queue import TimerQueue
 from ottla.node.counters.share_counters import ShareCounters
 from ottla.node.net.connection_info import ConnectionInfo
 from ottla.node.replica.delayed_fetch import DelayedFetch
@@ -32,6 +31,7 @@ from ottla.node.share.share_fetch import Acquired, ShareFetch, ShareFetchParams
 from ottla.node.share.share_group_settings import ShareGroupConfigs
 from ottla.node.share.share_partition import SharePartition
 from ottla.node.share.share_sessions import SessionKey, ShareSession, ShareSessions, TopicIdPartition
+from ottla.node.share.share_timers import ShareTimers
 from ottla.node.share.share_words import AcknowledgementBatch, Outcome, ShareLimits, write_error
 from ottla.node.work.turns import give_way
 
@@ -102,6 +102,7 @@ class SharePartitionManager:
         persister: StatePersister,
         settings: ShareGroupConfigs,
         now_ms: Callable[[], int],
+        wall_ms: Callable[[], int],
         initial_offset: InitialOffset,
         in_thread: InThread,
         start_task: StartTask,
@@ -110,21 +111,23 @@ class SharePartitionManager:
         on_woken: Callable[[], None] = lambda: None,
         is_open: Callable[[int], bool] = lambda number: True,
     ) -> None:
-        """`now_ms` is the time by which locks end, which only goes forward. `limit_bytes` are for sessions,
-        and as much again for share-partitions. `on_woken` is told of each fetch that has waited, and
-        `is_open` tells of a connection's number whether it has not ended.
+        """`now_ms` is the time by which locks end, which only goes forward, and `wall_ms` that by which
+        records are due, which may be set. `limit_bytes` are for sessions, and as much again for
+        share-partitions. `on_woken` is told of each fetch that has waited, and `is_open` tells of a
+        connection's number whether it has not ended.
         """
         self._replicas = replicas
         self._persister = persister
         self._settings = settings
         self._now_ms = now_ms
+        self._wall_ms = wall_ms
         self._initial_offset = initial_offset
         self._in_thread = in_thread
         self._start_task = start_task
         self._limit_bytes = limit_bytes
         self._on_woken = on_woken
         self._is_open = is_open
-        self._timers: TimerQueue | None = None
+        self._timers = ShareTimers(now_ms, wall_ms, self.expire)
         self._led: dict[SharePartitionKey, LedPartition] = {}
         self._of_partition: dict[TopicPartition, set[SharePartitionKey]] = {}
         self._of_group: dict[str, set[SharePartitionKey]] = {}
@@ -304,11 +307,10 @@ class SharePartitionManager:
         located = fetch.locate() if self._led_bytes <= self._limit_bytes else []
         if fetch.cold or not (is_last or fetch.is_enough(located)):
             return False
-        now_ms = self._now_ms()
-        fetch.read(located, now_ms)
+        fetch.read(located, self._wall_ms())
         if fetch.cold:
             return False
-        for led in fetch.acquire(located, now_ms):
+        for led in fetch.acquire(located, self._now_ms()):
             self._schedule(led)
         return is_last or not fetch.has_passed_over
 
@@ -399,8 +401,7 @@ class SharePartitionManager:
         self._of_group[key.group].discard(key)
         if not self._of_group[key.group]:
             del self._of_group[key.group]
-        if self._timers is not None:
-            self._timers.cancel(key)
+        self._timers.cancel(key)
         if wakes:
             led.wake_all()
 
@@ -584,13 +585,8 @@ class SharePartitionManager:
     def _schedule(self, led: LedPartition) -> None:
         """Have the next lock of a share-partition end in time, after anything that has changed it."""
         self._count_bytes(led)
-        due_ms = None if led.is_gone or self._is_closed else led.core.next_expiry()
-        if due_ms is None:
-            return
-        if self._timers is None:
-            self._timers = TimerQueue()
-        delay_ms = max(0, due_ms - self._now_ms())
-        self._timers.start(led.core.key, delay_ms, partial(self.expire, led.core.key))
+        if not led.is_gone and not self._is_closed:
+            self._timers.start(led.core)
 
     def _count_bytes(self, led: LedPartition) -> None:
         if not led.is_gone:
@@ -599,10 +595,11 @@ class SharePartitionManager:
             led.counted_bytes = used_bytes
 
     def expire(self, key: SharePartitionKey) -> None:
-        """Free the records of a share-partition whose lock is over."""
+        """Free the records of a share-partition whose lock is over, or which are due."""
         led = self._led.get(key)
         if led is None:
             return
+        led.core.free_due(self._wall_ms())
         outcome = led.core.expire(self._now_ms())
         if outcome.write is not None:
             count = sum(one.last_offset - one.first_offset + 1 for one in outcome.write.batches)
@@ -623,8 +620,7 @@ class SharePartitionManager:
         for fetches in list(self._waiting.values()):
             for fetch in list(fetches):
                 self._wake(fetch)
-        if self._timers is not None:
-            self._timers.close()
+        self._timers.close()
 
 
 def _settle(future: "asyncio.Future[None]") -> None:

@@ -294,6 +294,7 @@ def make_services(
         initial_offset=InitialOffsets(settings=share_settings, clock=world.clock, time_pool=base.time_pool),
         # Locks end by it: it goes on as the wall clock would that nobody sets.
         now_ms=lambda: began_ms + monotonic_ms() - began_monotonic_ms,
+        wall_ms=world.clock.now_ms,
         in_thread=in_thread,
         start_task=base.tasks.start,
         max_sessions=lambda: base.config.group_share_max_share_sessions,

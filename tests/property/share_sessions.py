@@ -246,6 +246,7 @@ class Session:
     def tick(self) -> None:
         duration_ms = self.random.choice([1, 30, 99, 100, 1_000])
         self.now_ms += duration_ms
+        self.core.free_due(self.now_ms)
         outcome = self.core.expire(self.now_ms)
         written = list(outcome.write.batches) if outcome.write else []
         if outcome.write:
@@ -270,6 +271,7 @@ class Session:
                 for first, last, state, _ in written.batches:
                     self.done_before |= set(range(first, last + 1)) if state else set()
             # Locks that are over meanwhile, which Kafka ends at once.
+            self.core.free_due(self.now_ms)
             outcome = self.core.expire(self.now_ms)
             if outcome.write:
                 self._write(outcome.write)
@@ -302,11 +304,12 @@ class Session:
         # Locks end, and then the waits that follow.
         for _ in range(2):
             self.now_ms += 10_000
+            self.core.free_due(self.now_ms)
             outcome = self.core.expire(self.now_ms)
             if outcome.write:
                 self._write(outcome.write)
             self.core.persisted(Transition(0), self.now_ms)
-        assert self.core.next_expiry() is None
+        assert self.core.next_expiry() is None and self.core.next_due() is None
         never_idle = 10_000
         while (fetch_offset := self.core.next_fetch_offset()) <= self.log[-1][1]:
             read = [batch for batch in self.log if batch[1] >= fetch_offset][:1]

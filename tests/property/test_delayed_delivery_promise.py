@@ -124,6 +124,7 @@ class Story:
 
     def pass_time(self, duration_ms: int) -> None:
         self.now_ms += duration_ms
+        self.core.free_due(self.now_ms)
         self.settle(self.core.expire(self.now_ms))
 
     def step(self) -> None:

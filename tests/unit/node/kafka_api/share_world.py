@@ -63,6 +63,7 @@ class ShareWorld(ReplicaWorld):
         self.persister = Persister()
         self.own: dict[str, str] = {"share.auto.offset.reset": "earliest"}
         self.closed_connections: set[int] = set()
+        self.wall_ahead_ms = 0  # since somebody has set the wall clock
         settings = ShareGroupConfigs(lambda: self.config.values, lambda group: dict(self.own))
         self.shares = SharePartitionManager(
             replicas=self.replica_manager,
@@ -70,6 +71,7 @@ class ShareWorld(ReplicaWorld):
             settings=settings,
             initial_offset=InitialOffsets(settings=settings, clock=self.clock, time_pool=self.time_pool),
             now_ms=self.clock.now_ms,
+            wall_ms=lambda: self.clock.now_ms() + self.wall_ahead_ms,
             in_thread=asyncio.to_thread,
             start_task=tasks.create_task,
             is_open=lambda number: number not in self.closed_connections,

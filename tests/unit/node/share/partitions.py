@@ -90,6 +90,7 @@ class Partition:
     def wait(self, duration_ms: int) -> Outcome:
         """Let time go by."""
         self.now_ms += duration_ms
+        self.core.free_due(self.now_ms)
         outcome = self.core.expire(self.now_ms)
         self.check()
         return outcome

@@ -75,13 +75,13 @@ def test_records_that_are_not_due_wait_and_others_go_on() -> None:
     # One range for all that wait in a row, whenever they are due.
     assert delaying.partition.states[1] == (3, 5, WAITING, 0)
     assert delaying.core.in_flight_count == 16
-    assert delaying.core.next_expiry() == NOW_MS + 100
+    assert delaying.core.next_due() == NOW_MS + 100
     delaying.wait(99)
     assert delaying.core.next_fetch_offset() == 20
     delaying.wait(1)
     assert delaying.core.next_fetch_offset() == 4
     assert delaying.fetch(4, 19) == [(4, 4, 1), (12, 12, 1)]
-    assert delaying.core.next_expiry() == NOW_MS + 500
+    assert delaying.core.next_due() == NOW_MS + 500
 
 
 def test_one_delayed_record_holds_up_nobody() -> None:
@@ -202,7 +202,7 @@ def test_records_that_are_due_all_over_wait_for_the_first_one_when_there_are_too
         delaying.partition.done(begin, end, ACCEPT)
 
     assert 0 < len(first) < 200 and len(delaying.partition.states) <= 48
-    assert delaying.core.next_expiry() == NOW_MS + 10_000  # when the first record is due
+    assert delaying.core.next_due() == NOW_MS + 10_000  # when the first record is due
 
     delaying.wait(9_900)
     seen = len(first)
@@ -233,7 +233,7 @@ def test_what_the_log_loses_does_not_wait() -> None:
 
     delaying.partition.check()
     assert delaying.partition.window == (10, 10)
-    assert delaying.core.delayed_count == 0 and delaying.core.next_expiry() is None
+    assert delaying.core.delayed_count == 0 and delaying.core.next_due() is None
 
 
 def test_a_topic_that_delays_no_more_gives_all_at_once() -> None:
@@ -262,8 +262,8 @@ def test_many_that_are_due_at_once_are_freed_in_turns(count: int) -> None:
     assert delaying.partition.states == [(0, count - 1, WAITING, 0)]
     delaying.wait(5)
     turns = 1
-    while (next_ms := delaying.core.next_expiry()) is not None and next_ms <= delaying.partition.now_ms:
-        delaying.core.expire(delaying.partition.now_ms)
+    while (next_ms := delaying.core.next_due()) is not None and next_ms <= delaying.partition.now_ms:
+        delaying.core.free_due(delaying.partition.now_ms)
         turns += 1
     assert turns == 50
     assert delaying.core.delayed_count == 0
