@@ -123,11 +123,11 @@ def check_delays(window: ShareWindow) -> None:
 def _stop(window: ShareWindow, fetched: FetchedRecords, max_states: int) -> int:
     """Return the offset before which a fetch has no more new records than there is room for."""
     room = _new_room(window, max_states)
-    gap = window.next_gap()
-    if gap is None:
+    begin = window.next_gap()
+    if begin is None:
         begin = window.end_offset + 1 if window.records else window.end_offset
-    else:
-        begin = max(gap, fetched.base_offsets[0])
+    begin = max(begin, fetched.base_offsets[0])  # what was compacted, however much, takes no room
+    if window.is_gap_active():
         room, begin = _room_behind_gaps(window, begin, fetched.last_offsets[-1], room)
     if room > 0 or not window.is_first(begin):
         return begin + room

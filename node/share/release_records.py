@@ -29,8 +29,8 @@ def expire(
         records.cut(window.start_offset)
         begin, end = records.span(first, last)
         for index in range(begin, end):
-            if records.times_ms[index] > now_ms:
-                continue  # renewed, or acquired again
+            if not 0 < records.times_ms[index] <= now_ms:
+                continue  # renewed, acquired again, or not due yet, which the index of these says
             # Of what is acknowledged meanwhile the coordinator's answer says what becomes of it.
             if records.states[index] == WAITING:
                 window.end_wait(index, AVAILABLE)

@@ -249,7 +249,7 @@ class SharePartition:
         for first, last in transition.ranges:
             if complete(self._window, self.config, transition.number, first, last, now_ms):
                 is_any_available = True
-        return self._window.advance_start() or is_any_available
+        return self._advance_start() or is_any_available
 
     def failed(self, transition: Transition) -> bool:
         """Take back what the coordinator has refused; return whether there may be more to acquire.
@@ -257,7 +257,7 @@ class SharePartition:
         Locks that were over meanwhile end with the next `expire`, for which it is time then.
         """
         if not transition.number:
-            return self._window.advance_start()
+            return self._advance_start()
         self._take_back(transition.number, transition.ranges)
         return False
 
@@ -298,6 +298,12 @@ class SharePartition:
             transition=Transition(moves.number, tuple(moves.ranges)),
             archived=tuple(moves.archived),
         )
+
+    def _advance_start(self) -> bool:
+        has_moved = self._window.advance_start()
+        if has_moved and self._window.delayed is not None:
+            self._window.delayed.drop_before(self.start_offset)
+        return has_moved
 
     def _take_back(self, number: int, ranges: Sequence[tuple[int, int]]) -> None:
         for first, last in ranges:

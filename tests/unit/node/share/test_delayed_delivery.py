@@ -13,6 +13,7 @@ from tests.unit.node.share.partitions import (
     ACKNOWLEDGED,
     ALL,
     AVAILABLE,
+    LOCK_MS,
     NOW_MS,
     RELEASE,
     WAITING,
@@ -46,22 +47,21 @@ class Delaying:
     def fetch(self, first: int, last: int, *, batch_records: int = 10) -> list[tuple[int, int, int]]:
         """Acquire of a log with batches of so many records what is between two offsets."""
         bases = list(range(first // batch_records * batch_records, last + 1, batch_records))
-        waiting = [
-            (offset, due_ms) for offset, due_ms in sorted(self.due.items()) if bases[0] <= offset <= last
-        ]
         fetched = FetchedRecords(
             fetch_offset=first,
             base_offsets=bases,
             last_offsets=[min(base + batch_records - 1, last) for base in bases],
-            due_times=[
-                DueTimes(
-                    array("q", [offset for offset, _ in waiting]), array("q", [time for _, time in waiting])
-                )
-            ],
+            due_times=[self.due_times(bases[0], last)],
         )
         acquired = self.core.acquire("m1", self.partition.now_ms, fetched, ALL, ALL, False)
         self.partition.check()
         return [tuple(each) for each in acquired]
+
+    def due_times(self, first: int, last: int) -> DueTimes:
+        waiting = [(offset, due_ms) for offset, due_ms in sorted(self.due.items()) if first <= offset <= last]
+        return DueTimes(
+            array("q", [offset for offset, _ in waiting]), array("q", [time for _, time in waiting])
+        )
 
     def wait(self, duration_ms: int) -> None:
         self.partition.wait(duration_ms)
@@ -82,6 +82,27 @@ def test_records_that_are_not_due_wait_and_others_go_on() -> None:
     assert delaying.core.next_fetch_offset() == 4
     assert delaying.fetch(4, 19) == [(4, 4, 1), (12, 12, 1)]
     assert delaying.core.next_due() == NOW_MS + 500
+
+
+def test_a_record_that_waits_longer_than_a_lock_is_not_fetched_again_and_again() -> None:
+    delaying = Delaying({3: 10 * LOCK_MS})
+    delaying.fetch(0, 9)
+
+    delaying.wait(LOCK_MS)
+
+    assert delaying.partition.states[1] == (3, 3, WAITING, 0)
+    assert delaying.fetch(0, 9) == [(0, 2, 2), (4, 9, 2)]
+    assert delaying.core.next_fetch_offset() == 10
+
+
+def test_what_was_compacted_takes_no_room() -> None:
+    """The next record may lie further ahead than there is room for ranges."""
+    delaying = Delaying({100_001: 100}, max_states=64)
+    fetched = FetchedRecords(0, [100_000], [100_002], due_times=[delaying.due_times(100_000, 100_002)])
+
+    acquired = delaying.core.acquire("m1", NOW_MS, fetched, ALL, ALL, False)
+
+    assert acquired == [(100_000, 100_000, 1), (100_002, 100_002, 1)]
 
 
 def test_one_delayed_record_holds_up_nobody() -> None:
