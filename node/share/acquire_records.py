@@ -35,11 +35,16 @@ class Acquisition(NamedTuple):
 
 def acquire(asked: Acquisition, max_records: int) -> list[AcquiredRecords]:
     """Acquire records of a fetch, in order; not more than `max_records`, but for the end of a batch."""
-    window = asked.window
-    fetched = note_fetched(window, asked.fetched, asked.max_states)
-    asked = asked._replace(fetched=fetched)
+    window, fetched = asked.window, asked.fetched
     if max_records <= 0 or not fetched.base_offsets or fetched.last_offsets[-1] < window.start_offset:
         return []
+    if window.delayed is not None:
+        # First of all, as records that are no more may have the ranges for which there is no room behind.
+        _archive_vanished(window, fetched.fetch_offset, fetched.base_offsets[0])
+        fetched = note_fetched(window, fetched, asked.max_states)
+        if not fetched.base_offsets:
+            return []
+        asked = asked._replace(fetched=fetched)
     limit, last = _limits(asked, max_records)
     if limit <= 0:
         return []

@@ -105,6 +105,17 @@ def test_what_was_compacted_takes_no_room() -> None:
     assert acquired == [(100_000, 100_000, 1), (100_002, 100_002, 1)]
 
 
+def test_what_was_compacted_makes_room_where_there_is_none() -> None:
+    released = [StateBatch(each, each, AVAILABLE, each % 2 + 1) for each in range(40)]
+    delaying = Delaying({}, batches=released, max_states=64)
+    fetched = FetchedRecords(0, [50], [59], due_times=[delaying.due_times(50, 59)])
+
+    assert delaying.core.acquire("m1", NOW_MS, fetched, ALL, ALL, False) == [(50, 59, 1)]
+
+    delaying.partition.check()
+    assert delaying.partition.window == (50, 59)
+
+
 def test_one_delayed_record_holds_up_nobody() -> None:
     delaying = Delaying({0: 10**9}, locks=20)
     for first in range(0, 5000, 10):
