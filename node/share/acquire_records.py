@@ -73,12 +73,14 @@ def _archive_vanished(window: ShareWindow, fetch_offset: int, base_offset: int) 
     if fetch_offset >= base_offset:
         return
     gap = window.next_gap()
-    if gap is not None and fetch_offset <= gap:
+    has_no_gap = gap is not None and fetch_offset <= gap
+    if has_no_gap:
         window.nothing_before(base_offset)
-    if not window.archive(fetch_offset, base_offset - 1, _AVAILABLE_ONLY, is_counted=True):
-        return
-    window.records_became_available()
-    window.advance_start()
+    is_any_archived = window.archive(fetch_offset, base_offset - 1, _AVAILABLE_ONLY, is_counted=True)
+    if is_any_archived:
+        window.records_became_available()
+    if is_any_archived or has_no_gap:
+        window.advance_start()
 
 
 def _acquire_from(asked: Acquisition, base: int, last: int, limit: int) -> list[AcquiredRecords]:

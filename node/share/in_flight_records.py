@@ -34,6 +34,7 @@ class InFlightRecords:
         "holders",
         "joins_batches",
         "lasts",
+        "offset_count",
         "states",
         "times_ms",
         "transitions",
@@ -50,6 +51,7 @@ class InFlightRecords:
         self.batches = array("q")  # the first offset of the batch
         self.batch_firsts = array("q")
         self.batch_lasts = array("q")
+        self.offset_count = 0  # of all ranges together
         # Whether what is done with, or waits until it is due, becomes one range and one batch with its
         # neighbours: such ranges stay for days, and a batch may be one record.
         self.joins_batches = False
@@ -73,6 +75,10 @@ class InFlightRecords:
         if begin == end:
             return 0
         return (self.firsts[begin] < first) + (self.lasts[end - 1] > last)
+
+    def count_offsets(self, begin: int, end: int) -> int:
+        """Return how many offsets ranges have, from `begin` to `end`."""
+        return sum(self.lasts[begin:end]) - sum(self.firsts[begin:end]) + end - begin
 
     def floor_batch(self, offset: int) -> int:
         """The last batch that begins at this offset or before it, or -1."""
@@ -110,6 +116,7 @@ class InFlightRecords:
         assert index == 0 or self.lasts[index - 1] < first, (first, last)
         assert index == len(self.firsts) or self.firsts[index] > last, (first, last)
         self._insert(index, (first, last, state, count, holder, time_ms, _NO_TRANSITION, first))
+        self.offset_count += last - first + 1
         place = bisect_left(self.batch_firsts, first)
         self.batch_firsts.insert(place, first)
         self.batch_lasts.insert(place, last)
@@ -180,6 +187,7 @@ class InFlightRecords:
 
     def drop_front(self, count: int) -> None:
         """Forget the first ranges, and the batches of which nothing is left."""
+        self.offset_count -= self.count_offsets(0, count)
         self._delete(0, count)
         gone = bisect_left(self.batch_firsts, self.batches[0]) if self.firsts else len(self.batch_firsts)
         del self.batch_firsts[:gone]
@@ -210,6 +218,7 @@ class InFlightRecords:
             assert is_held or self.transitions[index] or self.holders[index] is None, words
             assert not is_held or self.times_ms[index] > 0, words
             assert not is_held or not self.transitions[index], words
+        assert self.offset_count == self.count_offsets(0, len(self.firsts)), self.offset_count
         before = -1
         for first, last in zip(self.batch_firsts, self.batch_lasts, strict=True):
             assert before < first <= last, (first, last)

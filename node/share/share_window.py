@@ -115,13 +115,19 @@ class ShareWindow:
     def in_flight_count(self) -> int:
         """Return how many records are in flight, without those that wait for their time.
 
-        As in Kafka also those that are done with; but not where a delayed record may hold up the start
-        offset for days, and others go on behind it.
+        As in Kafka also those that are done with, and offsets that the log does not have; but not where a
+        delayed record may hold up the start offset for days, and others go on behind it.
         """
-        if not self.records:
+        records = self.records
+        if not records:
             return 0
-        done = self.delivery_complete_count if self.delayed is not None else 0
-        return self.end_offset - self.start_offset + 1 - self.waiting_count - done
+        if self.delayed is None:
+            return self.end_offset - self.start_offset + 1 - self.waiting_count
+        _, end = records.span(0, self.start_offset - 1)
+        below = records.count_offsets(0, end)  # which somebody held when the log lost them
+        if end:
+            below -= max(records.lasts[end - 1] - self.start_offset + 1, 0)
+        return records.offset_count - below - self.waiting_count - self.delivery_complete_count
 
     def records_became_available(self) -> None:
         """Take note that the next fetch may be of records in flight."""

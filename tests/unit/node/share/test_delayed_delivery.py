@@ -105,6 +105,27 @@ def test_what_was_compacted_takes_no_room() -> None:
     assert acquired == [(100_000, 100_000, 1), (100_002, 100_002, 1)]
 
 
+def test_what_was_compacted_behind_a_record_that_waits_takes_no_locks() -> None:
+    delaying = Delaying({0: 10**9}, locks=20)
+    delaying.fetch(0, 1)
+    fetched = FetchedRecords(2, [1_000], [1_009], due_times=[delaying.due_times(1_000, 1_009)])
+
+    assert delaying.core.acquire("m1", NOW_MS, fetched, ALL, ALL, False) == [(1_000, 1_009, 1)]
+
+    assert delaying.core.in_flight_count == 11
+    assert delaying.core.may_acquire()
+
+
+def test_a_gap_that_was_compacted_holds_up_no_start_offset() -> None:
+    delaying = Delaying({}, batches=[StateBatch(50, 59, ACKNOWLEDGED, 1)], locks=5)
+    assert delaying.core.next_fetch_offset() == 0
+
+    fetched = FetchedRecords(0, [50], [59], due_times=[delaying.due_times(50, 59)])
+    assert delaying.core.acquire("m1", NOW_MS, fetched, ALL, ALL, False) == []
+
+    assert delaying.partition.window == (60, 60)
+
+
 def test_what_was_compacted_makes_room_where_there_is_none() -> None:
     released = [StateBatch(each, each, AVAILABLE, each % 2 + 1) for each in range(40)]
     delaying = Delaying({}, batches=released, max_states=64)
