@@ -19,5 +19,6 @@ read_delays          when the records of these batches are due
 share_timers         when locks end and delayed records are due, by two clocks
 led_partition        a share-partition with the partition under it and those who wait for its records
 share_fetch          a share fetch while it is served: what there is, and what it acquires of that
-share_partition_manager  all share-partitions of this node, the sessions, and the share fetches that wait
+delayed_share_fetches  the share fetches that wait until there is more, or until their time is over
+share_partition_manager  all share-partitions of this node, and the sessions
 """

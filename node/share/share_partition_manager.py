@@ -1,4 +1,4 @@
-"""All share-partitions of this node, the sessions of members, and the share fetches that wait.
+"""All share-partitions of this node, and the sessions of members.
 
 The door between the pure share-partitions and the event loop: it reads their state before the first fetch,
 has written what members acknowledge, frees locks in time, and drops a share-partition when this node leads it
@@ -7,9 +7,8 @@ no more, when its state is another's, or when the last member has gone.
 
 import asyncio
 import logging
-from collections.abc import Awaitable, Callable, Coroutine, Iterable, Mapping, Sequence
-from functools import partial
-from typing import Any, Final, NamedTuple, Protocol, TypeAlias, TypeVar
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from typing import Final, NamedTuple, Protocol, TypeAlias
 
 from ottla.groupcoord.share_state.share_state_words import (
     NOT_GIVEN,
@@ -23,9 +22,9 @@ from ottla.logstore.words.errors import ErrorCode, KafkaError
 from ottla.logstore.words.topic_partition import TopicPartition
 from ottla.node.counters.share_counters import ShareCounters
 from ottla.node.net.connection_info import ConnectionInfo
-from ottla.node.replica.delayed_fetch import DelayedFetch
 from ottla.node.replica.partition import Partition
 from ottla.node.replica.replica_manager import ReplicaManager
+from ottla.node.share.delayed_share_fetches import DelayedShareFetches, InThread, StartTask
 from ottla.node.share.led_partition import LED_BYTES, LedPartition
 from ottla.node.share.share_fetch import Acquired, ShareFetch, ShareFetchParams
 from ottla.node.share.share_group_settings import ShareGroupConfigs
@@ -35,8 +34,6 @@ from ottla.node.share.share_timers import ShareTimers
 from ottla.node.share.share_words import AcknowledgementBatch, Outcome, ShareLimits, write_error
 from ottla.node.work.turns import give_way
 
-# A page that is read in a thread may be gone again when the loop looks; so often the fetch tries anew.
-MAX_COLD_READS: Final = 10
 # Share-partitions that begin or end in one turn of the loop: some 60 us each.
 MAX_BEGUN: Final = 256
 # Of a write or a read: the state is another's now, or gone.
@@ -50,20 +47,6 @@ _FENCED: Final = frozenset(
 )
 
 log = logging.getLogger(__name__)
-
-T = TypeVar("T")
-
-
-class InThread(Protocol):
-    """Does in a thread what may wait for a disk."""
-
-    def __call__(self, work: Callable[[], T], /) -> Awaitable[T]: ...
-
-
-class StartTask(Protocol):
-    """Begins something that ends with the node at the latest."""
-
-    def __call__(self, work: Coroutine[Any, Any, T], /) -> Awaitable[T]: ...
 
 
 class InitialOffset(Protocol):
@@ -122,20 +105,26 @@ class SharePartitionManager:
         self._now_ms = now_ms
         self._wall_ms = wall_ms
         self._initial_offset = initial_offset
-        self._in_thread = in_thread
         self._start_task = start_task
         self._limit_bytes = limit_bytes
-        self._on_woken = on_woken
         self._is_open = is_open
         self._timers = ShareTimers(now_ms, wall_ms, self.expire)
         self._led: dict[SharePartitionKey, LedPartition] = {}
         self._of_partition: dict[TopicPartition, set[SharePartitionKey]] = {}
         self._of_group: dict[str, set[SharePartitionKey]] = {}
-        self._waiting: dict[SessionKey, dict[ShareFetch, asyncio.Future[None]]] = {}
         self._led_bytes = 0  # of share-partitions, about
         self._is_closed = False
         self.sessions = ShareSessions(max_sessions=max_sessions, limit_bytes=limit_bytes)
         self.counters = ShareCounters()
+        self._delayed = DelayedShareFetches(
+            attempt=self._attempt,
+            finished=self._finished,
+            is_current=self._is_current,
+            in_thread=in_thread,
+            start_task=start_task,
+            on_woken=on_woken,
+            counters=self.counters,
+        )
         self._follow_roles()
 
     # ---- what there is -----------------------------------------------------------------------------------
@@ -151,7 +140,7 @@ class SharePartitionManager:
     @property
     def waiting_count(self) -> int:
         """Return how many share fetches wait."""
-        return sum(map(len, self._waiting.values()))
+        return len(self._delayed)
 
     @property
     def used_bytes(self) -> int:
@@ -202,103 +191,11 @@ class SharePartitionManager:
     def _serve(self, fetch: ShareFetch) -> "ShareFetch | asyncio.Future[ShareFetch]":
         if self._attempt(fetch, is_last=fetch.params.max_wait_ms <= 0):
             return self._finished(fetch)
-        future: asyncio.Future[ShareFetch] = asyncio.get_running_loop().create_future()
-        future.add_done_callback(lambda _: self._wake(fetch))  # also when nobody waits for it any more
-        self._start_task(self._wait(fetch, future))
-        return future
-
-    async def _wait(self, fetch: ShareFetch, future: "asyncio.Future[ShareFetch]") -> None:
-        """Try again whenever there is more, until it is enough or the time is over."""
-        loop = asyncio.get_running_loop()
-        end_s = loop.time() + fetch.params.max_wait_ms / 1000
-        cold_reads = 0
-        is_done = False
-        while not is_done and not future.done():
-            if fetch.cold and cold_reads < MAX_COLD_READS:
-                cold_reads += 1
-                await self._warm(fetch)
-            elif fetch.has_passed_over:
-                await give_way()  # and look behind what is not due
-            else:
-                fetch.cold.clear()
-                await self._sleep(fetch, end_s - loop.time())
-            is_over = loop.time() >= end_s or self._is_closed
-            if future.done() or not self._is_current(fetch):
-                break  # nobody is there to be given anything
-            is_done = self._attempt(fetch, is_last=is_over)
-            if is_over and (not fetch.cold or cold_reads >= MAX_COLD_READS):
-                is_done = True
-            if is_over and is_done:
-                self.counters.expired_fetches += 1
-        if not future.done():
-            future.set_result(self._finished(fetch))
-            self._on_woken()
-
-    async def _warm(self, fetch: ShareFetch) -> None:
-        """Have a thread read what the fetch needs, while no other fetch acquires of its partitions."""
-        reads, fetch.cold = fetch.cold, []
-        claimed = self._claim(fetch)
-        try:
-            await self._in_thread(partial(_run_all, reads))
-        finally:
-            # Others look after this one's attempt, which is made in this turn of the loop.
-            asyncio.get_running_loop().call_soon(self._release, fetch, claimed)
-
-    async def _sleep(self, fetch: ShareFetch, seconds: float) -> None:
-        """Wait until there is enough to acquire, and claim it."""
-        loop = asyncio.get_running_loop()
-        woken: asyncio.Future[None] = loop.create_future()
-        claimed: list[LedPartition] = []
-
-        def wake() -> None:
-            claimed.extend(self._claim(fetch))
-            if not woken.done():
-                woken.set_result(None)
-
-        delayed = DelayedFetch(min_bytes=max(1, fetch.params.min_bytes), wake=wake)
-        key = fetch.params.key
-        self._waiting.setdefault(key, {})[fetch] = woken
-        timer = loop.call_later(max(0.0, seconds), delayed.finish)
-        try:
-            for led in fetch.led.values():
-                if led.is_gone:
-                    continue
-                led.waiting[delayed] = None
-                measure = led.measure(fetch, fetch.readable_bytes)
-                delayed.watch(led.partition, measure() or 0, measure)
-            await woken
-        finally:
-            timer.cancel()
-            delayed.cancel()
-            for led in fetch.led.values():
-                led.waiting.pop(delayed, None)
-            waiting = self._waiting.get(key, {})
-            waiting.pop(fetch, None)
-            if not waiting:
-                self._waiting.pop(key, None)
-            # Others look after this one's attempt, which is made in this turn of the loop.
-            loop.call_soon(self._release, fetch, claimed)
+        return self._delayed.wait(fetch)
 
     def _is_current(self, fetch: ShareFetch) -> bool:
         """Return whether the session of the fetch is still that of its member."""
         return self.sessions.find(fetch.params.key) is fetch.params.session
-
-    def _wake(self, fetch: ShareFetch) -> None:
-        woken = self._waiting.get(fetch.params.key, {}).get(fetch)
-        if woken is not None and not woken.done():
-            woken.set_result(None)
-
-    def _claim(self, fetch: ShareFetch) -> list[LedPartition]:
-        claimed = [one for one in fetch.led.values() if one.claimed_by is None]
-        for led in claimed:
-            led.claimed_by = fetch
-        return claimed
-
-    def _release(self, fetch: ShareFetch, claimed: Iterable[LedPartition]) -> None:
-        for led in claimed:
-            if led.claimed_by is fetch:
-                led.claimed_by = None
-                led.check_waiting()
 
     def _attempt(self, fetch: ShareFetch, *, is_last: bool) -> bool:
         """Acquire what there is; return whether the fetch is done with that."""
@@ -512,8 +409,7 @@ class SharePartitionManager:
         SHARE_SESSION_LIMIT_REACHED if there are too many.
         """
         self.sessions.remove(key)
-        for fetch in list(self._waiting.get(key, {})):
-            self._wake(fetch)
+        self._delayed.wake(key)
         if not self._is_open(connection):  # nothing would end it
             raise KafkaError(ErrorCode.SHARE_SESSION_NOT_FOUND)
         return self.sessions.create(key, partitions, connection)
@@ -523,8 +419,7 @@ class SharePartitionManager:
         session = self.sessions.remove(key)
         if session is None:
             return None
-        for fetch in list(self._waiting.get(key, {})):
-            self._wake(fetch)
+        self._delayed.wake(key)
         places = list(session.partitions)
         self._give_back(key, places[:MAX_BEGUN])
         if len(places) > MAX_BEGUN and not self._is_closed:
@@ -617,23 +512,13 @@ class SharePartitionManager:
     def close(self) -> None:
         """Answer what waits, and take nothing more."""
         self._is_closed = True
-        for fetches in list(self._waiting.values()):
-            for fetch in list(fetches):
-                self._wake(fetch)
+        self._delayed.close()
         self._timers.close()
 
 
 def _settle(future: "asyncio.Future[None]") -> None:
     if not future.done():
         future.set_result(None)
-
-
-def _run_all(reads: Sequence[Callable[[], object]]) -> None:
-    for read in reads:
-        try:
-            read()
-        except (OSError, KafkaError):
-            continue  # the fetch will meet it, and name it
 
 
 def answered(answers: Answers) -> dict[TopicIdPartition, Refusal] | None:

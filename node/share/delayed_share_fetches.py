@@ -1,0 +1,189 @@
+"""Share fetches that wait: for records, for a disk, or until their time is over.
+
+Of those that wait for a share-partition one is woken and has claimed it until it has tried again; then the
+next one is asked, in the order in which they came.
+"""
+
+import asyncio
+from collections.abc import Awaitable, Callable, Coroutine, Iterable, Sequence
+from functools import partial
+from typing import Any, Final, Protocol, TypeVar
+
+from ottla.logstore.words.errors import KafkaError
+from ottla.node.counters.share_counters import ShareCounters
+from ottla.node.replica.delayed_fetch import DelayedFetch
+from ottla.node.share.led_partition import LedPartition
+from ottla.node.share.share_fetch import ShareFetch
+from ottla.node.share.share_sessions import SessionKey
+from ottla.node.work.turns import give_way
+
+# A page that is read in a thread may be gone again when the loop looks; so often the fetch tries anew.
+MAX_COLD_READS: Final = 10
+
+T = TypeVar("T")
+
+
+class InThread(Protocol):
+    """Does in a thread what may wait for a disk."""
+
+    def __call__(self, work: Callable[[], T], /) -> Awaitable[T]: ...
+
+
+class StartTask(Protocol):
+    """Begins something that ends with the node at the latest."""
+
+    def __call__(self, work: Coroutine[Any, Any, T], /) -> Awaitable[T]: ...
+
+
+class Attempt(Protocol):
+    """Acquires for a fetch what there is; returns whether it is done with that."""
+
+    def __call__(self, fetch: ShareFetch, *, is_last: bool) -> bool: ...
+
+
+class DelayedShareFetches:
+    """The share fetches of a node that wait; lives on the event loop."""
+
+    def __init__(
+        self,
+        *,
+        attempt: Attempt,
+        finished: Callable[[ShareFetch], ShareFetch],
+        is_current: Callable[[ShareFetch], bool],
+        in_thread: InThread,
+        start_task: StartTask,
+        on_woken: Callable[[], None],
+        counters: ShareCounters,
+    ) -> None:
+        """`finished` completes the results of a fetch, `is_current` tells whether its member still waits for
+        them, and `on_woken` is told of each fetch that has waited.
+        """
+        self._attempt = attempt
+        self._finished = finished
+        self._is_current = is_current
+        self._in_thread = in_thread
+        self._start_task = start_task
+        self._on_woken = on_woken
+        self._counters = counters
+        self._waiting: dict[SessionKey, dict[ShareFetch, asyncio.Future[None]]] = {}
+        self._is_closed = False
+
+    def __len__(self) -> int:
+        return sum(map(len, self._waiting.values()))
+
+    def wait(self, fetch: ShareFetch) -> "asyncio.Future[ShareFetch]":
+        """Let a fetch wait; it is returned with its results."""
+        future: asyncio.Future[ShareFetch] = asyncio.get_running_loop().create_future()
+        future.add_done_callback(lambda _: self._wake(fetch))  # also when nobody waits for it any more
+        self._start_task(self._wait(fetch, future))
+        return future
+
+    def wake(self, key: SessionKey) -> None:
+        """Wake all fetches of a session, as it has ended."""
+        for fetch in list(self._waiting.get(key, {})):
+            self._wake(fetch)
+
+    def close(self) -> None:
+        """Answer all, and let none wait any more."""
+        self._is_closed = True
+        for key in list(self._waiting):
+            self.wake(key)
+
+    async def _wait(self, fetch: ShareFetch, future: "asyncio.Future[ShareFetch]") -> None:
+        """Try again whenever there is more, until it is enough or the time is over."""
+        loop = asyncio.get_running_loop()
+        end_s = loop.time() + fetch.params.max_wait_ms / 1000
+        cold_reads = 0
+        is_done = False
+        while not is_done and not future.done():
+            if fetch.cold and cold_reads < MAX_COLD_READS:
+                cold_reads += 1
+                await self._warm(fetch)
+            elif fetch.has_passed_over:
+                await give_way()  # and look behind what is not due
+            else:
+                fetch.cold.clear()
+                await self._sleep(fetch, end_s - loop.time())
+            is_over = loop.time() >= end_s or self._is_closed
+            if future.done() or not self._is_current(fetch):
+                break  # nobody is there to be given anything
+            is_done = self._attempt(fetch, is_last=is_over)
+            if is_over and (not fetch.cold or cold_reads >= MAX_COLD_READS):
+                is_done = True
+            if is_over and is_done:
+                self._counters.expired_fetches += 1
+        if not future.done():
+            future.set_result(self._finished(fetch))
+            self._on_woken()
+
+    async def _warm(self, fetch: ShareFetch) -> None:
+        """Have a thread read what the fetch needs, while no other fetch acquires of its partitions."""
+        reads, fetch.cold = fetch.cold, []
+        claimed = _claim(fetch)
+        try:
+            await self._in_thread(partial(_run_all, reads))
+        finally:
+            # Others look after this one's attempt, which is made in this turn of the loop.
+            asyncio.get_running_loop().call_soon(_release, fetch, claimed)
+
+    async def _sleep(self, fetch: ShareFetch, seconds: float) -> None:
+        """Wait until there is enough to acquire, and claim it."""
+        loop = asyncio.get_running_loop()
+        woken: asyncio.Future[None] = loop.create_future()
+        claimed: list[LedPartition] = []
+
+        def wake() -> None:
+            claimed.extend(_claim(fetch))
+            if not woken.done():
+                woken.set_result(None)
+
+        delayed = DelayedFetch(min_bytes=max(1, fetch.params.min_bytes), wake=wake)
+        key = fetch.params.key
+        self._waiting.setdefault(key, {})[fetch] = woken
+        timer = loop.call_later(max(0.0, seconds), delayed.finish)
+        try:
+            for led in fetch.led.values():
+                if led.is_gone:
+                    continue
+                led.waiting[delayed] = None
+                measure = led.measure(fetch, fetch.readable_bytes)
+                delayed.watch(led.partition, measure() or 0, measure)
+            await woken
+        finally:
+            timer.cancel()
+            delayed.cancel()
+            for led in fetch.led.values():
+                led.waiting.pop(delayed, None)
+            waiting = self._waiting.get(key, {})
+            waiting.pop(fetch, None)
+            if not waiting:
+                self._waiting.pop(key, None)
+            # Others look after this one's attempt, which is made in this turn of the loop.
+            loop.call_soon(_release, fetch, claimed)
+
+    def _wake(self, fetch: ShareFetch) -> None:
+        woken = self._waiting.get(fetch.params.key, {}).get(fetch)
+        if woken is not None and not woken.done():
+            woken.set_result(None)
+
+
+def _claim(fetch: ShareFetch) -> list[LedPartition]:
+    claimed = [one for one in fetch.led.values() if one.claimed_by is None]
+    for led in claimed:
+        led.claimed_by = fetch
+    return claimed
+
+
+def _release(fetch: ShareFetch, claimed: Iterable[LedPartition]) -> None:
+    for led in claimed:
+        if led.claimed_by is fetch:
+            led.claimed_by = None
+            led.check_waiting()
+
+
+def _run_all(reads: Sequence[Callable[[], object]]) -> None:
+    for read in reads:
+        try:
+            read()
+        except (OSError, KafkaError):
+            continue  # the fetch will meet it, and name it
