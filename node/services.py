@@ -49,6 +49,7 @@ from ottla.node.security.security_reload import SecurityReload
 from ottla.node.settings.config import BrokerConfig
 from ottla.node.settings.group_settings import CONSUMER
 from ottla.node.share.share_partition_manager import SharePartitionManager
+from ottla.node.share.share_views import ShareViews
 from ottla.node.wire.api_keys import ApiKey
 from ottla.node.work.fair_pool import FairPool
 from ottla.node.work.opened_batches import OpenedBatches
@@ -132,6 +133,7 @@ class Services:
     share_states: ShareStateRuntime
     share_persister: SharePersister
     shares: SharePartitionManager
+    share_views: ShareViews
     txns: TxnRuntime
     txn_gate: TxnGate
     client_metrics: ClientInstances

@@ -24,6 +24,7 @@ free_ports         whether the ports of a local cluster are free, told before it
 acl_app            the options of `ottla acl`
 quota_app          the options of `ottla quota`
 user_app           the options of `ottla user`
+share_group_tables  what share groups have in flight as text
 group_tables       groups, members, lag and resets as text and as JSON
 hand_over          `ottla hand-over`
 quorum_commands    `ottla quorum ...`

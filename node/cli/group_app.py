@@ -86,7 +86,9 @@ def group_describe(
     """Show the state of groups, and for each partition the committed offset, the lag and the member.
 
     Of a share group: the start offset, before which nothing is delivered again, the records after it that
-    are neither acknowledged nor archived, and how many members read the partition.
+    are neither acknowledged nor archived, and how many members read the partition. While members read, also
+    the records that they hold, those that are to be delivered again or wait for their time, the most
+    deliveries of one record, and when the next lock ends.
     """
     import ottla.node.cli.group_commands as commands
 

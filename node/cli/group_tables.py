@@ -6,6 +6,7 @@ from typing import Any
 
 from ottla.logstore.words.escaped_text import escape_controls
 from ottla.logstore.words.topic_partition import TopicPartition
+from ottla.node.cli import share_group_tables
 from ottla.node.cli.topic_commands import print_table
 from ottla.node.client.group_admin import ConsumerMemberView, GroupView, ListedGroup, RebalanceView
 from ottla.node.client.group_as_json import duration_ms
@@ -13,6 +14,7 @@ from ottla.node.client.group_lag import PartitionLag
 from ottla.node.client.group_offsets import Change
 from ottla.node.client.moments import moment_text
 from ottla.node.client.share_group_admin import SHARE
+from ottla.node.client.share_group_as_json import in_flight_as_json
 
 Lags = Mapping[TopicPartition, PartitionLag]
 
@@ -57,13 +59,7 @@ def print_group(view: GroupView, lags: Lags) -> None:
     )
     if lags and view.group_type == SHARE:
         counts = Counter(one for member in view.members for one in member.partitions or ())
-        print_table(
-            ("topic", "partition", "start", "end", "lag", "members"),
-            [
-                (one.topic, one.partition, lag.committed, lag.end, lag.records, counts[one])
-                for one, lag in lags.items()
-            ],
-        )
+        share_group_tables.print_partitions(lags, counts)
     elif lags:
         owners = owners_of(view)
         print_table(
@@ -104,6 +100,7 @@ def _share_place_as_json(partition: TopicPartition, lag: PartitionLag, view: Gro
         "end": lag.end,
         "lag": lag.records,
         "members": [one.member_id for one in view.members if partition in (one.partitions or ())],
+        "in_flight": None if lag.in_flight is None else in_flight_as_json(lag.in_flight),
     }
 
 

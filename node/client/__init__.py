@@ -35,6 +35,7 @@ config_admin          the settings of topics, brokers and groups, with where eac
 acl_check             whether somebody may do something, and by which rule
 decommission          how a broker leaves for good
 group_as_json         rebalances and resets of groups as programs read them
+share_group_as_json   what share groups have in flight, as programs read it
 group_lag             how far groups are behind, in records and in time
 group_reset           resets of a group's offsets
 hanging_transactions  transactions that a log has open and nobody will end

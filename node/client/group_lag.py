@@ -20,6 +20,7 @@ from ottla.node.client.cluster_client import RETRY_PAUSE_S, Client
 from ottla.node.client.consumer import fetch_once, records_in
 from ottla.node.client.group_admin import Committed, ListedGroup
 from ottla.node.client.share_group_admin import share_starts
+from ottla.node.wire.messages.describe_share_partitions import InFlightState
 from ottla.node.wire.messages.fetch import PartitionData
 
 ATTEMPTS: Final = 5  # to find leaders that move; whoever looks at lag will look again
@@ -36,6 +37,7 @@ class PartitionLag(NamedTuple):
     end: int | None
     age_ms: int | None = None
     told: int | None = None  # of a share group: what its coordinator counts
+    in_flight: InFlightState | None = None  # of a share group: what the partition's leader tells
 
     @property
     def records(self) -> int | None:
@@ -84,12 +86,13 @@ async def of_share_group(
     read: Iterable[TopicPartition],
     *,
     is_wanted: Callable[[TopicPartition], bool],
+    with_in_flight: bool = False,
 ) -> dict[TopicPartition, PartitionLag]:
     """Return the start of a share group in each partition and its lag; the oldest record's age is not known.
 
     A partition of which the coordinator tells no lag has none, as with `kafka-share-groups`.
     """
-    starts = await share_starts(client, group_id)
+    starts = await share_starts(client, group_id, with_in_flight=with_in_flight)
     places = sorted(one for one in {*read, *starts} if is_wanted(one))
     ends = await log_offsets(client, places, topic_admin.LATEST)
     lags: dict[TopicPartition, PartitionLag] = {}
@@ -100,6 +103,8 @@ async def of_share_group(
             lags[one] = PartitionLag(None if start is None else start.offset, None)
         else:
             lags[one] = PartitionLag(start.offset, ends.get(one), None, start.lag)
+        if start is not None and start.in_flight is not None:
+            lags[one] = lags[one]._replace(in_flight=start.in_flight)
     return lags
 
 

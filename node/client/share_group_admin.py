@@ -24,6 +24,7 @@ from ottla.node.wire.messages.describe_share_group_offsets import (
     DescribeShareGroupOffsetsRequestGroup,
     DescribeShareGroupOffsetsResponse,
 )
+from ottla.node.wire.messages.describe_share_partitions import InFlightState
 
 SHARE: Final = "share"
 UNKNOWN: Final = -1  # a start offset or a lag
@@ -33,18 +34,23 @@ class ShareStart(NamedTuple):
     """The place of a share group in a partition: nothing before `offset` is delivered again.
 
     `lag` counts the records from there to the end that are neither acknowledged nor archived; None from a
-    server that does not tell. Both are None while the group has not read the partition yet.
+    server that does not tell. Both are None while the group has not read the partition yet. `in_flight` is
+    what the leader tells; None while no member reads, and from other servers than Ottla.
     """
 
     offset: int | None
     leader_epoch: int
     lag: int | None
+    in_flight: InFlightState | None = None
 
 
-async def share_starts(client: Client, group_id: str) -> dict[TopicPartition, ShareStart]:
+async def share_starts(
+    client: Client, group_id: str, *, with_in_flight: bool = False
+) -> dict[TopicPartition, ShareStart]:
     """Return where a share group reads each partition that it knows, sorted."""
     request = DescribeShareGroupOffsetsRequest(
-        groups=[DescribeShareGroupOffsetsRequestGroup(group_id=group_id, topics=None)]
+        groups=[DescribeShareGroupOffsetsRequestGroup(group_id=group_id, topics=None)],
+        include_in_flight=with_in_flight,
     )
 
     async def attempt() -> dict[TopicPartition, ShareStart]:
@@ -63,6 +69,7 @@ async def share_starts(client: Client, group_id: str) -> dict[TopicPartition, Sh
                     None if one.start_offset <= UNKNOWN else one.start_offset,
                     one.leader_epoch,
                     None if one.lag <= UNKNOWN else one.lag,
+                    one.in_flight,
                 )
         return dict(sorted(found.items()))
 

@@ -1,10 +1,12 @@
 """DescribeShareGroupOffsets (KIP-932): where share groups start, and since 1 how far they are behind.
 
 The share coordinators know where, and the leaders of the partitions where these end (`group_lag`). Without
-topics a group is asked of all share-partitions that it has; partitions that have no state start at -1.
+topics a group is asked of all share-partitions that it has; partitions that have no state start at -1. Who
+asks for it by a tag of ours is told what the leaders have in flight, too (`share_views`).
 """
 
 from collections.abc import Iterator, Mapping, Sequence
+from functools import partial
 from typing import Final, NamedTuple
 
 from ottla.groupcoord.request_token import Token
@@ -18,6 +20,7 @@ from ottla.groupcoord.share_state.share_state_words import (
 )
 from ottla.logstore.words.errors import ErrorCode, KafkaError
 from ottla.logstore.words.schema import ZERO_UUID
+from ottla.logstore.words.schema_compiler import encoder
 from ottla.logstore.words.topic_partition import TopicPartition
 from ottla.metadata_raft.acl import AclOperation, ResourceType
 from ottla.node.authorization.access import Access
@@ -25,8 +28,10 @@ from ottla.node.coordinators.group_lag import GroupOffset
 from ottla.node.kafka_api.alter_share_group_offsets import DENIED_TEXT
 from ottla.node.kafka_api.api_description import ApiDescription, Asks, Echo
 from ottla.node.kafka_api.request_context import RequestContext
-from ottla.node.net.answers import Delayed
+from ottla.node.net.answers import Delayed, EncodedBody
 from ottla.node.services import Services
+from ottla.node.share.share_views import Views, in_flight_state
+from ottla.node.share.window_view import WindowView
 from ottla.node.wire.messages.describe_share_group_offsets import (
     DescribeShareGroupOffsetsRequest,
     DescribeShareGroupOffsetsRequestGroup,
@@ -49,6 +54,7 @@ API: Final = ApiDescription(
 )
 
 NO_START: Final = -1
+MAX_ENCODED_AT_ONCE: Final = 100  # partitions with what is in flight: some 20 us each
 
 
 class _Topic(NamedTuple):
@@ -75,7 +81,7 @@ class _Group(NamedTuple):
 
 async def handle(
     services: Services, context: RequestContext, request: DescribeShareGroupOffsetsRequest
-) -> DescribeShareGroupOffsetsResponse:
+) -> DescribeShareGroupOffsetsResponse | EncodedBody:
     access = context.access
     if not services.serves_share_groups:
         refusal = KafkaError(ErrorCode.UNSUPPORTED_VERSION)
@@ -98,14 +104,21 @@ async def handle(
     asked = [group for group in found if isinstance(group, _Group)]
     summaries = {one.key: one for one in await _read(services, asked)}
     ends = await _ends(services, asked, summaries)
-    return DescribeShareGroupOffsetsResponse(
+    views: Views = {}
+    if request.include_in_flight and asked:
+        views = await services.share_views.look(key for group in asked for key in group.share_partitions())
+    response = DescribeShareGroupOffsetsResponse(
         groups=[
             group
             if isinstance(group, DescribeShareGroupOffsetsResponseGroup)
-            else await take_turns(_answer(group, summaries, ends))
+            else await take_turns(_answer(group, summaries, ends, views))
             for group in found
         ]
     )
+    if len(views) <= MAX_ENCODED_AT_ONCE:
+        return response
+    encode = encoder(DescribeShareGroupOffsetsResponse, context.api_version)
+    return EncodedBody(await services.in_thread(partial(encode, response, bytearray())))
 
 
 async def _partitions_of(
@@ -234,14 +247,16 @@ def _answer(
     group: _Group,
     summaries: Mapping[SharePartitionKey, StateSummary],
     ends: Mapping[TopicPartition, int],
+    views: Views,
 ) -> Steps[DescribeShareGroupOffsetsResponseGroup]:
     topics = []
     for name, topic_id, partitions in group.topics:
         told = []
         for partition in partitions:
             yield
-            summary = summaries.get(SharePartitionKey(group.group_id, topic_id, partition))
-            told.append(_partition(partition, summary, ends.get(TopicPartition(name, partition))))
+            key = SharePartitionKey(group.group_id, topic_id, partition)
+            end = ends.get(TopicPartition(name, partition))
+            told.append(_partition(partition, summaries.get(key), end, views.get(key)))
         topics.append(
             DescribeShareGroupOffsetsResponseTopic(topic_name=name, topic_id=topic_id, partitions=told)
         )
@@ -249,14 +264,18 @@ def _answer(
 
 
 def _partition(
-    partition: int, summary: StateSummary | None, end: int | None
+    partition: int, summary: StateSummary | None, end: int | None, view: WindowView | None
 ) -> DescribeShareGroupOffsetsResponsePartition:
     """As Kafka's coordinator: a partition whose state cannot be read has no start, and that is no error."""
     if summary is None or summary.error is not ErrorCode.NONE:
         return DescribeShareGroupOffsetsResponsePartition(partition_index=partition, start_offset=NO_START)
+    in_flight = None if view is None else in_flight_state(view)
     if not _has_lag(summary):
         return DescribeShareGroupOffsetsResponsePartition(
-            partition_index=partition, start_offset=summary.start_offset, leader_epoch=summary.leader_epoch
+            partition_index=partition,
+            start_offset=summary.start_offset,
+            leader_epoch=summary.leader_epoch,
+            in_flight=in_flight,
         )
     if end is None:
         return DescribeShareGroupOffsetsResponsePartition(
@@ -269,4 +288,5 @@ def _partition(
         start_offset=summary.start_offset,
         leader_epoch=summary.leader_epoch,
         lag=end - summary.start_offset - summary.delivery_complete_count,
+        in_flight=in_flight,
     )

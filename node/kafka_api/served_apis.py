@@ -102,6 +102,7 @@ SERVED_TO_PEERS: dict[PeerApi, tuple[int, int]] = {
     PeerApi.FETCH_METADATA: (0, 0),
     PeerApi.FETCH_METADATA_SNAPSHOT: (0, 0),
     PeerApi.DESCRIBE_LAG: (0, 0),
+    PeerApi.DESCRIBE_SHARE_PARTITIONS: (0, 0),
 }
 
 PEER_HANDSHAKE_VERSIONS = (0, 0)  # 0 is for ever: by it nodes of different releases find their versions

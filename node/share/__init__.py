@@ -10,6 +10,7 @@ delayed_delivery     records that are not due yet wait in the window
 acquire_records      records that a fetch has read are given to a member
 acknowledge_records  what a member says of records that it holds
 release_records      what members leave behind: sessions that ended, locks whose time is over
+window_view          what a share-partition has in flight, in sums and the few ranges that matter first
 share_partition      one partition as one share group reads it
 share_sessions       the partitions that a member reads from this node, named once
 share_group_settings  what a share group obeys at the leaders of partitions
@@ -21,4 +22,5 @@ led_partition        a share-partition with the partition under it and those who
 share_fetch          a share fetch while it is served: what there is, and what it acquires of that
 delayed_share_fetches  the share fetches that wait until there is more, or until their time is over
 share_partition_manager  all share-partitions of this node, and the sessions
+share_views          what share-partitions have in flight, wherever in the cluster they are led
 """

@@ -27,6 +27,8 @@ class LedPartition:
         "is_gone",
         "leader_epoch",
         "lock_timeouts",
+        "oldest_offset",
+        "oldest_since_ms",
         "partition",
         "waiting",
     )
@@ -40,6 +42,8 @@ class LedPartition:
         self.is_gone = False
         self.lock_timeouts = 0  # records whose lock ended
         self.counted_bytes = 0  # of `used_bytes`, by the manager
+        self.oldest_offset: int | None = None  # of the records in flight, and since when it is the same
+        self.oldest_since_ms = 0
         self.delays: ReadDelays | None = None  # that a thread has read for the next attempt of a fetch
         self.failure: KafkaError | None = None  # why its state could not be read
 
@@ -53,6 +57,12 @@ class LedPartition:
         """The bytes that it takes, about."""
         core = self.core
         return LED_BYTES + core.in_flight_range_count * RANGE_BYTES + core.delayed_count * DELAYED_BYTES
+
+    def note_oldest(self, now_ms: int) -> None:
+        """Take note of the oldest record in flight, after anything that may have moved the start offset."""
+        oldest = self.core.start_offset if self.core.in_flight_range_count else None
+        if oldest != self.oldest_offset:
+            self.oldest_offset, self.oldest_since_ms = oldest, now_ms
 
     def may_acquire(self, fetch: object) -> bool:
         """Return whether this fetch could acquire something, if the log has it."""

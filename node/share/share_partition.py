@@ -40,6 +40,7 @@ from ottla.node.share.share_words import (
     Transition,
     persister_error,
 )
+from ottla.node.share.window_view import WindowView, view_window
 
 
 class SharePartition:
@@ -118,6 +119,16 @@ class SharePartition:
         index = records.index_at(offset)
         is_there = index < len(records) and records.firsts[index] <= offset
         return records.holders[index] if is_there and records.states[index] == ACQUIRED else None
+
+    def view(self, *, now_ms: int, max_ranges: int, stalled_ms: int) -> WindowView:
+        """Return what is in flight, with so many ranges in each of its lists."""
+        return view_window(
+            self._window,
+            now_ms=now_ms,
+            max_ranges=max_ranges,
+            delivery_count_limit=self.config.delivery_count_limit,
+            stalled_ms=stalled_ms,
+        )
 
     @property
     def delayed_count(self) -> int:

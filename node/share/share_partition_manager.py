@@ -32,6 +32,7 @@ from ottla.node.share.share_partition import SharePartition
 from ottla.node.share.share_sessions import SessionKey, ShareSession, ShareSessions, TopicIdPartition
 from ottla.node.share.share_timers import ShareTimers
 from ottla.node.share.share_words import AcknowledgementBatch, Outcome, ShareLimits, write_error
+from ottla.node.share.window_view import WindowView
 from ottla.node.work.turns import give_way
 
 # Share-partitions that begin or end in one turn of the loop: some 60 us each.
@@ -146,6 +147,18 @@ class SharePartitionManager:
     def used_bytes(self) -> int:
         """The bytes that sessions and share-partitions take, about."""
         return self.sessions.used_bytes + self._led_bytes
+
+    def view(self, key: SharePartitionKey, max_ranges: int) -> WindowView | None:
+        """Return what a share-partition has in flight; None if no member reads it here, or its state is not
+        read yet.
+        """
+        led = self._led.get(key)
+        if led is None or not led.core.is_active:
+            return None
+        now_ms = self._now_ms()
+        led.note_oldest(now_ms)
+        stalled_ms = 0 if led.oldest_offset is None else max(now_ms - led.oldest_since_ms, 0)
+        return led.core.view(now_ms=now_ms, max_ranges=max_ranges, stalled_ms=stalled_ms)
 
     def record_lock_duration_ms(self, group: str) -> int:
         """Return how long a member of the group holds what it acquires now."""
@@ -480,6 +493,7 @@ class SharePartitionManager:
     def _schedule(self, led: LedPartition) -> None:
         """Have the next lock of a share-partition end in time, after anything that has changed it."""
         self._count_bytes(led)
+        led.note_oldest(self._now_ms())
         if not led.is_gone and not self._is_closed:
             self._timers.start(led.core)
 

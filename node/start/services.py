@@ -45,6 +45,7 @@ from ottla.node.settings.config import BrokerConfig
 from ottla.node.share.initial_offset import InitialOffsets
 from ottla.node.share.share_group_settings import ShareGroupConfigs
 from ottla.node.share.share_partition_manager import SharePartitionManager
+from ottla.node.share.share_views import ShareViews
 from ottla.node.start.foundation import Foundation
 from ottla.node.start.metadata import create_topic
 from ottla.node.start.node_tasks import in_thread, monotonic_ms
@@ -348,6 +349,12 @@ def make_services(
         share_states=share_states,
         share_persister=share_persister,
         shares=shares,
+        share_views=ShareViews(
+            node_id=config.node_id,
+            shares=shares,
+            image=lambda: parts.image,
+            connect=base.peers.client,
+        ),
         marker_writer=marker_writer,
         marker_sender=marker_sender,
         txns=txns,

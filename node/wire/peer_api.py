@@ -22,6 +22,7 @@ class PeerApi(IntEnum):
     FETCH_METADATA_SNAPSHOT = 30_003
     DESCRIBE_LAG = 30_004
     ACT_FOR = 30_005
+    DESCRIBE_SHARE_PARTITIONS = 30_006
 
     @property
     def api_name(self) -> str:

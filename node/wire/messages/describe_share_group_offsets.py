@@ -1,9 +1,13 @@
-"""DescribeShareGroupOffsets (key 90): where share groups start to read (KIP-932)."""
+"""DescribeShareGroupOffsets (key 90): where share groups start to read (KIP-932).
+
+Tags from 10000 on are Ottla's own, answered only to those who ask with one; others pass over them.
+"""
 
 from collections.abc import Sequence
 
 from ottla.logstore.words import schema
 from ottla.logstore.words.schema import message, struct
+from ottla.node.wire.messages.describe_share_partitions import InFlightState
 
 
 @struct
@@ -25,6 +29,7 @@ class DescribeShareGroupOffsetsRequest:
     groups: Sequence[DescribeShareGroupOffsetsRequestGroup] = schema.array(
         DescribeShareGroupOffsetsRequestGroup
     )
+    include_in_flight: bool = schema.boolean(tag=10_000)
 
 
 @struct
@@ -35,6 +40,10 @@ class DescribeShareGroupOffsetsResponsePartition:
     lag: int = schema.int64(since=1, default=-1)
     error_code: int = schema.int16()
     error_message: str | None = schema.string(nullable_since=0, default=None)
+    # What its leader tells; None while no member reads the partition, or where nobody asked for it.
+    in_flight: InFlightState | None = schema.struct_(
+        InFlightState, tag=10_000, nullable_since=0, default=None
+    )
 
 
 @struct

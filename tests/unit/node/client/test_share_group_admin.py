@@ -24,6 +24,7 @@ from ottla.node.wire.messages.delete_share_group_offsets import (
     DeleteShareGroupOffsetsResponseTopic,
 )
 from ottla.node.wire.messages.describe_groups import DescribedGroup, DescribeGroupsResponse
+from ottla.node.wire.messages.describe_share_partitions import InFlightRange, InFlightState
 from tests.unit.node.client.scripted_cluster import ScriptedCluster, only_asked
 
 A0, A1 = TopicPartition("a", 0), TopicPartition("a", 1)
@@ -117,7 +118,29 @@ def test_partitions_that_were_never_read_have_no_start() -> None:
 
     found = asyncio.run(share_group_admin.share_starts(cluster.client(), "g"))
 
-    assert found == {A0: (5, 2, 7), A1: (6, 2, None), TopicPartition("a", 2): (None, 2, None)}
+    assert found == {
+        A0: (5, 2, 7, None),
+        A1: (6, 2, None, None),
+        TopicPartition("a", 2): (None, 2, None, None),
+    }
+    assert not only_asked(cluster).include_in_flight
+
+
+def test_what_is_in_flight_is_asked_for_and_told() -> None:
+    state = InFlightState(acquired=3)
+    one = described.DescribeShareGroupOffsetsResponsePartition(
+        partition_index=0, start_offset=5, leader_epoch=2, lag=7, in_flight=state
+    )
+    topic = described.DescribeShareGroupOffsetsResponseTopic(
+        topic_name="a", topic_id=bytes(16), partitions=[one]
+    )
+    told = described.DescribeShareGroupOffsetsResponseGroup(group_id="g", topics=[topic])
+    cluster = Coordinator(described.DescribeShareGroupOffsetsResponse(groups=[told]))
+
+    found = asyncio.run(share_group_admin.share_starts(cluster.client(), "g", with_in_flight=True))
+
+    assert found == {A0: (5, 2, 7, state)}
+    assert only_asked(cluster).include_in_flight
     assert only_asked(cluster).groups[0].topics is None
 
 
@@ -170,3 +193,55 @@ def test_several_members_read_a_partition(capsys: pytest.CaptureFixture[str]) ->
         (5, 7, ["m1", "m2"]),
         (None, None, ["m1"]),
     ]
+
+
+def test_what_a_partition_has_in_flight_stands_beside_its_lag(capsys: pytest.CaptureFixture[str]) -> None:
+    view = asyncio.run(group_admin.describe_group(Coordinator(UNKNOWN, group()).client(), "g"))
+    held = InFlightRange(
+        first_offset=5, last_offset=5, delivery_count=4, state=1, member_id="m1", lock_left_ms=12_340
+    )
+    first = InFlightRange(first_offset=8, last_offset=9, delivery_count=1, state=0)
+    newer = InFlightRange(first_offset=6, last_offset=7, delivery_count=2, state=99)
+    state = InFlightState(
+        start_offset=5,
+        end_offset=12,
+        acquired=1,
+        available=4,
+        delayed=2,
+        backing_off=1,
+        delivery_count_limit=5,
+        stalled_ms=90_000,
+        most_delivered=[held, newer, first],
+        next_locks=[held],
+    )
+    lags = {A0: PartitionLag(5, 20, None, 7, state), A1: PartitionLag(None, None)}
+
+    group_tables.print_group(view, lags)
+    lines = capsys.readouterr().out.splitlines()
+    told = json.loads(json.dumps(group_tables.group_as_json(view, lags)))["partitions"]
+
+    assert [" ".join(line.split()) for line in lines[1:]] == [
+        "topic partition start end lag members acquired available waiting most deliveries next lock ends",
+        "a 0 5 20 7 2 1 4 3 4 of 5, offset 5 in 12.3 s, offset 5",
+        "a 1 - - - 1 - - - - -",
+        "delivered more than once, most often first:",
+        "topic partition offsets deliveries state member lock ends",
+        "a 0 5 4 acquired m1 in 12.3 s",
+        "a 0 6-7 2 99 - -",
+    ]
+    flight = told[0]["in_flight"]
+    assert (flight["acquired"], flight["delayed"], flight["backing_off"], flight["stalled_ms"]) == (
+        *(1, 2, 1),
+        90_000,
+    )
+    assert flight["most_delivered"][0] == flight["next_locks"][0]
+    assert flight["next_locks"][0] == {
+        "first_offset": 5,
+        "last_offset": 5,
+        "delivery_count": 4,
+        "state": "acquired",
+        "member": "m1",
+        "lock_left_ms": 12_340,
+    }
+    assert flight["most_delivered"][2]["lock_left_ms"] is None
+    assert told[1]["in_flight"] is None

@@ -108,6 +108,7 @@ class GroupNode:
         self.replicas = replicas_on(self.disk, self.clock, lambda: self.image)
         self._assignment = replicas
         self.group_lag: Any = None  # who measures lag, where a test asks for it
+        self.share_views: Any = None  # the same, for what share groups have in flight
         self.groups = GroupRuntime(
             config=CoordinatorConfig(group_initial_rebalance_delay_ms=0, max_batch_bytes=max_batch_bytes),
             replicas=self.replicas,
@@ -153,6 +154,7 @@ class GroupNode:
             parse_config({"node.id": "1", "advertised.listeners": "PLAINTEXT://here:9092"}),
             groups=self.groups,
             group_lag=self.group_lag,
+            share_views=self.share_views,
             metadata=self,
         )
 

@@ -3,7 +3,7 @@
 import inspect
 from collections.abc import Callable, Coroutine, Iterable, Sequence
 from dataclasses import replace
-from types import ModuleType
+from types import ModuleType, SimpleNamespace
 from typing import Any
 
 import pytest
@@ -32,6 +32,7 @@ from ottla.node.kafka_api import (
 )
 from ottla.node.kafka_api.request_context import RequestContext
 from ottla.node.net.answers import Delayed
+from ottla.node.share.window_view import RangeView, WindowView
 from ottla.node.wire.messages.alter_share_group_offsets import (
     AlterShareGroupOffsetsRequest,
     AlterShareGroupOffsetsRequestPartition,
@@ -212,6 +213,33 @@ def test_a_start_is_told_with_its_lag_where_the_end_is_known() -> None:
         assert (first.start_offset, first.leader_epoch, first.lag) == (10, 4, END - 10 - 2)
         assert second.error_code == ErrorCode.REQUEST_TIMED_OUT
         assert [(one.start_offset, one.error_code, one.lag) for one in hidden.partitions] == [(-1, 0, -1)] * 2
+
+    serving(story)
+
+
+def test_what_is_in_flight_is_told_to_who_asks_for_it_and_may_see_the_topic() -> None:
+    view = WindowView(10, 14, 3, 2, 0, 0, 0, 0, 5, 1_000, [RangeView(10, 12, 4, 1, "m", 500)], [])
+    asked: list[SharePartitionKey] = []
+
+    async def look(keys: Iterable[SharePartitionKey]) -> dict[SharePartitionKey, WindowView]:
+        asked.extend(keys)
+        return {one: view for one in asked if one.partition == 0}
+
+    async def story(node: GroupNode) -> None:
+        await call(node, alter_share_group_offsets, 0, alter({"seen": 10, "hidden": 10}), sees_all=True)
+        node.share_views = SimpleNamespace(look=look)
+        (silent,) = (await call(node, describe_share_group_offsets, 1, describe())).groups[0].topics
+        asked_by_silent = list(asked)
+        wanted = DescribeShareGroupOffsetsRequest(groups=describe().groups, include_in_flight=True)
+        (told,) = (await call(node, describe_share_group_offsets, 1, wanted)).groups[0].topics
+
+        assert asked_by_silent == [] and [one.in_flight for one in silent.partitions] == [None, None]
+        assert {one.topic_id for one in asked} == {SEEN}
+        first, second = told.partitions
+        assert second.in_flight is None
+        assert (first.start_offset, first.in_flight.acquired, first.in_flight.stalled_ms) == (10, 3, 1_000)
+        (most,) = first.in_flight.most_delivered
+        assert (most.first_offset, most.last_offset, most.member_id) == (10, 12, "m")
 
     serving(story)
 

@@ -1,0 +1,75 @@
+"""What share groups have in flight as text, beside where they start and end."""
+
+from collections.abc import Iterator, Mapping
+from typing import Final
+
+from ottla.logstore.words.topic_partition import TopicPartition
+from ottla.node.cli.topic_commands import print_table
+from ottla.node.client.group_lag import PartitionLag
+from ottla.node.client.share_group_as_json import state_word
+from ottla.node.wire.messages.describe_share_partitions import InFlightRange, InFlightState
+
+_PLACES: Final = ("topic", "partition", "start", "end", "lag", "members")
+_IN_FLIGHT: Final = ("acquired", "available", "waiting", "most deliveries", "next lock ends")
+_AGAIN: Final = ("topic", "partition", "offsets", "deliveries", "state", "member", "lock ends")
+# Of what was delivered once there is nothing to say.
+_TWICE: Final = 2
+
+
+def print_partitions(
+    lags: Mapping[TopicPartition, PartitionLag], members: Mapping[TopicPartition, int]
+) -> None:
+    """Print the partitions, and below them the records that were delivered more than once."""
+    is_told = any(lag.in_flight is not None for lag in lags.values())
+    rows: list[tuple[object, ...]] = []
+    for one, lag in lags.items():
+        row = (one.topic, one.partition, lag.committed, lag.end, lag.records, members.get(one, 0))
+        rows.append((*row, *_in_flight(lag.in_flight)) if is_told else row)
+    print_table((*_PLACES, *_IN_FLIGHT) if is_told else _PLACES, rows)
+    again = list(_again(lags))
+    if again:
+        print("delivered more than once, most often first:")
+        print_table(_AGAIN, again)
+
+
+def _in_flight(state: InFlightState | None) -> tuple[object, ...]:
+    if state is None:
+        return (None,) * len(_IN_FLIGHT)
+    most = state.most_delivered[0] if state.most_delivered else None
+    lock = state.next_locks[0] if state.next_locks else None
+    return (
+        state.acquired,
+        state.available,
+        state.delayed + state.backing_off,
+        None
+        if most is None
+        else f"{most.delivery_count} of {state.delivery_count_limit}, offset {most.first_offset}",
+        None if lock is None else f"{_seconds(lock)}, offset {lock.first_offset}",
+    )
+
+
+def _again(lags: Mapping[TopicPartition, PartitionLag]) -> Iterator[tuple[object, ...]]:
+    for partition, lag in lags.items():
+        for one in () if lag.in_flight is None else lag.in_flight.most_delivered:
+            if one.delivery_count >= _TWICE:
+                yield (
+                    partition.topic,
+                    partition.partition,
+                    _offsets(one),
+                    one.delivery_count,
+                    state_word(one.state),
+                    one.member_id,
+                    None if one.member_id is None else _seconds(one),
+                )
+
+
+def _offsets(one: InFlightRange) -> str:
+    return (
+        str(one.first_offset)
+        if one.first_offset == one.last_offset
+        else f"{one.first_offset}-{one.last_offset}"
+    )
+
+
+def _seconds(one: InFlightRange) -> str:
+    return f"in {one.lock_left_ms / 1000:.1f} s"

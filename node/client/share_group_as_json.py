@@ -1,0 +1,43 @@
+"""What share groups have in flight, as programs read it: from the command line and over REST."""
+
+from typing import Any, Final
+
+from ottla.node.share.record_state import RecordState
+from ottla.node.wire.messages.describe_share_partitions import InFlightRange, InFlightState
+
+_STATES: Final = {int(state): state.name.lower() for state in RecordState}
+
+
+def state_word(state: int) -> str:
+    """Return the state of a record in a word, also one that only a newer server knows."""
+    return _STATES.get(state, str(state))
+
+
+def in_flight_as_json(state: InFlightState) -> dict[str, Any]:
+    """Return what a partition has in flight, in numbers of records, with the ranges that matter first."""
+    return {
+        "start": state.start_offset,
+        "end": state.end_offset,
+        "acquired": state.acquired,
+        "available": state.available,
+        "acknowledged": state.acknowledged,
+        "archived": state.archived,
+        "delayed": state.delayed,
+        "backing_off": state.backing_off,
+        "delivery_count_limit": state.delivery_count_limit,
+        "stalled_ms": state.stalled_ms,
+        "most_delivered": [range_as_json(one) for one in state.most_delivered],
+        "next_locks": [range_as_json(one) for one in state.next_locks],
+    }
+
+
+def range_as_json(one: InFlightRange) -> dict[str, Any]:
+    """Return neighbouring records that are alike; those that nobody holds have no member and no lock."""
+    return {
+        "first_offset": one.first_offset,
+        "last_offset": one.last_offset,
+        "delivery_count": one.delivery_count,
+        "state": state_word(one.state),
+        "member": one.member_id,
+        "lock_left_ms": None if one.member_id is None else one.lock_left_ms,
+    }

@@ -1,0 +1,193 @@
+"""Tells what share-partitions have in flight, wherever in the cluster they are led.
+
+Only a leader knows it, and only while members read: their locks and counts are in its memory. The leaders are
+asked for all of their share-partitions at once; what is not told in time is left out.
+"""
+
+import asyncio
+from collections.abc import Awaitable, Callable, Iterable
+from typing import Final
+
+from ottla.groupcoord.share_state.share_state_words import SharePartitionKey
+from ottla.logstore.words.errors import KafkaError
+from ottla.metadata_raft.image import MetadataImage
+from ottla.node.net.peer_client import PeerClient
+from ottla.node.share.share_partition_manager import SharePartitionManager
+from ottla.node.share.window_view import MAX_RANGES, RangeView, WindowView
+from ottla.node.wire.messages.describe_share_partitions import (
+    DescribedShareGroup,
+    DescribedSharePartition,
+    DescribedShareTopic,
+    DescribeSharePartitionsGroup,
+    DescribeSharePartitionsRequest,
+    DescribeSharePartitionsResponse,
+    DescribeSharePartitionsTopic,
+    InFlightRange,
+    InFlightState,
+)
+from ottla.node.work.turns import Steps, take_turns
+
+TIMEOUT_S: Final = 5.0  # for a leader that hangs: whoever looks will look again
+PURPOSE: Final = "share-views"
+USUAL_RANGES: Final = 10
+# In one answer: some 60 bytes each and a member id, and 2 us to encode.
+RANGES_IN_ALL: Final = 10_000
+
+Views = dict[SharePartitionKey, WindowView]
+
+
+class ShareViews:
+    """Answers for this node, and asks others. Lives on the event loop."""
+
+    def __init__(
+        self,
+        *,
+        node_id: int,
+        shares: SharePartitionManager,
+        image: Callable[[], MetadataImage],
+        connect: Callable[[int, str], Awaitable[PeerClient]],
+    ) -> None:
+        self._node_id = node_id
+        self._shares = shares
+        self._image = image
+        self._connect = connect
+
+    async def look(self, keys: Iterable[SharePartitionKey], *, timeout_s: float = TIMEOUT_S) -> Views:
+        """Return what each share-partition has in flight whose leader tells it in time."""
+        deadline = asyncio.get_running_loop().time() + timeout_s
+        by_leader = await take_turns(self._by_leader(keys))
+        count = sum(map(len, by_leader.values()))
+        max_ranges = max(1, min(USUAL_RANGES, RANGES_IN_ALL // max(count, 1)))
+        async with asyncio.TaskGroup() as tasks:
+            asked = [
+                tasks.create_task(
+                    take_turns(self._look_here(mine, max_ranges))
+                    if leader == self._node_id
+                    else self._ask_peer(leader, mine, max_ranges, deadline)
+                )
+                for leader, mine in sorted(by_leader.items())
+            ]
+        return {key: view for one in asked for key, view in one.result().items()}
+
+    def _by_leader(self, keys: Iterable[SharePartitionKey]) -> Steps[dict[int, list[SharePartitionKey]]]:
+        image = self._image()
+        by_leader: dict[int, list[SharePartitionKey]] = {}
+        for key in dict.fromkeys(keys):
+            yield
+            topic = image.topics.by_id.get(key.topic_id)
+            if topic is None or not 0 <= key.partition < len(topic.partitions):
+                continue
+            leader = topic.partitions[key.partition].leader
+            if leader >= 0:
+                by_leader.setdefault(leader, []).append(key)
+        return by_leader
+
+    def _look_here(self, keys: Iterable[SharePartitionKey], max_ranges: int) -> Steps[Views]:
+        views: Views = {}
+        for key in keys:
+            yield
+            view = self._shares.view(key, max_ranges)
+            if view is not None:
+                views[key] = view
+        return views
+
+    # ---- partitions that others lead ---------------------------------------------------------------------
+
+    async def _ask_peer(
+        self, leader: int, keys: Iterable[SharePartitionKey], max_ranges: int, deadline: float
+    ) -> Views:
+        try:
+            async with asyncio.timeout_at(deadline):
+                peer = await self._connect(leader, PURPOSE)
+                request = await take_turns(_question(keys, max_ranges))
+                response = await peer.request(request, DescribeSharePartitionsResponse)
+            return await take_turns(_answers(response))
+        except (KafkaError, TimeoutError):
+            return {}  # one that is older, or gone: nobody else knows
+
+    async def answer_peer(self, request: DescribeSharePartitionsRequest) -> DescribeSharePartitionsResponse:
+        """Return what this node knows of the share-partitions that a node asks for."""
+        max_ranges = max(0, min(request.max_ranges, MAX_RANGES))
+        return await take_turns(self._answer(request, max_ranges))
+
+    def _answer(
+        self, request: DescribeSharePartitionsRequest, max_ranges: int
+    ) -> Steps[DescribeSharePartitionsResponse]:
+        groups = []
+        for group in request.groups:
+            topics = []
+            for topic in group.topics:
+                keys = [SharePartitionKey(group.group_id, topic.topic_id, one) for one in topic.partitions]
+                views = yield from self._look_here(keys, max_ranges)
+                partitions = [
+                    DescribedSharePartition(partition_index=key.partition, in_flight=in_flight_state(view))
+                    for key, view in views.items()
+                ]
+                topics.append(DescribedShareTopic(topic_id=topic.topic_id, partitions=partitions))
+            groups.append(DescribedShareGroup(group_id=group.group_id, topics=topics))
+        return DescribeSharePartitionsResponse(groups=groups)
+
+
+def _question(keys: Iterable[SharePartitionKey], max_ranges: int) -> Steps[DescribeSharePartitionsRequest]:
+    by_group: dict[str, dict[bytes, list[int]]] = {}
+    for key in keys:
+        yield
+        by_group.setdefault(key.group, {}).setdefault(key.topic_id, []).append(key.partition)
+    groups = [
+        DescribeSharePartitionsGroup(
+            group_id=group,
+            topics=[
+                DescribeSharePartitionsTopic(topic_id=topic_id, partitions=partitions)
+                for topic_id, partitions in topics.items()
+            ],
+        )
+        for group, topics in by_group.items()
+    ]
+    return DescribeSharePartitionsRequest(max_ranges=max_ranges, groups=groups)
+
+
+def _answers(response: DescribeSharePartitionsResponse) -> Steps[Views]:
+    views: Views = {}
+    for group in response.groups:
+        for topic in group.topics:
+            for one in topic.partitions:
+                yield
+                key = SharePartitionKey(group.group_id, topic.topic_id, one.partition_index)
+                views[key] = _view(one.in_flight)
+    return views
+
+
+def in_flight_state(view: WindowView) -> InFlightState:
+    """Return a view as it stands in messages."""
+    fields = view._asdict()
+    fields["most_delivered"] = [InFlightRange(**one._asdict()) for one in view.most_delivered]
+    fields["next_locks"] = [InFlightRange(**one._asdict()) for one in view.next_locks]
+    return InFlightState(**fields)
+
+
+def _view(state: InFlightState) -> WindowView:
+    return WindowView(
+        start_offset=state.start_offset,
+        end_offset=state.end_offset,
+        acquired=state.acquired,
+        available=state.available,
+        acknowledged=state.acknowledged,
+        archived=state.archived,
+        delayed=state.delayed,
+        backing_off=state.backing_off,
+        delivery_count_limit=state.delivery_count_limit,
+        stalled_ms=state.stalled_ms,
+        most_delivered=[_range(one) for one in state.most_delivered],
+        next_locks=[_range(one) for one in state.next_locks],
+    )
+
+
+def _range(one: InFlightRange) -> RangeView:
+    return RangeView(
+        one.first_offset,
+        one.last_offset,
+        one.delivery_count,
+        one.state,
+        one.member_id,
+        one.lock_left_ms,
+    )

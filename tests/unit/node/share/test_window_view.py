@@ -1,0 +1,107 @@
+"""What a share-partition shows of its records in flight."""
+
+from ottla.groupcoord.share_state.share_state_words import StateBatch
+from ottla.node.share.share_words import ShareConfig, ShareLimits
+from ottla.node.share.window_view import WindowView
+from tests.unit.node.share.partitions import (
+    ACCEPT,
+    ACKNOWLEDGED,
+    ACQUIRED,
+    ALL,
+    ARCHIVED,
+    AVAILABLE,
+    LOCK_MS,
+    REJECT,
+    RELEASE,
+    Partition,
+)
+
+
+def view(partition: Partition, *, max_ranges: int = 10, stalled_ms: int = 0) -> WindowView:
+    return partition.core.view(now_ms=partition.now_ms, max_ranges=max_ranges, stalled_ms=stalled_ms)
+
+
+def test_records_are_counted_by_what_becomes_of_them() -> None:
+    partition = Partition()
+    partition.fetch("m1")
+    partition.fetch("m2")
+    partition.done(5, 6, ACCEPT)
+    partition.done(7, 7, REJECT)
+    partition.done(8, 9, RELEASE)
+
+    seen = view(partition, stalled_ms=77)
+
+    assert (seen.start_offset, seen.end_offset, seen.stalled_ms) == (0, 19, 77)
+    assert (seen.acquired, seen.available, seen.acknowledged, seen.archived) == (15, 2, 2, 1)
+    assert (seen.delayed, seen.backing_off, seen.delivery_count_limit) == (0, 0, 5)
+
+
+def test_what_waits_after_a_failure_is_told_apart_from_what_may_go_out() -> None:
+    partition = Partition(config=ShareConfig(retry_backoff_ms=1_000, retry_backoff_max_ms=1_000))
+    partition.fetch()
+    partition.done(0, 3, RELEASE)
+
+    assert (view(partition).backing_off, view(partition).available, view(partition).delayed) == (4, 0, 0)
+    partition.wait(1_000)
+    assert (view(partition).backing_off, view(partition).available) == (0, 4)
+
+
+def test_the_records_of_the_most_deliveries_come_first_and_what_is_done_with_is_not_among_them() -> None:
+    batches = [
+        StateBatch(0, 4, AVAILABLE, 2),
+        StateBatch(5, 5, ACKNOWLEDGED, 4),
+        StateBatch(6, 6, AVAILABLE, 4),
+        StateBatch(7, 8, ARCHIVED, 5),
+        StateBatch(9, 9, AVAILABLE, 1),
+    ]
+    seen = view(Partition(batches=batches), max_ranges=2)
+
+    assert [(one.first_offset, one.last_offset, one.delivery_count) for one in seen.most_delivered] == [
+        (6, 6, 4),
+        (0, 4, 2),
+    ]
+    assert {(one.member_id, one.lock_left_ms) for one in seen.most_delivered} == {(None, 0)}
+
+
+def test_locks_are_told_by_their_ends_with_who_has_them() -> None:
+    partition = Partition()
+    partition.fetch("m1")
+    partition.now_ms += 10_000
+    partition.fetch("m2")
+    partition.now_ms += 1_000
+
+    locks = view(partition).next_locks
+
+    assert [(one.first_offset, one.member_id, one.lock_left_ms) for one in locks] == [
+        (0, "m1", LOCK_MS - 11_000),
+        (10, "m2", LOCK_MS - 1_000),
+    ]
+    assert {one.state for one in locks} == {ACQUIRED}
+    assert [one.first_offset for one in view(partition, max_ranges=1).next_locks] == [0]
+
+
+def test_what_is_held_and_no_longer_in_the_log_still_counts_as_held() -> None:
+    partition = Partition()
+    partition.fetch("m1", up_to=10)
+    partition.done(10, 14, RELEASE)
+    partition.core.move_log_start(12)
+
+    seen = view(partition)
+
+    assert (seen.start_offset, seen.acquired, seen.available) == (12, 15, 3)
+
+
+def test_very_many_ranges_are_told_in_few() -> None:
+    partition = Partition(
+        config=ShareConfig(partition_max_record_locks=10_000),
+        limits=ShareLimits(),
+        log=[(0, 9_999)],
+    )
+    partition.fetch("m1", max_records=ALL)
+    for offset in range(0, 9_000, 2):
+        partition.settle(partition.say(offset, offset, RELEASE))
+
+    seen = view(partition)
+
+    assert (seen.acquired, seen.available) == (5_500, 4_500)
+    assert (len(seen.most_delivered), len(seen.next_locks)) == (10, 10)
