@@ -66,6 +66,7 @@ class Shard:
         self.groups_by_share_state: dict[bytes, set[str]] = {}  # share groups that have state of a topic
         self.awaiting_persister: set[Token] = set()  # soft: requests that the share coordinators keep waiting
         self._share_jobs = 0  # soft: asked of the share coordinators so far
+        self.share_rebalances = 0  # soft: raised epochs of share groups
         self.held_heartbeats = HeldHeartbeats()  # soft
         self.resolving: set[str] = set()  # soft: groups whose expressions a thread is matching
         self.groups: dict[str, Group] = {}

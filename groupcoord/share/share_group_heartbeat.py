@@ -73,6 +73,7 @@ def share_group_heartbeat(shard: Shard, command: ShareGroupHeartbeat, now_ms: in
     wanted = missing_states(shard, group, names, now_ms)
     records += begin_states(group, wanted)
     effects = checked_append(shard, records)
+    shard.share_rebalances += bumps
     if tasks:
         group.computing_epoch = epoch
     effects += [*tasks, start_share_session(shard, group, command.member_id)]

@@ -43,7 +43,9 @@ def fence_share_member(shard: Shard, group: ShareGroup, member: ShareMember) -> 
         ShareGroupMemberMetadataRecord(group_id, member_id, None),
         share_epoch_record(group_id, group.group_epoch + 1, metadata_hash),
     ]
-    return [*checked_append(shard, records), CancelTimer(share_session_key(group, member_id))]
+    effects = checked_append(shard, records)
+    shard.share_rebalances += 1
+    return [*effects, CancelTimer(share_session_key(group, member_id))]
 
 
 def expire_share_session(shard: Shard, command: ExpireShareSession) -> list[Effect]:

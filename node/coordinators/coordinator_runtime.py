@@ -17,9 +17,10 @@ from typing import Any, Generic, TypeAlias, TypeVar
 from ottla.groupcoord.request_token import Token
 from ottla.logstore.compression import Compression
 from ottla.logstore.words.errors import ErrorCode, KafkaError, kept
+from ottla.logstore.words.latency import LatencyHistogram
 from ottla.logstore.words.topic_partition import TopicPartition
 from ottla.metadata_raft.image import MetadataImage
-from ottla.node.clock import Clock
+from ottla.node.clock import Clock, monotonic_s
 from ottla.node.coordinators.coordinator_shard import CoordinatorShard, Core, ShardParts
 from ottla.node.coordinators.key_partition import partition_for
 from ottla.node.coordinators.shard_loader import ShardLoader
@@ -75,6 +76,7 @@ class CoordinatorRuntime(Generic[K, C, A]):
         self._compression = compression
         self._parts = parts
         self._loader = ShardLoader()
+        self.load_times = LatencyHistogram()  # of shards whose log had something
         self._tokens = itertools.count(1)
         self._asked: dict[Token, asyncio.Future[A | KafkaError] | A | KafkaError | None] = {}
         self._timers: TimerQueue | None = None
@@ -157,8 +159,10 @@ class CoordinatorRuntime(Generic[K, C, A]):
         )
 
     async def _load_one(self, index: int, shard: CoordinatorShard[K, C, A]) -> None:
+        began_s = monotonic_s()
         try:
             await shard.load(self._loader)
+            self.load_times.observe(monotonic_s() - began_s)
         except KafkaError as error:
             if shard.is_closed:
                 return  # another node leads it, or it is gone, and its files with it

@@ -123,6 +123,8 @@ class GroupRuntime:
             parts=lambda index, partition: self._shard_parts(),
         )
         self.shards = self._runtime.by_index
+        self.load_times = self._runtime.load_times
+        self._ended_rebalances = 0  # of share groups, in shards that are elsewhere now
         self._commit_order = CommitOrder()
         self._executor = TaskExecutor()
         self.persister_jobs = PersisterJobs(persister, self._runtime.start_task)
@@ -336,7 +338,17 @@ class GroupRuntime:
             members=self._members,
             offsets=self._offsets,
             max_batch_bytes=self._config.max_batch_bytes,
+            stopped=self._keep_counts,
         )
+
+    def _keep_counts(self, shard: Shard) -> None:
+        self._ended_rebalances += shard.share_rebalances
+        shard.share_rebalances = 0  # it may still be among the shards for a while
+
+    @property
+    def share_rebalances(self) -> int:
+        """Return how often share groups that were coordinated here were assigned anew."""
+        return self._ended_rebalances + sum(core.shard.share_rebalances for core in self._runtime.cores)
 
     def _topic_id_of(self, name: str) -> bytes | None:
         topic = self._image().topics.by_name.get(name)

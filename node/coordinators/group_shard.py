@@ -82,9 +82,11 @@ def group_parts(
     members: NodeBytes,
     offsets: NodeBytes,
     max_batch_bytes: int,
+    stopped: Callable[[Shard], None],
 ) -> ShardParts[Coordinator, Command, GroupAnswer]:
     """Return what a shard of groups has of its own. `new_shard` and `topic_id_of` are called in a thread,
-    too; `members` and `offsets` count those of all shards of the node.
+    too; `members` and `offsets` count those of all shards of the node, and `stopped` is told of each that
+    serves no more.
     """
 
     def started(_: GroupShard, core: Coordinator) -> None:
@@ -110,7 +112,7 @@ def group_parts(
         after_load=after_load,
         carry_out=partial(_carry_out, executor, persister_jobs),
         started=started,
-        stopped=_stopped,
+        stopped=partial(_stopped, stopped),
     )
 
 
@@ -138,8 +140,9 @@ def end_transaction(
     return result
 
 
-def _stopped(shard: GroupShard, _: KafkaError) -> None:
+def _stopped(tell: Callable[[Shard], None], shard: GroupShard, _: KafkaError) -> None:
     if shard.coordinator is not None:
+        tell(shard.coordinator.shard)
         shard.coordinator.shard.member_bytes.detach()
         shard.coordinator.shard.offset_bytes.detach()
 

@@ -26,12 +26,13 @@ from ottla.groupcoord.share_state.share_state_words import (
     refused,
 )
 from ottla.logstore.compression import Compression
-from ottla.logstore.words.errors import KafkaError
+from ottla.logstore.words.errors import ErrorCode, KafkaError
 from ottla.metadata_raft.image import MetadataImage
-from ottla.node.clock import Clock
+from ottla.node.clock import Clock, monotonic_s
 from ottla.node.coordinators.coordinator_runtime import CoordinatorRuntime, StartTask
 from ottla.node.coordinators.coordinator_shard import ShardParts
 from ottla.node.coordinators.share_state_shard import share_state_parts
+from ottla.node.counters.share_counters import ShareCoordinatorCounters
 from ottla.node.net.answers import Result
 from ottla.node.replica.partition import Partition
 from ottla.node.replica.replica_manager import ReplicaManager
@@ -80,6 +81,8 @@ class ShareStateRuntime:
             parts=self._shard_parts,
         )
         self.shards = self._runtime.by_index
+        self.counters = ShareCoordinatorCounters()
+        self.load_times = self._runtime.load_times
 
     # ---- life ----------------------------------------------------------------------------------------
 
@@ -122,8 +125,13 @@ class ShareStateRuntime:
         of the requests. Very many take turns with the loop.
         """
 
+        began_s = monotonic_s()
+
         def build_of_outcomes(outcomes: Sequence[Outcome]) -> Result[R]:
-            return build([answer_of(*each) for each in zip(requests, outcomes, strict=True)])
+            answers = [answer_of(*each) for each in zip(requests, outcomes, strict=True)]
+            if requests and isinstance(requests[0], WriteState):
+                self._count_writes(answers, began_s)
+            return build(answers)
 
         places = [(one.key.coordinator_key, partial(_command, one)) for one in requests]
         return self._runtime.submit_each(places, build_of_outcomes)
@@ -131,7 +139,23 @@ class ShareStateRuntime:
     def submit(self, request: StateRequest) -> "Outcome | asyncio.Future[Outcome]":
         """One request to the shard of its share-partition; its outcome, or a future of it."""
         index = self.partition_for(request.key.coordinator_key)
-        return self._runtime.submit(index, partial(_command, request))
+        began_s = monotonic_s()
+        outcome = self._runtime.submit(index, partial(_command, request))
+        if isinstance(request, WriteState):
+            if isinstance(outcome, asyncio.Future):
+                outcome.add_done_callback(partial(self._written, request, began_s))
+            else:
+                self._count_writes([answer_of(request, outcome)], began_s)
+        return outcome
+
+    def _written(self, request: StateRequest, began_s: float, done: "asyncio.Future[Outcome]") -> None:
+        if not done.cancelled() and done.exception() is None:
+            self._count_writes([answer_of(request, done.result())], began_s)
+
+    def _count_writes(self, answers: Sequence[StateAnswer], began_s: float) -> None:
+        """Count a request to write states, which was answered now."""
+        self.counters.write_times.observe(monotonic_s() - began_s)
+        self.counters.writes += sum(one.error is ErrorCode.NONE for one in answers)
 
     # ---- shards --------------------------------------------------------------------------------------
 

@@ -10,6 +10,7 @@ readings          what was read of a node at one moment
 loop_watch        how late and how busy the node's loop is
 read_node         reads partitions, coordinators and sockets, on the node's loop
 read_groups       reads groups and how far they are behind
+read_share_starts  reads where share groups start, and how far they are behind
 request_families  requests, topics, connections
 replica_families  partitions of this node, their logs, its log directories
 cluster_families  the controller, the quorum; topics and brokers as kafka_exporter and kminion tell them

@@ -6,6 +6,7 @@ Prometheus that hears nothing would only say that the node is down.
 
 import asyncio
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from contextlib import suppress
 from functools import partial
 from itertools import chain
 from pathlib import Path
@@ -17,10 +18,11 @@ from ottla.logstore.words.errors import KafkaError
 from ottla.logstore.words.latency import LatencyHistogram
 from ottla.metadata_raft.image import MetadataImage
 from ottla.node.clock import monotonic_s
+from ottla.node.coordinators.group_lag import GroupOffset, PartitionLag
 from ottla.node.counters.node_counts import latencies_of
 from ottla.node.counters.request_counters import RequestCounters
 from ottla.node.counters.topic_counters import DELETED_TOPICS, TopicCounters
-from ottla.node.metrics import read_groups, read_node
+from ottla.node.metrics import read_groups, read_node, read_share_starts
 from ottla.node.metrics.client_families import client_families
 from ottla.node.metrics.cluster_families import (
     ClusterCounts,
@@ -133,21 +135,30 @@ class NodeCollector:
         told = read_groups.told_one_by_one(
             groups, config.ottla_metrics_groups_max, config.ottla_metrics_bytes_max // 2
         )
+        starts, starts_left_out = await self._in_turns(
+            partial(read_share_starts.read_share_starts, most=config.ottla_metrics_group_offsets_max)
+        )
         read_s = monotonic_s()
         told = await self._with_lag(told, pace)
+        share_lags = read_groups.told_one_by_one(
+            await self._share_lags(starts, pace),
+            config.ottla_metrics_groups_max,
+            config.ottla_metrics_bytes_max // 4,
+        )
         lag_s = monotonic_s()
         volumes = await self._volumes(node)
         topics = self._topics().keys() - {DELETED_TOPICS}
         left_out = {
             "partition": max(0, len(partitions) - config.ottla_metrics_partitions_max),
             "group": len(groups) - len(told),
-            "group_offset": offsets_left_out,
+            "group_offset": offsets_left_out + starts_left_out,
+            "share_group_lag": len(starts) - len(share_lags),
             "topic": max(0, len(topics) - config.ottla_metrics_topics_max),
             "share_partition": shares.left_out,
         }
 
         def families() -> Iterator[Family]:
-            yield from self._families(config, node, partitions, groups, told, volumes)
+            yield from self._families(config, node, partitions, groups, told, share_lags, volumes)
             yield from share_families(shares)
             # Last: what clients make of it takes no room from what the node says of itself.
             yield from quota_families(quotas)
@@ -206,6 +217,23 @@ class NodeCollector:
             await pace.pause()
         return found
 
+    async def _share_lags(
+        self, starts: Mapping[str, Sequence[read_share_starts.ShareStart]], pace: Pace
+    ) -> list[GroupReading]:
+        """The share groups whose state is here, with their lag where the leaders answer in time."""
+        ends: Mapping[GroupOffset, PartitionLag] = {}
+        places = read_share_starts.places_of(starts)
+        if places:
+            with suppress(KafkaError):
+                ends = await self._facts.run(
+                    lambda node: read_groups.measure(node.services, places), timeout_s=LAG_TIMEOUT_S
+                )
+        found = []
+        for group_id, ones in sorted(starts.items()):
+            found.append(read_share_starts.with_ends(group_id, ones, ends))
+            await pace.pause()
+        return found
+
     async def _volumes(self, node: NodeReading) -> dict[str, VolumeBytes]:
         """What is free where; a file system that hangs is left out, and asked again by the next scrape."""
         found: dict[str, VolumeBytes] = {}
@@ -227,6 +255,7 @@ class NodeCollector:
         partitions: Sequence[PartitionReading],
         groups: Sequence[GroupReading],
         told: Sequence[GroupReading],
+        share_lags: Sequence[GroupReading],
         volumes: Mapping[str, VolumeBytes],
     ) -> Iterator[Family]:
         services, now_s = self._facts.services, monotonic_s()
@@ -253,7 +282,7 @@ class NodeCollector:
             LatencyHistogram() if voter is None else voter.sync_times,
             now_ms=services.clock.now_ms(),
         )
-        yield from self._exporters(config, image, shown, told, is_controller=is_controller)
+        yield from self._exporters(config, image, shown, told, share_lags, is_controller=is_controller)
         yield from coordinator_families(groups, node)
         yield from loop_families(self._watch, self._idle_share())
         yield from memory_families(node, services.receive_memory.limit_bytes, services.memory_max_bytes)
@@ -267,13 +296,14 @@ class NodeCollector:
         image: MetadataImage,
         partitions: Sequence[PartitionReading],
         groups: Sequence[GroupReading],
+        share_lags: Sequence[GroupReading],
         *,
         is_controller: bool,
     ) -> Iterator[Family]:
         most = config.ottla_metrics_partitions_max
         if KAFKA_EXPORTER in config.ottla_metrics_exporters:
             yield from exporter_families(image, partitions, is_controller=is_controller, max_partitions=most)
-            yield from consumer_group_families(groups)
+            yield from consumer_group_families(groups, share_lags)
         if KMINION in config.ottla_metrics_exporters:
             yield from kminion_families(
                 image,
@@ -284,7 +314,7 @@ class NodeCollector:
                 is_controller=is_controller,
                 max_partitions=most,
             )
-            yield from kminion_group_families(groups, config.node_id)
+            yield from kminion_group_families(groups, config.node_id, share_lags)
 
     def _topics(self) -> dict[str, TopicCounters]:
         # Copied in one step: the loop may add a topic meanwhile.

@@ -4,8 +4,23 @@ from collections import Counter, defaultdict
 from collections.abc import Sequence
 from typing import Final
 
-from ottla.node.metrics.family import NO_LABELS, Family, Row, gauge, labels, with_labels
-from ottla.node.metrics.readings import CommittedReading, GroupReading, NodeReading
+from ottla.groupcoord.share_state.share_state_records import SHARE_STATE_TOPIC
+from ottla.node.metrics.family import (
+    NO_LABELS,
+    Family,
+    Row,
+    counter,
+    gauge,
+    labels,
+    summary_ms,
+    with_labels,
+)
+from ottla.node.metrics.readings import (
+    CommittedReading,
+    CoordinatorReading,
+    GroupReading,
+    NodeReading,
+)
 
 _NAMES: Final = {
     "numgroupsstable": "Stable",
@@ -20,6 +35,7 @@ def coordinator_families(groups: Sequence[GroupReading], reading: NodeReading) -
     """Count the groups, offsets, transactional ids and share-partitions that this node coordinates."""
     classic = Counter(one.state for one in groups if one.protocol == "classic")
     consumer = Counter(one.state for one in groups if one.protocol == "consumer")
+    share = Counter(one.state for one in groups if one.protocol == "share")
     prefix = "kafka_coordinator_group_groupmetadatamanager"
     return [
         gauge(f"{prefix}_numgroups", "Groups that this node coordinates.", len(groups)),
@@ -30,7 +46,11 @@ def coordinator_families(groups: Sequence[GroupReading], reading: NodeReading) -
         gauge(
             "kafka_server_group_coordinator_metrics_group_count",
             "Groups by protocol.",
-            [(labels(protocol="classic"), classic.total()), (labels(protocol="consumer"), consumer.total())],
+            [
+                (labels(protocol="classic"), classic.total()),
+                (labels(protocol="consumer"), consumer.total()),
+                (labels(protocol="share"), share.total()),
+            ],
         ),
         gauge(
             "kafka_server_group_coordinator_metrics_consumer_group_count",
@@ -39,6 +59,35 @@ def coordinator_families(groups: Sequence[GroupReading], reading: NodeReading) -
                 (labels(state=state.lower()), consumer[state])
                 for state in ("Empty", "Assigning", "Reconciling", "Stable")
             ],
+        ),
+        gauge(
+            "kafka_server_group_coordinator_metrics_share_group_count",
+            "Share groups by state.",
+            [(labels(state=state.lower()), share[state]) for state in ("Empty", "Stable", "Dead")],
+        ),
+        counter(
+            "kafka_server_group_coordinator_metrics_share_group_rebalance_total",
+            "Changes of members, topics or partitions after which a share group was assigned anew.",
+            reading.share_rebalances,
+        ),
+        *(family for one in reading.coordinators for family in _shard_families(one)),
+        gauge(
+            "kafka_server_share_coordinator_metrics_last_pruned_offset",
+            "The offset before which the log of the share coordinator was cut.",
+            [
+                (labels(topic=SHARE_STATE_TOPIC, partition=index), offset)
+                for index, offset in reading.share_pruned_offsets
+            ],
+        ),
+        counter(
+            "kafka_server_share_coordinator_metrics_write_total",
+            "States of share-partitions that were written.",
+            reading.share_writes.writes,
+        ),
+        summary_ms(
+            "kafka_server_share_coordinator_metrics_write_latency",
+            "Time of a request to write states until its records are committed, in ms.",
+            [(NO_LABELS, reading.share_writes.write_times, list(reading.share_writes.write_times.counts))],
         ),
         gauge(
             "ottla_transactional_ids",
@@ -58,15 +107,38 @@ def coordinator_families(groups: Sequence[GroupReading], reading: NodeReading) -
     ]
 
 
-def consumer_group_families(groups: Sequence[GroupReading]) -> list[Family]:
-    """kafka_consumergroup_*, and the lag in seconds beside it."""
+def _shard_families(reading: CoordinatorReading) -> list[Family]:
+    """Count the partitions of a coordinator's topic that this node leads, and time their loads."""
+    prefix = f"kafka_server_{reading.name}_coordinator_metrics"
+    return [
+        gauge(
+            f"{prefix}_num_partitions",
+            f"Partitions of the log of the {reading.name} coordinator that this node leads, by state.",
+            [
+                (labels(state="loading"), reading.loading),
+                (labels(state="active"), reading.active),
+                (labels(state="failed"), reading.failed),
+            ],
+        ),
+        summary_ms(
+            f"{prefix}_partition_load_time",
+            f"Time to load a partition of the log of the {reading.name} coordinator, in ms.",
+            [(NO_LABELS, reading.load_times, list(reading.load_times.counts))],
+        ),
+    ]
+
+
+def consumer_group_families(
+    groups: Sequence[GroupReading], shares: Sequence[GroupReading] = ()
+) -> list[Family]:
+    """kafka_consumergroup_*, and the lag in seconds beside it; `shares` tell the offsets of share groups."""
     prefix = "kafka_consumergroup"
     offsets: list[Row] = []
     offset_sums: list[Row] = []
     lags: list[Row] = []
     lag_sums: list[Row] = []
     lag_seconds: list[Row] = []
-    for group in groups:
+    for group in (*groups, *shares):
         for topic, rows in _by_topic(group).items():
             of_topic = labels(consumergroup=group.group_id, topic=topic)
             offset_sums.append((of_topic, sum(one.offset for one in rows)))
@@ -102,13 +174,15 @@ def consumer_group_families(groups: Sequence[GroupReading]) -> list[Family]:
     ]
 
 
-def kminion_group_families(groups: Sequence[GroupReading], node_id: int) -> list[Family]:
-    """kminion_kafka_consumer_group_*."""
+def kminion_group_families(
+    groups: Sequence[GroupReading], node_id: int, shares: Sequence[GroupReading] = ()
+) -> list[Family]:
+    """kminion_kafka_consumer_group_*; `shares` tell the offsets of share groups."""
     prefix = "kminion_kafka_consumer_group"
     sums: list[Row] = []
     topic_lags: list[Row] = []
     lags: list[Row] = []
-    for group in groups:
+    for group in (*groups, *shares):
         for topic, rows in _by_topic(group).items():
             of_topic = labels(group_id=group.group_id, topic_name=topic)
             sums.append((of_topic, sum(one.offset for one in rows)))

@@ -4,8 +4,9 @@ from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
 from typing import NamedTuple
 
+from ottla.logstore.words.latency import LatencyHistogram
 from ottla.node.client_metrics.client_instances import ClientReading
-from ottla.node.counters.share_counters import ShareCounters
+from ottla.node.counters.share_counters import ShareCoordinatorCounters, ShareCounters
 from ottla.node.quota.client_quotas import QuotaReading
 from ottla.node.quota.connection_rates import RateReadings
 
@@ -72,6 +73,17 @@ class QuorumReading:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class CoordinatorReading:
+    """The shards of one coordinator on this node, and how long their logs took to load."""
+
+    name: str  # group or share
+    loading: int
+    active: int
+    failed: int
+    load_times: LatencyHistogram
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class NodeReading:
     """What a short call on the node's loop tells."""
 
@@ -85,6 +97,10 @@ class NodeReading:
     unsent_bytes: int
     memory: dict[str, tuple[int, int]]  # part of the budget -> bytes, and the most of them
     share_partition_states: int
+    share_rebalances: int
+    coordinators: Sequence[CoordinatorReading]
+    share_writes: ShareCoordinatorCounters
+    share_pruned_offsets: Sequence[tuple[int, int]]  # by partition of the share coordinator's topic
     transactional_ids: int
     open_transactions: int
     completing_transactions: int

@@ -293,3 +293,20 @@ def test_what_was_being_initialized_at_a_restart_is_asked_for_again() -> None:
     world.stay("m", 2)
 
     assert has(world.stay("m", 2)) == {"a": [0, 1, 2, 3]}
+
+
+def test_each_change_of_a_group_is_counted_once() -> None:
+    world = ShareWorld()
+    shard = world.groups.coordinator.shard
+
+    world.join("m", "a")
+    counted = [shard.share_rebalances]
+    epochs = [world.group().group_epoch]
+    for epoch in (2, 3, 3):
+        world.stay("m", epoch)
+        counted.append(shard.share_rebalances)
+        epochs.append(world.group().group_epoch)
+    world.leave("m")
+
+    assert counted == [epoch - 1 for epoch in epochs], "a group begins at epoch 1"
+    assert shard.share_rebalances == world.group().group_epoch - 1 == counted[-1] + 1

@@ -176,3 +176,22 @@ def test_nothing_is_cut_before_what_makes_it_redundant_is_committed() -> None:
         assert (uncommitted, node.partition.log.log_start_offset) == (0, 1)
 
     play(story, ShareStateNode(replicas=FOLLOWED))
+
+
+def test_writes_are_counted_when_they_are_answered_and_refusals_are_not_among_them() -> None:
+    async def story(node: ShareStateNode) -> None:
+        await node.begin()
+        counters = node.coordinators.counters
+        after_one = counters.writes, sum(counters.write_times.counts)
+        again = await node.ask(WriteState(KEY, 0, 0, -1, 1, (batch(0, 0, 2),)))
+        both = [WriteState(KEY, 0, 0, -1, 1, (batch(1, 1, 2),)), WriteState(key_of(9), 0, 0, -1, 1, ())]
+        answers = node.coordinators.ask_each(both, list)
+        while not isinstance(answers, list):
+            answers = answers.answer(await answers.future)  # type: ignore[union-attr]
+
+        assert after_one == (1, 1)
+        assert again.error is ErrorCode.NONE
+        assert [one.error is ErrorCode.NONE for one in answers] == [True, False]
+        assert (counters.writes, sum(counters.write_times.counts)) == (3, 3)
+
+    play(story)

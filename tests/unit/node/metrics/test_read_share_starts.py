@@ -1,0 +1,93 @@
+"""The lag of share groups, from the states that a share coordinator has and the ends of logs."""
+
+from types import SimpleNamespace
+from typing import Any, cast
+
+from ottla.groupcoord.share_state.share_state_words import SharePartitionKey
+from ottla.logstore.words.topic_partition import TopicPartition
+from ottla.node.coordinators.group_lag import GroupOffset, PartitionLag
+from ottla.node.metrics.group_families import consumer_group_families, kminion_group_families
+from ottla.node.metrics.read_share_starts import ShareStart, places_of, read_share_starts, with_ends
+from ottla.node.services import Services
+from ottla.node.work.turns import at_once
+
+A, B, GONE = b"a" * 16, b"b" * 16, b"g" * 16
+
+
+def services_with(states: dict[SharePartitionKey, tuple[int, int]]) -> Services:
+    """A node whose share coordinator has these states: start offset, and records that are done with."""
+    known = {
+        key: SimpleNamespace(current=SimpleNamespace(start_offset=start, delivery_complete_count=done))
+        for key, (start, done) in states.items()
+    }
+    topics = {A: SimpleNamespace(name="a"), B: SimpleNamespace(name="b")}
+    world: Any = SimpleNamespace(
+        metadata=SimpleNamespace(image=SimpleNamespace(topics=SimpleNamespace(by_id=topics))),
+        share_states=SimpleNamespace(cores=[SimpleNamespace(shard=SimpleNamespace(states=known))]),
+    )
+    return cast(Services, world)
+
+
+def key(group: str, topic_id: bytes, partition: int) -> SharePartitionKey:
+    return SharePartitionKey(group, topic_id, partition)
+
+
+def test_what_was_never_read_and_topics_that_are_gone_have_no_start() -> None:
+    states = {
+        key("g", A, 0): (5, 2),
+        key("g", A, 1): (-1, -1),
+        key("g", GONE, 0): (7, 0),
+        key("h", B, 3): (0, -1),
+    }
+
+    starts, left_out = at_once(read_share_starts(services_with(states), 10))
+
+    assert starts == {"g": [ShareStart("a", 0, 5, 2)], "h": [ShareStart("b", 3, 0, -1)]}
+    assert left_out == 0
+    assert places_of(starts) == [
+        GroupOffset(TopicPartition("a", 0), None),
+        GroupOffset(TopicPartition("b", 3), None),
+    ]
+
+
+def test_no_more_are_told_than_may_be() -> None:
+    states = {key("g", A, number): (0, 0) for number in range(10)}
+
+    starts, left_out = at_once(read_share_starts(services_with(states), 3))
+
+    assert (len(starts["g"]), left_out) == (3, 7)
+
+
+def test_records_that_are_done_with_are_no_lag() -> None:
+    starts = [ShareStart("a", 0, 5, 2), ShareStart("a", 1, 5, -1), ShareStart("b", 0, 9, 0)]
+    ends = {
+        GroupOffset(TopicPartition("a", 0), None): PartitionLag(20, None, None),
+        GroupOffset(TopicPartition("a", 1), None): PartitionLag(20, None, None),
+    }
+
+    reading = with_ends("g", starts, ends)
+
+    assert [(one.topic, one.partition, one.offset, one.lag) for one in reading.committed] == [
+        ("a", 0, 5, 13),
+        ("a", 1, 5, None),
+        ("b", 0, 9, None),
+    ]
+
+
+def test_the_lag_of_a_share_group_stands_under_the_names_of_other_groups_without_members() -> None:
+    end = {GroupOffset(TopicPartition("a", 0), None): PartitionLag(20, None, None)}
+    reading = with_ends("g", [ShareStart("a", 0, 5, 2)], end)
+
+    families = [*consumer_group_families([], [reading]), *kminion_group_families([], 1, [reading])]
+    lines = {line.rstrip() for family in families for line in family.lines}
+
+    place = 'consumergroup="g",topic="a"'
+    assert lines == {
+        f'kafka_consumergroup_current_offset{{{place},partition="0"}} 5',
+        f"kafka_consumergroup_current_offset_sum{{{place}}} 5",
+        f'kafka_consumergroup_lag{{{place},partition="0"}} 13',
+        f"kafka_consumergroup_lag_sum{{{place}}} 13",
+        'kminion_kafka_consumer_group_topic_offset_sum{group_id="g",topic_name="a"} 5',
+        'kminion_kafka_consumer_group_topic_lag{group_id="g",topic_name="a"} 13',
+        'kminion_kafka_consumer_group_topic_partition_lag{group_id="g",topic_name="a",partition_id="0"} 13',
+    }
