@@ -26,6 +26,7 @@ def in_flight_as_json(state: InFlightState) -> dict[str, Any]:
         "backing_off": state.backing_off,
         "delivery_count_limit": state.delivery_count_limit,
         "stalled_ms": state.stalled_ms,
+        "oldest": None if state.oldest is None else range_as_json(state.oldest),
         "most_delivered": [range_as_json(one) for one in state.most_delivered],
         "next_locks": [range_as_json(one) for one in state.next_locks],
     }

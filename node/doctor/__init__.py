@@ -16,6 +16,7 @@ codec_findings   compressions that a node cannot open
 readiness_findings  a node that runs and serves nobody yet
 security_findings  certificates, files with secrets, who may come in, and who may do what
 partition_findings  partitions without a leader, or with too few replicas in sync
+share_findings   share groups whose oldest record is retried or held for long
 try_endpoint     an address is resolved, connected to and asked (door)
 look_at_disk     a log directory is looked at, and a sync is measured (door)
 look_at_security  certificates and files of a configuration are read (door)

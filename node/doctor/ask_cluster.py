@@ -19,8 +19,10 @@ from ottla.metadata_raft.acl_set import super_users
 from ottla.node.client.cluster_admin import BROKER_RESOURCE, describe_cluster
 from ottla.node.client.cluster_client import Client
 from ottla.node.client.cluster_health import Health, cluster_health
+from ottla.node.client.group_admin import list_groups
 from ottla.node.client.log_dirs import BrokerLogDirs, describe_log_dirs
 from ottla.node.client.quorum_admin import QuorumView, describe_quorum
+from ottla.node.client.share_group_admin import SHARE, share_starts
 from ottla.node.doctor.clock_findings import ClockFacts
 from ottla.node.doctor.codec_findings import MissingCodec
 from ottla.node.doctor.endpoint_facts import AdvertisedFacts, EndpointFacts, Speaks
@@ -28,6 +30,7 @@ from ottla.node.doctor.limit_findings import LimitFacts
 from ottla.node.doctor.log_findings import DamagedFacts, UncleanableFacts
 from ottla.node.doctor.quorum_findings import QuorumFacts, UnlinkedFacts
 from ottla.node.doctor.security_findings import AccessFacts, NodeListeners, RefusedFacts
+from ottla.node.doctor.share_findings import ShareFacts
 from ottla.node.doctor.try_endpoint import try_endpoint
 from ottla.node.doctor.version_findings import ClientFacts
 from ottla.node.net.peer_client import PeerClient
@@ -69,6 +72,7 @@ _SECURITY_KEYS: Final = (
     SUPER_USERS,
     ALLOW_EVERYONE,
 )
+MAX_SHARE_GROUPS: Final = 500  # some milliseconds each
 MAX_NODE_BYTES: Final = 1024 * 1024  # of GET /v1/node
 
 
@@ -91,6 +95,7 @@ class ClusterFacts(NamedTuple):
     refused: Sequence[RefusedFacts]
     listeners: Sequence[NodeListeners]  # of those that tell their settings
     access: AccessFacts | None  # None: there is no authorizer, or it was not told
+    share_groups: Sequence[ShareFacts]  # of partitions that members read
     unasked: Sequence[int]  # nodes that told nothing of themselves: no REST API was reached
 
 
@@ -119,7 +124,7 @@ async def ask_cluster(
     tried = [await _with_cluster_id(one, asking) for one in tried]
     speaking = [(one.host, one.port) for one in tried if one.speaks is Speaks.KAFKA]
     if not speaking:
-        return ClusterFacts(tried, (), (), None, None, (), (), (), (), (), (), (), (), (), (), None, ())
+        return ClusterFacts(tried, (), (), None, None, (), (), (), (), (), (), (), (), (), (), None, (), ())
     client = Client(speaking, timeout_s=timeout_s, connect=asking.connect)
     try:
         brokers = await _brokers(client)
@@ -127,6 +132,7 @@ async def ask_cluster(
         living = [one for one in brokers if not one.is_fenced]
         health, log_dirs = await _health(client), await _log_dirs(client, living)
         principals, users = await _principals_of_acls(client), await _scram_users(client)
+        share_groups = await _share_groups(client)
     finally:
         await client.__aexit__(KafkaError, None, None)  # nobody waits for connections to end in order
     is_local = all(is_loopback(address) for one in tried for address in one.addresses)
@@ -158,6 +164,7 @@ async def ask_cluster(
         [_refused(node_id, facts) for node_id, facts in nodes.items()],
         [one for node_id, texts in known.items() if (one := _listeners(node_id, texts)) is not None],
         _access(known.values(), principals, users),
+        share_groups,
         [one.node_id for one in advertised if one.node_id not in nodes],
     )
 
@@ -230,6 +237,27 @@ async def _scram_users(client: Client) -> frozenset[str] | None:
     except KafkaError:
         return None
     return None if answer.error_code else frozenset(one.user for one in answer.results)
+
+
+async def _share_groups(client: Client) -> list[ShareFacts]:
+    """Return what share groups have in flight, as far as this client may see it."""
+    try:
+        listed = await list_groups(client, states=(), types=(SHARE,))
+    except KafkaError:
+        return []
+    found: list[ShareFacts] = []
+    named = [one.group_id for one in listed.groups][:MAX_SHARE_GROUPS]
+    for place, group_id in enumerate(named):
+        # One whose coordinator is silent leaves the others their share of the time.
+        mine = client.until(client.deadline.share(len(named) - place))
+        with suppress(KafkaError):
+            starts = await share_starts(mine, group_id, with_in_flight=True)
+            found += [
+                ShareFacts(group_id, partition, start.in_flight)
+                for partition, start in starts.items()
+                if start.in_flight is not None
+            ]
+    return found
 
 
 def _listeners(node_id: int, texts: Mapping[str, str]) -> NodeListeners | None:

@@ -21,6 +21,7 @@ from ottla.node.doctor import (
     quorum_findings,
     readiness_findings,
     security_findings,
+    share_findings,
     version_findings,
 )
 from ottla.node.doctor.ask_cluster import ask_cluster, unready_sentence
@@ -73,6 +74,7 @@ async def diagnose_cluster(
     found += limit_findings.of_limits(facts.limits)
     found += log_findings.of_uncleanable(facts.uncleanable)
     found += log_findings.of_damaged(facts.damaged)
+    found += share_findings.of_share_groups(facts.share_groups)
     if facts.unasked:
         nodes = ", ".join(map(str, facts.unasked))
         found.append(

@@ -16,7 +16,7 @@ class Severity(Enum):
 
 class Finding(NamedTuple):
     """`subject` is one of listener, address, broker, quorum, partition, disk, log, clock, version, limit,
-    setting, certificate, file and access.
+    setting, certificate, file, access and share group.
     """
 
     severity: Severity

@@ -160,6 +160,7 @@ def _answers(response: DescribeSharePartitionsResponse) -> Steps[Views]:
 def in_flight_state(view: WindowView) -> InFlightState:
     """Return a view as it stands in messages."""
     fields = view._asdict()
+    fields["oldest"] = None if view.oldest is None else InFlightRange(**view.oldest._asdict())
     fields["most_delivered"] = [InFlightRange(**one._asdict()) for one in view.most_delivered]
     fields["next_locks"] = [InFlightRange(**one._asdict()) for one in view.next_locks]
     return InFlightState(**fields)
@@ -177,6 +178,7 @@ def _view(state: InFlightState) -> WindowView:
         backing_off=state.backing_off,
         delivery_count_limit=state.delivery_count_limit,
         stalled_ms=state.stalled_ms,
+        oldest=None if state.oldest is None else _range(state.oldest),
         most_delivered=[_range(one) for one in state.most_delivered],
         next_locks=[_range(one) for one in state.next_locks],
     )

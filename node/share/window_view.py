@@ -29,7 +29,8 @@ class WindowView(NamedTuple):
 
     `available` were read or held before and are the next to be given out; `delayed` are not due yet, and
     `backing_off` wait after they were given back. `stalled_ms` is how long the oldest record that is not done
-    with has been the same. The lists have the records of the most deliveries, and the locks that end first.
+    with has been the same, `oldest`. The lists have the records of the most deliveries, and the locks that
+    end first.
     """
 
     start_offset: int
@@ -42,6 +43,7 @@ class WindowView(NamedTuple):
     backing_off: int
     delivery_count_limit: int
     stalled_ms: int
+    oldest: RangeView | None
     most_delivered: Sequence[RangeView]
     next_locks: Sequence[RangeView]
 
@@ -54,6 +56,7 @@ def view_window(
     acquired = available = acknowledged = archived = delayed = backing_off = 0
     held: list[int] = []
     undone: list[int] = []  # that were delivered
+    oldest: int | None = None
     for index, (first, last, state) in enumerate(
         zip(records.firsts, records.lasts, records.states, strict=True)
     ):
@@ -77,6 +80,8 @@ def view_window(
         else:
             archived += count
             continue
+        if oldest is None:
+            oldest = index
         if records.counts[index]:
             undone.append(index)
 
@@ -102,6 +107,7 @@ def view_window(
         backing_off=backing_off,
         delivery_count_limit=delivery_count_limit,
         stalled_ms=stalled_ms,
+        oldest=None if oldest is None else show(oldest),
         most_delivered=[show(one) for one in nlargest(max_ranges, undone, key=records.counts.__getitem__)],
         next_locks=[show(one) for one in nsmallest(max_ranges, held, key=records.times_ms.__getitem__)],
     )

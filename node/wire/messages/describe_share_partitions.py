@@ -49,7 +49,9 @@ class InFlightState:
     delayed: int = schema.int64()
     backing_off: int = schema.int64()
     delivery_count_limit: int = schema.int32()
-    stalled_ms: int = schema.int64()  # for so long the same record has been the oldest that is not done with
+    stalled_ms: int = schema.int64()  # for so long `oldest` has been the same
+    # That is not done with; None while nothing is in flight.
+    oldest: InFlightRange | None = schema.struct_(InFlightRange, nullable_since=0, default=None)
     most_delivered: Sequence[InFlightRange] = schema.array(InFlightRange)
     next_locks: Sequence[InFlightRange] = schema.array(InFlightRange)
 

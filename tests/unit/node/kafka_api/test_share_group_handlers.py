@@ -218,7 +218,7 @@ def test_a_start_is_told_with_its_lag_where_the_end_is_known() -> None:
 
 
 def test_what_is_in_flight_is_told_to_who_asks_for_it_and_may_see_the_topic() -> None:
-    view = WindowView(10, 14, 3, 2, 0, 0, 0, 0, 5, 1_000, [RangeView(10, 12, 4, 1, "m", 500)], [])
+    view = WindowView(10, 14, 3, 2, 0, 0, 0, 0, 5, 1_000, None, [RangeView(10, 12, 4, 1, "m", 500)], [])
     asked: list[SharePartitionKey] = []
 
     async def look(keys: Iterable[SharePartitionKey]) -> dict[SharePartitionKey, WindowView]:

@@ -61,6 +61,19 @@ def test_the_records_of_the_most_deliveries_come_first_and_what_is_done_with_is_
         (0, 4, 2),
     ]
     assert {(one.member_id, one.lock_left_ms) for one in seen.most_delivered} == {(None, 0)}
+    assert seen.oldest == seen.most_delivered[1]
+
+
+def test_the_oldest_record_is_the_first_that_is_not_done_with_whoever_has_it() -> None:
+    partition = Partition()
+    assert view(partition).oldest is None
+    partition.fetch("m1")
+    partition.say(0, 3, ACCEPT)  # the coordinator has not answered
+
+    oldest = view(partition).oldest
+
+    assert oldest is not None
+    assert (oldest.first_offset, oldest.last_offset, oldest.member_id) == (4, 9, "m1")
 
 
 def test_locks_are_told_by_their_ends_with_who_has_them() -> None:
