@@ -1,6 +1,6 @@
 """What share groups have in flight, as programs read it: from the command line and over REST."""
 
-from typing import Any, Final
+from typing import Final
 
 from ottla.node.share.record_state import RecordState
 from ottla.node.wire.messages.describe_share_partitions import InFlightRange, InFlightState
@@ -13,7 +13,7 @@ def state_word(state: int) -> str:
     return _STATES.get(state, str(state))
 
 
-def in_flight_as_json(state: InFlightState) -> dict[str, Any]:
+def in_flight_as_json(state: InFlightState) -> dict[str, object]:
     """Return what a partition has in flight, in numbers of records, with the ranges that matter first."""
     return {
         "start": state.start_offset,
@@ -32,7 +32,7 @@ def in_flight_as_json(state: InFlightState) -> dict[str, Any]:
     }
 
 
-def range_as_json(one: InFlightRange) -> dict[str, Any]:
+def range_as_json(one: InFlightRange) -> dict[str, object]:
     """Return neighbouring records that are alike; those that nobody holds have no member and no lock."""
     return {
         "first_offset": one.first_offset,

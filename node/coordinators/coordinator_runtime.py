@@ -12,7 +12,7 @@ import logging
 from collections import deque
 from collections.abc import Awaitable, Callable, Coroutine, Sequence
 from functools import partial
-from typing import Any, Generic, TypeAlias, TypeVar
+from typing import Any, Generic, NamedTuple, TypeAlias, TypeVar
 
 from ottla.groupcoord.request_token import Token
 from ottla.logstore.compression import Compression
@@ -46,6 +46,14 @@ R = TypeVar("R")  # responses that are built of answers
 Make: TypeAlias = Callable[[Token], C]
 Build: TypeAlias = Callable[[list[Any]], R]  # of the answers of some commands, in their order
 StartTask: TypeAlias = Callable[[Coroutine[Any, Any, None]], object]
+
+
+class ShardCounts(NamedTuple):
+    """Partitions of a coordinator's topic that this node leads, by state."""
+
+    loading: int
+    active: int
+    failed: int
 
 
 class CoordinatorRuntime(Generic[K, C, A]):
@@ -117,6 +125,13 @@ class CoordinatorRuntime(Generic[K, C, A]):
     def cores(self) -> list[K]:
         """The cores of the shards that are loaded."""
         return [shard.coordinator for shard in self.by_index.values() if shard.coordinator is not None]
+
+    def count_shards(self) -> ShardCounts:
+        """Return how many shards there are by state; one that failed is loaded again in a while."""
+        shards = self.by_index.values()
+        failed = sum(shard.is_closed for shard in shards)
+        active = sum(shard.is_loaded and not shard.is_closed for shard in shards)
+        return ShardCounts(len(shards) - active - failed, active, failed)
 
     def tell_all(self, command: C) -> None:
         """Have every shard carry out a command of the node, which has no answer."""

@@ -124,6 +124,7 @@ class GroupRuntime:
         )
         self.shards = self._runtime.by_index
         self.load_times = self._runtime.load_times
+        self.count_shards = self._runtime.count_shards
         self._ended_rebalances = 0  # of share groups, in shards that are elsewhere now
         self._commit_order = CommitOrder()
         self._executor = TaskExecutor()

@@ -83,6 +83,7 @@ class ShareStateRuntime:
         self.shards = self._runtime.by_index
         self.counters = ShareCoordinatorCounters()
         self.load_times = self._runtime.load_times
+        self.count_shards = self._runtime.count_shards
 
     # ---- life ----------------------------------------------------------------------------------------
 

@@ -115,9 +115,9 @@ def _shard_families(reading: CoordinatorReading) -> list[Family]:
             f"{prefix}_num_partitions",
             f"Partitions of the log of the {reading.name} coordinator that this node leads, by state.",
             [
-                (labels(state="loading"), reading.loading),
-                (labels(state="active"), reading.active),
-                (labels(state="failed"), reading.failed),
+                (labels(state="loading"), reading.shards.loading),
+                (labels(state="active"), reading.shards.active),
+                (labels(state="failed"), reading.shards.failed),
             ],
         ),
         summary_ms(

@@ -3,17 +3,14 @@ have thousands.
 """
 
 from collections import Counter
-from collections.abc import Iterable
 from itertools import islice
-from typing import Any, Final
+from typing import Final
 
 from ottla.logstore.cleaner_manager import CleanerManager
 from ottla.logstore.log_manager import LogManager
-from ottla.logstore.words.latency import LatencyHistogram
 from ottla.metadata_raft.image import MetadataImage
 from ottla.metadata_raft.quorum import Quorum
 from ottla.metadata_raft.quorum_raft import RaftQuorum
-from ottla.node.coordinators.coordinator_shard import CoordinatorShard
 from ottla.node.metadata.member_quorum import MemberQuorum
 from ottla.node.metrics.readings import (
     ClientMetricsReading,
@@ -103,9 +100,9 @@ def read_node(services: Services) -> Steps[NodeReading]:
         share_partition_states=sum(len(core.shard.states) for core in services.share_states.cores),
         share_rebalances=services.groups.share_rebalances,
         coordinators=[
-            _read_coordinator("group", services.groups.shards.values(), services.groups.load_times),
-            _read_coordinator(
-                "share", services.share_states.shards.values(), services.share_states.load_times
+            CoordinatorReading("group", services.groups.count_shards(), services.groups.load_times),
+            CoordinatorReading(
+                "share", services.share_states.count_shards(), services.share_states.load_times
             ),
         ],
         share_writes=services.share_states.counters,
@@ -123,21 +120,6 @@ def read_node(services: Services) -> Steps[NodeReading]:
         tls_listeners=services.listener_tls.listeners(),
         refused_certificates=services.listener_tls.refused().keys(),
     )
-
-
-def _read_coordinator(
-    name: str, shards: Iterable[CoordinatorShard[Any, Any, Any]], load_times: LatencyHistogram
-) -> CoordinatorReading:
-    """Read how the shards of a coordinator are; one that failed is loaded again in a while."""
-    loading = active = failed = 0
-    for one in shards:
-        if one.is_closed:
-            failed += 1
-        elif one.is_loaded:
-            active += 1
-        else:
-            loading += 1
-    return CoordinatorReading(name=name, loading=loading, active=active, failed=failed, load_times=load_times)
 
 
 def read_shares(services: Services) -> Steps[ShareReading]:

@@ -6,6 +6,7 @@ from typing import NamedTuple
 
 from ottla.logstore.words.latency import LatencyHistogram
 from ottla.node.client_metrics.client_instances import ClientReading
+from ottla.node.coordinators.coordinator_runtime import ShardCounts
 from ottla.node.counters.share_counters import ShareCoordinatorCounters, ShareCounters
 from ottla.node.quota.client_quotas import QuotaReading
 from ottla.node.quota.connection_rates import RateReadings
@@ -72,14 +73,11 @@ class QuorumReading:
     cut_off_since_ms: int | None = None
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class CoordinatorReading:
+class CoordinatorReading(NamedTuple):
     """The shards of one coordinator on this node, and how long their logs took to load."""
 
     name: str  # group or share
-    loading: int
-    active: int
-    failed: int
+    shards: ShardCounts
     load_times: LatencyHistogram
 
 

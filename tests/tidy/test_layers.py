@@ -67,6 +67,7 @@ DOORS = {
     "node/replica/replication.py",
     "node/share/initial_offset.py",  # waits for a new leader to know its end
     "node/share/share_partition_manager.py",
+    "node/share/share_views.py",  # asks other nodes
     "node/metrics/collector.py",
     "node/metrics/exposition.py",
     "node/metrics/loop_watch.py",

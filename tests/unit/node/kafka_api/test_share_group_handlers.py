@@ -3,7 +3,7 @@
 import inspect
 from collections.abc import Callable, Coroutine, Iterable, Sequence
 from dataclasses import replace
-from types import ModuleType, SimpleNamespace
+from types import ModuleType
 from typing import Any
 
 import pytest
@@ -221,13 +221,14 @@ def test_what_is_in_flight_is_told_to_who_asks_for_it_and_may_see_the_topic() ->
     view = WindowView(10, 14, 3, 2, 0, 0, 0, 0, 5, 1_000, None, [RangeView(10, 12, 4, 1, "m", 500)], [])
     asked: list[SharePartitionKey] = []
 
-    async def look(keys: Iterable[SharePartitionKey]) -> dict[SharePartitionKey, WindowView]:
-        asked.extend(keys)
-        return {one: view for one in asked if one.partition == 0}
+    class Views:
+        async def look(self, keys: Iterable[SharePartitionKey]) -> dict[SharePartitionKey, WindowView]:
+            asked.extend(keys)
+            return {one: view for one in asked if one.partition == 0}
 
     async def story(node: GroupNode) -> None:
         await call(node, alter_share_group_offsets, 0, alter({"seen": 10, "hidden": 10}), sees_all=True)
-        node.share_views = SimpleNamespace(look=look)
+        node.share_views = Views()
         (silent,) = (await call(node, describe_share_group_offsets, 1, describe())).groups[0].topics
         asked_by_silent = list(asked)
         wanted = DescribeShareGroupOffsetsRequest(groups=describe().groups, include_in_flight=True)

@@ -1,31 +1,66 @@
 """The lag of share groups, from the states that a share coordinator has and the ends of logs."""
 
-from types import SimpleNamespace
-from typing import Any, cast
+from dataclasses import dataclass
 
+from ottla.groupcoord.share_state.share_state import ShareState
+from ottla.groupcoord.share_state.share_state_shard import KnownState
 from ottla.groupcoord.share_state.share_state_words import SharePartitionKey
 from ottla.logstore.words.topic_partition import TopicPartition
+from ottla.metadata_raft.image import MetadataImage, TopicImage, TopicsImage
 from ottla.node.coordinators.group_lag import GroupOffset, PartitionLag
 from ottla.node.metrics.group_families import consumer_group_families, kminion_group_families
 from ottla.node.metrics.read_share_starts import ShareStart, places_of, read_share_starts, with_ends
 from ottla.node.services import Services
 from ottla.node.work.turns import at_once
+from tests.unit.node.stand_ins import Metadata, services_of
 
 A, B, GONE = b"a" * 16, b"b" * 16, b"g" * 16
+TOPICS = [TopicImage("a", A, ()), TopicImage("b", B, ())]
+
+
+@dataclass
+class States:
+    """The states of a shard."""
+
+    states: dict[SharePartitionKey, KnownState]
+
+
+@dataclass
+class Core:
+    """One share coordinator."""
+
+    shard: States
+
+
+@dataclass
+class Coordinators:
+    """Those of a node."""
+
+    cores: list[Core]
 
 
 def services_with(states: dict[SharePartitionKey, tuple[int, int]]) -> Services:
     """A node whose share coordinator has these states: start offset, and records that are done with."""
     known = {
-        key: SimpleNamespace(current=SimpleNamespace(start_offset=start, delivery_complete_count=done))
+        key: KnownState(
+            ShareState(
+                snapshot_epoch=0,
+                state_epoch=0,
+                leader_epoch=0,
+                start_offset=start,
+                delivery_complete_count=done,
+                create_time_ms=0,
+                write_time_ms=0,
+            )
+        )
         for key, (start, done) in states.items()
     }
-    topics = {A: SimpleNamespace(name="a"), B: SimpleNamespace(name="b")}
-    world: Any = SimpleNamespace(
-        metadata=SimpleNamespace(image=SimpleNamespace(topics=SimpleNamespace(by_id=topics))),
-        share_states=SimpleNamespace(cores=[SimpleNamespace(shard=SimpleNamespace(states=known))]),
+    topics = TopicsImage(
+        by_name={one.name: one for one in TOPICS}, by_id={one.topic_id: one for one in TOPICS}
     )
-    return cast(Services, world)
+    return services_of(
+        metadata=Metadata(MetadataImage(topics=topics)), share_states=Coordinators([Core(States(known))])
+    )
 
 
 def key(group: str, topic_id: bytes, partition: int) -> SharePartitionKey:
