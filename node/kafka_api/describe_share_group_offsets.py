@@ -103,10 +103,12 @@ async def handle(
         )
     asked = [group for group in found if isinstance(group, _Group)]
     summaries = {one.key: one for one in await _read(services, asked)}
-    ends = await _ends(services, asked, summaries)
-    views: Views = {}
+    # Leaders that hang are waited for once, not twice.
+    looking = None
     if request.include_in_flight and asked:
-        views = await services.share_views.look(key for group in asked for key in group.share_partitions())
+        looking = services.share_views.begin(key for group in asked for key in group.share_partitions())
+    ends = await _ends(services, asked, summaries)
+    views: Views = {} if looking is None else await looking
     response = DescribeShareGroupOffsetsResponse(
         groups=[
             group

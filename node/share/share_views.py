@@ -12,7 +12,7 @@ from ottla.groupcoord.share_state.share_state_words import SharePartitionKey
 from ottla.logstore.words.errors import KafkaError
 from ottla.metadata_raft.image import MetadataImage
 from ottla.node.net.peer_client import PeerClient
-from ottla.node.share.share_partition_manager import SharePartitionManager
+from ottla.node.share.share_partition_manager import SharePartitionManager, StartTask
 from ottla.node.share.window_view import MAX_RANGES, RangeView, WindowView
 from ottla.node.wire.messages.describe_share_partitions import (
     DescribedShareGroup,
@@ -25,13 +25,14 @@ from ottla.node.wire.messages.describe_share_partitions import (
     InFlightRange,
     InFlightState,
 )
-from ottla.node.work.turns import Steps, take_turns
+from ottla.node.work.turns import STEPS_PER_LOOK, Steps, take_turns
 
 TIMEOUT_S: Final = 5.0  # for a leader that hangs: whoever looks will look again
 PURPOSE: Final = "share-views"
 USUAL_RANGES: Final = 10
 # In one answer: some 60 bytes each and a member id, and 2 us to encode.
 RANGES_IN_ALL: Final = 10_000
+MANY_RANGES: Final = 1_000  # a step with more has a turn of its own
 
 Views = dict[SharePartitionKey, WindowView]
 
@@ -46,11 +47,17 @@ class ShareViews:
         shares: SharePartitionManager,
         image: Callable[[], MetadataImage],
         connect: Callable[[int, str], Awaitable[PeerClient]],
+        start_task: StartTask,
     ) -> None:
         self._node_id = node_id
         self._shares = shares
         self._image = image
         self._connect = connect
+        self._start_task = start_task
+
+    def begin(self, keys: Iterable[SharePartitionKey]) -> Awaitable[Views]:
+        """Begin to `look` while whoever asks has other questions to wait for."""
+        return self._start_task(self.look(keys))
 
     async def look(self, keys: Iterable[SharePartitionKey], *, timeout_s: float = TIMEOUT_S) -> Views:
         """Return what each share-partition has in flight whose leader tells it in time."""
@@ -89,6 +96,10 @@ class ShareViews:
             view = self._shares.view(key, max_ranges)
             if view is not None:
                 views[key] = view
+                if self._shares.share_partitions[key].core.in_flight_range_count > MANY_RANGES:
+                    # Some milliseconds: the next look at the time is due at once.
+                    for _ in range(STEPS_PER_LOOK):
+                        yield
         return views
 
     # ---- partitions that others lead ---------------------------------------------------------------------

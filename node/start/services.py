@@ -354,6 +354,7 @@ def make_services(
             shares=shares,
             image=lambda: parts.image,
             connect=base.peers.client,
+            start_task=base.tasks.start,
         ),
         marker_writer=marker_writer,
         marker_sender=marker_sender,

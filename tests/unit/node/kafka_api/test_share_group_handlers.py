@@ -222,7 +222,7 @@ def test_what_is_in_flight_is_told_to_who_asks_for_it_and_may_see_the_topic() ->
     asked: list[SharePartitionKey] = []
 
     class Views:
-        async def look(self, keys: Iterable[SharePartitionKey]) -> dict[SharePartitionKey, WindowView]:
+        async def begin(self, keys: Iterable[SharePartitionKey]) -> dict[SharePartitionKey, WindowView]:
             asked.extend(keys)
             return {one: view for one in asked if one.partition == 0}
 

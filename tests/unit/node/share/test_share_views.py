@@ -45,7 +45,11 @@ def views_of(world: ShareWorld, peers: dict[int, Any], node_id: int = NODE_ID) -
         return peers[broker_id]
 
     return ShareViews(
-        node_id=node_id, shares=world.shares, image=lambda: world.metadata.image, connect=connect
+        node_id=node_id,
+        shares=world.shares,
+        image=lambda: world.metadata.image,
+        connect=connect,
+        start_task=asyncio.ensure_future,
     )
 
 
