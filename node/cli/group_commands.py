@@ -85,7 +85,7 @@ async def describe(
 
         async def look(client: Client, group_id: str) -> tuple[GroupView, Lags]:
             view = await group_admin.describe_group(client, group_id)
-            return view, await _lags(client, view, {}, with_age=False, with_in_flight=True)
+            return view, await _lags(client, view, {}, with_age=False)
 
         told, missed = await _of_each(client, names, look)
     found = list(told.values())
@@ -159,7 +159,7 @@ async def _of_each(
 
 
 async def _lags(
-    client: Client, view: GroupView, topics: Topics, *, with_age: bool, with_in_flight: bool = False
+    client: Client, view: GroupView, topics: Topics, *, with_age: bool
 ) -> dict[TopicPartition, PartitionLag]:
     """Of all partitions that the group committed or reads; of these topics, if any are named."""
 
@@ -169,7 +169,7 @@ async def _lags(
     read = group_tables.owners_of(view)
     if view.group_type == SHARE:
         return await group_lag.of_share_group(
-            client, view.group_id, read, is_wanted=is_wanted, with_in_flight=with_in_flight
+            client, view.group_id, read, is_wanted=is_wanted, with_in_flight=True
         )
     return await group_lag.of_group(client, view.group_id, read, is_wanted=is_wanted, with_age=with_age)
 

@@ -19,7 +19,7 @@ from ottla.node.client.ask_leaders import briefly
 from ottla.node.client.cluster_client import RETRY_PAUSE_S, Client
 from ottla.node.client.consumer import fetch_once, records_in
 from ottla.node.client.group_admin import Committed, ListedGroup
-from ottla.node.client.share_group_admin import share_starts
+from ottla.node.client.share_group_admin import ShareStart, share_starts
 from ottla.node.wire.messages.describe_share_partitions import InFlightState
 from ottla.node.wire.messages.fetch import PartitionData
 
@@ -90,22 +90,29 @@ async def of_share_group(
 ) -> dict[TopicPartition, PartitionLag]:
     """Return the start of a share group in each partition and its lag; the oldest record's age is not known.
 
-    A partition of which the coordinator tells no lag has none, as with `kafka-share-groups`.
+    A partition of which the coordinator tells no lag has none, as with `kafka-share-groups`; but where
+    members read and have said nothing yet, the leader knows where they began.
     """
     starts = await share_starts(client, group_id, with_in_flight=with_in_flight)
     places = sorted(one for one in {*read, *starts} if is_wanted(one))
     ends = await log_offsets(client, places, topic_admin.LATEST)
     lags: dict[TopicPartition, PartitionLag] = {}
     for one in places:
-        start = starts.get(one)
-        if start is None or start.lag is None:
-            # Its end would make a lag out of records that may be acknowledged.
-            lags[one] = PartitionLag(None if start is None else start.offset, None)
-        else:
-            lags[one] = PartitionLag(start.offset, ends.get(one), None, start.lag)
-        if start is not None and start.in_flight is not None:
-            lags[one] = lags[one]._replace(in_flight=start.in_flight)
+        lags[one] = _share_lag(starts.get(one), ends.get(one))
     return lags
+
+
+def _share_lag(start: ShareStart | None, end: int | None) -> PartitionLag:
+    if start is None:
+        return PartitionLag(None, None)
+    if start.lag is not None:
+        return PartitionLag(start.offset, end, None, start.lag, start.in_flight)
+    told = start.in_flight
+    if told is None or start.offset is not None or end is None:
+        # Its end would make a lag out of records that may be acknowledged.
+        return PartitionLag(start.offset, None, None, None, told)
+    left = max(end - told.start_offset - told.acknowledged - told.archived, 0)
+    return PartitionLag(told.start_offset, end, None, left, told)
 
 
 async def totals(client: Client, groups: Iterable[ListedGroup]) -> dict[str, GroupLag]:

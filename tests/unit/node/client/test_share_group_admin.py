@@ -9,7 +9,7 @@ import pytest
 from ottla.logstore.words.errors import ErrorCode, KafkaError
 from ottla.logstore.words.topic_partition import TopicPartition
 from ottla.node.cli import group_tables
-from ottla.node.client import group_admin, share_group_admin
+from ottla.node.client import group_admin, group_lag, share_group_admin
 from ottla.node.client.group_lag import PartitionLag
 from ottla.node.wire.api_keys import ApiKey
 from ottla.node.wire.messages import describe_share_group_offsets as described
@@ -174,6 +174,42 @@ def test_each_topic_that_is_forgotten_has_its_answer() -> None:
     told = asyncio.run(share_group_admin.delete_share_starts(cluster.client(), "g", ["a", "b"]))
 
     assert told == {"a": (0, None), "b": (3, "gone")}
+
+
+@pytest.mark.parametrize(
+    ("offset", "lag", "in_flight", "told"),
+    [
+        (5, 7, None, (5, 7)),  # the coordinator knows
+        (5, 7, InFlightState(start_offset=9, acknowledged=1), (5, 7)),
+        (None, None, InFlightState(start_offset=3, acknowledged=2, archived=1), (3, 14)),
+        (None, None, None, (None, None)),
+        (6, None, InFlightState(start_offset=6), (6, None)),  # a server that tells no lag
+        (None, None, InFlightState(start_offset=99), (99, 0)),
+    ],
+)
+def test_before_anything_is_acknowledged_the_leader_knows_the_lag(
+    monkeypatch: pytest.MonkeyPatch,
+    offset: int | None,
+    lag: int | None,
+    in_flight: InFlightState | None,
+    told: tuple[int | None, int | None],
+) -> None:
+    async def share_starts(*_: Any, **__: Any) -> dict[TopicPartition, share_group_admin.ShareStart]:
+        return {A0: share_group_admin.ShareStart(offset, 2, lag, in_flight)}
+
+    async def log_offsets(*_: Any) -> dict[TopicPartition, int]:
+        return {A0: 20}
+
+    monkeypatch.setattr(group_lag, "share_starts", share_starts)
+    monkeypatch.setattr(group_lag, "log_offsets", log_offsets)
+
+    found = asyncio.run(
+        group_lag.of_share_group(
+            Coordinator().client(), "g", [], is_wanted=lambda _: True, with_in_flight=True
+        )
+    )
+
+    assert (found[A0].committed, found[A0].records, found[A0].in_flight) == (*told, in_flight)
 
 
 def test_several_members_read_a_partition(capsys: pytest.CaptureFixture[str]) -> None:
