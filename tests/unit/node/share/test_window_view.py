@@ -1,7 +1,7 @@
 """What a share-partition shows of its records in flight."""
 
 from ottla.groupcoord.share_state.share_state_words import StateBatch
-from ottla.node.share.share_words import ShareConfig, ShareLimits
+from ottla.node.share.share_words import FetchedRecords, ShareConfig
 from ottla.node.share.window_view import WindowView
 from tests.unit.node.share.partitions import (
     ACCEPT,
@@ -105,16 +105,14 @@ def test_what_is_held_and_no_longer_in_the_log_still_counts_as_held() -> None:
 
 
 def test_very_many_ranges_are_told_in_few() -> None:
-    partition = Partition(
-        config=ShareConfig(partition_max_record_locks=10_000),
-        limits=ShareLimits(),
-        log=[(0, 9_999)],
+    batches = [StateBatch(offset, offset, AVAILABLE, 1 + offset % 4) for offset in range(300)]
+    partition = Partition(batches=batches, log=[(300, 399)])
+    partition.core.acquire(
+        "m1", partition.now_ms, FetchedRecords(300, [300], [399]), ALL, ALL, is_strict=False
     )
-    partition.fetch("m1", max_records=ALL)
-    for offset in range(0, 9_000, 2):
-        partition.settle(partition.say(offset, offset, RELEASE))
 
     seen = view(partition)
 
-    assert (seen.acquired, seen.available) == (5_500, 4_500)
-    assert (len(seen.most_delivered), len(seen.next_locks)) == (10, 10)
+    assert (seen.acquired, seen.available) == (100, 300)
+    assert [one.delivery_count for one in seen.most_delivered] == [4] * 10
+    assert [one.first_offset for one in seen.next_locks] == [300]
