@@ -1,7 +1,7 @@
 """The settings of single groups (ConfigResource GROUP): the table, their limits, and what holds.
 
-Names, defaults, limits and refusals are Apache Kafka 4.3.1's, and one setting is ours. A group's setting must
-be within what the broker allows when it is set; if the broker's limits move later, by a restart, the nearest
+Names, defaults, limits and refusals are Apache Kafka 4.3.1's; those that begin with `ottla.` are ours. What is
+set must be within what the broker allows then; if the broker's limits move later, by a restart, the nearest
 limit holds. The settings of streams groups are checked and kept, but no such groups are served.
 """
 
@@ -167,6 +167,8 @@ _STREAMS: Final = tuple(
 )
 
 OFFSETS_RETENTION: Final = "ottla.offsets.retention.ms"
+RETRY_BACKOFF: Final = "ottla.share.retry.backoff.ms"
+RETRY_BACKOFF_MAX: Final = "ottla.share.retry.backoff.max.ms"
 AS_THE_BROKER: Final = -2
 _OWN: Final = (
     setting(
@@ -176,6 +178,23 @@ _OWN: Final = (
         "How long to keep committed offsets that no member uses: -1 keeps them forever, -2 "
         "uses offsets.retention.minutes.",
         at_least(AS_THE_BROKER),
+        scope=ConfigScope.CLUSTER_WIDE,
+    ),
+    setting(
+        RETRY_BACKOFF,
+        INT,
+        0,
+        "How long a record of a share group that was released, or whose lock ended, waits before it is "
+        "available again; doubled with each further delivery. 0 is at once.",
+        at_least(0),
+        scope=ConfigScope.CLUSTER_WIDE,
+    ),
+    setting(
+        RETRY_BACKOFF_MAX,
+        INT,
+        1_000,
+        f"The longest wait by {RETRY_BACKOFF}, however often the record was delivered.",
+        at_least(0),
         scope=ConfigScope.CLUSTER_WIDE,
     ),
 )
@@ -247,6 +266,8 @@ _WITHOUT_BROKER_SETTING: Final = frozenset(
         "share.isolation.level",
         "share.renew.acknowledge.enable",
         OFFSETS_RETENTION,
+        RETRY_BACKOFF,
+        RETRY_BACKOFF_MAX,
     }
 )
 

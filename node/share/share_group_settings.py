@@ -9,7 +9,7 @@ from typing import Final
 
 from ottla.logstore.partition_log import FetchIsolation
 from ottla.logstore.words.config_def import ConfigValue
-from ottla.node.settings.group_config_def import GROUP_CONFIG_DEF
+from ottla.node.settings.group_config_def import GROUP_CONFIG_DEF, RETRY_BACKOFF, RETRY_BACKOFF_MAX
 from ottla.node.share.share_words import ShareConfig
 
 _EARLIEST: Final = "earliest"
@@ -72,12 +72,16 @@ def share_group_settings(node: Mapping[str, ConfigValue], own: Mapping[str, str]
     renews = GROUP_CONFIG_DEF.parse(
         "share.renew.acknowledge.enable", own.get("share.renew.acknowledge.enable", "true")
     )
+    backoff_ms, backoff_max_ms = _own_number(own, RETRY_BACKOFF), _own_number(own, RETRY_BACKOFF_MAX)
     return ShareGroupSettings(
         config=ShareConfig(
             record_lock_duration_ms=_number(node, own, "record.lock.duration.ms"),
             delivery_count_limit=_number(node, own, "delivery.count.limit"),
             partition_max_record_locks=_number(node, own, "partition.max.record.locks"),
             renew_acknowledge_enable=renews is True,
+            # As in Kafka's clients, a maximum below the back-off itself is what holds.
+            retry_backoff_ms=min(backoff_ms, backoff_max_ms),
+            retry_backoff_max_ms=backoff_max_ms,
         ),
         isolation=FetchIsolation.TXN_COMMITTED if committed else FetchIsolation.HIGH_WATERMARK,
         offset_reset=parse_offset_reset(_text(own, "share.auto.offset.reset")),
@@ -99,6 +103,14 @@ def parse_offset_reset(text: str) -> OffsetReset:
 def _text(own: Mapping[str, str], name: str) -> str:
     default = GROUP_CONFIG_DEF.key(name).default
     return own.get(name, default if isinstance(default, str) else "")
+
+
+def _own_number(own: Mapping[str, str], name: str) -> int:
+    """A number of which nodes have no setting."""
+    default = GROUP_CONFIG_DEF.key(name).default
+    value = GROUP_CONFIG_DEF.parse(name, own[name]) if name in own else default
+    assert isinstance(value, int), name
+    return value
 
 
 def _number(node: Mapping[str, ConfigValue], own: Mapping[str, str], name: str) -> int:

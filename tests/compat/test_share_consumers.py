@@ -34,6 +34,7 @@ class Workers:
             "share.acknowledgement.mode": "explicit",
         }
         self._topic = topic
+        self.group = group
         self._stop = Event()
         self._threads = ThreadPoolExecutor(16)
         self._running = [self._threads.submit(lambda: None)]
@@ -95,13 +96,20 @@ def topic(three_nodes: Cluster) -> str:
 @pytest.fixture
 def workers(three_nodes: Cluster, topic: str) -> Iterator[Workers]:
     group = f"workers-{uuid4().hex[:8]}"
-    entry = ConfigEntry("share.auto.offset.reset", "earliest", incremental_operation=AlterConfigOpType.SET)
-    resource = ConfigResource(ResourceType.GROUP, group, incremental_configs=[entry])
-    admin = AdminClient({"bootstrap.servers": three_nodes.bootstrap})
-    admin.incremental_alter_configs([resource])[resource].result(30)
+    configure(three_nodes, group, {"share.auto.offset.reset": "earliest"})
     some = Workers(three_nodes.bootstrap, topic, group)
     yield some
     some.stop()
+
+
+def configure(three_nodes: Cluster, group: str, settings: dict[str, str]) -> None:
+    entries = [
+        ConfigEntry(name, value, incremental_operation=AlterConfigOpType.SET)
+        for name, value in settings.items()
+    ]
+    resource = ConfigResource(ResourceType.GROUP, group, incremental_configs=entries)
+    admin = AdminClient({"bootstrap.servers": three_nodes.bootstrap})
+    admin.incremental_alter_configs([resource])[resource].result(30)
 
 
 def send(three_nodes: Cluster, topic: str, values: set[str]) -> None:
@@ -141,3 +149,26 @@ def test_a_leader_that_is_killed_takes_no_record_along(
     assert eventually(lambda: workers.accepted.keys() >= after, bool)
     assert {value: workers.given[value] for value in before} == dict(given_before)
     three_nodes.start(leader)
+
+
+def test_a_released_record_comes_again_after_its_back_off_and_others_go_on(
+    three_nodes: Cluster, topic: str, workers: Workers
+) -> None:
+    settings = {"ottla.share.retry.backoff.ms": "700", "ottla.share.retry.backoff.max.ms": "10000"}
+    configure(three_nodes, workers.group, settings)
+    given_at: dict[str, list[float]] = {}
+
+    def twice_refused(message: Message) -> AcknowledgeType:
+        times = given_at.setdefault((message.value() or b"").decode(), [])
+        times.append(time.monotonic())
+        is_bad = message.value() == b"bad" and len(times) < 3
+        return AcknowledgeType.RELEASE if is_bad else AcknowledgeType.ACCEPT
+
+    workers.start(2, twice_refused)
+    send(three_nodes, topic, {"bad", *(f"good-{number}" for number in range(20))})
+
+    assert eventually(lambda: len(workers.accepted) == 21, bool)
+    first, second, third = given_at["bad"]
+    assert second - first >= 0.7
+    assert third - second >= 1.4  # twice as long
+    assert all(times[0] < third for value, times in given_at.items() if value != "bad")

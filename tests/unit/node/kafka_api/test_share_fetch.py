@@ -303,6 +303,45 @@ def test_locks_that_end_wake_who_waits() -> None:
     play(story)
 
 
+def test_the_end_of_a_back_off_wakes_who_waits_by_its_timer() -> None:
+    async def story(world: ShareWorld) -> None:
+        world.own["ottla.share.retry.backoff.ms"] = "20"
+        world.create_topic()
+        await world.ready("m1")
+        await world.ready("m2")
+        world.append(count=4)
+        await world.fetch("m1", 2)
+        waiting = asyncio.ensure_future(world.fetch("m2", 2, max_wait_ms=SOON_MS))
+        await world.rest()
+        await world.acknowledge("m1", 3, [(1, 2, [RELEASE]), (3, 3, [RELEASE])])
+        await world.rest()
+        assert not waiting.done()
+
+        world.clock.advance(20)  # and nobody asks: the timer of the share-partition does
+
+        assert acquired(only(await waiting)) == [(1, 3, 2)]
+
+    play(story)
+
+
+def test_what_waits_for_its_back_off_is_written_as_available_so_a_new_leader_gives_it_at_once() -> None:
+    async def story(world: ShareWorld) -> None:
+        world.own["ottla.share.retry.backoff.ms"] = "1000"
+        world.create_topic()
+        await world.ready("m1")
+        world.append(count=4)
+        await world.fetch("m1", 2)
+        await world.acknowledge("m1", 3, [(1, 2, [RELEASE])])
+        assert (await world.fetch("m1", 4)).responses == []
+        # What was written says that they are available, and has no time.
+        [write] = world.persister.written
+        assert [(one.first_offset, one.last_offset, one.delivery_state) for one in write.batches] == [
+            (1, 2, 0)
+        ]
+
+    play(story)
+
+
 # ---- the state ---------------------------------------------------------------------------------------------
 
 

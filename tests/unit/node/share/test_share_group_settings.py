@@ -5,6 +5,7 @@ import pytest
 from ottla.logstore.partition_log import FetchIsolation
 from ottla.logstore.words.errors import ErrorCode, KafkaError
 from ottla.node.settings.config import parse_config
+from ottla.node.settings.group_config_def import check_group_configs
 from ottla.node.share.share_group_settings import OffsetReset, ShareGroupConfigs, parse_offset_reset
 
 HOUR_MS = 3_600_000
@@ -107,3 +108,33 @@ def test_settings_that_contradict_each_other_are_refused_in_kafkas_words(
 
     assert refused.value.code is ErrorCode.INVALID_CONFIG
     assert words in refused.value.detail
+
+
+@pytest.mark.parametrize(
+    ("own", "waits"),
+    [
+        ({}, [0, 0, 0, 0]),
+        ({"ottla.share.retry.backoff.ms": "300"}, [300, 600, 1_000, 1_000]),
+        (
+            {"ottla.share.retry.backoff.ms": "300", "ottla.share.retry.backoff.max.ms": "60000"},
+            [300, 600, 1_200, 2_400],
+        ),
+        ({"ottla.share.retry.backoff.ms": "5000"}, [1_000, 1_000, 1_000, 1_000]),
+        ({"ottla.share.retry.backoff.ms": "5", "ottla.share.retry.backoff.max.ms": "0"}, [0, 0, 0, 0]),
+    ],
+)
+def test_a_group_waits_longer_with_each_delivery_up_to_its_maximum(
+    own: dict[str, str], waits: list[int]
+) -> None:
+    config = with_own(own)("own").config
+
+    assert [config.backoff_ms(count) for count in (1, 2, 3, 4)] == waits
+
+
+@pytest.mark.parametrize("value", ["-1", "2147483648", "a while"])
+@pytest.mark.parametrize("name", ["ottla.share.retry.backoff.ms", "ottla.share.retry.backoff.max.ms"])
+def test_a_back_off_is_a_number_of_milliseconds(name: str, value: str) -> None:
+    with pytest.raises(KafkaError) as refused:
+        check_group_configs(parse_config({}).values, {name: value})
+
+    assert refused.value.code is ErrorCode.INVALID_CONFIG
