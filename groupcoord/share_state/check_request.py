@@ -8,11 +8,12 @@ neither. Summaries and deletions fence nobody.
 from collections.abc import Callable
 from typing import Final, TypeAlias
 
-from ottla.groupcoord.share_state.share_state_config import MAX_BATCHES
+from ottla.groupcoord.share_state.share_state_config import MAX_BATCHES, MAX_DEAD_LETTERS_BYTES
 from ottla.groupcoord.share_state.share_state_shard import Shard
 from ottla.groupcoord.share_state.share_state_words import (
     ACKNOWLEDGED,
     ARCHIVED,
+    ARCHIVING,
     AVAILABLE,
     NOT_GIVEN,
     DeleteState,
@@ -26,7 +27,7 @@ from ottla.logstore.words.errors import ErrorCode, KafkaError
 
 # A request that was checked before, and the shard.
 Check: TypeAlias = Callable[[Shard, StateRequest], None]
-_DELIVERY_STATES: Final = frozenset({AVAILABLE, ACKNOWLEDGED, ARCHIVED})
+_DELIVERY_STATES: Final = frozenset({AVAILABLE, ACKNOWLEDGED, ARCHIVING, ARCHIVED})
 _MAX_OFFSET: Final = 2**63 - 1
 
 
@@ -92,6 +93,8 @@ def _has_numbers_that_may_be(_: Shard, request: StateRequest) -> None:
         raise KafkaError(ErrorCode.INVALID_REQUEST, "A leader epoch or a count is negative.")
     if len(request.batches) > MAX_BATCHES:
         raise KafkaError(ErrorCode.INVALID_REQUEST, f"More than {MAX_BATCHES} batches are in one request.")
+    if len(request.dead_letters or b"") > MAX_DEAD_LETTERS_BYTES:
+        raise KafkaError(ErrorCode.INVALID_REQUEST, "The note on dead letters is too long.")
     for first_offset, last_offset, delivery_state, delivery_count in request.batches:
         if not 0 <= first_offset <= last_offset < _MAX_OFFSET:
             raise KafkaError(ErrorCode.INVALID_REQUEST, "The offsets of a batch are in no order.")

@@ -37,10 +37,10 @@ def snapshot_cold_partitions(shard: Shard, command: SnapshotColdPartitions, now_
         is_cold = (
             known is not None
             and now_ms - known.current.write_time_ms >= interval_ms
-            and fits_in_log(shard.config, key, len(known.current.batches))
+            and fits_in_log(shard.config, key, len(known.current.batches), len(known.current.dead_letters))
         )
         if known is not None and is_cold:
-            room_bytes -= record_size_bytes(key, len(known.current.batches))
+            room_bytes -= record_size_bytes(key, len(known.current.batches), len(known.current.dead_letters))
             if room_bytes < 0:
                 break  # all of a slice is one batch of the log
             epoch = known.current.next_snapshot_epoch

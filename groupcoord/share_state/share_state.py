@@ -25,6 +25,7 @@ class ShareState:
     create_time_ms: int
     write_time_ms: int
     batches: Batches = ()
+    dead_letters: bytes = b""  # of the leader, which says what they mean
 
     @property
     def next_snapshot_epoch(self) -> int:
@@ -45,6 +46,7 @@ class Update(NamedTuple):
     start_offset: int
     delivery_complete_count: int
     batches: Batches
+    dead_letters: bytes | None = None  # None leaves what there is
 
 
 def updated(state: ShareState, update: Update) -> ShareState:
@@ -59,6 +61,7 @@ def updated(state: ShareState, update: Update) -> ShareState:
         create_time_ms=state.create_time_ms,
         write_time_ms=state.write_time_ms,
         batches=combine_batches(state.batches, update.batches, start_offset),
+        dead_letters=state.dead_letters if update.dead_letters is None else update.dead_letters,
     )
 
 
@@ -73,6 +76,7 @@ def begun_by(update: Update) -> ShareState:
         create_time_ms=0,
         write_time_ms=0,
         batches=in_order(update.batches, update.start_offset),
+        dead_letters=update.dead_letters or b"",
     )
 
 

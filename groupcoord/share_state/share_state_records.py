@@ -6,6 +6,8 @@
     update 0    int16 0 | int32 snapshot epoch | int32 leader epoch | int64 start offset | batches | tags
     batches     n + 1 as varint | n of {int64 first, int64 last offset | int8 state | int16 count | no tags}
     tags        0 the count of records whose delivery is complete (KIP-1226), left out where it is -1
+                | 10000 the dead letters that the leader is about to produce: in a snapshot if there are any,
+                in an update that changes them. Kafka's readers pass over it.
 
 A snapshot without a value is a tombstone. Written by hand, without `logstore/words/schema`: each
 acknowledgement writes a record, and a load reads all since the last pruning.
@@ -33,6 +35,7 @@ _UPDATE = struct.Struct(">hiiq")
 _BATCH = struct.Struct(">qqbhx")
 _COMPLETE_COUNT = struct.Struct(">bbi")  # the number of the tag, its length, the count
 _COMPLETE_COUNT_TAG: Final = 0
+_DEAD_LETTERS_TAG: Final = 10_000
 _INT32_BYTES: Final = 4
 _MAX_VARINT_BYTES: Final = 5
 # What a record has beside its group and its batches, at most.
@@ -86,9 +89,9 @@ def encode_key(kind: int, key: SharePartitionKey) -> bytes:
     )
 
 
-def record_size_bytes(key: SharePartitionKey, batches: int) -> int:
+def record_size_bytes(key: SharePartitionKey, batches: int, dead_letters_bytes: int = 0) -> int:
     """No less than what a record will take in a batch of the log."""
-    return _RECORD_OVERHEAD_BYTES + 3 * len(key.group) + _BATCH.size * batches
+    return _RECORD_OVERHEAD_BYTES + 3 * len(key.group) + _BATCH.size * batches + dead_letters_bytes
 
 
 def _encode_snapshot(state: ShareState) -> bytes:
@@ -101,22 +104,27 @@ def _encode_snapshot(state: ShareState) -> bytes:
         state.create_time_ms,
         state.write_time_ms,
     )
-    return head + _batches(state.batches) + _tags(state.delivery_complete_count)
+    return head + _batches(state.batches) + _tags(state.delivery_complete_count, state.dead_letters or None)
 
 
 def _encode_update(update: Update) -> bytes:
     head = _UPDATE.pack(0, update.snapshot_epoch, update.leader_epoch, update.start_offset)
-    return head + _batches(update.batches) + _tags(update.delivery_complete_count)
+    return head + _batches(update.batches) + _tags(update.delivery_complete_count, update.dead_letters)
 
 
 def _batches(batches: Sequence[StateBatch]) -> bytes:
     return _varint(len(batches) + 1) + b"".join(_BATCH.pack(*batch) for batch in batches)
 
 
-def _tags(delivery_complete_count: int) -> bytes:
-    if delivery_complete_count == NOT_GIVEN:
-        return b"\x00"
-    return b"\x01" + _COMPLETE_COUNT.pack(_COMPLETE_COUNT_TAG, _INT32_BYTES, delivery_complete_count)
+def _tags(delivery_complete_count: int, dead_letters: bytes | None) -> bytes:
+    tags = b""
+    if delivery_complete_count != NOT_GIVEN:
+        tags = _COMPLETE_COUNT.pack(_COMPLETE_COUNT_TAG, _INT32_BYTES, delivery_complete_count)
+    count = int(bool(tags))
+    if dead_letters is not None:
+        count += 1
+        tags += _varint(_DEAD_LETTERS_TAG) + _varint(len(dead_letters)) + dead_letters
+    return _varint(count) + tags
 
 
 def _varint(number: int) -> bytes:
@@ -179,24 +187,25 @@ def _decode_snapshot(value: Buffer) -> ShareState:
         _SNAPSHOT.unpack_from(value)
     )
     batches, position = _read_batches(value, _SNAPSHOT.size)
+    complete_count, dead_letters = _read_tags(value, position)
     return ShareState(
         snapshot_epoch=snapshot_epoch,
         state_epoch=state_epoch,
         leader_epoch=leader_epoch,
         start_offset=start_offset,
-        delivery_complete_count=_read_complete_count(value, position),
+        delivery_complete_count=complete_count,
         create_time_ms=create_time_ms,
         write_time_ms=write_time_ms,
         batches=in_order(batches, start_offset),
+        dead_letters=dead_letters or b"",
     )
 
 
 def _decode_update(value: Buffer) -> Update:
     _, snapshot_epoch, leader_epoch, start_offset = _UPDATE.unpack_from(value)
     batches, position = _read_batches(value, _UPDATE.size)
-    return Update(
-        snapshot_epoch, leader_epoch, start_offset, _read_complete_count(value, position), in_order(batches)
-    )
+    complete_count, dead_letters = _read_tags(value, position)
+    return Update(snapshot_epoch, leader_epoch, start_offset, complete_count, in_order(batches), dead_letters)
 
 
 def _read_batches(value: Buffer, position: int) -> tuple[Batches, int]:
@@ -216,9 +225,9 @@ def _read_batches(value: Buffer, position: int) -> tuple[Batches, int]:
     return tuple(batches), position
 
 
-def _read_complete_count(value: Buffer, position: int) -> int:
-    """The count among the tags; others are passed over (KIP-482)."""
-    found = NOT_GIVEN
+def _read_tags(value: Buffer, position: int) -> tuple[int, bytes | None]:
+    """The count and the dead letters among the tags; others are passed over (KIP-482)."""
+    found, dead_letters = NOT_GIVEN, None
     tags, position = _read_varint(value, position)
     if tags * 2 > len(value) - position:
         raise _corrupt(f"{tags} tags in {len(value) - position} bytes")
@@ -229,8 +238,10 @@ def _read_complete_count(value: Buffer, position: int) -> int:
             raise _corrupt(f"tag {tag} of {size} bytes")
         if tag == _COMPLETE_COUNT_TAG:
             found = int.from_bytes(value[position : position + size], signed=True)
+        elif tag == _DEAD_LETTERS_TAG:
+            dead_letters = bytes(value[position : position + size])
         position += size
-    return found
+    return found, dead_letters
 
 
 def _read_varint(value: Buffer, position: int) -> tuple[int, int]:

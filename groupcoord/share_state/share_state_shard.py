@@ -91,11 +91,11 @@ class Shard:
                 if known is None:
                     self._put(key, begun_by(update))
                     return
-                before = len(known.current.batches)
+                before = _changing_bytes(known.current)
                 known.current = updated(known.current, update)
                 known.leader_epoch = max(known.leader_epoch, update.leader_epoch)
                 known.updates += 1
-                self.bytes.add(BATCH_BYTES * (len(known.current.batches) - before))
+                self.bytes.add(_changing_bytes(known.current) - before)
 
     def _put(self, key: SharePartitionKey, state: ShareState) -> None:
         known = self.states.get(key)
@@ -103,9 +103,9 @@ class Shard:
         if known is None:
             self.states[key] = KnownState(state)
             self.by_topic.setdefault(key.topic_id, {})[key] = None
-            self.bytes.add(state_bytes(key, len(state.batches)))
+            self.bytes.add(state_bytes(key, 0) + _changing_bytes(state))
         else:
-            self.bytes.add(BATCH_BYTES * (len(state.batches) - len(known.current.batches)))
+            self.bytes.add(_changing_bytes(state) - _changing_bytes(known.current))
             known.snapshot(state, self.config.share_coordinator_snapshot_update_records_per_snapshot)
 
     def _remove(self, key: SharePartitionKey) -> None:
@@ -113,7 +113,7 @@ class Shard:
         if known is None:
             return
         self.warm -= known.current.is_warm
-        self.bytes.add(-state_bytes(key, len(known.current.batches)))
+        self.bytes.add(-state_bytes(key, 0) - _changing_bytes(known.current))
         of_topic = self.by_topic[key.topic_id]
         del of_topic[key]
         if not of_topic:
@@ -141,7 +141,7 @@ class Shard:
         expected = 0
         for key, known in self.states.items():
             batches = known.current.batches
-            expected += state_bytes(key, len(batches))
+            expected += state_bytes(key, 0) + _changing_bytes(known.current)
             assert all(one.first_offset <= one.last_offset for one in batches), known.current
             for one, next_ in pairwise(batches):
                 assert one.last_offset < next_.first_offset, known.current
@@ -158,9 +158,17 @@ class Shard:
         assert start_offset is None or start_offset < self.next_offset
 
 
-def fits_in_log(config: ShareCoordinatorConfig, key: SharePartitionKey, batches: int) -> bool:
-    """Return whether the log takes a record of so many batches."""
-    return BATCH_OVERHEAD_BYTES + record_size_bytes(key, batches) <= config.max_batch_bytes
+def fits_in_log(
+    config: ShareCoordinatorConfig, key: SharePartitionKey, batches: int, dead_letters_bytes: int = 0
+) -> bool:
+    """Return whether the log takes a record of so many batches and bytes."""
+    size_bytes = BATCH_OVERHEAD_BYTES + record_size_bytes(key, batches, dead_letters_bytes)
+    return size_bytes <= config.max_batch_bytes
+
+
+def _changing_bytes(state: ShareState) -> int:
+    """What a state takes of memory beside what every share-partition does."""
+    return BATCH_BYTES * len(state.batches) + len(state.dead_letters)
 
 
 def state_bytes(key: SharePartitionKey, batches: int) -> int:

@@ -1,8 +1,11 @@
 """Requests to a share coordinator about the state of share-partitions, and its answers.
 
 Leaders of share-partitions and group coordinators send them; on the wire they are the APIs 83 to 87.
-A delivery state is 0 for available, 2 for acknowledged and 4 for archived, and -1 stands for an epoch,
-offset or count that is not given.
+A delivery state is 0 for available, 2 for acknowledged, 3 for archiving (KIP-1191: a dead letter is still to be
+written) and 4 for archived, and -1 stands for an epoch, offset or count that is not given.
+
+`dead_letters` are bytes that the leader of a share-partition keeps with the state: the dead letters that it is
+about to produce. None leaves what there is, and without bytes there are none.
 """
 
 from collections.abc import Sequence
@@ -14,6 +17,7 @@ from ottla.logstore.words.topic_partition import uuid_to_text
 
 AVAILABLE: Final = 0
 ACKNOWLEDGED: Final = 2
+ARCHIVING: Final = 3
 ARCHIVED: Final = 4
 NOT_GIVEN: Final = -1
 
@@ -79,6 +83,7 @@ class WriteState:
     start_offset: int
     delivery_complete_count: int
     batches: Sequence[StateBatch]
+    dead_letters: bytes | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -111,6 +116,7 @@ class StateRead:
     state_epoch: int = 0
     start_offset: int = 0
     batches: tuple[StateBatch, ...] = ()
+    dead_letters: bytes = b""
 
 
 @dataclass(frozen=True, slots=True)

@@ -90,6 +90,7 @@ def _read(shard: Shard, request: ReadState, now_ms: int) -> tuple[ShareStateReco
         state_epoch=state.state_epoch,
         start_offset=state.start_offset,
         batches=state.batches,
+        dead_letters=state.dead_letters,
     )
     if request.leader_epoch in (NOT_GIVEN, known.leader_epoch):
         return None, answer
@@ -123,21 +124,22 @@ def _changed(
 ) -> ShareStateRecord:
     """Return the record of a change, once it is known that the state may become so large."""
     key, state = request.key, known.current
+    letters = state.dead_letters if request.dead_letters is None else request.dead_letters
     is_update = known.updates < shard.config.share_coordinator_snapshot_update_records_per_snapshot
-    if is_update and _has_room(shard, key, len(state.batches), len(request.batches)):
+    if is_update and _has_room(shard, key, len(state.batches), len(request.batches), len(letters)):
         return _update(state, request, leader_epoch)
     start_offset = state.start_offset if request.start_offset == NOT_GIVEN else request.start_offset
     batches = combine_batches(state.batches, request.batches, start_offset)
     if len(batches) > len(state.batches):
         if len(batches) > MAX_BATCHES:
             raise KafkaError(ErrorCode.UNKNOWN_SERVER_ERROR, "The state would have too many batches.")
-        _check_size(shard, key, len(batches))
+        _check_size(shard, key, len(batches), len(letters))
         shard.check_room(key, len(batches) - len(state.batches))
     if is_update:
         update = _update(state, request, leader_epoch)
-        _check_size(shard, key, len(update.update.batches))
+        _check_size(shard, key, len(update.update.batches), len(letters))
         return update
-    _check_size(shard, key, len(batches))
+    _check_size(shard, key, len(batches), len(letters))
     snapshot = ShareState(
         snapshot_epoch=state.next_snapshot_epoch,
         state_epoch=state.state_epoch,
@@ -147,6 +149,7 @@ def _changed(
         create_time_ms=now_ms,
         write_time_ms=now_ms,
         batches=batches,
+        dead_letters=letters,
     )
     return SnapshotRecord(key, snapshot)
 
@@ -158,21 +161,22 @@ def _update(state: ShareState, request: WriteState, leader_epoch: int) -> Update
         start_offset=request.start_offset,
         delivery_complete_count=request.delivery_complete_count,
         batches=combine_batches((), request.batches, request.start_offset),
+        dead_letters=request.dead_letters,
     )
     return UpdateRecord(request.key, update)
 
 
-def _has_room(shard: Shard, key: SharePartitionKey, known: int, written: int) -> bool:
+def _has_room(shard: Shard, key: SharePartitionKey, known: int, written: int, letters_bytes: int) -> bool:
     """Return whether there is room however the batches are combined: one that is written adds two at most."""
     most = known + 2 * written
     return (
         most <= MAX_BATCHES
-        and fits_in_log(shard.config, key, most)
-        and shard.bytes.fits(BATCH_BYTES * 2 * written, eighths=8)
+        and fits_in_log(shard.config, key, most, letters_bytes)
+        and shard.bytes.fits(BATCH_BYTES * 2 * written + letters_bytes, eighths=8)
     )
 
 
-def _check_size(shard: Shard, key: SharePartitionKey, batches: int) -> None:
+def _check_size(shard: Shard, key: SharePartitionKey, batches: int, letters_bytes: int) -> None:
     """A record that the log would not take is refused before it is decided, as Kafka's append refuses it."""
-    if not fits_in_log(shard.config, key, batches):
+    if not fits_in_log(shard.config, key, batches, letters_bytes):
         raise KafkaError(ErrorCode.UNKNOWN_SERVER_ERROR, "The state has too many batches for one record.")

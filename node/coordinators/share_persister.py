@@ -352,6 +352,7 @@ def _joined(earlier: StateRequest, later: StateRequest) -> WriteState | None:
         earlier.start_offset if later.start_offset == NOT_GIVEN else later.start_offset,
         later.delivery_complete_count,
         (*earlier.batches, *later.batches),
+        earlier.dead_letters if later.dead_letters is None else later.dead_letters,
     )
 
 

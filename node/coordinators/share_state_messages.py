@@ -108,6 +108,7 @@ def writes(request: write.WriteShareGroupStateRequest) -> list[StateRequest]:
             one.start_offset,
             one.delivery_complete_count,
             _batches(one.state_batches),
+            None if one.dead_letters is None else bytes(one.dead_letters),
         )
         for key, one in _each(request.group_id, request.topics)
     ]
@@ -216,6 +217,7 @@ def _read_result(one: StateAnswer) -> read.PartitionResult:
             )
             for each in one.batches
         ],
+        dead_letters=one.dead_letters,
     )
 
 
@@ -299,6 +301,7 @@ def _write_request(group: str, requests: Sequence[StateRequest]) -> object:
                 )
                 for each in one.batches
             ],
+            dead_letters=one.dead_letters,
         )
 
     topics = [
@@ -341,6 +344,7 @@ def _read_answers(group: str, response: object) -> Iterator[StateAnswer]:
             one.state_epoch,
             one.start_offset,
             _batches(one.state_batches),
+            bytes(one.dead_letters),
         )
 
 

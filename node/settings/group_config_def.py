@@ -1,6 +1,6 @@
 """The settings of single groups (ConfigResource GROUP): the table, their limits, and what holds.
 
-Names, defaults, limits and refusals are Apache Kafka 4.3.1's; those that begin with `ottla.` are ours. What is
+Names, defaults, limits and refusals are Apache Kafka's; those that begin with `ottla.` are ours. What is
 set must be within what the broker allows then; if the broker's limits move later, by a restart, the nearest
 limit holds. The settings of streams groups are checked and kept, but no such groups are served.
 """

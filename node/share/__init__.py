@@ -10,6 +10,8 @@ delayed_delivery     records that are not due yet wait in the window
 acquire_records      records that a fetch has read are given to a member
 acknowledge_records  what a member says of records that it holds
 release_records      what members leave behind: sessions that ended, locks whose time is over
+dead_letters         the dead letters that are on their way, and their note in the state
+set_aside            records that wait for their dead letters
 window_view          what a share-partition has in flight, in sums and the few ranges that matter first
 share_partition      one partition as one share group reads it
 share_sessions       the partitions that a member reads from this node, named once

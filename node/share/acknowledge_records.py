@@ -47,14 +47,23 @@ class Moves(NamedTuple):
             count = records.counts[index]
             if target == AVAILABLE and count >= self.config.delivery_count_limit:
                 target, why = ARCHIVED, ArchiveReason.DELIVERY_LIMIT
+            if why is not None:
+                target = archived_as(why, self.config)
             records.begin_transition(index, target, self.number)
             if target in TERMINAL:
                 window.delivery_complete_count += window.counted(index)
-            if target == ARCHIVED and why is not None:
+            if why is not None:
                 self.archived.append(ArchivedRecords(records.firsts[index], records.lasts[index], count, why))
         if self.ranges and self.ranges[-1][1] + 1 == first:
             first = self.ranges.pop()[0]
         self.ranges.append((first, last))
+
+
+def archived_as(reason: ArchiveReason, config: ShareConfig) -> int:
+    """Return the state of records that are not delivered again for this reason."""
+    if not config.sets_aside:
+        return ARCHIVED
+    return int(RecordState.ARCHIVING if reason is ArchiveReason.REJECTED else RecordState.SPENT)
 
 
 def acknowledge_batch(

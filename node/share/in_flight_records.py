@@ -15,11 +15,17 @@ from ottla.node.share.record_state import MOVES, TAKEN_BACK_TO, TERMINAL, Record
 AVAILABLE: Final = int(RecordState.AVAILABLE)
 ACQUIRED: Final = int(RecordState.ACQUIRED)
 WAITING: Final = int(RecordState.WAITING)
+_WRITTEN_AS: Final = {int(RecordState.SPENT): int(RecordState.ARCHIVING)}
 # As pairs of numbers, which are looked up for every move.
 _MAY_MOVE: Final = frozenset((int(old), int(new)) for old, following in MOVES.items() for new in following)
 _TERMINAL_BYTES: Final = bytes(sorted(TERMINAL))
 _JOINED_BYTES: Final = bytes(sorted({*TERMINAL, RecordState.WAITING}))
 _NO_TRANSITION: Final = 0
+
+
+def written_state(state: int) -> int:
+    """Return the delivery state as which the coordinator has this one."""
+    return _WRITTEN_AS.get(state, state)
 
 
 class InFlightRecords:

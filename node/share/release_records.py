@@ -1,8 +1,8 @@
 """Frees records whose session has ended, or whose lock or wait is over."""
 
 from ottla.groupcoord.share_state.share_state_words import StateBatch
-from ottla.node.share.acknowledge_records import Moves
-from ottla.node.share.in_flight_records import ACQUIRED, AVAILABLE, WAITING
+from ottla.node.share.acknowledge_records import Moves, archived_as
+from ottla.node.share.in_flight_records import ACQUIRED, AVAILABLE, WAITING, written_state
 from ottla.node.share.record_state import TERMINAL
 from ottla.node.share.share_window import ARCHIVED, ShareWindow
 from ottla.node.share.share_words import ArchivedRecords, ArchiveReason, ShareConfig
@@ -88,11 +88,13 @@ def _end_lock(
     if not is_gone and not is_at_limit:
         window.free(index, config, now_ms)
         return StateBatch(first, last, AVAILABLE, count)
-    records.move(index, ARCHIVED, None, 0)
-    window.delivery_complete_count += window.counted(index)
+    state = ARCHIVED if is_gone else archived_as(ArchiveReason.DELIVERY_LIMIT, config)
+    records.move(index, state, None, 0)
+    if state in TERMINAL:
+        window.delivery_complete_count += window.counted(index)
     if not is_gone:
         archived.append(ArchivedRecords(first, last, count, ArchiveReason.DELIVERY_LIMIT))
-    return StateBatch(first, last, ARCHIVED, count)
+    return StateBatch(first, last, written_state(state), count)
 
 
 def _held_by(window: ShareWindow, member: str) -> list[tuple[int, int]]:

@@ -6,6 +6,7 @@ or is taken back (`failed`). An ended lock is not taken back: it is only told.
 """
 
 from collections.abc import Sequence
+from dataclasses import replace
 
 from ottla.groupcoord.share_state.share_state_words import (
     NOT_GIVEN,
@@ -17,6 +18,7 @@ from ottla.groupcoord.share_state.share_state_words import (
 from ottla.logstore.words.errors import ErrorCode, KafkaError
 from ottla.node.share.acknowledge_records import Moves, acknowledge_batch
 from ottla.node.share.acquire_records import Acquisition, acquire
+from ottla.node.share.dead_letters import DeadLetters, encode_letters, read_letters
 from ottla.node.share.delayed_delivery import (
     begin_delays,
     check_delays,
@@ -25,13 +27,16 @@ from ottla.node.share.delayed_delivery import (
     may_take_new,
     next_due_ms,
 )
-from ottla.node.share.in_flight_records import ACQUIRED
+from ottla.node.share.in_flight_records import ACQUIRED, written_state
+from ottla.node.share.record_state import SET_ASIDE
 from ottla.node.share.release_records import complete, expire, release_all, take_back
-from ottla.node.share.share_window import ShareWindow
+from ottla.node.share.set_aside import mark_archived, set_aside_records
+from ottla.node.share.share_window import ARCHIVED, ARCHIVING, ShareWindow
 from ottla.node.share.share_words import (
     NOTHING_TO_WRITE,
     AcknowledgementBatch,
     AcquiredRecords,
+    ArchivedRecords,
     FetchedRecords,
     Outcome,
     ShareConfig,
@@ -47,6 +52,7 @@ class SharePartition:
     """The records of one partition that one share group has in flight, while this node leads it."""
 
     __slots__ = (
+        "_letters",
         "_limits",
         "_number",
         "_start_offset_before",
@@ -70,6 +76,7 @@ class SharePartition:
         self._window = ShareWindow()
         self._number = 0
         self._start_offset_before = 0
+        self._letters: DeadLetters | None = None
 
     # ---- what it is
 
@@ -152,7 +159,10 @@ class SharePartition:
             raise KafkaError(*persister_error(state.error, state.message))
         start_offset = initial_offset if state.start_offset == NOT_GIVEN else state.start_offset
         try:
-            self._window.restore(start_offset, state.batches)
+            self._letters = read_letters(state.dead_letters)
+            sets_aside = self.config.sets_aside or self._letters is not None
+            limit = self.config.delivery_count_limit if sets_aside else None
+            self._window.restore(start_offset, state.batches, limit)
         except ValueError as error:
             self.status = SharePartitionStatus.FAILED
             raise KafkaError(
@@ -272,6 +282,56 @@ class SharePartition:
         self._take_back(transition.number, transition.ranges)
         return False
 
+    # ---- dead letters
+
+    @property
+    def letters(self) -> DeadLetters | None:
+        """The dead letters that are on their way, or were when another node led."""
+        return self._letters
+
+    @property
+    def has_letters(self) -> bool:
+        """Return whether dead letters are still to be written."""
+        states = self._window.records.states
+        return self._letters is not None or any(state in states for state in SET_ASIDE)
+
+    def set_aside(self, max_ranges: int) -> list[ArchivedRecords]:
+        """Return the first records that wait for their dead letters, as far as the coordinator has them."""
+        return set_aside_records(self._window, max_ranges)
+
+    def begin_letters(self, letters: DeadLetters) -> WriteState:
+        """Note which dead letters are about to be produced, and how: not before this is written.
+
+        A write that failed is repeated as it is, as nobody knows whether the coordinator has it.
+        """
+        assert self._letters is None, self._letters
+        self._letters = letters
+        return self._write_letters(letters.records, ARCHIVING, encode_letters(letters))
+
+    def end_letters(self) -> WriteState:
+        """Archive the records whose dead letters are there, or are given up; to be written until it is."""
+        assert self._letters is not None
+        letters, self._letters = self._letters, None
+        mark_archived(self._window, letters.records)
+        return self._write_letters(letters.records, ARCHIVED, b"")
+
+    def forget_letters(self) -> None:
+        """Let the records wait for other dead letters, as the topic of those on their way is no more."""
+        self._letters = None
+
+    def archive_without_letters(self, records: Sequence[ArchivedRecords]) -> WriteState:
+        """Archive records that get no dead letters; to be written until it is."""
+        mark_archived(self._window, records)
+        return self._write_letters(records, ARCHIVED, None)
+
+    def _write_letters(
+        self, records: Sequence[ArchivedRecords], state: int, letters: bytes | None
+    ) -> WriteState:
+        batches = [
+            StateBatch(one.first_offset, one.last_offset, state, one.delivery_count) for one in records
+        ]
+        return replace(self._write(batches), dead_letters=letters)
+
     def move_log_start(self, offset: int) -> bool:
         """Archive what the log no longer has; return whether the start offset moved."""
         has_moved = self._window.move_log_start(offset)
@@ -298,7 +358,7 @@ class SharePartition:
         for first, last in moves.ranges:
             begin, end = records.span(first, last)
             for index in range(begin, end):
-                state, count = records.states[index], records.counts[index]
+                state, count = written_state(records.states[index]), records.counts[index]
                 begins_at = records.firsts[index]
                 before = batches[-1] if batches else None
                 if before and (before.last_offset + 1, *before[2:]) == (begins_at, state, count):

@@ -13,15 +13,15 @@ from ottla.groupcoord.share_state.share_state_words import StateBatch
 from ottla.node.share.acquisition_locks import AcquisitionLocks
 from ottla.node.share.delayed_index import DelayedIndex
 from ottla.node.share.in_flight_records import ACQUIRED, AVAILABLE, WAITING, InFlightRecords
-from ottla.node.share.record_state import TERMINAL, RecordState
+from ottla.node.share.record_state import SET_ASIDE, TERMINAL, RecordState
 from ottla.node.share.share_words import MAX_DELIVERY_COUNT, ShareConfig
 
 MAX_OFFSET: Final = 2**63 - 2
 ARCHIVED: Final = int(RecordState.ARCHIVED)
-# Of Kafka 4.4: rejected or at its limit, and about to be archived, with a dead letter or without one.
-_ARCHIVING: Final = 3
+ARCHIVING: Final = int(RecordState.ARCHIVING)
+SPENT: Final = int(RecordState.SPENT)
 # What a coordinator may have written of a record.
-_PERSISTED: Final = frozenset({AVAILABLE, *map(int, TERMINAL)})
+_PERSISTED: Final = frozenset({AVAILABLE, ARCHIVING, *map(int, TERMINAL)})
 
 
 @dataclass(slots=True)
@@ -65,8 +65,14 @@ class ShareWindow:
 
     # ---- from the state that was read
 
-    def restore(self, start_offset: int, batches: tuple[StateBatch, ...]) -> None:
-        """Take over what a coordinator has written; ValueError if that makes no sense."""
+    def restore(
+        self, start_offset: int, batches: tuple[StateBatch, ...], set_aside_limit: int | None = None
+    ) -> None:
+        """Take over what a coordinator has written; ValueError if that makes no sense.
+
+        What was about to be archived still is: for its deliveries where they have come to `set_aside_limit`,
+        as the reason is not written. Without that limit there are no dead letters, and it is archived.
+        """
         if not 0 <= start_offset <= MAX_OFFSET:
             raise ValueError(f"start offset {start_offset}")
         self.start_offset = self.end_offset = start_offset
@@ -75,10 +81,12 @@ class ShareWindow:
         for first, last, state, count in sorted(batches):
             if not expected <= first <= last <= MAX_OFFSET:
                 raise ValueError(f"records from {first} to {last}, where {expected} or later was expected")
-            if state == _ARCHIVING:
-                state = ARCHIVED
             if state not in _PERSISTED:
                 raise ValueError(f"delivery state {state} of the records from {first} to {last}")
+            if state == ARCHIVING and set_aside_limit is None:
+                state = ARCHIVED
+            elif state == ARCHIVING and set_aside_limit is not None and count >= set_aside_limit:
+                state = SPENT
             if gap_start is None and first > expected:
                 gap_start = expected
             expected = last + 1
@@ -296,7 +304,7 @@ class ShareWindow:
         sizes = [records.lasts[index] - records.firsts[index] + 1 for index in waiting]
         assert self.waiting_count == sum(sizes), self.waiting_count
         assert max(records.counts, default=0) <= self.highest_count, self.highest_count
-        held_below = [ARCHIVED, ACQUIRED, *map(int, TERMINAL)]
+        held_below = [ACQUIRED, *map(int, TERMINAL | SET_ASIDE)]
         for index in range(records.span(0, self.start_offset - 1)[1]):
             is_below = records.lasts[index] < self.start_offset
             assert not is_below or records.states[index] in held_below or records.transitions[index], (

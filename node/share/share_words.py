@@ -54,6 +54,8 @@ class ShareConfig:
     # How long what was released, or whose lock ended, waits before it is available again.
     retry_backoff_ms: int = 0
     retry_backoff_max_ms: int = 0
+    # Whether records that are rejected, or at their limit, are archived after their dead letter was written.
+    sets_aside: bool = False
 
     def __post_init__(self) -> None:
         assert self.record_lock_duration_ms > 0, self
@@ -136,7 +138,7 @@ class Outcome:
     """The result of a request: an error, or the write that must succeed before it holds.
 
     With a `write` its result is told to `persisted` or `failed`, with the transition. `archived` are records
-    that go with this write, for whoever sets them aside before it.
+    that go with this write, which are not delivered again.
     """
 
     error: ErrorCode = ErrorCode.NONE

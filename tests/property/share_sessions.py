@@ -17,6 +17,7 @@ from ottla.groupcoord.share_state.share_state_words import (
 )
 from ottla.logstore.delivery_delay import DueTimes
 from ottla.logstore.record import Record, build_batch
+from ottla.node.share.dead_letters import DeadLetters
 from ottla.node.share.share_partition import SharePartition
 from ottla.node.share.share_words import (
     AcknowledgementBatch,
@@ -39,10 +40,13 @@ class Coordinator:
 
     def __init__(self, start_offset: int, batches: Iterable[StateBatch]) -> None:
         self.start_offset = start_offset
+        self.dead_letters = b""
         self.states = {offset: each[2:] for each in batches for offset in range(each[0], each[1] + 1)}
 
     def write(self, write: WriteState) -> None:
         """Take over what changed, and forget what is done with."""
+        if write.dead_letters is not None:
+            self.dead_letters = write.dead_letters
         for first, last, state, count in write.batches:
             self.states.update(dict.fromkeys(range(first, last + 1), (state, count)))
         self.start_offset = max(self.start_offset, write.start_offset)
@@ -55,7 +59,13 @@ class Coordinator:
                 batches[-1] = batches[-1]._replace(last_offset=offset)
             else:
                 batches.append(StateBatch(offset, offset, state, count))
-        return StateRead(KEY, state_epoch=3, start_offset=self.start_offset, batches=tuple(batches))
+        return StateRead(
+            KEY,
+            state_epoch=3,
+            start_offset=self.start_offset,
+            batches=tuple(batches),
+            dead_letters=self.dead_letters,
+        )
 
 
 class Session:
@@ -72,6 +82,7 @@ class Session:
         is_roomy: bool = False,
         has_waits: bool = False,
         has_failovers: bool = False,
+        has_dead_letters: bool = False,
     ) -> None:
         self.random = Random(seed)
         self.config = ShareConfig(
@@ -80,7 +91,9 @@ class Session:
             partition_max_record_locks=10_000 if is_roomy else self.random.choice([10, 40, 200]),
             retry_backoff_ms=self.random.choice([0, 20, 150]) if has_waits else 0,
             retry_backoff_max_ms=400 if has_waits else 0,
+            sets_aside=has_dead_letters,
         )
+        self.has_dead_letters = has_dead_letters
         self.is_deleted = is_deleted
         self.deleted_to = 0
         self.has_failovers = has_failovers
@@ -186,6 +199,8 @@ class Session:
             self.move_log_start(self.core.start_offset + self.random.randint(1, 20))
         elif chance < 0.95 and self.has_failovers:
             self.change_leader()
+        elif chance < 0.98 and self.has_dead_letters:
+            self.write_dead_letters()
         else:
             self.tick()
 
@@ -291,6 +306,18 @@ class Session:
         self.core.move_log_start(self.deleted_to)
         self._answer("elected", "elect")
 
+    def write_dead_letters(self) -> None:
+        """Have the first records archived that wait for dead letters, as if these were written."""
+        found = self.core.set_aside(self.random.choice([1, 2, 60]))
+        if self.core.letters is None and found:
+            letters = DeadLetters(
+                producer_id=9, producer_epoch=0, topic_id=bytes(16), partition=0, records=tuple(found)
+            )
+            self._write(self.core.begin_letters(letters))
+        if self.core.letters is not None and self.random.random() < 0.8:
+            self._write(self.core.end_letters())
+        self._answer("letters", "letters")
+
     def move_log_start(self, offset: int) -> None:
         self.log = [batch for batch in self.log if batch[1] >= offset]
         self.deleted_to = offset
@@ -310,6 +337,8 @@ class Session:
                 self._write(outcome.write)
             self.core.persisted(Transition(0), self.now_ms)
         assert self.core.next_expiry() is None and self.core.next_due() is None
+        while self.core.has_letters:
+            self.write_dead_letters()
         never_idle = 10_000
         while (fetch_offset := self.core.next_fetch_offset()) <= self.log[-1][1]:
             read = [batch for batch in self.log if batch[1] >= fetch_offset][:1]

@@ -18,6 +18,7 @@ KINDS = {
 MORE_KINDS = {
     "waits": {"has_waits": True},
     "failovers": {"has_failovers": True},
+    "dead letters": {"has_dead_letters": True, "has_failovers": True, "is_deleted": True},
     "all and more": {**KINDS["all"], "has_waits": True, "has_failovers": True},
 }
 

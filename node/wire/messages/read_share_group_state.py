@@ -40,6 +40,9 @@ class PartitionResult:
     state_epoch: int = schema.int32()
     start_offset: int = schema.int64()
     state_batches: Sequence[StateBatch] = schema.array(StateBatch)
+    dead_letters: bytes = schema.bytes_(
+        tag=10_000
+    )  # of nodes of Ottla: those that a leader was about to produce
 
 
 @struct

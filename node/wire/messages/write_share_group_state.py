@@ -22,6 +22,8 @@ class PartitionData:
     start_offset: int = schema.int64()
     delivery_complete_count: int = schema.int32(since=1, default=-1)
     state_batches: Sequence[StateBatch] = schema.array(StateBatch)
+    # Of nodes of Ottla: the dead letters that the leader is about to produce; null leaves what is known.
+    dead_letters: bytes | None = schema.bytes_(tag=10_000, nullable_since=0, default=None)
 
 
 @struct

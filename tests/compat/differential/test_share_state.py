@@ -245,7 +245,8 @@ def test_kafkas_formatter_reads_our_topic(ottla: Server, tools: KafkaTools) -> N
             "leader_epoch": 0,
             "start_offset": 5,
             "delivery_complete_count": 7,
-            "state_batches": [batch],
+            "state_batches": [batch, {**batch, "first_offset": 10, "last_offset": 10, "delivery_state": 3}],
+            "dead_letters": b"which nobody else knows",
         }
         for api, fields in (
             ("initialize_share_group_state", {"partition": 0, "state_epoch": 0, "start_offset": 3}),
@@ -271,6 +272,7 @@ def test_kafkas_formatter_reads_our_topic(ottla: Server, tools: KafkaTools) -> N
     assert (snapshot["startOffset"], snapshot["deliveryCompleteCount"]) == (3, 0)
     assert (update["startOffset"], update["deliveryCompleteCount"]) == (5, 7)
     assert update["stateBatches"] == [
-        {"firstOffset": 5, "lastOffset": 9, "deliveryState": 2, "deliveryCount": 3}
+        {"firstOffset": 5, "lastOffset": 9, "deliveryState": 2, "deliveryCount": 3},
+        {"firstOffset": 10, "lastOffset": 10, "deliveryState": 3, "deliveryCount": 3},
     ]
     assert ours[2]["value"] is None

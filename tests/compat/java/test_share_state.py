@@ -110,7 +110,7 @@ def joined(batches: tuple[StateBatch, ...]) -> tuple[StateBatch, ...]:
 
 def random_batch(random: Random) -> StateBatch:
     first = random.randrange(30)
-    return StateBatch(first, first + random.randrange(8), random.choice((0, 2, 4)), random.randrange(1, 4))
+    return StateBatch(first, first + random.randrange(8), random.choice((0, 2, 3, 4)), random.randrange(1, 4))
 
 
 def random_case(random: Random) -> tuple[str, str, int]:

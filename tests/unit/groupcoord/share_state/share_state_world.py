@@ -114,8 +114,11 @@ class ShareStateWorld:
         leader_epoch: int = 0,
         start_offset: int = -1,
         complete: int = 0,
+        letters: bytes | None = None,
     ) -> StateResult:
-        return self._result(WriteState(key, state_epoch, leader_epoch, start_offset, complete, batches))
+        return self._result(
+            WriteState(key, state_epoch, leader_epoch, start_offset, complete, batches, letters)
+        )
 
     def delete(self, key: SharePartitionKey = KEY) -> StateResult:
         return self._result(DeleteState(key))

@@ -6,7 +6,11 @@ from ottla.groupcoord.shard_bytes import NodeBytes
 from ottla.groupcoord.share_state import share_state_shard, write_state
 from ottla.groupcoord.share_state.check_request import CHECKS
 from ottla.groupcoord.share_state.share_state_commands import ForgetTopics
-from ottla.groupcoord.share_state.share_state_config import SLICE_STATES, ShareCoordinatorConfig
+from ottla.groupcoord.share_state.share_state_config import (
+    MAX_DEAD_LETTERS_BYTES,
+    SLICE_STATES,
+    ShareCoordinatorConfig,
+)
 from ottla.groupcoord.share_state.share_state_records import SnapshotRecord, UpdateRecord
 from ottla.groupcoord.share_state.share_state_words import (
     InitializeState,
@@ -38,6 +42,33 @@ def test_a_state_is_what_was_written_since_it_began() -> None:
     assert read.batches == (batch(15, 17, 4, 2), batch(18, 19))
     summary = world.summary()
     assert (summary.state_epoch, summary.start_offset, summary.delivery_complete_count) == (3, 15, 3)
+
+
+@pytest.mark.parametrize("updates", [0, 1, 100])
+def test_what_a_leader_notes_of_its_dead_letters_is_kept_until_it_says_otherwise(updates: int) -> None:
+    config = ShareCoordinatorConfig(share_coordinator_snapshot_update_records_per_snapshot=updates)
+    world = ShareStateWorld(config)
+    world.initialize()
+
+    world.write(batch(3, 4, 3, 5), letters=b"two letters")
+    world.write(batch(5, 9, 2))
+    world.read(leader_epoch=2)  # which writes, too
+    assert world.read(leader_epoch=2).dead_letters == b"two letters"
+    world.write(batch(3, 4, 4, 5), leader_epoch=2, letters=b"")
+
+    assert world.read(leader_epoch=2).dead_letters == b""
+    assert world.read(leader_epoch=2).batches == (batch(3, 4, 4, 5), batch(5, 9, 2))
+
+
+def test_a_note_on_dead_letters_goes_with_the_state_and_has_a_limit() -> None:
+    world = ShareStateWorld()
+    world.initialize()
+    world.write(letters=b"letters")
+
+    assert world.write(letters=bytes(MAX_DEAD_LETTERS_BYTES + 1)).error is ErrorCode.INVALID_REQUEST
+    assert world.read().dead_letters == b"letters"
+    world.initialize(state_epoch=1)
+    assert world.read().dead_letters == b""
 
 
 def test_only_what_was_initialized_is_read_and_written() -> None:

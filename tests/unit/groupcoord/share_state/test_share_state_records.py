@@ -5,6 +5,7 @@ from dataclasses import replace
 import pytest
 
 from ottla.groupcoord.share_state.share_state import ShareState, Update
+from ottla.groupcoord.share_state.share_state_config import MAX_DEAD_LETTERS_BYTES
 from ottla.groupcoord.share_state.share_state_records import (
     ShareStateRecord,
     SnapshotRecord,
@@ -35,6 +36,9 @@ RECORDS: list[ShareStateRecord] = [
     UpdateRecord(KEY, UPDATE),
     UpdateRecord(key_of("Zürich", 2, 1), UPDATE._replace(batches=(), delivery_complete_count=2**31 - 1)),
     UpdateRecord(KEY, UPDATE._replace(batches=tuple(batch(at, at) for at in range(0, 400, 2)))),
+    SnapshotRecord(KEY, replace(SNAPSHOT, dead_letters=b"l" * MAX_DEAD_LETTERS_BYTES)),
+    UpdateRecord(KEY, UPDATE._replace(dead_letters=b"letters")),
+    UpdateRecord(KEY, UPDATE._replace(dead_letters=b"", delivery_complete_count=3)),
 ]
 
 
@@ -45,7 +49,9 @@ def test_a_record_is_read_as_it_was_written(record: ShareStateRecord) -> None:
     assert decode_record(key, value) == record
     batches = record.state.batches if isinstance(record, SnapshotRecord) and record.state else ()
     batches = record.update.batches if isinstance(record, UpdateRecord) else batches
-    assert len(key) + len(value or b"") <= record_size_bytes(record.key, len(batches))
+    letters = record.state.dead_letters if isinstance(record, SnapshotRecord) and record.state else b""
+    letters = record.update.dead_letters or b"" if isinstance(record, UpdateRecord) else letters
+    assert len(key) + len(value or b"") <= record_size_bytes(record.key, len(batches), len(letters))
 
 
 def test_the_bytes_are_kafkas() -> None:

@@ -138,16 +138,15 @@ def test_every_request_reaches_the_coordinator_and_its_answer_comes_back(leader:
         keys = [KEY, OTHER, key_of(topic=2)]
 
         begun = await persister.initialize([InitializeState(key, 1, 5) for key in keys])
-        wrote = await persister.write([WriteState(KEY, 1, 0, -1, 3, (batch(5, 7, 2), batch(9, 9, 4, 2)))])
+        batches = (batch(5, 7, 2), batch(9, 9, 3, 2))
+        wrote = await persister.write([WriteState(KEY, 1, 0, -1, 3, batches, b"letters")])
         [read] = await persister.read([ReadState(KEY, 2)])
         summaries = await persister.read_summary([ReadStateSummary(key) for key in keys])
         gone = await persister.delete([DeleteState(OTHER)])
 
         assert begun == [StateResult(key) for key in keys]
         assert wrote == [StateResult(KEY)] and gone == [StateResult(OTHER)]
-        assert read == StateRead(
-            KEY, state_epoch=1, start_offset=5, batches=(batch(5, 7, 2), batch(9, 9, 4, 2))
-        )
+        assert read == StateRead(KEY, state_epoch=1, start_offset=5, batches=batches, dead_letters=b"letters")
         assert summaries[0] == StateSummary(
             KEY, state_epoch=1, leader_epoch=2, start_offset=5, delivery_complete_count=3
         )

@@ -39,6 +39,7 @@ def test_random_sessions_make_every_move_of_the_table(monkeypatch: pytest.Monkey
     monkeypatch.setattr(InFlightRecords, "take_back", back)
     for seed in range(60):
         Session(seed, has_waits=True, is_deleted=True, has_aborted=True).play(60)
+        Session(seed, has_dead_letters=True, is_deleted=True).play(60)
 
     assert seen == {(old, new) for old, following in MOVES.items() for new in following}
     assert taken_back and taken_back <= TAKEN_BACK_TO

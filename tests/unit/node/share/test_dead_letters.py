@@ -1,0 +1,223 @@
+"""Records that are set aside for a topic of dead letters, and the note by which they are produced once."""
+
+import pytest
+
+from ottla.groupcoord.share_state.share_state_config import MAX_DEAD_LETTERS_BYTES
+from ottla.groupcoord.share_state.share_state_words import StateBatch, StateRead
+from ottla.logstore.words.errors import KafkaError
+from ottla.node.share.dead_letters import MAX_RANGES, DeadLetters, encode_letters, read_letters
+from ottla.node.share.share_partition import SharePartition
+from ottla.node.share.share_words import ArchivedRecords, ArchiveReason, ShareConfig, ShareLimits
+from tests.unit.node.share.partitions import (
+    ACCEPT,
+    ACKNOWLEDGED,
+    ACQUIRED,
+    ARCHIVED,
+    GAP,
+    KEY,
+    LOCK_MS,
+    REJECT,
+    RELEASE,
+    Partition,
+)
+
+ARCHIVING, SPENT = 3, 6
+SETS_ASIDE = ShareConfig(sets_aside=True, delivery_count_limit=2)
+
+
+def letters_of(*records: ArchivedRecords, epoch: int = 4) -> DeadLetters:
+    return DeadLetters(
+        producer_id=77, producer_epoch=epoch, topic_id=bytes(range(16)), partition=3, records=records
+    )
+
+
+def rejected(first: int, last: int, count: int = 1) -> ArchivedRecords:
+    return ArchivedRecords(first, last, count, ArchiveReason.REJECTED)
+
+
+def spent(first: int, last: int, count: int = 2) -> ArchivedRecords:
+    return ArchivedRecords(first, last, count, ArchiveReason.DELIVERY_LIMIT)
+
+
+# ---- the note ----------------------------------------------------------------------------------------------
+
+
+def test_a_note_is_read_as_it_was_written_and_has_room_in_the_state() -> None:
+    most = [rejected(offset, offset + 1, 32_767) for offset in range(0, 3 * MAX_RANGES, 3)]
+    for letters in (letters_of(rejected(5, 5), spent(2**60, 2**61)), letters_of(*most)):
+        note = encode_letters(letters)
+
+        assert read_letters(note) == letters
+        assert len(note) <= MAX_DEAD_LETTERS_BYTES
+    assert read_letters(b"") is None
+
+
+def test_a_note_that_makes_no_sense_is_refused() -> None:
+    note = encode_letters(letters_of(rejected(5, 6), spent(8, 9)))
+    for length in range(1, len(note)):
+        with pytest.raises(ValueError, match="dead letters"):
+            read_letters(note[:length])
+    backwards = encode_letters(letters_of(rejected(5, 6), spent(6, 9)))
+    for wrong in (b"\x01" + note[1:], note + b"\x00", backwards, note[:-1] + b"\x02"):
+        with pytest.raises(ValueError, match="dead letters"):
+            read_letters(wrong)
+
+
+def test_a_share_partition_with_such_a_note_does_not_begin() -> None:
+    core = SharePartition(KEY, 7, SETS_ASIDE, ShareLimits())
+
+    with pytest.raises(KafkaError, match="Failed to initialize"):
+        core.restore(StateRead(KEY, start_offset=0, dead_letters=b"?"), 0)
+
+
+# ---- what is set aside -------------------------------------------------------------------------------------
+
+
+def test_a_rejected_record_waits_for_its_dead_letter_and_holds_the_start_offset() -> None:
+    partition = Partition(config=SETS_ASIDE)
+    partition.fetch()
+
+    outcome = partition.say(0, 9, REJECT, *[ACCEPT] * 3, GAP, REJECT, *[ACCEPT] * 4)
+
+    assert outcome.write is not None
+    assert [tuple(one) for one in outcome.write.batches] == [
+        (0, 0, ARCHIVING, 1),
+        (1, 3, ACKNOWLEDGED, 1),
+        (4, 4, ARCHIVED, 1),
+        (5, 5, ARCHIVING, 1),
+        (6, 9, ACKNOWLEDGED, 1),
+    ]
+    assert partition.core.set_aside(MAX_RANGES) == []  # the coordinator may refuse it
+    partition.settle(outcome)
+    assert partition.window == (0, 9)
+    assert partition.core.set_aside(MAX_RANGES) == [rejected(0, 0), rejected(5, 5)]
+    assert partition.core.set_aside(1) == [rejected(0, 0)]
+    assert partition.core.in_flight_count == 10
+
+
+def test_a_refused_rejection_sets_nothing_aside() -> None:
+    partition = Partition(config=SETS_ASIDE)
+    partition.fetch()
+
+    partition.settle(partition.say(0, 9, REJECT), is_written=False)
+
+    assert partition.states == [(0, 9, ACQUIRED, 1)]
+    assert not partition.core.has_letters
+    assert partition.core.delivery_complete_count == 0
+
+
+@pytest.mark.parametrize("ends_by", ["release", "lock", "session"])
+def test_what_was_delivered_for_the_last_time_is_set_aside_however_that_ends(ends_by: str) -> None:
+    partition = Partition(config=SETS_ASIDE)
+    partition.fetch()
+    partition.done(0, 9, RELEASE)
+    partition.fetch()
+
+    if ends_by == "lock":
+        outcome = partition.wait(LOCK_MS)
+    elif ends_by == "session":
+        outcome = partition.core.release_all("m1")
+    else:
+        outcome = partition.say(0, 9, RELEASE)
+
+    assert outcome.write is not None
+    assert [tuple(one) for one in outcome.write.batches] == [(0, 9, ARCHIVING, 2)]
+    assert outcome.archived == (spent(0, 9),)
+    partition.settle(outcome)
+    assert partition.states == [(0, 9, SPENT, 2)]
+    assert partition.core.set_aside(MAX_RANGES) == [spent(0, 9)]
+
+
+def test_the_last_lock_that_ends_is_set_aside_though_its_write_fails() -> None:
+    partition = Partition(config=SETS_ASIDE)
+    partition.fetch()
+    partition.done(0, 9, RELEASE)
+    partition.fetch()
+    partition.settle(partition.wait(LOCK_MS), is_written=False)
+
+    write = partition.core.begin_letters(letters_of(*partition.core.set_aside(MAX_RANGES)))
+
+    # Whoever reads the note reads that they are being archived, too.
+    assert list(write.batches) == [StateBatch(0, 9, ARCHIVING, 2)]
+    assert write.dead_letters is not None
+    assert read_letters(write.dead_letters) == partition.core.letters
+
+
+def test_records_are_archived_when_their_dead_letters_are_there() -> None:
+    partition = Partition(config=SETS_ASIDE)
+    partition.fetch()
+    partition.done(0, 3, REJECT)
+    partition.done(4, 9, ACCEPT)
+    letters = letters_of(*partition.core.set_aside(MAX_RANGES))
+    partition.core.begin_letters(letters)
+    partition.check()
+
+    write = partition.core.end_letters()
+
+    partition.check()
+    assert partition.window == (10, 10)
+    assert (list(write.batches), write.dead_letters) == ([StateBatch(0, 3, ARCHIVED, 1)], b"")
+    assert not partition.core.has_letters
+
+
+def test_others_go_on_behind_what_is_set_aside_until_the_window_is_full() -> None:
+    partition = Partition(config=ShareConfig(sets_aside=True, partition_max_record_locks=30))
+    for _ in range(3):
+        first, last, _ = partition.fetch()[0]
+        partition.done(first, last, REJECT)
+
+    assert not partition.core.may_acquire()
+    partition.core.begin_letters(letters_of(*partition.core.set_aside(2)))
+    partition.core.end_letters()
+    assert partition.core.may_acquire()
+
+
+def test_a_new_leader_finds_what_was_set_aside_and_what_was_on_its_way() -> None:
+    letters = letters_of(rejected(10, 11))
+    core = SharePartition(KEY, 8, SETS_ASIDE, ShareLimits())
+    batches = [(10, 12, ARCHIVING, 1), (13, 13, ACKNOWLEDGED, 1), (14, 15, ARCHIVING, 2)]
+
+    core.restore(
+        StateRead(
+            KEY,
+            start_offset=10,
+            batches=tuple(StateBatch(*one) for one in batches),
+            dead_letters=encode_letters(letters),
+        ),
+        0,
+    )
+
+    assert core.letters == letters
+    assert core.start_offset == 10
+    core.end_letters()
+    core.check_invariants()
+    assert core.start_offset == 12
+    # Why is not written: what was delivered as often as it may be is held for spent.
+    assert core.set_aside(MAX_RANGES) == [rejected(12, 12), spent(14, 15)]
+
+
+def test_a_group_whose_topic_was_taken_away_archives_what_it_had_set_aside() -> None:
+    partition = Partition(config=SETS_ASIDE)
+    partition.fetch()
+    partition.done(0, 9, REJECT)
+
+    write = partition.core.archive_without_letters(partition.core.set_aside(MAX_RANGES))
+
+    partition.check()
+    assert (list(write.batches), write.dead_letters) == ([StateBatch(0, 9, ARCHIVED, 1)], None)
+    assert partition.window == (10, 10)
+
+
+def test_records_that_the_log_has_lost_keep_their_dead_letters() -> None:
+    partition = Partition(config=SETS_ASIDE)
+    partition.fetch()
+    partition.done(0, 9, REJECT)
+
+    partition.core.move_log_start(5)
+
+    partition.check()
+    assert partition.core.start_offset == 5
+    assert partition.core.set_aside(MAX_RANGES) == [rejected(0, 9)]
+    partition.core.archive_without_letters(partition.core.set_aside(MAX_RANGES))
+    partition.check()
+    assert partition.window == (10, 10)
