@@ -1,11 +1,11 @@
 """Requests to a share coordinator about the state of share-partitions, and its answers.
 
 Leaders of share-partitions and group coordinators send them; on the wire they are the APIs 83 to 87.
-A delivery state is 0 for available, 2 for acknowledged, 3 for archiving (KIP-1191: a dead letter is still to be
-written) and 4 for archived, and -1 stands for an epoch, offset or count that is not given.
+A delivery state is 0 for available, 2 for acknowledged, 3 for archiving (KIP-1191: a dead letter is still to
+be written) and 4 for archived, and -1 stands for an epoch, offset or count that is not given.
 
-`dead_letters` are bytes that the leader of a share-partition keeps with the state: the dead letters that it is
-about to produce. None leaves what there is, and without bytes there are none.
+`dead_letters` are bytes that the leader of a share-partition keeps with the state: the dead letters that it
+is about to produce. None leaves what there is, and without bytes there are none.
 """
 
 from collections.abc import Sequence

@@ -1,6 +1,23 @@
 """Counters of share groups at the leaders of their partitions and at share coordinators, by Kafka's names."""
 
+from typing import Final
+
 from ottla.logstore.words.latency import LatencyHistogram
+
+# Groups whose dead letters are counted one by one; those of all others are counted together.
+MAX_COUNTED_GROUPS: Final = 1_000
+OTHER_GROUPS: Final = ""
+
+
+class DeadLetterCounts:
+    """Dead letters of one group."""
+
+    __slots__ = ("failed_produces", "produces", "records")
+
+    def __init__(self) -> None:
+        self.records = 0
+        self.produces = 0  # attempts
+        self.failed_produces = 0  # given up
 
 
 class ShareCounters:
@@ -8,6 +25,7 @@ class ShareCounters:
 
     __slots__ = (
         "acknowledged",
+        "dead_letters",
         "expired_fetches",
         "load_times",
         "lock_timeouts",
@@ -18,6 +36,16 @@ class ShareCounters:
         self.expired_fetches = 0  # that waited for as long as they were allowed to
         self.load_times = LatencyHistogram()  # of the states of share-partitions
         self.lock_timeouts = 0  # records whose lock ended before their member said anything
+        self.dead_letters: dict[str, DeadLetterCounts] = {}
+
+    def dead_letters_of(self, group: str) -> DeadLetterCounts:
+        """Return the counts of a group, or those of all others where there are too many."""
+        found = self.dead_letters.get(group)
+        if found is None:
+            if len(self.dead_letters) >= MAX_COUNTED_GROUPS:
+                group = OTHER_GROUPS
+            found = self.dead_letters.setdefault(group, DeadLetterCounts())
+        return found
 
 
 class ShareCoordinatorCounters:

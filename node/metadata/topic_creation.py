@@ -112,6 +112,20 @@ def share_state_topic(image: MetadataImage, config: BrokerConfig, unique: Callab
     )
 
 
+def dead_letter_topic(name: str, unique: Callable[[int], bytes]) -> NewTopic:
+    """A topic for dead letters of share groups (KIP-1191), with the defaults for partitions and replicas."""
+    return NewTopic(
+        name=name,
+        topic_id=random_uuid(unique),
+        num_partitions=USE_DEFAULT,
+        replication_factor=USE_DEFAULT,
+        configs=[
+            NewTopicConfig(name="errors.deadletterqueue.group.enable", value="true"),
+            NewTopicConfig(name="message.timestamp.type", value="CreateTime"),
+        ],
+    )
+
+
 def _replicas_of(wanted: int, image: MetadataImage, config: BrokerConfig) -> int:
     """Apache Kafka refuses to create an internal topic while there are fewer brokers than the replicas that
     are `wanted`, by default 3; then a node without configuration could never serve a group. So a small

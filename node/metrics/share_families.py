@@ -46,6 +46,23 @@ def share_families(reading: ShareReading) -> Iterator[Family]:
         "Share fetches that waited for as long as they were allowed to.",
         counters.expired_fetches,
     )
+    letters = [(labels(group=group), one) for group, one in list(counters.dead_letters.items())]
+    prefix = "kafka_server_sharegroupmetrics_deadletterqueue"
+    yield counter(
+        f"{prefix}recordcount_total",
+        "Dead letters of a share group that were written; without a name those of groups beyond a thousand.",
+        [(text, one.records) for text, one in letters],
+    )
+    yield counter(
+        f"{prefix}totalproducerequests_total",
+        "Attempts to write dead letters of a share group.",
+        [(text, one.produces) for text, one in letters],
+    )
+    yield counter(
+        f"{prefix}failedproducerequests_total",
+        "Batches of dead letters of a share group that were given up; their records are archived without.",
+        [(text, one.failed_produces) for text, one in letters],
+    )
     yield from _partition_families(reading)
 
 

@@ -228,6 +228,8 @@ class BrokerConfig:
     add_partitions_to_txn_retry_backoff_ms: int
     add_partitions_to_txn_retry_backoff_max_ms: int
     group_share_max_share_sessions: int
+    errors_deadletterqueue_topic_name_prefix: str
+    errors_deadletterqueue_auto_create_topics_enable: bool
     share_coordinator_state_topic_num_partitions: int
     share_coordinator_state_topic_replication_factor: int
     share_coordinator_state_topic_min_isr: int

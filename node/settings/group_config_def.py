@@ -166,6 +166,27 @@ _STREAMS: Final = tuple(
     )
 )
 
+# Of share groups (KIP-1191).
+DEAD_LETTER_TOPIC: Final = "errors.deadletterqueue.topic.name"
+COPIES_RECORDS: Final = "errors.deadletterqueue.copy.record.enable"
+_DEAD_LETTERS: Final = (
+    setting(
+        DEAD_LETTER_TOPIC,
+        STRING,
+        "",
+        "The topic to which records of this share group go that were rejected, or delivered as often as "
+        "they may be. Empty for none.",
+        scope=ConfigScope.CLUSTER_WIDE,
+    ),
+    setting(
+        COPIES_RECORDS,
+        BOOLEAN,
+        False,
+        "Whether a dead letter has key, value and headers of the record, or only headers that tell of it.",
+        scope=ConfigScope.CLUSTER_WIDE,
+    ),
+)
+
 OFFSETS_RETENTION: Final = "ottla.offsets.retention.ms"
 RETRY_BACKOFF: Final = "ottla.share.retry.backoff.ms"
 RETRY_BACKOFF_MAX: Final = "ottla.share.retry.backoff.max.ms"
@@ -199,7 +220,7 @@ _OWN: Final = (
     ),
 )
 
-GROUP_CONFIG_DEF: Final = ConfigDef("group", (*_CONSUMER, *_SHARE, *_STREAMS, *_OWN))
+GROUP_CONFIG_DEF: Final = ConfigDef("group", (*_CONSUMER, *_SHARE, *_STREAMS, *_DEAD_LETTERS, *_OWN))
 
 
 class _Limits(NamedTuple):
@@ -265,6 +286,8 @@ _WITHOUT_BROKER_SETTING: Final = frozenset(
         "share.auto.offset.reset",
         "share.isolation.level",
         "share.renew.acknowledge.enable",
+        DEAD_LETTER_TOPIC,
+        COPIES_RECORDS,
         OFFSETS_RETENTION,
         RETRY_BACKOFF,
         RETRY_BACKOFF_MAX,

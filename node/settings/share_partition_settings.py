@@ -1,14 +1,14 @@
-"""The broker settings of share-partitions, at their leaders: locks, deliveries and share sessions.
+"""The broker settings of share-partitions, at their leaders: locks, deliveries, share sessions, dead letters.
 
-Names, defaults and limits are Apache Kafka 4.3.1's.
+Names, defaults and limits are Apache Kafka 4.3.1's; those of dead letters (KIP-1191) are of 4.4.
 """
 
 from collections.abc import Mapping
 from typing import Final
 
-from ottla.logstore.words.config_def import ConfigValue, at_least, between
+from ottla.logstore.words.config_def import ConfigScope, ConfigValue, at_least, between
 from ottla.logstore.words.errors import ErrorCode, KafkaError
-from ottla.node.settings.setting import INT, setting
+from ottla.node.settings.setting import BOOLEAN, INT, STRING, setting
 
 _MAX_LOCK_MS: Final = 3_600_000
 
@@ -82,6 +82,20 @@ SHARE_PARTITION_SETTINGS: Final = (
         2_000,
         "How many share sessions a node has at most; each member of a share group has one at each node.",
         at_least(1),
+    ),
+    setting(
+        "errors.deadletterqueue.topic.name.prefix",
+        STRING,
+        "dlq.",
+        "The beginning that the name of a topic for dead letters of a share group must have; empty for any.",
+        scope=ConfigScope.CLUSTER_WIDE,
+    ),
+    setting(
+        "errors.deadletterqueue.auto.create.topics.enable",
+        BOOLEAN,
+        False,
+        "Whether a topic for dead letters is created that a share group names and that is not there.",
+        scope=ConfigScope.CLUSTER_WIDE,
     ),
 )
 

@@ -20,8 +20,12 @@ initial_offset       where a group begins that has read nothing of a partition
 read_batches         the batches of a slice of the log, by their headers
 read_delays          when the records of these batches are due
 share_timers         when locks end and delayed records are due, by two clocks
+dead_letter_topic    where dead letters go, by the rules of the cluster
+letter_batch         batches of dead letters: what the log has of the records, and words about them
 led_partition        a share-partition with the partition under it and those who wait for its records
 share_fetch          a share fetch while it is served: what there is, and what it acquires of that
+letter_producer      dead letters go to the leader of their partition
+dead_letter_queue    the dead letters of share-partitions, written exactly once
 delayed_share_fetches  the share fetches that wait until there is more, or until their time is over
 share_partition_manager  all share-partitions of this node, and the sessions
 share_views          what share-partitions have in flight, wherever in the cluster they are led

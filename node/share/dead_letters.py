@@ -1,8 +1,8 @@
 """The dead letters of one share-partition that are on their way (KIP-1191), and their note in its state.
 
-A note says for which records they are, to which partition they go, and by which producer id and epoch. Whoever
-leads the share-partition while they are under way sends them again by it: the log of the dead letters has all
-of them from that producer in that epoch already, or none.
+A note says for which records they are, to which partition they go, and by which producer id and epoch. A new
+leader of the share-partition sends them again by it: the log of the dead letters has all of them from that
+producer in that epoch already, or none.
 """
 
 import struct

@@ -20,12 +20,15 @@ class LedPartition:
 
     __slots__ = (
         "claimed_by",
+        "complained_ms",
         "core",
         "counted_bytes",
         "delays",
         "failure",
         "is_gone",
+        "is_sending_letters",
         "leader_epoch",
+        "letter_producer",
         "lock_timeouts",
         "oldest_offset",
         "oldest_since_ms",
@@ -46,6 +49,9 @@ class LedPartition:
         self.oldest_since_ms = 0
         self.delays: ReadDelays | None = None  # that a thread has read for the next attempt of a fetch
         self.failure: KafkaError | None = None  # why its state could not be read
+        self.is_sending_letters = False
+        self.complained_ms = -(10**12)  # when the log told last that there is no way to write dead letters
+        self.letter_producer: tuple[int, int] | None = None  # the id of its dead letters, and the last epoch
 
     @property
     def place(self) -> TopicIdPartition:
@@ -63,6 +69,11 @@ class LedPartition:
         oldest = self.core.start_offset if self.core.in_flight_range_count else None
         if oldest != self.oldest_offset:
             self.oldest_offset, self.oldest_since_ms = oldest, now_ms
+
+    @property
+    def is_awaiting_letters(self) -> bool:
+        """Return whether its dead letters are being written, or will be when the coordinator has answered."""
+        return self.core.is_active and (self.core.has_letters or self.is_sending_letters)
 
     def may_acquire(self, fetch: object) -> bool:
         """Return whether this fetch could acquire something, if the log has it."""

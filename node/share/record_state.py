@@ -11,8 +11,8 @@
       └─────────────────────────────────────────────────────────┘
                the record is no longer in the log
 
-Where a group has a topic for dead letters (KIP-1191), a rejected record goes from ACQUIRED to ARCHIVING, one at
-its last delivery to SPENT, and both to ARCHIVED when the dead letter is in that topic.
+Where a group has a topic for dead letters (KIP-1191), a rejected record goes from ACQUIRED to ARCHIVING, one
+at its last delivery to SPENT, and both to ARCHIVED when the dead letter is in that topic.
 
 A move that a member asks for is shown at once and holds when the coordinator has it on disk. Until then no
 other move may begin, and a refusal takes it back, to one of the states in `TAKEN_BACK_TO`.

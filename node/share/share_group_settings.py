@@ -9,7 +9,13 @@ from typing import Final
 
 from ottla.logstore.partition_log import FetchIsolation
 from ottla.logstore.words.config_def import ConfigValue
-from ottla.node.settings.group_config_def import GROUP_CONFIG_DEF, RETRY_BACKOFF, RETRY_BACKOFF_MAX
+from ottla.node.settings.group_config_def import (
+    COPIES_RECORDS,
+    DEAD_LETTER_TOPIC,
+    GROUP_CONFIG_DEF,
+    RETRY_BACKOFF,
+    RETRY_BACKOFF_MAX,
+)
 from ottla.node.share.share_words import ShareConfig
 
 _EARLIEST: Final = "earliest"
@@ -32,12 +38,21 @@ class OffsetReset:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class DeadLetterSettings:
+    """The topic of a group's dead letters, and whether they have what the records had."""
+
+    topic: str
+    copies_records: bool = False
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class ShareGroupSettings:
     """The settings of one group."""
 
     config: ShareConfig
     isolation: FetchIsolation
     offset_reset: OffsetReset
+    dead_letters: DeadLetterSettings | None = None
 
 
 class ShareGroupConfigs:
@@ -72,6 +87,8 @@ def share_group_settings(node: Mapping[str, ConfigValue], own: Mapping[str, str]
     renews = GROUP_CONFIG_DEF.parse(
         "share.renew.acknowledge.enable", own.get("share.renew.acknowledge.enable", "true")
     )
+    topic = own.get(DEAD_LETTER_TOPIC, "").strip()
+    copies = GROUP_CONFIG_DEF.parse(COPIES_RECORDS, own.get(COPIES_RECORDS, "false")) is True
     backoff_ms, backoff_max_ms = _own_number(own, RETRY_BACKOFF), _own_number(own, RETRY_BACKOFF_MAX)
     return ShareGroupSettings(
         config=ShareConfig(
@@ -82,9 +99,11 @@ def share_group_settings(node: Mapping[str, ConfigValue], own: Mapping[str, str]
             # As in Kafka's clients, a maximum below the back-off itself is what holds.
             retry_backoff_ms=min(backoff_ms, backoff_max_ms),
             retry_backoff_max_ms=backoff_max_ms,
+            sets_aside=bool(topic),
         ),
         isolation=FetchIsolation.TXN_COMMITTED if committed else FetchIsolation.HIGH_WATERMARK,
         offset_reset=parse_offset_reset(_text(own, "share.auto.offset.reset")),
+        dead_letters=DeadLetterSettings(topic=topic, copies_records=copies) if topic else None,
     )
 
 

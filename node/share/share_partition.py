@@ -321,12 +321,17 @@ class SharePartition:
 
     def archive_without_letters(self, records: Sequence[ArchivedRecords]) -> WriteState:
         """Archive records that get no dead letters; to be written until it is."""
+        assert self._letters is None, self._letters
         mark_archived(self._window, records)
-        return self._write_letters(records, ARCHIVED, None)
+        return self._write_letters(records, ARCHIVED, b"")
 
-    def _write_letters(
-        self, records: Sequence[ArchivedRecords], state: int, letters: bytes | None
-    ) -> WriteState:
+    def as_of_now(self, write: WriteState) -> WriteState:
+        """Return a write that is repeated, with what has moved since: the start offset never goes back."""
+        return replace(
+            write, start_offset=self.start_offset, delivery_complete_count=self.delivery_complete_count
+        )
+
+    def _write_letters(self, records: Sequence[ArchivedRecords], state: int, letters: bytes) -> WriteState:
         batches = [
             StateBatch(one.first_offset, one.last_offset, state, one.delivery_count) for one in records
         ]

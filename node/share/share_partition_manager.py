@@ -24,6 +24,7 @@ from ottla.node.counters.share_counters import ShareCounters
 from ottla.node.net.connection_info import ConnectionInfo
 from ottla.node.replica.partition import Partition
 from ottla.node.replica.replica_manager import ReplicaManager
+from ottla.node.share.dead_letter_queue import DeadLetterQueue, DeadLetterWorld
 from ottla.node.share.delayed_share_fetches import DelayedShareFetches, InThread, StartTask
 from ottla.node.share.led_partition import LED_BYTES, LedPartition
 from ottla.node.share.share_fetch import Acquired, ShareFetch, ShareFetchParams
@@ -31,21 +32,18 @@ from ottla.node.share.share_group_settings import ShareGroupConfigs
 from ottla.node.share.share_partition import SharePartition
 from ottla.node.share.share_sessions import SessionKey, ShareSession, ShareSessions, TopicIdPartition
 from ottla.node.share.share_timers import ShareTimers
-from ottla.node.share.share_words import AcknowledgementBatch, Outcome, ShareLimits, write_error
+from ottla.node.share.share_words import (
+    FENCED,
+    AcknowledgementBatch,
+    Outcome,
+    ShareLimits,
+    write_error,
+)
 from ottla.node.share.window_view import WindowView
 from ottla.node.work.turns import give_way
 
 # Share-partitions that begin or end in one turn of the loop: some 60 us each.
 MAX_BEGUN: Final = 256
-# Of a write or a read: the state is another's now, or gone.
-_FENCED: Final = frozenset(
-    {
-        ErrorCode.NOT_LEADER_OR_FOLLOWER,
-        ErrorCode.FENCED_STATE_EPOCH,
-        ErrorCode.GROUP_ID_NOT_FOUND,
-        ErrorCode.UNKNOWN_TOPIC_OR_PARTITION,
-    }
-)
 
 log = logging.getLogger(__name__)
 
@@ -94,6 +92,7 @@ class SharePartitionManager:
         limit_bytes: int = 1 << 40,
         on_woken: Callable[[], None] = lambda: None,
         is_open: Callable[[int], bool] = lambda number: True,
+        dead_letters: DeadLetterWorld | None = None,
     ) -> None:
         """`now_ms` is the time by which locks end, which only goes forward, and `wall_ms` that by which
         records are due, which may be set. `limit_bytes` are for sessions, and as much again for
@@ -125,6 +124,18 @@ class SharePartitionManager:
             start_task=start_task,
             on_woken=on_woken,
             counters=self.counters,
+        )
+        self._dead_letters = (
+            None
+            if dead_letters is None
+            else DeadLetterQueue(
+                world=dead_letters,
+                persister=persister,
+                settings=lambda group: settings(group).dead_letters,
+                counters=self.counters,
+                changed=self._letters_written,
+                fenced=self._drop,
+            )
         )
         self._follow_roles()
 
@@ -294,6 +305,7 @@ class SharePartitionManager:
             return
         self.counters.load_times.observe(asyncio.get_running_loop().time() - began_s)
         self._schedule(led)
+        self._send_letters(led)
         led.check_waiting()
 
     def _drop(self, led: LedPartition, *, wakes: bool = True) -> None:
@@ -402,15 +414,42 @@ class SharePartitionManager:
         else:
             is_more = led.core.failed(outcome.transition)
             refusal = Refusal(*write_error(result))
-            if refusal.error in _FENCED and not led.is_gone:
+            if refusal.error in FENCED and not led.is_gone:
                 log.debug("%s is fenced: %s", led.core.key.coordinator_key, refusal.message)
                 self._drop(led)
         if not led.is_gone:
             self._schedule(led)
+            self._send_letters(led)
             if is_more:
                 led.check_waiting()
         if not written.done():
             written.set_result(refusal)
+        if not led.is_gone and not self.sessions.has_group(led.core.key.group):
+            self._drop_unused(led.core.key.group)  # one that was kept for the sake of its dead letters
+
+    # ---- dead letters ------------------------------------------------------------------------------------
+
+    def _send_letters(self, led: LedPartition) -> None:
+        """Have the dead letters of a share-partition written, if there are any."""
+        has_some = led.core.is_active and led.core.has_letters and not led.is_gone
+        if has_some and not led.is_sending_letters and self._dead_letters is not None and not self._is_closed:
+            led.is_sending_letters = True
+            self._start_task(self._work_off_letters(self._dead_letters, led))
+
+    async def _work_off_letters(self, queue: DeadLetterQueue, led: LedPartition) -> None:
+        try:
+            await queue.work_off(led)
+        finally:
+            led.is_sending_letters = False
+        self._send_letters(led)  # of what was set aside just now
+        if not led.is_gone and not self._is_closed:
+            self._drop_unused(led.core.key.group)
+
+    def _letters_written(self, led: LedPartition) -> None:
+        """Records were archived, so there may be room for others."""
+        if not led.is_gone:
+            self._schedule(led)
+            led.check_waiting()
 
     # ---- sessions ----------------------------------------------------------------------------------------
 
@@ -457,9 +496,13 @@ class SharePartitionManager:
         self._drop_unused(key.group)
 
     def _drop_unused(self, group: str) -> None:
-        """Drop the share-partitions of a group of which no member has a session here."""
+        """Drop the share-partitions of a group of which no member has a session here.
+
+        Those whose dead letters are still to be written go when they are.
+        """
         if not self.sessions.has_group(group):
-            self._drop_all(self._of_group.get(group, ()))
+            led = (self._led[key] for key in self._of_group.get(group, ()))
+            self._drop_all([one.core.key for one in led if not one.is_awaiting_letters])
 
     def connection_closed(self, number: int) -> None:
         """End the sessions that began over this connection."""
@@ -515,6 +558,7 @@ class SharePartitionManager:
             led.lock_timeouts += count
             self.counters.lock_timeouts += count
         self._write(led, outcome)
+        self._send_letters(led)
 
     # ---- life --------------------------------------------------------------------------------------------
 

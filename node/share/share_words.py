@@ -153,6 +153,18 @@ NOTHING_TO_WRITE: Final = Outcome()
 _SERVER_ERROR: Final = "Unable to complete operation due to server error."
 
 
+# Of a write or a read: the state is another's now, or gone.
+FENCED: Final = frozenset(
+    {
+        ErrorCode.NOT_LEADER_OR_FOLLOWER,
+        ErrorCode.FENCED_LEADER_EPOCH,
+        ErrorCode.FENCED_STATE_EPOCH,
+        ErrorCode.GROUP_ID_NOT_FOUND,
+        ErrorCode.UNKNOWN_TOPIC_OR_PARTITION,
+    }
+)
+
+
 def persister_error(error: ErrorCode, message: str) -> tuple[ErrorCode, str]:
     """Return the error that a member is told when the state could not be read or written."""
     match error:

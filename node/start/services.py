@@ -1,5 +1,6 @@
 """The replicas of a node, their care, the coordinators, and the record of all that is served."""
 
+import asyncio
 import logging
 import uuid
 from collections.abc import Sequence
@@ -30,7 +31,12 @@ from ottla.node.log_care.log_maintenance import LogMaintenance
 from ottla.node.log_care.segment_repair import SegmentRepair
 from ottla.node.memory.freed_objects import FreedObjects
 from ottla.node.metadata.metadata_publisher import controller_config, log_config_of
-from ottla.node.metadata.topic_creation import offsets_topic, share_state_topic, transactions_topic
+from ottla.node.metadata.topic_creation import (
+    dead_letter_topic,
+    offsets_topic,
+    share_state_topic,
+    transactions_topic,
+)
 from ottla.node.net.gathered_answers import GatheredAnswers
 from ottla.node.net.listener import Listener
 from ottla.node.replica.follower_fetcher import FetcherWorld
@@ -42,8 +48,11 @@ from ottla.node.services import QuorumServices, Services
 from ottla.node.settings.broker_settings import DEDUPE_BUFFER, MIN_DEDUPE_BUFFER_BYTES
 from ottla.node.settings.cluster_settings import ANYWHERE
 from ottla.node.settings.config import BrokerConfig
+from ottla.node.share.dead_letter_queue import DeadLetterWorld
+from ottla.node.share.dead_letter_topic import Destination, TopicRules, find_destination
 from ottla.node.share.initial_offset import InitialOffsets
-from ottla.node.share.share_group_settings import ShareGroupConfigs
+from ottla.node.share.letter_producer import LetterProducer
+from ottla.node.share.share_group_settings import DeadLetterSettings, ShareGroupConfigs
 from ottla.node.share.share_partition_manager import SharePartitionManager
 from ottla.node.share.share_views import ShareViews
 from ottla.node.start.foundation import Foundation
@@ -288,6 +297,47 @@ def make_services(
     share_settings = ShareGroupConfigs(
         lambda: base.config.values, lambda group_id: parts.image.configs.group(group_id)
     )
+    produce_letters = LetterProducer(
+        node_id=config.node_id,
+        image=lambda: parts.image,
+        replicas=replicas,
+        ask=base.peers.ask,
+        in_thread=in_thread,
+        clock=world.clock,
+        timeout_ms=lambda: base.config.request_timeout_ms,
+        is_cut_off=lambda: base.state.is_cut_off,
+    )
+
+    def letter_destination(group: str, settings: DeadLetterSettings, partition: int) -> Destination | None:
+        return find_destination(
+            parts.image,
+            lambda topic: log_config_of(base.config, parts.image, topic),
+            TopicRules(
+                base.config.errors_deadletterqueue_topic_name_prefix,
+                base.config.errors_deadletterqueue_auto_create_topics_enable,
+            ),
+            group=group,
+            topic=settings.topic,
+            source_partition=partition,
+        )
+
+    def max_message_bytes(topic_id: bytes) -> int | None:
+        topic = parts.image.topics.by_id.get(topic_id)
+        return (
+            None if topic is None else log_config_of(base.config, parts.image, topic.name).max_message_bytes
+        )
+
+    dead_letters = DeadLetterWorld(
+        destination=letter_destination,
+        max_message_bytes=max_message_bytes,
+        create_topic=lambda name: create_topic(parts.metadata, dead_letter_topic(name, world.unique)),
+        next_producer_id=parts.producer_ids.next,
+        produce=produce_letters,
+        clock=world.clock,
+        in_thread=in_thread,
+        sleep=asyncio.sleep,
+        chance=world.chance.random,
+    )
     shares = SharePartitionManager(
         replicas=replicas,
         persister=share_persister,
@@ -302,6 +352,7 @@ def make_services(
         limit_bytes=base.memory.fetch_sessions // SHARE_SESSIONS_PART,
         on_woken=replicas.on_fetch_woken,
         is_open=base.connection_quota.is_open,
+        dead_letters=dead_letters,
     )
     base.connection_quota.on_closed = shares.connection_closed
     replicas.other_sessions_bytes = lambda: shares.used_bytes

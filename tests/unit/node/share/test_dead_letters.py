@@ -204,7 +204,7 @@ def test_a_group_whose_topic_was_taken_away_archives_what_it_had_set_aside() -> 
     write = partition.core.archive_without_letters(partition.core.set_aside(MAX_RANGES))
 
     partition.check()
-    assert (list(write.batches), write.dead_letters) == ([StateBatch(0, 9, ARCHIVED, 1)], None)
+    assert (list(write.batches), write.dead_letters) == ([StateBatch(0, 9, ARCHIVED, 1)], b"")
     assert partition.window == (10, 10)
 
 

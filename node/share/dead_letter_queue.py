@@ -1,0 +1,385 @@
+"""Writes the dead letters of share-partitions (KIP-1191), one batch of each after the other.
+
+Exactly once, whoever falls: records wait in the state ARCHIVING; a note on the batch that is about to be
+produced is written to their state; the batch is produced by an id and epoch that no other has; then the
+records are archived and the note is taken away, in one write. Whoever reads a note sends its batch again.
+"""
+
+import logging
+from collections.abc import Awaitable, Callable, Sequence
+from dataclasses import dataclass
+from typing import Final, NamedTuple, Protocol, TypeVar
+
+from ottla.groupcoord.share_state.share_state_words import StateResult, WriteState
+from ottla.logstore.partition_log import FetchIsolation
+from ottla.logstore.producer_state import MAX_PRODUCER_EPOCH
+from ottla.logstore.words.errors import ErrorCode, KafkaError
+from ottla.node.clock import Clock
+from ottla.node.counters.share_counters import ShareCounters
+from ottla.node.share.dead_letter_topic import Destination
+from ottla.node.share.dead_letters import MAX_RANGES, DeadLetters
+from ottla.node.share.led_partition import LedPartition
+from ottla.node.share.letter_batch import (
+    MAX_LETTERS,
+    Origin,
+    ReadSources,
+    Source,
+    fitting,
+    letter_batch,
+    read_sources,
+    without_copies,
+)
+from ottla.node.share.share_group_settings import DeadLetterSettings
+from ottla.node.share.share_words import FENCED, ArchivedRecords
+
+# As in Kafka: five attempts at a batch, with pauses of 1, 2, 4 and 8 seconds.
+MAX_ATTEMPTS: Final = 5
+FIRST_PAUSE_S: Final = 1.0
+MAX_PAUSE_S: Final = 30.0
+JITTER: Final = 0.2
+# Of the log at once; a batch that is larger is read whole.
+READ_BYTES: Final = 1024 * 1024
+# So seldom the log tells of a share-partition that records of it get no dead letters; the metric counts all.
+COMPLAINTS_MS: Final = 60_000
+# The log has the batch of this note already: no other has its epoch, and a later one is only used when this
+# batch is there, or given up.
+_THERE: Final = frozenset(
+    {
+        ErrorCode.DUPLICATE_SEQUENCE_NUMBER,
+        ErrorCode.OUT_OF_ORDER_SEQUENCE_NUMBER,
+        ErrorCode.INVALID_PRODUCER_EPOCH,
+    }
+)
+# No attempt will change it.
+_REFUSED: Final = frozenset(
+    {
+        ErrorCode.MESSAGE_TOO_LARGE,
+        ErrorCode.RECORD_LIST_TOO_LARGE,
+        ErrorCode.INVALID_RECORD,
+        ErrorCode.INVALID_TIMESTAMP,
+        ErrorCode.INVALID_CONFIG,
+        ErrorCode.INVALID_TOPIC_EXCEPTION,
+        ErrorCode.POLICY_VIOLATION,
+    }
+)
+
+log = logging.getLogger(__name__)
+
+T = TypeVar("T")
+
+
+class InThread(Protocol):
+    """Does in a thread what may wait for a disk."""
+
+    def __call__(self, work: Callable[[], T], /) -> Awaitable[T]: ...
+
+
+class Persister(Protocol):
+    """Writes states of share-partitions; an error is in the answer."""
+
+    async def write(self, requests: Sequence[WriteState]) -> list[StateResult]: ...
+
+
+class Produce(Protocol):
+    """Has all replicas in sync store a batch, which the leader's log takes once; else a KafkaError."""
+
+    def __call__(self, topic_id: bytes, partition: int, batch: bytearray, /) -> Awaitable[None]: ...
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class DeadLetterWorld:
+    """What is needed of the cluster to write dead letters."""
+
+    # The partition for those of a group's source partition; None where the topic has to be created.
+    destination: Callable[[str, DeadLetterSettings, int], Destination | None]
+    max_message_bytes: Callable[[bytes], int | None]  # of a topic; None where it is no more
+    create_topic: Callable[[str], Awaitable[None]]
+    next_producer_id: Callable[[], Awaitable[int]]
+    produce: Produce
+    clock: Clock
+    in_thread: InThread
+    sleep: Callable[[float], Awaitable[None]]
+    chance: Callable[[], float]  # from 0 to 1
+
+
+class _Prepared(NamedTuple):
+    """A batch that may be produced once its note is written; without letters there is nothing to tell of."""
+
+    letters: DeadLetters | None
+    records: Sequence[ArchivedRecords]
+    sources: Sequence[Source]
+
+
+class DeadLetterQueue:
+    """Lives on the event loop."""
+
+    def __init__(
+        self,
+        *,
+        world: DeadLetterWorld,
+        persister: Persister,
+        settings: Callable[[str], DeadLetterSettings | None],
+        counters: ShareCounters,
+        changed: Callable[[LedPartition], None],
+        fenced: Callable[[LedPartition], None],
+    ) -> None:
+        """`changed` is told when records were archived, `fenced` when another has the state."""
+        self._world = world
+        self._persister = persister
+        self._settings = settings
+        self._counters = counters
+        self._changed = changed
+        self._fenced = fenced
+
+    async def work_off(self, led: LedPartition) -> None:
+        """Write all dead letters that are due, until there are none, or this node does not lead any more."""
+        while not led.is_gone and led.core.is_active and await self._write_next(led):
+            pass
+
+    async def _write_next(self, led: LedPartition) -> bool:
+        """Write one batch; return whether there may be another."""
+        core = led.core
+        if core.letters is not None:
+            return await self._send_again(led, core.letters)
+        records = core.set_aside(MAX_RANGES)
+        if not records:
+            return False
+        settings = self._settings(core.key.group)
+        if settings is None:  # it was taken away since
+            return await self._archive(led, records)
+        prepared = await self._prepare(led, settings, records)
+        if led.is_gone:
+            return False
+        if prepared is None:
+            return await self._archive(led, records)
+        if prepared.letters is None:
+            return await self._archive(led, prepared.records)
+        if not await self._persist(led, core.begin_letters(prepared.letters)):
+            return False
+        return await self._produce(led, prepared.letters, prepared.sources)
+
+    async def _archive(self, led: LedPartition, records: Sequence[ArchivedRecords]) -> bool:
+        write = led.core.archive_without_letters(records)
+        self._changed(led)
+        return await self._persist(led, write)
+
+    # ---- a new batch -------------------------------------------------------------------------------------
+
+    async def _prepare(
+        self, led: LedPartition, settings: DeadLetterSettings, records: Sequence[ArchivedRecords]
+    ) -> _Prepared | None:
+        """Read what a batch consists of, and find where it goes; None where that is given up."""
+        group, partition = led.core.key.group, led.core.key.partition
+        for attempt in range(MAX_ATTEMPTS):
+            if led.is_gone:
+                return None
+            try:
+                destination = self._world.destination(group, settings, partition)
+                if destination is None:
+                    await self._create(settings.topic)
+                    destination = self._world.destination(group, settings, partition)
+                if destination is not None:
+                    return await self._prepare_for(led, settings, destination, records)
+                error = KafkaError(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION)
+            except KafkaError as failure:
+                error = failure
+            if error.code in _REFUSED:
+                break
+            await self._pause(led, attempt)
+        if not led.is_gone:
+            self._give_up(led, records, settings.topic, error)
+        return None
+
+    async def _create(self, topic: str) -> None:
+        try:
+            await self._world.create_topic(topic)
+        except KafkaError as error:
+            if error.code is not ErrorCode.TOPIC_ALREADY_EXISTS:
+                raise
+
+    async def _prepare_for(
+        self,
+        led: LedPartition,
+        settings: DeadLetterSettings,
+        destination: Destination,
+        records: Sequence[ArchivedRecords],
+    ) -> _Prepared:
+        max_bytes = destination.max_message_bytes
+        sources, read = await self._read(led, records, max_bytes, is_copied=settings.copies_records)
+        if not sources:
+            return _Prepared(None, read, sources)
+        taken, fitted = fitting(_origin(led), read, sources, max_bytes)
+        if led.letter_producer is None or led.letter_producer[1] >= MAX_PRODUCER_EPOCH:
+            led.letter_producer = await self._world.next_producer_id(), -1
+        producer_id, epoch = led.letter_producer
+        led.letter_producer = producer_id, epoch + 1
+        letters = DeadLetters(
+            producer_id=producer_id,
+            producer_epoch=epoch + 1,
+            topic_id=destination.topic_id,
+            partition=destination.partition,
+            records=tuple(fitted),
+        )
+        return _Prepared(letters, fitted, taken)
+
+    # ---- what the log has --------------------------------------------------------------------------------
+
+    async def _read(
+        self,
+        led: LedPartition,
+        records: Sequence[ArchivedRecords],
+        max_bytes: int,
+        *,
+        is_copied: bool,
+        max_letters: int = MAX_LETTERS,
+    ) -> tuple[list[Source], list[ArchivedRecords]]:
+        """Read the first of the records, as many as one batch may have; return which those are, too."""
+        sources: list[Source] = []
+        read: list[ArchivedRecords] = []
+        size_bytes = 0
+        for one in records:
+            offset = one.first_offset
+            while offset <= one.last_offset and len(sources) < max_letters and size_bytes < max_bytes:
+                room, room_bytes = max_letters - len(sources), max_bytes - size_bytes
+                found = await self._read_piece(led, offset, one.last_offset, room, room_bytes, is_copied)
+                if found.last_offset < offset and not found.sources:
+                    if sources:
+                        break  # the next one goes with the next batch
+                    found = without_copies(offset, offset, 1)
+                sources += found.sources
+                size_bytes += sum(source.size_bytes for source in found.sources)
+                offset = found.last_offset + 1
+            if offset > one.first_offset:
+                read.append(one._replace(last_offset=offset - 1))
+            if offset <= one.last_offset:
+                break
+        return sources, read
+
+    async def _read_piece(
+        self, led: LedPartition, first: int, last: int, room: int, room_bytes: int, is_copied: bool
+    ) -> ReadSources:
+        partition_log = led.partition.log
+        try:
+            if first < partition_log.log_start_offset:
+                return without_copies(first, min(last, partition_log.log_start_offset - 1), room)
+            # A new leader may not know yet that its followers have what was delivered.
+            cold = partition_log.cold_read(first, FetchIsolation.LOG_END)
+            if cold is not None:
+                await self._world.in_thread(cold.run)
+            found = partition_log.read(
+                first, READ_BYTES, isolation=FetchIsolation.LOG_END, minimum_one_batch=True
+            )
+            if not found.slice.size:
+                return without_copies(first, last, room)
+            piece = found.slice
+
+            def read() -> ReadSources:
+                return read_sources(
+                    piece.read(), first, last, max_records=room, max_bytes=room_bytes, is_copied=is_copied
+                )
+
+            return await self._world.in_thread(read)
+        except (OSError, KafkaError) as error:
+            log.warning(
+                "Records %d to %d of %s cannot be read for their dead letters: %s",
+                *(first, last, led.partition.topic_partition, error),
+            )
+            return without_copies(first, last, room)
+
+    # ---- a batch whose note is written -------------------------------------------------------------------
+
+    async def _send_again(self, led: LedPartition, letters: DeadLetters) -> bool:
+        """Send what was on its way when another node led, or this one fell: it may be there, or not."""
+        max_bytes = self._world.max_message_bytes(letters.topic_id)
+        if max_bytes is None:
+            # Its letters went with the topic.
+            led.core.forget_letters()
+            return True
+        settings = self._settings(led.core.key.group)
+        is_copied = settings is not None and settings.copies_records
+        sources, read = await self._read(led, letters.records, max_bytes, is_copied=is_copied)
+        fitted = fitting(_origin(led), read, sources, max_bytes)[1] if sources else read
+        if tuple(fitted) != letters.records:
+            # There is more now than when it was made, such as settings that let less into one batch.
+            sources, _ = await self._read(led, letters.records, 1 << 40, is_copied=False, max_letters=1 << 20)
+        return await self._produce(led, letters, sources)
+
+    async def _produce(self, led: LedPartition, letters: DeadLetters, sources: Sequence[Source]) -> bool:
+        """Produce a batch, and archive its records when it is there, or given up."""
+        counts = self._counters.dead_letters_of(led.core.key.group)
+        error = None
+        for attempt in range(MAX_ATTEMPTS if sources else 0):
+            if led.is_gone:
+                return False
+            counts.produces += 1
+            batch = letter_batch(_origin(led), letters, sources, self._world.clock.now_ms())
+            try:
+                await self._world.produce(letters.topic_id, letters.partition, batch)
+                error = None
+                break
+            except KafkaError as failure:
+                error = None if failure.code in _THERE else failure
+            if error is None or error.code in _REFUSED:
+                break
+            if self._world.max_message_bytes(letters.topic_id) is None:
+                led.core.forget_letters()
+                return True
+            await self._pause(led, attempt)
+        if led.is_gone:
+            return False
+        if error is None:
+            counts.records += len(sources)
+        else:
+            self._give_up(led, letters.records, "", error)
+        write = led.core.end_letters()
+        self._changed(led)
+        return await self._persist(led, write)
+
+    def _give_up(
+        self, led: LedPartition, records: Sequence[ArchivedRecords], topic: str, error: KafkaError
+    ) -> None:
+        self._counters.dead_letters_of(led.core.key.group).failed_produces += 1
+        now_ms = self._world.clock.now_ms()
+        is_news = now_ms - led.complained_ms >= COMPLAINTS_MS
+        led.complained_ms = now_ms if is_news else led.complained_ms
+        log.log(
+            logging.ERROR if is_news else logging.DEBUG,
+            "Records of %s from offset %d to %d, in %d ranges, are archived without dead letters of the "
+            "share group %r%s: %s: %s",
+            led.partition.topic_partition,
+            *(records[0].first_offset, records[-1].last_offset, len(records), led.core.key.group[:100]),
+            f" in {topic[:100]!r}" if topic else "",
+            *(error.code.name, error.detail),
+        )
+
+    # ---- the state ---------------------------------------------------------------------------------------
+
+    async def _persist(self, led: LedPartition, write: WriteState) -> bool:
+        """Have a write done, however long its coordinator takes; return whether this node goes on.
+
+        Nothing else may be noted meanwhile: the coordinator may have this and not have said so.
+        """
+        attempt = 0
+        while not led.is_gone:
+            result = (await self._persister.write([led.core.as_of_now(write)]))[0]
+            if result.error is ErrorCode.NONE:
+                return not led.is_gone
+            if result.error in FENCED or result.error is ErrorCode.INVALID_REQUEST:  # it was deleted
+                self._fenced(led)
+                return False
+            log.warning(
+                "The state of %s could not be written: %s", led.core.key.coordinator_key, result.error.name
+            )
+            await self._pause(led, attempt)
+            attempt += 1
+        return False
+
+    async def _pause(self, led: LedPartition, attempt: int) -> None:
+        if not led.is_gone:
+            pause_s = min(FIRST_PAUSE_S * 2 ** min(attempt, 10), MAX_PAUSE_S)
+            await self._world.sleep(pause_s * (1 + JITTER * (2 * self._world.chance() - 1)))
+
+
+def _origin(led: LedPartition) -> Origin:
+    name = led.partition.topic_partition
+    return Origin(led.core.key.group, name.topic, name.partition)

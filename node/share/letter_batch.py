@@ -1,0 +1,198 @@
+"""Batches of dead letters (KIP-1191): what the log has of records that were set aside, and words about them.
+
+There is one letter for each record that is in the log. Of what the log has lost, and of what cannot be
+opened, there is one for each offset, without what the record had.
+"""
+
+from collections.abc import Iterator, Sequence
+from typing import Final, NamedTuple
+
+from ottla.logstore.record import Headers, append_record, build_batch, records_from
+from ottla.logstore.record_batch import HEADER_SIZE, LOG_OVERHEAD, BatchHeader, read_header
+from ottla.logstore.words.errors import KafkaError
+from ottla.logstore.words.schema import Buffer
+from ottla.node.share.dead_letters import DeadLetters
+from ottla.node.share.share_words import ArchivedRecords, ArchiveReason
+
+# Of one batch: each is a record that is made in Python.
+MAX_LETTERS: Final = 500
+
+# The headers that Kafka's have.
+TOPIC: Final = "__dlq.errors.topic"
+PARTITION: Final = "__dlq.errors.partition"
+OFFSET: Final = "__dlq.errors.offset"
+GROUP: Final = "__dlq.errors.group"
+DELIVERY_COUNT: Final = "__dlq.errors.delivery.count"
+MESSAGE: Final = "__dlq.errors.message"
+# In Kafka's words.
+MESSAGES: Final = {
+    ArchiveReason.REJECTED: "Offset rejected by client.",
+    ArchiveReason.DELIVERY_LIMIT: "Offset delivery count exceeded the threshold.",
+}
+
+
+class Source(NamedTuple):
+    """A record that was set aside, and what of it is copied."""
+
+    offset: int
+    key: bytes | None = None
+    value: bytes | None = None
+    headers: Headers = ()
+
+    @property
+    def size_bytes(self) -> int:
+        """The bytes of what is copied, about."""
+        own = len(self.key or b"") + len(self.value or b"")
+        return own + sum(len(name) + len(content or b"") for name, content in self.headers)
+
+
+class ReadSources(NamedTuple):
+    """Records of a piece of the log, and the offset up to which nothing is missing of them."""
+
+    sources: list[Source]
+    last_offset: int
+
+
+class Origin(NamedTuple):
+    """What the letters of one batch have in common."""
+
+    group: str
+    topic: str
+    partition: int
+
+
+def read_sources(
+    content: Buffer, first: int, last: int, *, max_records: int, max_bytes: int, is_copied: bool
+) -> ReadSources:
+    """Read the records of these offsets, as far as whole batches of them are there, within the limits.
+
+    Of the first record what is larger than `max_bytes` is not copied.
+    """
+    sources: list[Source] = []
+    reached, size_bytes = first - 1, 0
+    for header, batch in _batches(content):
+        if header.base_offset > last:
+            return ReadSources(sources, last)
+        if not header.is_control:
+            for source in _records(header, batch, first, last, is_copied):
+                if source.size_bytes > max_bytes and not sources:
+                    source = Source(source.offset)
+                size_bytes += source.size_bytes
+                if len(sources) == max_records or size_bytes > max_bytes:
+                    return ReadSources(sources, source.offset - 1)
+                sources.append(source)
+        reached = max(reached, min(header.last_offset, last))
+    return ReadSources(sources, reached)
+
+
+def without_copies(first: int, last: int, max_records: int) -> ReadSources:
+    """Return the records of these offsets, as if each were there, without what they had."""
+    last = min(last, first + max_records - 1)
+    return ReadSources([Source(offset) for offset in range(first, last + 1)], last)
+
+
+def _batches(content: Buffer) -> Iterator[tuple[BatchHeader, memoryview]]:
+    view, position = memoryview(content), 0
+    while position + HEADER_SIZE <= len(view):
+        header = read_header(view, position)
+        end = position + LOG_OVERHEAD + header.batch_length
+        if header.batch_length < HEADER_SIZE - LOG_OVERHEAD or end > len(view):
+            return  # the limit of the read has cut it
+        yield header, view[position:end]
+        position = end
+
+
+def _records(
+    header: BatchHeader, batch: memoryview, first: int, last: int, is_copied: bool
+) -> Iterator[Source]:
+    following = max(first, header.base_offset)
+    try:
+        for record in records_from(batch, first):
+            if record is None:
+                continue
+            if record.offset > last:
+                return
+            following = record.offset + 1
+            yield Source(record.offset, *(record[2:] if is_copied else ()))
+    except KafkaError:
+        # They cannot be opened: perhaps that is why nobody could work on them.
+        for offset in range(following, min(header.last_offset, last) + 1):
+            yield Source(offset)
+
+
+def fitting(
+    origin: Origin, records: Sequence[ArchivedRecords], sources: Sequence[Source], max_bytes: int
+) -> tuple[list[Source], list[ArchivedRecords]]:
+    """Return the first letters that fit in one batch of that size, and for which records they are.
+
+    One that does not fit alone goes without what its record had, and then in any case.
+    """
+    taken: list[Source] = []
+    size_bytes = HEADER_SIZE
+    for source, one in _with_records(records, sources):
+        letter_bytes = _size_of(origin, one, source, len(taken))
+        if size_bytes + letter_bytes > max_bytes:
+            if taken:
+                return taken, _before(records, source.offset)
+            source = Source(source.offset)
+            letter_bytes = _size_of(origin, one, source, 0)
+        size_bytes += letter_bytes
+        taken.append(source)
+    return taken, list(records)
+
+
+def letter_batch(origin: Origin, letters: DeadLetters, sources: Sequence[Source], now_ms: int) -> bytearray:
+    """Return the batch of dead letters, with the producer id and epoch that no other batch has."""
+    rows = [
+        (source.key, source.value, now_ms, _headers(origin, one, source))
+        for source, one in _with_records(letters.records, sources)
+    ]
+    return build_batch(
+        rows, producer_id=letters.producer_id, producer_epoch=letters.producer_epoch, base_sequence=0
+    )
+
+
+def _with_records(
+    records: Sequence[ArchivedRecords], sources: Sequence[Source]
+) -> Iterator[tuple[Source, ArchivedRecords]]:
+    """Each of the sources, in order, with the range that it is of."""
+    ranges = iter(records)
+    one = next(ranges)
+    for source in sources:
+        while source.offset > one.last_offset:
+            one = next(ranges)
+        yield source, one
+
+
+def _before(records: Sequence[ArchivedRecords], offset: int) -> list[ArchivedRecords]:
+    return [
+        one._replace(last_offset=min(one.last_offset, offset - 1))
+        for one in records
+        if one.first_offset < offset
+    ]
+
+
+def _size_of(origin: Origin, one: ArchivedRecords, source: Source, offset_delta: int) -> int:
+    target = bytearray()
+    append_record(
+        target,
+        timestamp_delta=0,
+        offset_delta=offset_delta,
+        key=source.key,
+        value=source.value,
+        headers=_headers(origin, one, source),
+    )
+    return len(target)
+
+
+def _headers(origin: Origin, one: ArchivedRecords, source: Source) -> Headers:
+    """Those of the record, then those that tell of it: of two with one name the last counts."""
+    told = (
+        (TOPIC, origin.topic),
+        (PARTITION, str(origin.partition)),
+        (OFFSET, str(source.offset)),
+        (GROUP, origin.group),
+        (DELIVERY_COUNT, str(one.delivery_count)),
+        (MESSAGE, MESSAGES[one.reason]),
+    )
+    return (*source.headers, *((name, text.encode("utf-8", "surrogateescape")) for name, text in told))

@@ -1,0 +1,124 @@
+"""Produces dead letters at the leader of their partition, which is this node or another one."""
+
+from collections.abc import Awaitable, Callable
+from functools import partial
+from typing import Final, Protocol, TypeVar
+
+from ottla.logstore.batch_validator import validate_batch
+from ottla.logstore.words.errors import ErrorCode, KafkaError
+from ottla.logstore.words.topic_partition import TopicPartition
+from ottla.metadata_raft.image import MetadataImage
+from ottla.node.clock import Clock
+from ottla.node.replica.delayed_produce import RequiredOffset
+from ottla.node.replica.replica_manager import ReplicaManager
+from ottla.node.wire.messages.produce import (
+    PartitionProduceData,
+    ProduceRequest,
+    ProduceResponse,
+    TopicProduceData,
+)
+
+PURPOSE: Final = "dead letters"  # a connection of its own: an answer comes when all replicas have them
+_ACKS_ALL: Final = -1
+_PRODUCE_VERSION: Final = 13
+
+T = TypeVar("T")
+
+
+class Ask(Protocol):
+    """Asks another node, within a time."""
+
+    def __call__(
+        self, node_id: int, purpose: str, request: object, response_type: type[T], timeout_s: float, /
+    ) -> Awaitable[T]: ...
+
+
+class InThread(Protocol):
+    """Does in a thread what takes long."""
+
+    def __call__(self, work: Callable[[], T], /) -> Awaitable[T]: ...
+
+
+class LetterProducer:
+    """Lives on the event loop."""
+
+    def __init__(
+        self,
+        *,
+        node_id: int,
+        image: Callable[[], MetadataImage],
+        replicas: ReplicaManager,
+        ask: Ask,
+        in_thread: InThread,
+        clock: Clock,
+        timeout_ms: Callable[[], int],
+        is_cut_off: Callable[[], bool],
+    ) -> None:
+        self._node_id = node_id
+        self._image = image
+        self._replicas = replicas
+        self._ask = ask
+        self._in_thread = in_thread
+        self._clock = clock
+        self._timeout_ms = timeout_ms
+        self._is_cut_off = is_cut_off
+
+    async def __call__(self, topic_id: bytes, index: int, batch: bytearray) -> None:
+        """Have all replicas in sync store a batch; KafkaError says why they may not have it."""
+        topic = self._image().topics.by_id.get(topic_id)
+        if topic is None or not 0 <= index < len(topic.partitions):
+            raise KafkaError(ErrorCode.UNKNOWN_TOPIC_ID)
+        leader = topic.partitions[index].leader
+        if leader == self._node_id:
+            await self._produce_here(topic.name, index, batch)
+        else:
+            await self._produce_there(leader, topic.name, topic_id, index, batch)
+
+    async def _produce_here(self, topic: str, index: int, batch: bytearray) -> None:
+        if self._is_cut_off():
+            raise KafkaError(ErrorCode.NOT_LEADER_OR_FOLLOWER)
+        partition = self._replicas.partition(TopicPartition(topic, index))
+        now_ms = self._clock.now_ms()
+        # The settings of the topic may ask for it to be compressed.
+        valid = await self._in_thread(
+            partial(
+                validate_batch,
+                batch,
+                config=partition.log.config,
+                now_ms=now_ms,
+                produce_version=_PRODUCE_VERSION,
+            )
+        )
+        result = partition.append_as_leader(
+            batch, required_acks=_ACKS_ALL, now_ms=now_ms, produce_version=_PRODUCE_VERSION, valid=valid
+        )
+        if partition.log.high_watermark > result.last_offset:
+            return
+        place = RequiredOffset(result.last_offset + 1, partition.leader_epoch)
+        codes = await self._replicas.delay_produce({partition: place}, self._timeout_ms())
+        code = codes.get(partition, ErrorCode.NONE)
+        if code is not ErrorCode.NONE:
+            raise KafkaError(code)
+
+    async def _produce_there(
+        self, leader: int, topic: str, topic_id: bytes, index: int, batch: bytearray
+    ) -> None:
+        if leader < 0:
+            raise KafkaError(ErrorCode.LEADER_NOT_AVAILABLE)
+        timeout_ms = self._timeout_ms()
+        data = PartitionProduceData(index=index, records=bytes(batch))
+        request = ProduceRequest(
+            acks=_ACKS_ALL,
+            timeout_ms=timeout_ms,
+            topic_data=[TopicProduceData(name=topic, topic_id=topic_id, partition_data=[data])],
+        )
+        response = await self._ask(leader, PURPOSE, request, ProduceResponse, timeout_ms / 1000)
+        answers = [one for each in response.responses for one in each.partition_responses]
+        if len(answers) != 1 or answers[0].index != index:
+            raise KafkaError(ErrorCode.UNKNOWN_SERVER_ERROR, "The leader did not say what became of them.")
+        try:
+            code = ErrorCode(answers[0].error_code)
+        except ValueError:
+            code = ErrorCode.UNKNOWN_SERVER_ERROR  # of a later release
+        if code is not ErrorCode.NONE:
+            raise KafkaError(code, answers[0].error_message or "")
