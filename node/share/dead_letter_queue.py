@@ -183,7 +183,7 @@ class DeadLetterQueue:
                 error = KafkaError(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION)
             except KafkaError as failure:
                 error = failure
-            if error.code in _REFUSED:
+            if error.code in _REFUSED or attempt == MAX_ATTEMPTS - 1:
                 break
             await self._pause(led, attempt)
         if not led.is_gone:
@@ -324,7 +324,8 @@ class DeadLetterQueue:
             if self._world.max_message_bytes(letters.topic_id) is None:
                 led.core.forget_letters()
                 return True
-            await self._pause(led, attempt)
+            if attempt < MAX_ATTEMPTS - 1:
+                await self._pause(led, attempt)
         if led.is_gone:
             return False
         if error is None:

@@ -1,6 +1,6 @@
 """Share groups under the names of Kafka's meters."""
 
-from ottla.node.counters.share_counters import ShareCounters
+from ottla.node.counters.share_counters import MAX_COUNTED_GROUPS, OTHER_GROUPS, ShareCounters
 from ottla.node.metrics.readings import SharePartitionReading, ShareReading
 from ottla.node.metrics.share_families import share_families
 
@@ -14,6 +14,8 @@ def test_what_members_said_and_what_they_hold_is_told() -> None:
     counters.acknowledged = [1, 20, 3, 4, 5]
     counters.expired_fetches = 6
     counters.load_times.observe(0.02)
+    letters = counters.dead_letters_of("workers")
+    letters.records, letters.produces, letters.failed_produces = 10, 11, 12
 
     lines = lines_of(
         ShareReading(
@@ -31,6 +33,9 @@ def test_what_members_said_and_what_they_hold_is_told() -> None:
         'kafka_server_sharegroupmetrics_recordacknowledgements_total{ackType="Accept"} 20',
         'kafka_server_sharegroupmetrics_recordacknowledgements_total{ackType="Renew"} 5',
         "kafka_server_sharegroupmetrics_partitionloadtimems_count 1",
+        'kafka_server_sharegroupmetrics_deadletterqueuerecordcount_total{group="workers"} 10',
+        'kafka_server_sharegroupmetrics_deadletterqueuetotalproducerequests_total{group="workers"} 11',
+        'kafka_server_sharegroupmetrics_deadletterqueuefailedproducerequests_total{group="workers"} 12',
         "kafka_server_sharesessioncache_sharesessionscount 7",
         "kafka_server_sharesessioncache_sharepartitionscount 8",
         "kafka_server_sharesessioncache_sharesessionevictions_total 9",
@@ -39,3 +44,12 @@ def test_what_members_said_and_what_they_hold_is_told() -> None:
         f"kafka_server_sharepartitionmetrics_inflightbatchcount{place} 4",
         f"kafka_server_sharepartitionmetrics_acquisitionlocktimeout_total{place} 5",
     }
+
+
+def test_the_dead_letters_of_very_many_groups_are_counted_together() -> None:
+    counters = ShareCounters()
+    for number in range(MAX_COUNTED_GROUPS + 5):
+        counters.dead_letters_of(f"g{number}").records += 1
+
+    assert len(counters.dead_letters) == MAX_COUNTED_GROUPS + 1
+    assert counters.dead_letters[OTHER_GROUPS].records == 5

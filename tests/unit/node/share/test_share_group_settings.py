@@ -6,7 +6,12 @@ from ottla.logstore.partition_log import FetchIsolation
 from ottla.logstore.words.errors import ErrorCode, KafkaError
 from ottla.node.settings.config import parse_config
 from ottla.node.settings.group_config_def import check_group_configs
-from ottla.node.share.share_group_settings import OffsetReset, ShareGroupConfigs, parse_offset_reset
+from ottla.node.share.share_group_settings import (
+    DeadLetterSettings,
+    OffsetReset,
+    ShareGroupConfigs,
+    parse_offset_reset,
+)
 
 HOUR_MS = 3_600_000
 
@@ -129,6 +134,31 @@ def test_a_group_waits_longer_with_each_delivery_up_to_its_maximum(
     config = with_own(own)("own").config
 
     assert [config.backoff_ms(count) for count in (1, 2, 3, 4)] == waits
+
+
+@pytest.mark.parametrize(
+    ("own", "expected"),
+    [
+        ({}, None),
+        ({"errors.deadletterqueue.topic.name": ""}, None),
+        ({"errors.deadletterqueue.copy.record.enable": "true"}, None),
+        ({"errors.deadletterqueue.topic.name": "dlq.t"}, DeadLetterSettings(topic="dlq.t")),
+        (
+            {
+                "errors.deadletterqueue.topic.name": "dlq.t",
+                "errors.deadletterqueue.copy.record.enable": "true",
+            },
+            DeadLetterSettings(topic="dlq.t", copies_records=True),
+        ),
+    ],
+)
+def test_a_group_sets_records_aside_once_it_names_a_topic_for_them(
+    own: dict[str, str], expected: DeadLetterSettings | None
+) -> None:
+    settings = with_own(own)("own")
+
+    assert settings.dead_letters == expected
+    assert settings.config.sets_aside == (expected is not None)
 
 
 @pytest.mark.parametrize("value", ["-1", "2147483648", "a while"])

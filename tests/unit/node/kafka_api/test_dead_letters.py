@@ -1,0 +1,382 @@
+"""Members reject records, and a node writes their dead letters: what comes where, and what if it fails."""
+
+import asyncio
+import logging
+from collections.abc import Callable, Coroutine
+from typing import Any
+
+import pytest
+
+from ottla.groupcoord.share_state.share_state_words import WriteState
+from ottla.logstore.log_config import LogConfig
+from ottla.logstore.partition_log import FetchIsolation
+from ottla.logstore.record import Record, iterate_records
+from ottla.logstore.record_batch import iterate_headers
+from ottla.logstore.words.errors import ErrorCode, KafkaError
+from ottla.node.share.dead_letter_queue import MAX_ATTEMPTS, DeadLetterWorld
+from ottla.node.share.dead_letter_topic import Destination, TopicRules, find_destination
+from ottla.node.share.letter_producer import LetterProducer
+from ottla.node.share.share_group_settings import DeadLetterSettings
+from tests.unit.node.kafka_api.share_world import GROUP, ShareWorld, acquired, play
+from tests.unit.node.kafka_api.test_share_fetch import only
+
+ACCEPT, RELEASE, REJECT = 1, 2, 3
+DLQ = LogConfig(errors_deadletterqueue_group_enable=True)
+
+
+class Letters:
+    """What a node has to write dead letters in a ShareWorld, with failures that a test orders."""
+
+    def __init__(self) -> None:
+        self.world: ShareWorld
+        self.failures: list[ErrorCode] = []
+        self.answers_lost = 0
+        self.pauses: list[float] = []
+        self.may_create = False
+        self.created: list[str] = []
+        self.producer_id = 40
+
+    def destination(self, group: str, settings: DeadLetterSettings, partition: int) -> Destination | None:
+        return find_destination(
+            self.world.metadata.image,
+            lambda topic: self.world.configs.get(topic, LogConfig()),
+            TopicRules("dlq.", self.may_create),
+            group=group,
+            topic=settings.topic,
+            source_partition=partition,
+        )
+
+    async def create(self, topic: str) -> None:
+        self.created.append(topic)
+        self.world.create_topic(topic, config=DLQ)
+
+    async def producer(self) -> int:
+        self.producer_id += 1
+        return self.producer_id
+
+    async def produce(self, topic_id: bytes, partition: int, batch: bytearray) -> None:
+        if self.failures:
+            raise KafkaError(self.failures.pop(0))
+        world = self.world
+        send = LetterProducer(
+            node_id=1,
+            image=lambda: world.metadata.image,
+            replicas=world.replica_manager,
+            ask=None,  # type: ignore[arg-type]  # this node leads
+            in_thread=asyncio.to_thread,
+            clock=world.clock,
+            timeout_ms=lambda: 1_000,
+            is_cut_off=lambda: world.is_cut_off,
+        )
+        await send(topic_id, partition, batch)
+        if self.answers_lost:
+            self.answers_lost -= 1
+            raise KafkaError(ErrorCode.REQUEST_TIMED_OUT)
+
+    async def sleep(self, seconds: float) -> None:
+        self.pauses.append(seconds)
+        await asyncio.sleep(0)
+
+    def parts(self) -> DeadLetterWorld:
+        def max_message_bytes(topic_id: bytes) -> int | None:
+            topic = self.world.metadata.image.topics.by_id.get(topic_id)
+            return None if topic is None else self.world.configs[topic.name].max_message_bytes
+
+        return DeadLetterWorld(
+            destination=self.destination,
+            max_message_bytes=max_message_bytes,
+            create_topic=self.create,
+            next_producer_id=self.producer,
+            produce=self.produce,
+            clock=_Later(self),  # type: ignore[arg-type]
+            in_thread=asyncio.to_thread,
+            sleep=self.sleep,
+            chance=lambda: 0.5,
+        )
+
+
+class _Later:
+    """The clock of a world that is made after this."""
+
+    def __init__(self, letters: Letters) -> None:
+        self._letters = letters
+
+    def now_ms(self) -> int:
+        return self._letters.world.clock.now_ms()
+
+
+Story = Callable[[ShareWorld, Letters], Coroutine[Any, Any, None]]
+
+
+def tell(story: Story, **own: str) -> None:
+    """Tell a story of a group whose dead letters go to dlq.t, where a member holds four records."""
+    letters = Letters()
+
+    async def told(world: ShareWorld) -> None:
+        letters.world = world
+        world.own |= {"errors.deadletterqueue.topic.name": "dlq.t", **own}
+        world.create_topic()
+        await world.ready("m1")
+        for number in range(4):
+            world.append(value=b"value %d" % number)
+        got = only(await world.fetch("m1", 2))
+        assert sum(last - first + 1 for first, last, _ in acquired(got)) == 4
+        await story(world, letters)
+
+    play(told, dead_letters=letters.parts())
+
+
+async def written(world: ShareWorld, topic: str = "dlq.t") -> list[Record]:
+    """The dead letters, when nothing is left to do."""
+    for _ in range(400):
+        await asyncio.sleep(0.005)
+        if not any(led.is_awaiting_letters for led in world.shares.share_partitions.values()):
+            break
+    log = world.partition(topic).log
+    found = log.read(0, 1 << 30, isolation=FetchIsolation.LOG_END, minimum_one_batch=True)
+    content = bytes(found.slice.read())
+    return [
+        record
+        for position, header in iterate_headers(content)
+        for record in iterate_records(content[position : position + header.size_bytes])
+    ]
+
+
+def offsets(records: list[Record]) -> list[int]:
+    return [int(dict(one.headers)["__dlq.errors.offset"] or b"") for one in records]
+
+
+def last_write(world: ShareWorld) -> WriteState:
+    return world.persister.written[-1]
+
+
+def test_rejected_records_have_their_letters_and_are_archived_then() -> None:
+    async def story(world: ShareWorld, letters: Letters) -> None:
+        world.create_topic("dlq.t", config=DLQ)
+
+        await world.acknowledge(
+            "m1", 3, [(0, 0, [ACCEPT]), (1, 1, [REJECT]), (2, 2, [ACCEPT]), (3, 3, [REJECT])]
+        )
+
+        found = await written(world)
+        assert offsets(found) == [1, 3]
+        assert [(one.key, one.value) for one in found] == [(None, None)] * 2
+        assert dict(found[0].headers) == {
+            "__dlq.errors.topic": b"t",
+            "__dlq.errors.partition": b"0",
+            "__dlq.errors.offset": b"1",
+            "__dlq.errors.group": GROUP.encode(),
+            "__dlq.errors.delivery.count": b"1",
+            "__dlq.errors.message": b"Offset rejected by client.",
+        }
+        # Set aside; noted; archived, and the note is gone.
+        states = [[tuple(one)[2] for one in write.batches] for write in world.persister.written]
+        assert states == [[2, 3, 2, 3], [3, 3], [4, 4]]
+        assert [bool(write.dead_letters) for write in world.persister.written] == [False, True, False]
+        assert last_write(world).start_offset == 4
+        counts = world.shares.counters.dead_letters[GROUP]
+        assert (counts.records, counts.produces, counts.failed_produces) == (2, 1, 0)
+
+    tell(story)
+
+
+def test_letters_have_what_the_records_had_where_the_group_wants_it() -> None:
+    async def story(world: ShareWorld, letters: Letters) -> None:
+        world.create_topic("dlq.t", config=DLQ)
+
+        await world.acknowledge("m1", 3, [(1, 2, [REJECT])])
+
+        found = await written(world)
+        assert [(one.key, one.value) for one in found] == [(b"key", b"value 1"), (b"key", b"value 2")]
+
+    tell(story, **{"errors.deadletterqueue.copy.record.enable": "true"})
+
+
+def test_the_last_lock_that_ends_has_its_letter_too() -> None:
+    async def story(world: ShareWorld, letters: Letters) -> None:
+        world.create_topic("dlq.t", config=DLQ)
+        await world.acknowledge("m1", 3, [(0, 3, [RELEASE])])
+        await world.fetch("m1", 4)
+
+        world.clock.advance(15_000)
+        world.shares.expire(world.key())
+
+        found = await written(world)
+        assert offsets(found) == [0, 1, 2, 3]
+        assert {dict(one.headers)["__dlq.errors.message"] for one in found} == {
+            b"Offset delivery count exceeded the threshold."
+        }
+
+    tell(story, **{"share.delivery.count.limit": "2", "share.record.lock.duration.ms": "15000"})
+
+
+def test_a_topic_that_is_missing_is_created_where_the_cluster_lets() -> None:
+    async def story(world: ShareWorld, letters: Letters) -> None:
+        letters.may_create = True
+
+        await world.acknowledge("m1", 3, [(0, 3, [REJECT])])
+        await world.rest()
+
+        assert offsets(await written(world)) == [0, 1, 2, 3]
+        assert letters.created == ["dlq.t"]
+
+    tell(story)
+
+
+def test_without_a_topic_records_are_archived_after_some_attempts_and_the_log_says_so(
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    async def story(world: ShareWorld, letters: Letters) -> None:
+        await world.acknowledge("m1", 3, [(0, 3, [REJECT])])
+        await asyncio.sleep(0.05)
+
+        assert letters.pauses == [1.0, 2.0, 4.0, 8.0]
+        assert [tuple(one) for one in last_write(world).batches] == [(0, 3, 4, 1)]
+        assert world.shares.counters.dead_letters[GROUP].failed_produces == 1
+        assert "auto create is disabled" in caplog.text
+        # And others are served.
+        world.append(count=2)
+        assert acquired(only(await world.fetch("m1", 4))) == [(4, 5, 1)]
+
+    with caplog.at_level(logging.ERROR):
+        tell(story)
+
+
+def test_a_topic_that_is_not_for_dead_letters_gets_none(caplog: pytest.LogCaptureFixture) -> None:
+    async def story(world: ShareWorld, letters: Letters) -> None:
+        world.create_topic("dlq.t", config=LogConfig())
+        for offset in range(4):
+            await world.acknowledge("m1", 3 + offset, [(offset, offset, [REJECT])])
+            await asyncio.sleep(0.02)
+
+        assert await written(world) == []
+        assert letters.pauses == []
+        assert world.shares.counters.dead_letters[GROUP].failed_produces == 4
+        assert caplog.text.count("DLQ is not enabled") == 1  # once a minute
+        assert last_write(world).start_offset == 4
+
+    with caplog.at_level(logging.ERROR):
+        tell(story)
+
+
+@pytest.mark.parametrize("failures", [1, MAX_ATTEMPTS - 1])
+def test_what_may_pass_is_tried_again(failures: int) -> None:
+    async def story(world: ShareWorld, letters: Letters) -> None:
+        world.create_topic("dlq.t", config=DLQ)
+        letters.failures = [ErrorCode.NOT_LEADER_OR_FOLLOWER] * failures
+
+        await world.acknowledge("m1", 3, [(0, 3, [REJECT])])
+
+        assert offsets(await written(world)) == [0, 1, 2, 3]
+        counts = world.shares.counters.dead_letters[GROUP]
+        assert (counts.produces, counts.failed_produces) == (failures + 1, 0)
+
+    tell(story)
+
+
+def test_a_batch_whose_answer_is_lost_is_written_once() -> None:
+    async def story(world: ShareWorld, letters: Letters) -> None:
+        world.create_topic("dlq.t", config=DLQ)
+        letters.answers_lost = 3
+
+        await world.acknowledge("m1", 3, [(0, 3, [REJECT])])
+
+        assert offsets(await written(world)) == [0, 1, 2, 3]
+
+    tell(story)
+
+
+@pytest.mark.parametrize(
+    ("failures", "pauses"),
+    [([ErrorCode.NOT_ENOUGH_REPLICAS] * MAX_ATTEMPTS, MAX_ATTEMPTS - 1), ([ErrorCode.INVALID_RECORD], 0)],
+)
+def test_what_does_not_pass_is_given_up(
+    failures: list[ErrorCode], pauses: int, caplog: pytest.LogCaptureFixture
+) -> None:
+    async def story(world: ShareWorld, letters: Letters) -> None:
+        world.create_topic("dlq.t", config=DLQ)
+        letters.failures = list(failures)
+
+        await world.acknowledge("m1", 3, [(0, 3, [REJECT])])
+
+        assert await written(world) == []
+        assert len(letters.pauses) == pauses
+        assert last_write(world).start_offset == 4 and last_write(world).dead_letters == b""
+        assert world.shares.counters.dead_letters[GROUP].failed_produces == 1
+        assert failures[0].name in caplog.text
+
+    with caplog.at_level(logging.ERROR):
+        tell(story)
+
+
+def test_batches_are_as_small_as_the_topic_wants_them() -> None:
+    async def story(world: ShareWorld, letters: Letters) -> None:
+        small = LogConfig(errors_deadletterqueue_group_enable=True, max_message_bytes=400)
+        world.create_topic("dlq.t", config=small)
+
+        await world.acknowledge("m1", 3, [(0, 3, [REJECT])])
+
+        assert offsets(await written(world)) == [0, 1, 2, 3]
+        assert world.shares.counters.dead_letters[GROUP].produces > 1
+
+    tell(story)
+
+
+def test_a_topic_that_takes_no_letter_at_all_holds_nobody_up() -> None:
+    async def story(world: ShareWorld, letters: Letters) -> None:
+        tiny = LogConfig(errors_deadletterqueue_group_enable=True, max_message_bytes=100)
+        world.create_topic("dlq.t", config=tiny)
+
+        await world.acknowledge("m1", 3, [(0, 3, [REJECT])])
+
+        assert await written(world) == []
+        assert last_write(world).start_offset == 4
+
+    tell(story)
+
+
+def test_a_coordinator_that_is_away_is_asked_until_it_answers() -> None:
+    async def story(world: ShareWorld, letters: Letters) -> None:
+        world.create_topic("dlq.t", config=DLQ)
+        world.persister.goes_on.clear()
+        acknowledged = asyncio.ensure_future(world.acknowledge("m1", 3, [(0, 3, [REJECT])]))
+        await world.rest()
+        world.persister.goes_on.set()
+        await acknowledged
+        world.persister.error = ErrorCode.COORDINATOR_NOT_AVAILABLE
+        await asyncio.sleep(0.05)
+        assert world.partition("dlq.t").log.log_end_offset == 0  # nothing is sent before its note is written
+
+        world.persister.error = ErrorCode.NONE
+
+        assert offsets(await written(world)) == [0, 1, 2, 3]
+        notes = {write.dead_letters for write in world.persister.written if write.dead_letters}
+        assert len(notes) == 1  # it is always the same note
+
+    tell(story)
+
+
+def test_the_last_member_may_go_before_the_letters_are_written() -> None:
+    async def story(world: ShareWorld, letters: Letters) -> None:
+        world.create_topic("dlq.t", config=DLQ)
+        letters.failures = [ErrorCode.NOT_LEADER_OR_FOLLOWER] * 2
+
+        await world.acknowledge("m1", 3, [(0, 3, [REJECT])])
+        world.shares.connection_closed(1)
+
+        assert offsets(await written(world)) == [0, 1, 2, 3]
+        await world.rest()
+        assert not world.shares.share_partitions
+
+    tell(story)
+
+
+def test_a_group_without_the_setting_archives_as_ever() -> None:
+    async def story(world: ShareWorld, letters: Letters) -> None:
+        await world.acknowledge("m1", 3, [(0, 3, [REJECT])])
+        await world.rest()
+
+        [write] = world.persister.written
+        assert [tuple(one) for one in write.batches] == [(0, 3, 4, 1)]
+
+    tell(story, **{"errors.deadletterqueue.topic.name": ""})
