@@ -8,7 +8,16 @@ from threading import Event
 from uuid import uuid4
 
 import pytest
-from confluent_kafka import AcknowledgeType, KafkaError, KafkaException, Message, Producer, ShareConsumer
+from confluent_kafka import (
+    AcknowledgeType,
+    Consumer,
+    KafkaError,
+    KafkaException,
+    Message,
+    Producer,
+    ShareConsumer,
+    TopicPartition,
+)
 from confluent_kafka.admin import (
     AdminClient,
     AlterConfigOpType,
@@ -172,3 +181,66 @@ def test_a_released_record_comes_again_after_its_back_off_and_others_go_on(
     assert second - first >= 0.7
     assert third - second >= 1.4  # twice as long
     assert all(times[0] < third for value, times in given_at.items() if value != "bad")
+
+
+@pytest.fixture
+def letters_topic(three_nodes: Cluster, workers: Workers) -> str:
+    """A topic for the dead letters of the workers."""
+    name = f"dlq.{uuid4().hex[:8]}"
+    admin = AdminClient({"bootstrap.servers": three_nodes.bootstrap})
+    config = {"errors.deadletterqueue.group.enable": "true"}
+    admin.create_topics([NewTopic(name, 1, 3, config=config)])[name].result(30)
+    settings = {
+        "errors.deadletterqueue.topic.name": name,
+        "errors.deadletterqueue.copy.record.enable": "true",
+        "share.record.lock.duration.ms": "15000",
+    }
+    configure(three_nodes, workers.group, settings)
+    return name
+
+
+def dead_letters(three_nodes: Cluster, topic: str) -> list[Message]:
+    """All that the topic has."""
+    consumer = Consumer({"bootstrap.servers": three_nodes.bootstrap, "group.id": "looks"})
+    _, end = consumer.get_watermark_offsets(TopicPartition(topic, 0), timeout=30)
+    consumer.assign([TopicPartition(topic, 0, 0)])
+    found: list[Message] = []
+    while not found or (found[-1].offset() or 0) < end - 1:
+        message = consumer.poll(5) if end else None
+        if message is None:
+            break
+        assert message.error() is None
+        found.append(message)
+    consumer.close()
+    return found
+
+
+def reject_bad(message: Message) -> AcknowledgeType:
+    is_bad = (message.value() or b"").startswith(b"bad")
+    return AcknowledgeType.REJECT if is_bad else AcknowledgeType.ACCEPT
+
+
+def test_rejected_records_are_dead_letters_once_though_nodes_are_killed(
+    three_nodes: Cluster, topic: str, workers: Workers, letters_topic: str
+) -> None:
+    admin = AdminClient({"bootstrap.servers": three_nodes.bootstrap})
+    workers.start(3, reject_bad)
+    bad: set[str] = set()
+    for number, killed in enumerate([topic, letters_topic, "__share_group_state", topic]):
+        some = {f"bad-{number}-{at}" for at in range(60)}
+        bad |= some
+        send(three_nodes, topic, some | {f"good-{number}-{at}" for at in range(60)})
+        time.sleep(0.3)  # some of them are on their way
+        leader = admin.list_topics(killed, timeout=30).topics[killed].partitions[0].leader
+        three_nodes.kill(leader)
+        time.sleep(1.0)
+        three_nodes.start(leader)
+
+    def values() -> Counter[str]:
+        return Counter((one.value() or b"").decode() for one in dead_letters(three_nodes, letters_topic))
+
+    assert eventually(lambda: values().keys() >= bad, bool)
+    assert values() == Counter(dict.fromkeys(bad, 1))
+    headers = dict(dead_letters(three_nodes, letters_topic)[0].headers() or [])
+    assert headers["__dlq.errors.topic"] == topic.encode()
+    assert headers["__dlq.errors.message"] == b"Offset rejected by client."
