@@ -4,7 +4,7 @@ from dataclasses import dataclass
 from typing import Final, NamedTuple
 
 from ottla.groupcoord.share_state.combine_batches import Batches, combine_batches, is_in_order
-from ottla.groupcoord.share_state.share_state_words import NOT_GIVEN
+from ottla.groupcoord.share_state.share_state_words import NOT_GIVEN, newer_note
 
 _MAX_EPOCH: Final = 2**31 - 1
 
@@ -46,7 +46,7 @@ class Update(NamedTuple):
     start_offset: int
     delivery_complete_count: int
     batches: Batches
-    dead_letters: bytes | None = None  # None leaves what there is
+    dead_letters: bytes | None = None
 
 
 def updated(state: ShareState, update: Update) -> ShareState:
@@ -61,7 +61,7 @@ def updated(state: ShareState, update: Update) -> ShareState:
         create_time_ms=state.create_time_ms,
         write_time_ms=state.write_time_ms,
         batches=combine_batches(state.batches, update.batches, start_offset),
-        dead_letters=state.dead_letters if update.dead_letters is None else update.dead_letters,
+        dead_letters=newer_note(state.dead_letters, update.dead_letters),
     )
 
 

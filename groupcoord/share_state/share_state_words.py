@@ -4,8 +4,9 @@ Leaders of share-partitions and group coordinators send them; on the wire they a
 A delivery state is 0 for available, 2 for acknowledged, 3 for archiving (KIP-1191: a dead letter is still to
 be written) and 4 for archived, and -1 stands for an epoch, offset or count that is not given.
 
-`dead_letters` are bytes that the leader of a share-partition keeps with the state: the dead letters that it
-is about to produce. None leaves what there is, and without bytes there are none.
+`dead_letters` is a note that the leader of a share-partition keeps with the state, on the dead letters that
+it is about to produce. It begins with its number, of 8 bytes, and one with a lower number changes nothing: a
+write that was repeated may come once more, behind others. None says nothing of it.
 """
 
 from collections.abc import Sequence
@@ -43,6 +44,16 @@ class StateBatch(NamedTuple):
     last_offset: int
     delivery_state: int
     delivery_count: int
+
+
+_NOTE_NUMBER_BYTES: Final = 8
+
+
+def newer_note(known: bytes, written: bytes | None) -> bytes:
+    """Return the note on dead letters that holds when one is written beside another."""
+    if written is None or written[:_NOTE_NUMBER_BYTES] < known[:_NOTE_NUMBER_BYTES]:
+        return known
+    return written
 
 
 # ---- what is asked -----------------------------------------------------------------------------------------

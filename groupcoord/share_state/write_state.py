@@ -30,6 +30,7 @@ from ottla.groupcoord.share_state.share_state_words import (
     StateResult,
     StateSummary,
     WriteState,
+    newer_note,
     refused,
 )
 from ottla.logstore.words.errors import ErrorCode, KafkaError
@@ -124,7 +125,7 @@ def _changed(
 ) -> ShareStateRecord:
     """Return the record of a change, once it is known that the state may become so large."""
     key, state = request.key, known.current
-    letters = state.dead_letters if request.dead_letters is None else request.dead_letters
+    letters = newer_note(state.dead_letters, request.dead_letters)
     is_update = known.updates < shard.config.share_coordinator_snapshot_update_records_per_snapshot
     if is_update and _has_room(shard, key, len(state.batches), len(request.batches), len(letters)):
         return _update(state, request, leader_epoch)

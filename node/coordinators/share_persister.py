@@ -30,6 +30,7 @@ from ottla.groupcoord.share_state.share_state_words import (
     StateResult,
     StateSummary,
     WriteState,
+    newer_note,
     refused,
 )
 from ottla.logstore.words.errors import ErrorCode, KafkaError
@@ -352,7 +353,9 @@ def _joined(earlier: StateRequest, later: StateRequest) -> WriteState | None:
         earlier.start_offset if later.start_offset == NOT_GIVEN else later.start_offset,
         later.delivery_complete_count,
         (*earlier.batches, *later.batches),
-        earlier.dead_letters if later.dead_letters is None else later.dead_letters,
+        later.dead_letters
+        if earlier.dead_letters is None
+        else newer_note(earlier.dead_letters, later.dead_letters),
     )
 
 

@@ -5,6 +5,7 @@ produced is written to their state; the batch is produced by an id and epoch tha
 records are archived and the note is taken away, in one write. Whoever reads a note sends its batch again.
 """
 
+import asyncio
 import logging
 from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import dataclass
@@ -39,6 +40,9 @@ MAX_PAUSE_S: Final = 30.0
 JITTER: Final = 0.2
 # Of the log at once; a batch that is larger is read whole.
 READ_BYTES: Final = 1024 * 1024
+# So many batches are in memory at once, of all share-partitions: what was read of the log, and the batch.
+MAX_IN_MEMORY: Final = 16
+_NO_LIMIT: Final = 1 << 40
 # So seldom the log tells of a share-partition that records of it get no dead letters; the metric counts all.
 COMPLAINTS_MS: Final = 60_000
 # The log has the batch of this note already: no other has its epoch, and a later one is only used when this
@@ -103,11 +107,10 @@ class DeadLetterWorld:
 
 
 class _Prepared(NamedTuple):
-    """A batch that may be produced once its note is written; without letters there is nothing to tell of."""
+    """What is to be noted; without letters the log has none of the records."""
 
     letters: DeadLetters | None
     records: Sequence[ArchivedRecords]
-    sources: Sequence[Source]
 
 
 class DeadLetterQueue:
@@ -130,6 +133,7 @@ class DeadLetterQueue:
         self._counters = counters
         self._changed = changed
         self._fenced = fenced
+        self._room = asyncio.Semaphore(MAX_IN_MEMORY)
 
     async def work_off(self, led: LedPartition) -> None:
         """Write all dead letters that are due, until there are none, or this node does not lead any more."""
@@ -140,7 +144,7 @@ class DeadLetterQueue:
         """Write one batch; return whether there may be another."""
         core = led.core
         if core.letters is not None:
-            return await self._send_again(led, core.letters)
+            return await self._send(led, core.letters)
         records = core.set_aside(MAX_RANGES)
         if not records:
             return False
@@ -154,9 +158,7 @@ class DeadLetterQueue:
             return await self._archive(led, records)
         if prepared.letters is None:
             return await self._archive(led, prepared.records)
-        if not await self._persist(led, core.begin_letters(prepared.letters)):
-            return False
-        return await self._produce(led, prepared.letters, prepared.sources)
+        return await self._persist(led, core.begin_letters(prepared.letters))
 
     async def _archive(self, led: LedPartition, records: Sequence[ArchivedRecords]) -> bool:
         write = led.core.archive_without_letters(records)
@@ -205,10 +207,12 @@ class DeadLetterQueue:
         records: Sequence[ArchivedRecords],
     ) -> _Prepared:
         max_bytes = destination.max_message_bytes
-        sources, read = await self._read(led, records, max_bytes, is_copied=settings.copies_records)
-        if not sources:
-            return _Prepared(None, read, sources)
-        taken, fitted = fitting(_origin(led), read, sources, max_bytes)
+        async with self._room:
+            sources, read = await self._read(led, records, max_bytes, is_copied=settings.copies_records)
+            if not sources:
+                return _Prepared(None, read)
+            _, fitted = fitting(_origin(led), read, sources, max_bytes)
+            del sources
         if led.letter_producer is None or led.letter_producer[1] >= MAX_PRODUCER_EPOCH:
             led.letter_producer = await self._world.next_producer_id(), -1
         producer_id, epoch = led.letter_producer
@@ -220,7 +224,7 @@ class DeadLetterQueue:
             partition=destination.partition,
             records=tuple(fitted),
         )
-        return _Prepared(letters, fitted, taken)
+        return _Prepared(letters, fitted)
 
     # ---- what the log has --------------------------------------------------------------------------------
 
@@ -288,53 +292,60 @@ class DeadLetterQueue:
 
     # ---- a batch whose note is written -------------------------------------------------------------------
 
-    async def _send_again(self, led: LedPartition, letters: DeadLetters) -> bool:
-        """Send what was on its way when another node led, or this one fell: it may be there, or not."""
-        max_bytes = self._world.max_message_bytes(letters.topic_id)
-        if max_bytes is None:
-            # Its letters went with the topic.
-            led.core.forget_letters()
-            return True
+    async def _send(self, led: LedPartition, letters: DeadLetters) -> bool:
+        """Produce a batch that its log may have already; archive its records when it is there or given up."""
+        counts = self._counters.dead_letters_of(led.core.key.group)
         settings = self._settings(led.core.key.group)
         is_copied = settings is not None and settings.copies_records
-        sources, read = await self._read(led, letters.records, max_bytes, is_copied=is_copied)
-        fitted = fitting(_origin(led), read, sources, max_bytes)[1] if sources else read
-        if tuple(fitted) != letters.records:
-            # There is more now than when it was made, such as settings that let less into one batch.
-            sources, _ = await self._read(led, letters.records, 1 << 40, is_copied=False, max_letters=1 << 20)
-        return await self._produce(led, letters, sources)
-
-    async def _produce(self, led: LedPartition, letters: DeadLetters, sources: Sequence[Source]) -> bool:
-        """Produce a batch, and archive its records when it is there, or given up."""
-        counts = self._counters.dead_letters_of(led.core.key.group)
-        error = None
-        for attempt in range(MAX_ATTEMPTS if sources else 0):
+        error: KafkaError | None = None
+        for attempt in range(MAX_ATTEMPTS):
             if led.is_gone:
                 return False
-            counts.produces += 1
-            batch = letter_batch(_origin(led), letters, sources, self._world.clock.now_ms())
-            try:
-                await self._world.produce(letters.topic_id, letters.partition, batch)
-                error = None
-                break
-            except KafkaError as failure:
-                error = None if failure.code in _THERE else failure
-            if error is None or error.code in _REFUSED:
-                break
-            if self._world.max_message_bytes(letters.topic_id) is None:
+            max_bytes = self._world.max_message_bytes(letters.topic_id)
+            if max_bytes is None:
+                # What there was of them went with the topic.
                 led.core.forget_letters()
                 return True
-            if attempt < MAX_ATTEMPTS - 1:
+            async with self._room:
+                count, error = await self._attempt(led, letters, max_bytes, is_copied)
+            if error is None:
+                counts.records += count
+                break
+            if error.code in _REFUSED:
+                if not is_copied:
+                    break
+                is_copied = False  # the topic may take the letters without what the records had
+            elif attempt < MAX_ATTEMPTS - 1:
                 await self._pause(led, attempt)
         if led.is_gone:
             return False
-        if error is None:
-            counts.records += len(sources)
-        else:
+        if error is not None:
             self._give_up(led, letters.records, "", error)
         write = led.core.end_letters()
         self._changed(led)
         return await self._persist(led, write)
+
+    async def _attempt(
+        self, led: LedPartition, letters: DeadLetters, max_bytes: int, is_copied: bool
+    ) -> tuple[int, KafkaError | None]:
+        """Produce a batch once; return how many letters it has, and why it is not there."""
+        origin = _origin(led)
+        sources, read = await self._read(led, letters.records, max_bytes, is_copied=is_copied)
+        taken, fitted = fitting(origin, read, sources, max_bytes) if sources else (sources, read)
+        if tuple(fitted) != letters.records:
+            # The settings let less into a batch than when it was noted, or there is more of the log.
+            taken, _ = await self._read(
+                led, letters.records, _NO_LIMIT, is_copied=False, max_letters=_NO_LIMIT
+            )
+        if not taken:
+            return 0, None
+        self._counters.dead_letters_of(led.core.key.group).produces += 1
+        batch = letter_batch(origin, letters, taken, self._world.clock.now_ms())
+        try:
+            await self._world.produce(letters.topic_id, letters.partition, batch)
+        except KafkaError as error:
+            return len(taken), None if error.code in _THERE else error
+        return len(taken), None
 
     def _give_up(
         self, led: LedPartition, records: Sequence[ArchivedRecords], topic: str, error: KafkaError
@@ -350,7 +361,7 @@ class DeadLetterQueue:
             led.partition.topic_partition,
             *(records[0].first_offset, records[-1].last_offset, len(records), led.core.key.group[:100]),
             f" in {topic[:100]!r}" if topic else "",
-            *(error.code.name, error.detail),
+            *(error.code.name, error.detail[:500]),
         )
 
     # ---- the state ---------------------------------------------------------------------------------------

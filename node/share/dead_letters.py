@@ -7,16 +7,24 @@ producer in that epoch already, or none.
 
 import struct
 from dataclasses import dataclass
-from typing import Final
+from typing import Final, NamedTuple
 
 from ottla.node.share.share_words import ArchivedRecords, ArchiveReason
 
 # As many ranges of records as one batch of dead letters is for: a note has 1,200 bytes then.
 MAX_RANGES: Final = 60
 _VERSION: Final = 0
+_NUMBER = struct.Struct(">q")  # first, so that the coordinator knows which of two notes is the newer one
 _HEAD = struct.Struct(">bqh16siH")
 _RECORDS = struct.Struct(">qqhb")
 _REASONS: Final = (ArchiveReason.REJECTED, ArchiveReason.DELIVERY_LIMIT)
+
+
+class Note(NamedTuple):
+    """What the state has: the number of the note, and the dead letters that are on their way."""
+
+    number: int
+    letters: "DeadLetters | None"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -30,8 +38,11 @@ class DeadLetters:
     records: tuple[ArchivedRecords, ...]
 
 
-def encode_letters(letters: DeadLetters) -> bytes:
-    """Return the note on these dead letters."""
+def encode_note(note: Note) -> bytes:
+    """Return the bytes of a note."""
+    number, letters = note
+    if letters is None:
+        return _NUMBER.pack(number)
     assert 0 < len(letters.records) <= MAX_RANGES, len(letters.records)
     head = _HEAD.pack(
         _VERSION,
@@ -41,15 +52,27 @@ def encode_letters(letters: DeadLetters) -> bytes:
         letters.partition,
         len(letters.records),
     )
-    return head + b"".join(_RECORDS.pack(*one[:3], _REASONS.index(one.reason)) for one in letters.records)
+    return (
+        _NUMBER.pack(number)
+        + head
+        + b"".join(_RECORDS.pack(*one[:3], _REASONS.index(one.reason)) for one in letters.records)
+    )
 
 
-def read_letters(note: bytes) -> DeadLetters | None:
-    """Return the dead letters of a note, None for an empty one; ValueError for one that makes no sense."""
-    if not note:
-        return None
-    if len(note) < _HEAD.size or note[0] != _VERSION:
-        raise ValueError(f"a note on dead letters of {len(note)} bytes")
+def read_note(content: bytes) -> Note:
+    """Return the note of these bytes, of number 0 if there are none; ValueError where they make no sense."""
+    if not content:
+        return Note(0, None)
+    if len(content) < _NUMBER.size:
+        raise ValueError(f"a note on dead letters of {len(content)} bytes")
+    (number,) = _NUMBER.unpack_from(content)
+    note = content[_NUMBER.size :]
+    if number < 0 or (note and (len(note) < _HEAD.size or note[0] != _VERSION)):
+        raise ValueError(f"a note on dead letters of {len(content)} bytes, with number {number}")
+    return Note(number, _read_letters(note) if note else None)
+
+
+def _read_letters(note: bytes) -> DeadLetters:
     _, producer_id, producer_epoch, topic_id, partition, count = _HEAD.unpack_from(note)
     is_whole = 0 < count <= MAX_RANGES and len(note) == _HEAD.size + count * _RECORDS.size
     if not is_whole or min(producer_id, producer_epoch, partition) < 0:

@@ -18,7 +18,7 @@ from ottla.groupcoord.share_state.share_state_words import (
 from ottla.logstore.words.errors import ErrorCode, KafkaError
 from ottla.node.share.acknowledge_records import Moves, acknowledge_batch
 from ottla.node.share.acquire_records import Acquisition, acquire
-from ottla.node.share.dead_letters import DeadLetters, encode_letters, read_letters
+from ottla.node.share.dead_letters import DeadLetters, Note, encode_note, read_note
 from ottla.node.share.delayed_delivery import (
     begin_delays,
     check_delays,
@@ -52,8 +52,8 @@ class SharePartition:
     """The records of one partition that one share group has in flight, while this node leads it."""
 
     __slots__ = (
-        "_letters",
         "_limits",
+        "_note",
         "_number",
         "_start_offset_before",
         "_window",
@@ -76,7 +76,7 @@ class SharePartition:
         self._window = ShareWindow()
         self._number = 0
         self._start_offset_before = 0
-        self._letters: DeadLetters | None = None
+        self._note = Note(0, None)
 
     # ---- what it is
 
@@ -159,8 +159,8 @@ class SharePartition:
             raise KafkaError(*persister_error(state.error, state.message))
         start_offset = initial_offset if state.start_offset == NOT_GIVEN else state.start_offset
         try:
-            self._letters = read_letters(state.dead_letters)
-            sets_aside = self.config.sets_aside or self._letters is not None
+            self._note = read_note(state.dead_letters)
+            sets_aside = self.config.sets_aside or self._note.letters is not None
             limit = self.config.delivery_count_limit if sets_aside else None
             self._window.restore(start_offset, state.batches, limit)
         except ValueError as error:
@@ -287,13 +287,13 @@ class SharePartition:
     @property
     def letters(self) -> DeadLetters | None:
         """The dead letters that are on their way, or were when another node led."""
-        return self._letters
+        return self._note.letters
 
     @property
     def has_letters(self) -> bool:
         """Return whether dead letters are still to be written."""
         states = self._window.records.states
-        return self._letters is not None or any(state in states for state in SET_ASIDE)
+        return self._note.letters is not None or any(state in states for state in SET_ASIDE)
 
     def set_aside(self, max_ranges: int) -> list[ArchivedRecords]:
         """Return the first records that wait for their dead letters, as far as the coordinator has them."""
@@ -304,26 +304,25 @@ class SharePartition:
 
         A write that failed is repeated as it is, as nobody knows whether the coordinator has it.
         """
-        assert self._letters is None, self._letters
-        self._letters = letters
-        return self._write_letters(letters.records, ARCHIVING, encode_letters(letters))
+        assert self._note.letters is None, self._note
+        return self._write_letters(letters.records, ARCHIVING, letters)
 
     def end_letters(self) -> WriteState:
         """Archive the records whose dead letters are there, or are given up; to be written until it is."""
-        assert self._letters is not None
-        letters, self._letters = self._letters, None
+        letters = self._note.letters
+        assert letters is not None
         mark_archived(self._window, letters.records)
-        return self._write_letters(letters.records, ARCHIVED, b"")
+        return self._write_letters(letters.records, ARCHIVED, None)
 
     def forget_letters(self) -> None:
         """Let the records wait for other dead letters, as the topic of those on their way is no more."""
-        self._letters = None
+        self._note = self._note._replace(letters=None)
 
     def archive_without_letters(self, records: Sequence[ArchivedRecords]) -> WriteState:
         """Archive records that get no dead letters; to be written until it is."""
-        assert self._letters is None, self._letters
+        assert self._note.letters is None, self._note
         mark_archived(self._window, records)
-        return self._write_letters(records, ARCHIVED, b"")
+        return self._write_letters(records, ARCHIVED, None)
 
     def as_of_now(self, write: WriteState) -> WriteState:
         """Return a write that is repeated, with what has moved since: the start offset never goes back."""
@@ -331,11 +330,14 @@ class SharePartition:
             write, start_offset=self.start_offset, delivery_complete_count=self.delivery_complete_count
         )
 
-    def _write_letters(self, records: Sequence[ArchivedRecords], state: int, letters: bytes) -> WriteState:
+    def _write_letters(
+        self, records: Sequence[ArchivedRecords], state: int, letters: DeadLetters | None
+    ) -> WriteState:
+        self._note = Note(self._note.number + 1, letters)
         batches = [
             StateBatch(one.first_offset, one.last_offset, state, one.delivery_count) for one in records
         ]
-        return replace(self._write(batches), dead_letters=letters)
+        return replace(self._write(batches), dead_letters=encode_note(self._note))
 
     def move_log_start(self, offset: int) -> bool:
         """Archive what the log no longer has; return whether the start offset moved."""

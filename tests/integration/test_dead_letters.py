@@ -8,6 +8,7 @@ import pytest
 from ottla.logstore.record import Record, iterate_records
 from ottla.logstore.record_batch import iterate_headers
 from ottla.logstore.words.errors import ErrorCode
+from ottla.node.share.dead_letters import read_note
 from tests.compat.wire_client import WireClient, eventually, only
 from tests.integration.embedded_broker import EmbeddedBroker
 from tests.integration.test_share_fetch import ACCEPT, GROUP, RELEASE, Member, ten_records
@@ -120,7 +121,7 @@ def test_a_node_that_falls_with_a_letter_on_its_way_writes_it_once(
         persist = queue._persist
 
         async def mutant(led: Any, write: Any) -> bool:
-            return bool(write.dead_letters) and await persist(led, write)
+            return read_note(write.dead_letters).letters is not None and await persist(led, write)
 
         queue._persist = mutant
 

@@ -26,6 +26,7 @@ from ottla.node.clock import ManualClock
 from ottla.node.counters.share_counters import ShareCounters
 from ottla.node.share.dead_letter_queue import DeadLetterQueue, DeadLetterWorld
 from ottla.node.share.dead_letter_topic import Destination
+from ottla.node.share.dead_letters import read_note
 from ottla.node.share.led_partition import LedPartition
 from ottla.node.share.letter_batch import OFFSET
 from ottla.node.share.share_group_settings import DeadLetterSettings
@@ -165,7 +166,7 @@ class Cluster:
         others = written.keys() - self.set_aside - self.may_be_set_aside
         assert not others, f"nobody set them aside: {sorted(others)}"
         state = self.coordinator.read(leader_epoch=-1)
-        assert (state.start_offset, state.dead_letters) == (RECORDS, b""), state
+        assert (state.start_offset, read_note(state.dead_letters).letters) == (RECORDS, None), state
 
 
 class Leader:

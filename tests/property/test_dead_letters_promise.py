@@ -7,8 +7,9 @@ from typing import Any
 import pytest
 
 from ottla.groupcoord.share_state.share_state_words import WriteState
+from ottla.node.share import share_partition
 from ottla.node.share.dead_letter_queue import DeadLetterQueue
-from ottla.node.share.dead_letters import DeadLetters
+from ottla.node.share.dead_letters import DeadLetters, Note, encode_note, read_note
 from ottla.node.share.led_partition import LedPartition
 from ottla.node.share.share_partition import SharePartition
 from tests.property.dead_letter_world import run
@@ -48,7 +49,7 @@ def a_note_that_is_not_awaited(patch: pytest.MonkeyPatch) -> None:
     persist = DeadLetterQueue._persist
 
     async def mutant(queue: DeadLetterQueue, led: LedPartition, write: WriteState) -> bool:
-        if write.dead_letters:
+        if write.dead_letters is not None and read_note(write.dead_letters).letters is not None:
             return True
         return await persist(queue, led, write)
 
@@ -56,13 +57,24 @@ def a_note_that_is_not_awaited(patch: pytest.MonkeyPatch) -> None:
 
 
 def another_epoch_when_it_is_sent_again(patch: pytest.MonkeyPatch) -> None:
-    send_again = DeadLetterQueue._send_again
+    send = DeadLetterQueue._send
+    sent: set[DeadLetters] = set()
 
     async def mutant(queue: DeadLetterQueue, led: LedPartition, letters: DeadLetters) -> bool:
-        other = replace(letters, producer_epoch=letters.producer_epoch + 1)
-        return await send_again(queue, led, other)
+        other = replace(letters, producer_epoch=letters.producer_epoch + (letters in sent))
+        sent.add(letters)
+        return await send(queue, led, other)
 
-    patch.setattr(DeadLetterQueue, "_send_again", mutant)
+    patch.setattr(DeadLetterQueue, "_send", mutant)
+
+
+def notes_without_numbers(patch: pytest.MonkeyPatch) -> None:
+    """A note that was written twice, and comes late once, takes the place of a newer one."""
+
+    def mutant(note: Note) -> bytes:
+        return encode_note(note._replace(number=1))
+
+    patch.setattr(share_partition, "encode_note", mutant)
 
 
 def a_note_that_is_forgotten(patch: pytest.MonkeyPatch) -> None:
@@ -76,14 +88,14 @@ def a_note_that_is_forgotten(patch: pytest.MonkeyPatch) -> None:
 
 
 def archived_before_it_is_produced(patch: pytest.MonkeyPatch) -> None:
-    produce = DeadLetterQueue._produce
+    send = DeadLetterQueue._send
 
-    async def mutant(queue: DeadLetterQueue, led: LedPartition, letters: DeadLetters, sources: Any) -> bool:
+    async def mutant(queue: DeadLetterQueue, led: LedPartition, letters: DeadLetters) -> bool:
         await queue._persist(led, led.core.end_letters())
         led.core.begin_letters(letters)
-        return await produce(queue, led, letters, sources)
+        return await send(queue, led, letters)
 
-    patch.setattr(DeadLetterQueue, "_produce", mutant)
+    patch.setattr(DeadLetterQueue, "_send", mutant)
 
 
 def archived_and_the_note_stays(patch: pytest.MonkeyPatch) -> None:
@@ -117,6 +129,7 @@ def one_epoch_for_all_batches(patch: pytest.MonkeyPatch) -> None:
 
 
 MUTANTS = [
+    notes_without_numbers,
     without_a_note,
     a_note_that_is_not_awaited,
     another_epoch_when_it_is_sent_again,

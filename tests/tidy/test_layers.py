@@ -66,7 +66,7 @@ DOORS = {
     "node/replica/replica_manager.py",
     "node/replica/replication.py",
     "node/share/initial_offset.py",  # waits for a new leader to know its end
-    "node/share/letter_producer.py",
+    "node/share/dead_letter_queue.py",
     "node/share/share_partition_manager.py",
     "node/share/share_views.py",  # asks other nodes
     "node/metrics/collector.py",

@@ -50,13 +50,15 @@ def test_what_a_leader_notes_of_its_dead_letters_is_kept_until_it_says_otherwise
     world = ShareStateWorld(config)
     world.initialize()
 
-    world.write(batch(3, 4, 3, 5), letters=b"two letters")
+    first, second = (1).to_bytes(8) + b"two letters", (2).to_bytes(8)
+    world.write(batch(3, 4, 3, 5), letters=first)
     world.write(batch(5, 9, 2))
     world.read(leader_epoch=2)  # which writes, too
-    assert world.read(leader_epoch=2).dead_letters == b"two letters"
-    world.write(batch(3, 4, 4, 5), leader_epoch=2, letters=b"")
+    assert world.read(leader_epoch=2).dead_letters == first
+    world.write(batch(3, 4, 4, 5), leader_epoch=2, letters=second)
+    world.write(leader_epoch=2, letters=first)  # late, and once more
 
-    assert world.read(leader_epoch=2).dead_letters == b""
+    assert world.read(leader_epoch=2).dead_letters == second
     assert world.read(leader_epoch=2).batches == (batch(3, 4, 4, 5), batch(5, 9, 2))
 
 

@@ -15,6 +15,7 @@ from ottla.logstore.record_batch import iterate_headers
 from ottla.logstore.words.errors import ErrorCode, KafkaError
 from ottla.node.share.dead_letter_queue import MAX_ATTEMPTS, DeadLetterWorld
 from ottla.node.share.dead_letter_topic import Destination, TopicRules, find_destination
+from ottla.node.share.dead_letters import read_note
 from ottla.node.share.letter_producer import LetterProducer
 from ottla.node.share.share_group_settings import DeadLetterSettings
 from tests.unit.node.kafka_api.share_world import GROUP, ShareWorld, acquired, play
@@ -146,6 +147,14 @@ def offsets(records: list[Record]) -> list[int]:
     return [int(dict(one.headers)["__dlq.errors.offset"] or b"") for one in records]
 
 
+def notes(world: ShareWorld) -> list[bool | None]:
+    """Whether letters are on their way, by each write; None for one that says nothing of it."""
+    return [
+        None if write.dead_letters is None else read_note(write.dead_letters).letters is not None
+        for write in world.persister.written
+    ]
+
+
 def last_write(world: ShareWorld) -> WriteState:
     return world.persister.written[-1]
 
@@ -172,7 +181,7 @@ def test_rejected_records_have_their_letters_and_are_archived_then() -> None:
         # Set aside; noted; archived, and the note is gone.
         states = [[tuple(one)[2] for one in write.batches] for write in world.persister.written]
         assert states == [[2, 3, 2, 3], [3, 3], [4, 4]]
-        assert [bool(write.dead_letters) for write in world.persister.written] == [False, True, False]
+        assert notes(world) == [None, True, False]
         assert last_write(world).start_offset == 4
         counts = world.shares.counters.dead_letters[GROUP]
         assert (counts.records, counts.produces, counts.failed_produces) == (2, 1, 0)
@@ -301,12 +310,44 @@ def test_what_does_not_pass_is_given_up(
 
         assert await written(world) == []
         assert len(letters.pauses) == pauses
-        assert last_write(world).start_offset == 4 and last_write(world).dead_letters == b""
+        assert last_write(world).start_offset == 4 and notes(world)[-1] is False
         assert world.shares.counters.dead_letters[GROUP].failed_produces == 1
         assert failures[0].name in caplog.text
 
     with caplog.at_level(logging.ERROR):
         tell(story)
+
+
+def test_a_topic_that_refuses_what_the_records_had_gets_letters_without() -> None:
+    async def story(world: ShareWorld, letters: Letters) -> None:
+        world.create_topic("dlq.t", config=DLQ)
+        letters.failures = [ErrorCode.INVALID_RECORD]
+
+        await world.acknowledge("m1", 3, [(0, 3, [REJECT])])
+
+        found = await written(world)
+        assert (offsets(found), {one.value for one in found}) == ([0, 1, 2, 3], {None})
+
+    tell(story, **{"errors.deadletterqueue.copy.record.enable": "true"})
+
+
+def test_a_topic_that_was_made_anew_gets_the_letters_that_went_with_the_old_one() -> None:
+    async def story(world: ShareWorld, letters: Letters) -> None:
+        world.create_topic("dlq.t", config=DLQ)
+        letters.failures = [ErrorCode.NOT_LEADER_OR_FOLLOWER]
+
+        async def sleep(seconds: float) -> None:
+            world.delete_topic("dlq.t")
+            world.create_topic("dlq.t", config=DLQ, topic_id=b"another".ljust(16, b"."))
+
+        letters.sleep = sleep  # type: ignore[method-assign]
+        world.shares._dead_letters._world = letters.parts()  # type: ignore[union-attr]
+
+        await world.acknowledge("m1", 3, [(0, 3, [REJECT])])
+
+        assert offsets(await written(world)) == [0, 1, 2, 3]
+
+    tell(story)
 
 
 def test_batches_are_as_small_as_the_topic_wants_them() -> None:
@@ -350,8 +391,8 @@ def test_a_coordinator_that_is_away_is_asked_until_it_answers() -> None:
         world.persister.error = ErrorCode.NONE
 
         assert offsets(await written(world)) == [0, 1, 2, 3]
-        notes = {write.dead_letters for write in world.persister.written if write.dead_letters}
-        assert len(notes) == 1  # it is always the same note
+        written_notes = [write.dead_letters for write in world.persister.written if write.dead_letters]
+        assert len(written_notes) > len(set(written_notes)) == 2  # always the same note, until it is written
 
     tell(story)
 

@@ -5,7 +5,7 @@ import pytest
 from ottla.groupcoord.share_state.share_state_config import MAX_DEAD_LETTERS_BYTES
 from ottla.groupcoord.share_state.share_state_words import StateBatch, StateRead
 from ottla.logstore.words.errors import KafkaError
-from ottla.node.share.dead_letters import MAX_RANGES, DeadLetters, encode_letters, read_letters
+from ottla.node.share.dead_letters import MAX_RANGES, DeadLetters, Note, encode_note, read_note
 from ottla.node.share.share_partition import SharePartition
 from ottla.node.share.share_words import ArchivedRecords, ArchiveReason, ShareConfig, ShareLimits
 from tests.unit.node.share.partitions import (
@@ -45,22 +45,25 @@ def spent(first: int, last: int, count: int = 2) -> ArchivedRecords:
 def test_a_note_is_read_as_it_was_written_and_has_room_in_the_state() -> None:
     most = [rejected(offset, offset + 1, 32_767) for offset in range(0, 3 * MAX_RANGES, 3)]
     for letters in (letters_of(rejected(5, 5), spent(2**60, 2**61)), letters_of(*most)):
-        note = encode_letters(letters)
+        note = encode_note(Note(7, letters))
 
-        assert read_letters(note) == letters
+        assert read_note(note) == Note(7, letters)
         assert len(note) <= MAX_DEAD_LETTERS_BYTES
-    assert read_letters(b"") is None
+    assert read_note(encode_note(Note(2**62, None))) == Note(2**62, None)
+    assert read_note(b"") == Note(0, None)
 
 
 def test_a_note_that_makes_no_sense_is_refused() -> None:
-    note = encode_letters(letters_of(rejected(5, 6), spent(8, 9)))
+    note = encode_note(Note(1, letters_of(rejected(5, 6), spent(8, 9))))
     for length in range(1, len(note)):
+        if length != 8:  # the number alone is a note, too
+            with pytest.raises(ValueError, match="dead letters"):
+                read_note(note[:length])
+    backwards = encode_note(Note(1, letters_of(rejected(5, 6), spent(6, 9))))
+    unknown = note[:8] + b"\x01" + note[9:]
+    for wrong in (unknown, b"\xff" + note[1:], note + b"\x00", backwards, note[:-1] + b"\x02"):
         with pytest.raises(ValueError, match="dead letters"):
-            read_letters(note[:length])
-    backwards = encode_letters(letters_of(rejected(5, 6), spent(6, 9)))
-    for wrong in (b"\x01" + note[1:], note + b"\x00", backwards, note[:-1] + b"\x02"):
-        with pytest.raises(ValueError, match="dead letters"):
-            read_letters(wrong)
+            read_note(wrong)
 
 
 def test_a_share_partition_with_such_a_note_does_not_begin() -> None:
@@ -140,7 +143,7 @@ def test_the_last_lock_that_ends_is_set_aside_though_its_write_fails() -> None:
     # Whoever reads the note reads that they are being archived, too.
     assert list(write.batches) == [StateBatch(0, 9, ARCHIVING, 2)]
     assert write.dead_letters is not None
-    assert read_letters(write.dead_letters) == partition.core.letters
+    assert read_note(write.dead_letters) == Note(1, partition.core.letters)
 
 
 def test_records_are_archived_when_their_dead_letters_are_there() -> None:
@@ -156,7 +159,8 @@ def test_records_are_archived_when_their_dead_letters_are_there() -> None:
 
     partition.check()
     assert partition.window == (10, 10)
-    assert (list(write.batches), write.dead_letters) == ([StateBatch(0, 3, ARCHIVED, 1)], b"")
+    assert list(write.batches) == [StateBatch(0, 3, ARCHIVED, 1)]
+    assert write.dead_letters == encode_note(Note(2, None))  # it is newer than the one before
     assert not partition.core.has_letters
 
 
@@ -182,14 +186,14 @@ def test_a_new_leader_finds_what_was_set_aside_and_what_was_on_its_way() -> None
             KEY,
             start_offset=10,
             batches=tuple(StateBatch(*one) for one in batches),
-            dead_letters=encode_letters(letters),
+            dead_letters=encode_note(Note(9, letters)),
         ),
         0,
     )
 
     assert core.letters == letters
     assert core.start_offset == 10
-    core.end_letters()
+    assert core.end_letters().dead_letters == encode_note(Note(10, None))
     core.check_invariants()
     assert core.start_offset == 12
     # Why is not written: what was delivered as often as it may be is held for spent.
@@ -204,7 +208,8 @@ def test_a_group_whose_topic_was_taken_away_archives_what_it_had_set_aside() -> 
     write = partition.core.archive_without_letters(partition.core.set_aside(MAX_RANGES))
 
     partition.check()
-    assert (list(write.batches), write.dead_letters) == ([StateBatch(0, 9, ARCHIVED, 1)], b"")
+    assert list(write.batches) == [StateBatch(0, 9, ARCHIVED, 1)]
+    assert write.dead_letters == encode_note(Note(1, None))
     assert partition.window == (10, 10)
 
 
