@@ -20,6 +20,7 @@ from ottla.logstore.words.schema import SECRET
 from ottla.logstore.words.topic_partition import uuid_to_text
 from ottla.metadata_raft import record_codec
 from ottla.metadata_raft.records import ConfigRecord, UserScramCredentialRecord
+from ottla.node.share.dead_letters import read_note
 from ottla.node.wire.describe import describe
 
 # The words for the key and for the payload of a record; None for what is not there.
@@ -124,7 +125,8 @@ def share_state(record: Record) -> tuple[str | None, str | None]:
             assert state is not None
             return key, json.dumps(share_state_in_words(state))
         case UpdateRecord(_, update):
-            return key, json.dumps({**update._asdict(), "batches": batches_in_words(update.batches)})
+            words = update._asdict() | {"batches": batches_in_words(update.batches)}
+            return key, json.dumps(_with_note(words, update.dead_letters))
 
 
 def share_partition_in_words(key: SharePartitionKey) -> dict[str, object]:
@@ -135,7 +137,30 @@ def share_state_in_words(state: ShareState) -> dict[str, object]:
     words: dict[str, object] = {
         field.name: getattr(state, field.name) for field in fields(state) if field.name != "batches"
     }
-    return {**words, "batches": batches_in_words(state.batches)}
+    return _with_note({**words, "batches": batches_in_words(state.batches)}, state.dead_letters)
+
+
+def _with_note(words: dict[str, object], note: bytes | None) -> dict[str, object]:
+    """The words, with the note on dead letters where something is said of it."""
+    del words["dead_letters"]
+    return words | {"dead_letters": _note_in_words(note)} if note else words
+
+
+def _note_in_words(content: bytes) -> object:
+    try:
+        number, letters = read_note(content)
+    except ValueError:
+        return content.hex()
+    if letters is None:
+        return {"number": number}
+    return {
+        "number": number,
+        "producer_id": letters.producer_id,
+        "producer_epoch": letters.producer_epoch,
+        "topic_id": uuid_to_text(letters.topic_id),
+        "partition": letters.partition,
+        "records": [{**one._asdict(), "reason": one.reason.value} for one in letters.records],
+    }
 
 
 def batches_in_words(batches: Sequence[StateBatch]) -> list[dict[str, object]]:

@@ -1,6 +1,7 @@
 """Records of `__transaction_state` and of `__share_group_state` in words."""
 
 import json
+from dataclasses import replace
 
 import pytest
 
@@ -8,6 +9,8 @@ from ottla.groupcoord.share_state.share_state_records import SnapshotRecord, Upd
 from ottla.groupcoord.transactions.transaction_records import encode_key, encode_value
 from ottla.logstore.record import Record
 from ottla.logstore.words.topic_partition import TopicPartition
+from ottla.node.share.dead_letters import DeadLetters, Note, encode_note
+from ottla.node.share.share_words import ArchivedRecords, ArchiveReason
 from ottla.node.tools.internal_records import plain, wording_for
 from tests.unit.groupcoord.share_state.share_state_world import KEY
 from tests.unit.groupcoord.share_state.test_share_state_records import BATCHES, SNAPSHOT, UPDATE
@@ -109,3 +112,43 @@ def test_the_end_of_a_share_partition() -> None:
 )
 def test_what_is_not_known_of_a_share_partition_is_printed_as_it_is(key: bytes | None, value: bytes) -> None:
     assert SHARE_WORDING(record(key, value)) == plain(record(key, value))
+
+
+@pytest.mark.parametrize(
+    ("note", "words"),
+    [
+        (None, None),
+        (encode_note(Note(4, None)), {"number": 4}),
+        (b"of a later version", b"of a later version".hex()),
+        (
+            encode_note(
+                Note(
+                    5,
+                    DeadLetters(
+                        producer_id=77,
+                        producer_epoch=1,
+                        topic_id=bytes(16),
+                        partition=2,
+                        records=(ArchivedRecords(3, 4, 5, ArchiveReason.REJECTED),),
+                    ),
+                )
+            ),
+            {
+                "number": 5,
+                "producer_id": 77,
+                "producer_epoch": 1,
+                "topic_id": "AAAAAAAAAAAAAAAAAAAAAA",
+                "partition": 2,
+                "records": [{"first_offset": 3, "last_offset": 4, "delivery_count": 5, "reason": "rejected"}],
+            },
+        ),
+    ],
+)
+def test_the_dead_letters_that_are_on_their_way_in_words(note: bytes | None, words: object) -> None:
+    wording = wording_for("__share_group_state-0")
+    update = UpdateRecord(KEY, UPDATE._replace(dead_letters=note))
+    snapshot = SnapshotRecord(KEY, replace(SNAPSHOT, dead_letters=note or b""))
+
+    for one in (update, snapshot):
+        _, value = wording(record(*encode_record(one)))
+        assert json.loads(value or "").get("dead_letters") == words
