@@ -5,6 +5,8 @@ share.coordinator.snapshot.update.records.per.snapshot says: then it is a snapsh
 only an InitializeState begins another state epoch, and only a ReadState another leader epoch.
 """
 
+from dataclasses import replace
+
 from ottla.groupcoord.request_token import Token
 from ottla.groupcoord.share_state.check_request import check_request
 from ottla.groupcoord.share_state.combine_batches import combine_batches
@@ -125,6 +127,10 @@ def _changed(
 ) -> ShareStateRecord:
     """Return the record of a change, once it is known that the state may become so large."""
     key, state = request.key, known.current
+    if request.dead_letters is not None and NOT_GIVEN != request.start_offset < state.start_offset:
+        # It is repeated until it is answered, so it may come once more behind others.
+        complete = state.delivery_complete_count
+        request = replace(request, start_offset=NOT_GIVEN, delivery_complete_count=complete)
     letters = newer_note(state.dead_letters, request.dead_letters)
     is_update = known.updates < shard.config.share_coordinator_snapshot_update_records_per_snapshot
     if is_update and _has_room(shard, key, len(state.batches), len(request.batches), len(letters)):

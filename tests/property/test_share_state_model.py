@@ -46,6 +46,7 @@ class Model:
     highest_leader_epoch: int = 0
     leader_epoch: int = 0
     complete: int = 0
+    note: bytes = b""
     said: dict[int, tuple[int, int]] = field(default_factory=dict)
 
     def copy(self) -> "Model":
@@ -56,6 +57,7 @@ class Model:
             self.highest_leader_epoch,
             self.leader_epoch,
             self.complete,
+            self.note,
             dict(self.said),
         )
 
@@ -128,9 +130,12 @@ class Models:
         fenced = self._fenced(known, request)
         if fenced is not E.UNKNOWN_TOPIC_OR_PARTITION:
             return fenced
-        if request.start_offset != -1:
-            known.start_offset = request.start_offset
-        known.complete = request.delivery_complete_count
+        if request.dead_letters is None or not -1 != request.start_offset < known.start_offset:
+            if request.start_offset != -1:
+                known.start_offset = request.start_offset
+            known.complete = request.delivery_complete_count
+        if request.dead_letters is not None and request.dead_letters[7] >= (known.note or bytes(8))[7]:
+            known.note = request.dead_letters
         for one in request.batches:
             for offset in range(one.first_offset, one.last_offset + 1):
                 said = known.said.get(offset, (-1, -1))
@@ -161,12 +166,13 @@ def random_request(random: Random) -> StateRequest:
             start_offset = random.choice((-1, -1, random.randrange(OFFSETS)))
             batches = [random_batch(random) for _ in range(random.randrange(4))]
             complete = random.randrange(9)
-            return WriteState(key, max(0, state_epoch), leader_epoch, start_offset, complete, batches)
+            note = random.choice((None, None, bytes(7) + bytes((random.randrange(5),)) + random.randbytes(3)))
+            return WriteState(key, max(0, state_epoch), leader_epoch, start_offset, complete, batches, note)
 
 
 def random_batch(random: Random) -> StateBatch:
     first = random.randrange(OFFSETS)
-    return StateBatch(first, first + random.randrange(9), random.choice((0, 2, 4)), random.randrange(1, 4))
+    return StateBatch(first, first + random.randrange(9), random.choice((0, 2, 3, 4)), random.randrange(1, 4))
 
 
 @pytest.mark.parametrize("seed", range(WALKS))
@@ -238,6 +244,7 @@ def judge(answer: StateAnswer, request: StateRequest, expected: StateAnswer | E,
         assert isinstance(expected, StateRead) and known is not None, (request, answer)
         numbers = answer.error, answer.state_epoch, answer.start_offset
         assert numbers == (expected.error, expected.state_epoch, expected.start_offset), request
+        assert answer.dead_letters == known.note, request
         there = {
             offset: (one.delivery_count, one.delivery_state)
             for one in answer.batches

@@ -56,10 +56,12 @@ def test_what_a_leader_notes_of_its_dead_letters_is_kept_until_it_says_otherwise
     world.read(leader_epoch=2)  # which writes, too
     assert world.read(leader_epoch=2).dead_letters == first
     world.write(batch(3, 4, 4, 5), leader_epoch=2, letters=second)
-    world.write(leader_epoch=2, letters=first)  # late, and once more
+    world.write(batch(10, 10, 2), leader_epoch=2, start_offset=10, complete=1)
+    world.write(leader_epoch=2, start_offset=3, complete=7, letters=first)  # late, and once more
 
     assert world.read(leader_epoch=2).dead_letters == second
-    assert world.read(leader_epoch=2).batches == (batch(3, 4, 4, 5), batch(5, 9, 2))
+    assert (world.summary().start_offset, world.summary().delivery_complete_count) == (10, 1)
+    assert world.read(leader_epoch=2).batches == (batch(10, 10, 2),)
 
 
 def test_a_note_on_dead_letters_goes_with_the_state_and_has_a_limit() -> None:
