@@ -14,7 +14,7 @@ from ottla.logstore.words.topic_partition import TopicPartition
 from ottla.node.client.ask_brokers import ask_brokers
 from ottla.node.client.cluster_client import Client, check, only
 from ottla.node.client.group_member import PROTOCOL_TYPE, decode_assignment
-from ottla.node.client.share_group_admin import SHARE
+from ottla.node.client.share_group_admin import SHARE, delete_share_starts
 from ottla.node.net.peer_client import PeerClient
 from ottla.node.wire.api_keys import ApiKey
 from ottla.node.wire.messages.consumer_group_describe import (
@@ -66,6 +66,13 @@ NO_OFFSET: Final = -1
 GROUPS_A_REQUEST: Final = 100  # an answer has all members of each
 # A group that is not one of KIP-848, or a server that has none of them.
 _NOT_OF_KIP_848: Final = {ErrorCode.GROUP_ID_NOT_FOUND, ErrorCode.UNSUPPORTED_VERSION}
+
+# Why one of many groups is not described: it is gone, or others may see it alone.
+_LEFT_OUT: Final = {
+    ErrorCode.GROUP_ID_NOT_FOUND,
+    ErrorCode.GROUP_AUTHORIZATION_FAILED,
+    ErrorCode.TOPIC_AUTHORIZATION_FAILED,
+}
 
 
 class ListedGroup(NamedTuple):
@@ -194,7 +201,10 @@ async def describe_group(client: Client, group_id: str) -> GroupView:
 
 
 async def describe_groups(client: Client, listed: Iterable[ListedGroup]) -> list[GroupView]:
-    """All of these groups that are still there, by name: one request for many of a coordinator."""
+    """All of these groups that are still there, by name: one request for many of a coordinator.
+
+    Groups that the client may list and not look into, as those of topics that it may not see, are left out.
+    """
     by_coordinator: dict[tuple[int, str], list[str]] = {}
     for one in listed:
         kind = one.group_type.lower()
@@ -244,7 +254,7 @@ async def _describe_some(
         except KafkaError as error:
             if error.code.retriable:  # it has just moved to another coordinator
                 found.append(await describe_group(client, name))
-            elif error.code is not ErrorCode.GROUP_ID_NOT_FOUND:
+            elif error.code not in _LEFT_OUT:
                 raise
     return found
 
@@ -510,6 +520,21 @@ async def delete_offsets(
         }
 
     return await client.retry(attempt)
+
+
+async def delete_topic_offsets(client: Client, group_id: str, topic: str) -> None:
+    """Have a group of any type forget where it is in a topic; KafkaError if it cannot, or was never there."""
+    if (await describe_group(client, group_id)).group_type == SHARE:
+        code, message = (await delete_share_starts(client, group_id, [topic]))[topic]
+        check(code, message, f"the start offsets of {topic} in group {group_id}")
+        return
+    known = [one for one in await committed_offsets(client, group_id) if one.topic == topic]
+    if not known:
+        raise KafkaError(
+            ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, f"group {group_id} has committed nothing of {topic}"
+        )
+    for one, error_code in (await delete_offsets(client, group_id, known)).items():
+        check(error_code, None, f"the offset of {one} in group {group_id}")
 
 
 async def delete_group(client: Client, group_id: str) -> None:

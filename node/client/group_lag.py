@@ -19,7 +19,7 @@ from ottla.node.client.ask_leaders import briefly
 from ottla.node.client.cluster_client import RETRY_PAUSE_S, Client
 from ottla.node.client.consumer import fetch_once, records_in
 from ottla.node.client.group_admin import Committed, ListedGroup
-from ottla.node.client.share_group_admin import ShareStart, share_starts
+from ottla.node.client.share_group_admin import SHARE, ShareStart, share_lags, share_starts
 from ottla.node.wire.messages.describe_share_partitions import InFlightState
 from ottla.node.wire.messages.fetch import PartitionData
 
@@ -120,19 +120,24 @@ async def totals(client: Client, groups: Iterable[ListedGroup]) -> dict[str, Gro
 
     Nobody is asked again: a coordinator that has gone leaves a gap.
     """
-    by_coordinator: dict[int, list[str]] = {}
+    by_coordinator: dict[tuple[int, bool], list[str]] = {}
     for one in groups:
-        by_coordinator.setdefault(one.coordinator_id, []).append(one.group_id)
+        is_share = one.group_type.lower() == SHARE
+        by_coordinator.setdefault((one.coordinator_id, is_share), []).append(one.group_id)
     found: dict[str, GroupLag] = {}
-    for coordinator_id, names in sorted(by_coordinator.items()):
+    for (coordinator_id, is_share), names in sorted(by_coordinator.items()):
         for begin in range(0, len(names), GROUPS_A_REQUEST):
             some = names[begin : begin + GROUPS_A_REQUEST]
             try:
-                told = await group_admin.committed_by_groups(client, coordinator_id, some)
+                if is_share:
+                    lags = await share_lags(client, coordinator_id, some)
+                    found |= {name: GroupLag(lag, None) for name, lag in lags.items()}
+                else:
+                    told = await group_admin.committed_by_groups(client, coordinator_id, some)
+                    found |= {name: _total(committed) for name, committed in told.items()}
             except KafkaError as error:
                 _bear(error)
                 break
-            found |= {name: _total(committed) for name, committed in told.items()}
     return found
 
 

@@ -3,7 +3,7 @@
 Deleting, listing and settings of share groups are those of other groups.
 """
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Final, NamedTuple
 
 from ottla.logstore.words.topic_partition import TopicPartition
@@ -23,6 +23,7 @@ from ottla.node.wire.messages.describe_share_group_offsets import (
     DescribeShareGroupOffsetsRequest,
     DescribeShareGroupOffsetsRequestGroup,
     DescribeShareGroupOffsetsResponse,
+    DescribeShareGroupOffsetsResponseGroup,
 )
 from ottla.node.wire.messages.describe_share_partitions import InFlightState
 
@@ -121,3 +122,25 @@ async def delete_share_starts(
         return {one.topic_name: (one.error_code, one.error_message) for one in response.responses}
 
     return await client.retry(attempt)
+
+
+async def share_lags(client: Client, coordinator_id: int, group_ids: Sequence[str]) -> dict[str, int | None]:
+    """Return the whole lag of share groups of one coordinator, asked once; None where none is told."""
+    request = DescribeShareGroupOffsetsRequest(
+        groups=[DescribeShareGroupOffsetsRequestGroup(group_id=one, topics=None) for one in group_ids]
+    )
+    connection = await client.node(coordinator_id)
+    response = await connection.request(
+        request, DescribeShareGroupOffsetsResponse, timeout_s=client.remaining_s
+    )
+    return {one.group_id: _whole_lag(one) for one in response.groups if not one.error_code}
+
+
+def _whole_lag(group: DescribeShareGroupOffsetsResponseGroup) -> int | None:
+    told = [
+        one.lag
+        for topic in group.topics
+        for one in topic.partitions
+        if not one.error_code and one.lag > UNKNOWN
+    ]
+    return sum(told) if told else None

@@ -31,6 +31,7 @@ partitions      partitions and their offsets
 reassignments   reassignments under way
 brokers         brokers and their replicas
 broker_configs  the settings of brokers
+group_configs   the settings of groups
 acls            access control entries
 console         the files of the web console
 topic_partitions  the partitions of a topic with offsets and sizes
@@ -43,6 +44,7 @@ record_reader   records in rounds, and the place behind each
 read_records    a page of records, or a live tail
 produce_records  records into a topic: one, a stream, a batch
 consumer_groups  groups, their members and their lag
+share_groups    share groups, their consumers and what these are assigned
 readiness       whether a node may be sent clients
 operation_words  words that the operations share: partitions, bounded lists
 group_view      a group with its members and lag

@@ -1,4 +1,4 @@
-"""/v1/groups: resets, deletion, and the rebalance timeline of consumer groups."""
+"""/v1/groups: resets, deletion of groups and offsets, and the rebalance timeline of consumer groups."""
 
 from collections.abc import Mapping
 from typing import Any, Final
@@ -11,6 +11,7 @@ from ottla.node.rest_api.operation_words import (
     GIVEN_TOPICS,
     NULL_INT64,
     NULL_STRING,
+    TOPIC,
     listed,
     record,
     topics_of,
@@ -140,6 +141,13 @@ async def delete_group(context: RestContext, request: RestRequest) -> Answer:
     return Answer(status=204)
 
 
+async def delete_group_offsets(context: RestContext, request: RestRequest) -> Answer:
+    await group_admin.delete_topic_offsets(
+        context.client, request.path["group_id"], request.path["topic_name"]
+    )
+    return Answer(status=204)
+
+
 async def get_timeline(context: RestContext, request: RestRequest) -> Answer:
     view = await group_admin.describe_group(context.client, request.path["group_id"])
     return Answer(
@@ -157,7 +165,7 @@ ROUTES: Final = (
         path="/v1/groups/{group_id}/reset",
         handler=reset_group,
         operation_id="resetGroup",
-        summary="Reset the committed offsets of a group that has no members.",
+        summary="Reset the committed or start offsets of a group that has no members.",
         description="`to` is earliest, latest, current, offset, shift, datetime or duration. The "
         "value of offset and shift is an integer, of datetime an ISO 8601 date or ms "
         "since 1970, of duration an ISO 8601 duration such as PT1H or a number of ms "
@@ -183,6 +191,18 @@ ROUTES: Final = (
         tag=TAG,
         path_parameters=_GROUP,
         responses={204: Response(description="The group was deleted.")},
+    ),
+    Route(
+        method="DELETE",
+        path="/v1/groups/{group_id}/topics/{topic_name}",
+        handler=delete_group_offsets,
+        operation_id="deleteGroupOffsets",
+        summary="Have a group forget where it is in a topic.",
+        description="No member of a consumer group may read the topic, and a share group may have no "
+        "members. Members that read the topic later begin as in a new group.",
+        tag=TAG,
+        path_parameters={**_GROUP, "topic_name": TOPIC},
+        responses={204: Response(description="The offsets were deleted.")},
     ),
     Route(
         method="GET",

@@ -3,6 +3,7 @@
 By Confluent's paths the assignments are a request for each member, and lag in time is not there at all.
 """
 
+from collections.abc import Sequence
 from typing import Any, Final
 
 from ottla.logstore.words.topic_partition import TopicPartition
@@ -28,14 +29,29 @@ _LAG: Final = record(
     {
         "topic": STRING,
         "partition": INT32,
-        "committed": {**NULL_INT64, "description": "null if no offset is committed."},
+        "committed": {
+            **NULL_INT64,
+            "description": "null if no offset is committed. Of a share group its start offset, before which "
+            "nothing is delivered again; null while it has not read the partition.",
+        },
         "log_end_offset": {**NULL_INT64, "description": "null if the partition has no leader."},
-        "lag": {**NULL_INT64, "description": "The difference of the two offsets; null if one is not known."},
+        "lag": {
+            **NULL_INT64,
+            "description": "The difference of the two offsets; null if one is not known. Of a share group "
+            "the records from its start offset on that are neither acknowledged nor archived.",
+        },
         "lag_ms": {
             **NULL_INT64,
             "description": "The age of the oldest record not yet committed; null if not known.",
         },
-        "member_id": {**NULL_STRING, "description": "The member that reads the partition; null if none."},
+        "member_id": {
+            **NULL_STRING,
+            "description": "The member that reads the partition; null if none, or several of a share group.",
+        },
+        "member_ids": {
+            **listed(STRING),
+            "description": "The members that read the partition: several may in a share group.",
+        },
     },
     title="GroupLag",
 )
@@ -58,7 +74,10 @@ _GROUP: Final = record(
 
 async def get_group(context: RestContext, request: RestRequest) -> Answer:
     group = await describe_group(context.client, request.path["group_id"])
-    readers = {one: member.member_id for member in group.members for one in member.partitions or ()}
+    readers: dict[TopicPartition, list[str]] = {}
+    for member in group.members:
+        for one in member.partitions or ():
+            readers.setdefault(one, []).append(member.member_id)
     if group.group_type == SHARE:
         lags = await group_lag.of_share_group(
             context.client, group.group_id, readers, is_wanted=lambda one: True
@@ -77,7 +96,7 @@ async def get_group(context: RestContext, request: RestRequest) -> Answer:
             "epoch": group.epoch,
             "coordinator": group.coordinator,
             "members": [_member(one) for one in group.members],
-            "lags": [_lag(one, lag, readers.get(one)) for one, lag in lags.items()],
+            "lags": [_lag(one, lag, readers.get(one, [])) for one, lag in lags.items()],
         }
     )
 
@@ -92,13 +111,14 @@ def _member(one: GroupMemberView) -> dict[str, Any]:
     }
 
 
-def _lag(where: TopicPartition, lag: PartitionLag, reader: str | None) -> dict[str, Any]:
+def _lag(where: TopicPartition, lag: PartitionLag, readers: Sequence[str]) -> dict[str, Any]:
     return place(where) | {
         "committed": lag.committed,
         "log_end_offset": lag.end,
         "lag": lag.records,
         "lag_ms": lag.age_ms,
-        "member_id": reader,
+        "member_id": readers[0] if len(readers) == 1 else None,
+        "member_ids": readers,
     }
 
 

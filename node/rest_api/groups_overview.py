@@ -3,8 +3,16 @@
 from typing import Any, Final
 
 from ottla.node.client import group_lag
-from ottla.node.client.group_admin import GroupView, ListedGroup, describe_groups, list_groups
+from ottla.node.client.group_admin import (
+    CLASSIC,
+    CONSUMER,
+    GroupView,
+    ListedGroup,
+    describe_groups,
+    list_groups,
+)
 from ottla.node.client.group_lag import GroupLag
+from ottla.node.client.share_group_admin import SHARE
 from ottla.node.rest_api.operation_words import (
     MISSING,
     MISSING_TOLD,
@@ -40,7 +48,8 @@ _GROUP: Final = record(
         "members": NULL_INT64,
         "lag": {
             **NULL_INT64,
-            "description": "The sum over all committed offsets; null if not known or not requested.",
+            "description": "The sum over all committed offsets, or over all that a share group has not done "
+            "with; null if not known or not requested.",
         },
         "lag_ms": {
             **NULL_INT64,
@@ -53,7 +62,8 @@ _GROUPS: Final = record({"groups": listed(_GROUP), "missing": MISSING}, title="L
 
 
 async def get_groups(context: RestContext, request: RestRequest) -> Answer:
-    told = await list_groups(context.client, states=[], types=[])
+    kind = request.query.get("type")
+    told = await list_groups(context.client, states=[], types=[] if kind is None else [kind])
     groups = told.groups
     wanted = request.query.get("search", "").lower()
     chosen = [one for one in groups if wanted in one.group_id.lower()]
@@ -94,6 +104,11 @@ ROUTES: Final = (
         "the lag in time is the largest of them." + MISSING_TOLD,
         tag=TAG,
         query=(
+            QueryParameter(
+                name="type",
+                schema={"type": "string", "enum": [CLASSIC, CONSUMER, SHARE]},
+                description="Return only groups of this type.",
+            ),
             QueryParameter(
                 name="search",
                 description="Return members and lag of groups whose id contains this text, ignoring case.",

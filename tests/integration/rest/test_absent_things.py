@@ -6,6 +6,7 @@ from typing import Any
 import pytest
 
 from ottla.node.embedded import Cluster
+from ottla.node.rest_api import group_configs
 from ottla.node.rest_api.all_routes import ALL_ROUTES
 from ottla.node.rest_api.route import Route
 from tests.integration.rest.conftest import Api
@@ -13,8 +14,12 @@ from tests.integration.rest.test_produce_records import create
 
 pytestmark = pytest.mark.slow
 
-# What a topic or a group would be is told before there is one.
-OF_WHAT_MAY_COME = {"listKafkaDefaultTopicConfigs", "resetGroup"}
+# What a topic or a group would be is told, and set, before there is one.
+OF_WHAT_MAY_COME = {
+    "listKafkaDefaultTopicConfigs",
+    "resetGroup",
+    *(one.operation_id for one in group_configs.ROUTES),
+}
 BODIES = {
     "updatePartitionCountKafkaTopic": {"partitions_count": 9},
     "produceRecord": {"value": None},

@@ -65,6 +65,8 @@ BODIES: Final[Mapping[str, Any]] = {
     },
     "updateKafkaBrokerConfig": {"value": "1"},
     "updateKafkaBrokerConfigBatch": {"data": [{"name": "log.cleaner.threads", "value": "1"}]},
+    "updateKafkaGroupConfig": {"value": "1"},
+    "updateKafkaGroupConfigBatch": {"data": [{"name": "share.auto.offset.reset", "value": "earliest"}]},
     "updateKafkaClusterConfig": {"value": "1"},
     "updateKafkaClusterConfigs": {"data": [{"name": "log.cleaner.threads", "value": "1"}]},
     "createKafkaAcls": ACL,

@@ -1,0 +1,314 @@
+"""Share groups as Confluent's REST API tells of them: groups, their consumers, and what each is assigned.
+
+A partition may be assigned to several consumers of a share group, and each may read all of it.
+"""
+
+from collections.abc import Mapping
+from typing import Any, Final, NamedTuple
+
+from ottla.logstore.words.errors import ErrorCode, KafkaError
+from ottla.logstore.words.topic_partition import TopicPartition
+from ottla.node.client import group_admin
+from ottla.node.client.group_admin import GroupMemberView, GroupView
+from ottla.node.client.share_group_admin import SHARE, share_starts
+from ottla.node.rest_api.resource import (
+    RELATED,
+    Data,
+    collection,
+    collection_schema,
+    related,
+    resource,
+    resource_name,
+    resource_schema,
+    url,
+)
+from ottla.node.rest_api.rest_error import not_found
+from ottla.node.rest_api.route import (
+    INT32,
+    NAME,
+    STRING,
+    Answer,
+    Response,
+    RestContext,
+    RestRequest,
+    Route,
+)
+
+TAG: Final = "Share Group (v3)"
+_TOPIC_PARTITION: Final = resource_schema(
+    "ShareGroupTopicPartitionData",
+    "KafkaShareGroupTopicPartition",
+    {"topic_name": STRING, "partition_id": INT32, "partition": RELATED},
+)
+_GROUP: Final = resource_schema(
+    "ShareGroupData",
+    "KafkaShareGroup",
+    {
+        "cluster_id": STRING,
+        "share_group_id": STRING,
+        "state": STRING,
+        "coordinator": RELATED,
+        "consumers": RELATED,
+        "consumer_count": INT32,
+        "partition_count": INT32,
+        "assigned_topic_partitions": {"type": "array", "items": _TOPIC_PARTITION},
+    },
+    optional=["coordinator", "assigned_topic_partitions"],
+)
+_IDS: Final = {"cluster_id": STRING, "group_id": STRING, "consumer_id": STRING}
+_CONSUMER: Final = resource_schema(
+    "ShareGroupConsumerData",
+    "KafkaShareGroupConsumer",
+    {**_IDS, "client_id": STRING, "assignments": RELATED},
+)
+_ASSIGNMENT: Final = resource_schema(
+    "ShareGroupConsumerAssignmentData",
+    "KafkaShareGroupConsumerAssignment",
+    {**_IDS, "topic_name": STRING, "partition_id": INT32, "partition": RELATED},
+)
+
+
+class _Scope(NamedTuple):
+    """Where a share group is found: the beginning of its links and of its names."""
+
+    base_url: str
+    cluster_id: str
+    group_id: str
+
+    def url(self, *segments: str | int) -> str:
+        return url(self.base_url, "clusters", self.cluster_id, "share-groups", self.group_id, *segments)
+
+    def name(self, **names: str | int) -> str:
+        return resource_name(kafka=self.cluster_id, share_group=self.group_id, **names)
+
+    def partition(self, one: TopicPartition) -> Data:
+        segments = ("clusters", self.cluster_id, "topics", one.topic, "partitions", one.partition)
+        return related(url(self.base_url, *segments))
+
+
+def _scope(context: RestContext, request: RestRequest, group_id: str | None = None) -> _Scope:
+    return _Scope(request.base_url, context.cluster_id, group_id or request.path["group_id"])
+
+
+# ---- groups --------------------------------------------------------------------------------------
+
+
+async def list_share_groups(context: RestContext, request: RestRequest) -> Answer:
+    told = await group_admin.list_groups(context.client, states=[], types=[SHARE])
+    for error in told.problems.values():
+        raise error  # Confluent's list has no place that says what is missing
+    coordinators = {one.group_id: one.coordinator_id for one in told.groups}
+    groups = await group_admin.describe_groups(context.client, told.groups)
+    data = [
+        _group_data(_scope(context, request, one.group_id), one, coordinators.get(one.group_id, -1))
+        for one in groups
+        if one.group_type == SHARE
+    ]
+    here = url(request.base_url, "clusters", context.cluster_id, "share-groups")
+    return Answer(body=collection("KafkaShareGroupList", here, data))
+
+
+async def get_share_group(context: RestContext, request: RestRequest) -> Answer:
+    group = await _described(context, request)
+    coordinator = await context.client.retry(lambda: context.client.coordinator(group.group_id))
+    coordinator_id = await context.client.node_id_of(coordinator)
+    scope = _scope(context, request)
+    known = sorted({*_assigned(group), *await share_starts(context.client, group.group_id)})
+    body = _group_data(scope, group, coordinator_id)
+    body["assigned_topic_partitions"] = [_partition_data(scope, one) for one in known]
+    return Answer(body=body)
+
+
+async def delete_share_group(context: RestContext, request: RestRequest) -> Answer:
+    group = await _described(context, request)
+    await group_admin.delete_group(context.client, group.group_id)
+    return Answer(status=204)
+
+
+async def _described(context: RestContext, request: RestRequest) -> GroupView:
+    name = request.path["group_id"]
+    try:
+        group = await group_admin.describe_group(context.client, name)
+    except KafkaError as error:
+        if error.code not in (ErrorCode.GROUP_ID_NOT_FOUND, ErrorCode.INVALID_GROUP_ID):
+            raise
+        raise not_found(f"Share Group {name[:100]} could not be found.") from None
+    if group.group_type != SHARE:
+        raise not_found(f"Share Group {name[:100]} could not be found: it is a group of another type.")
+    return group
+
+
+def _assigned(group: GroupView) -> set[TopicPartition]:
+    """Return each partition that some consumer is assigned, once."""
+    return {one for member in group.members for one in member.partitions or ()}
+
+
+def _group_data(scope: _Scope, group: GroupView, coordinator_id: int) -> Data:
+    data = resource(
+        "KafkaShareGroup",
+        scope.url(),
+        scope.name(),
+        cluster_id=scope.cluster_id,
+        share_group_id=scope.group_id,
+        state=group.state.upper(),
+        consumers=related(scope.url("consumers")),
+        consumer_count=len(group.members),
+        partition_count=len(_assigned(group)),
+    )
+    if coordinator_id >= 0:
+        data["coordinator"] = related(
+            url(scope.base_url, "clusters", scope.cluster_id, "brokers", coordinator_id)
+        )
+    return data
+
+
+def _partition_data(scope: _Scope, one: TopicPartition) -> Data:
+    place = scope.partition(one)
+    return resource(
+        "KafkaShareGroupTopicPartition",
+        place["related"],
+        scope.name(topic=one.topic, partition=one.partition),
+        topic_name=one.topic,
+        partition_id=one.partition,
+        partition=place,
+    )
+
+
+# ---- consumers -----------------------------------------------------------------------------------
+
+
+async def list_share_consumers(context: RestContext, request: RestRequest) -> Answer:
+    group = await _described(context, request)
+    scope = _scope(context, request)
+    data = [_consumer_data(scope, member) for member in group.members]
+    return Answer(body=collection("KafkaShareGroupConsumerList", scope.url("consumers"), data))
+
+
+async def get_share_consumer(context: RestContext, request: RestRequest) -> Answer:
+    return Answer(body=_consumer_data(_scope(context, request), await _member(context, request)))
+
+
+async def list_share_assignments(context: RestContext, request: RestRequest) -> Answer:
+    member = await _member(context, request)
+    scope = _scope(context, request)
+    data = [_assignment_data(scope, member, one) for one in sorted(member.partitions or ())]
+    here = scope.url("consumers", member.member_id, "assignments")
+    return Answer(body=collection("KafkaShareGroupConsumerAssignmentList", here, data))
+
+
+async def _member(context: RestContext, request: RestRequest) -> GroupMemberView:
+    group = await _described(context, request)
+    wanted = request.path["consumer_id"]
+    found = next((member for member in group.members if member.member_id == wanted), None)
+    if found is None:
+        raise not_found("HTTP 404 Not Found")
+    return found
+
+
+def _consumer_data(scope: _Scope, member: GroupMemberView) -> Data:
+    here = scope.url("consumers", member.member_id)
+    return resource(
+        "KafkaShareGroupConsumer",
+        here,
+        scope.name(consumer=member.member_id),
+        cluster_id=scope.cluster_id,
+        group_id=scope.group_id,
+        consumer_id=member.member_id,
+        client_id=member.client_id,
+        assignments=related(f"{here}/assignments"),
+    )
+
+
+def _assignment_data(scope: _Scope, member: GroupMemberView, one: TopicPartition) -> Data:
+    return resource(
+        "KafkaShareGroupConsumerAssignment",
+        scope.url("consumers", member.member_id, "assignments"),
+        scope.name(consumer=member.member_id, assignment=one.topic, partition=one.partition),
+        cluster_id=scope.cluster_id,
+        group_id=scope.group_id,
+        consumer_id=member.member_id,
+        topic_name=one.topic,
+        partition_id=one.partition,
+        partition=scope.partition(one),
+    )
+
+
+# ---- the table -----------------------------------------------------------------------------------
+
+_PATH: Final = "/v3/clusters/{cluster_id}/share-groups"
+_ONE: Final = _PATH + "/{group_id}"
+_MEMBER: Final = _ONE + "/consumers/{consumer_id}"
+_NAMES: Final = {"group_id": NAME, "consumer_id": NAME}
+
+
+def _list_of(title: str, kind: str, schema: Mapping[str, Any]) -> Response:
+    return Response(description="All of them.", schema=collection_schema(title, kind, schema))
+
+
+ROUTES: Final = (
+    Route(
+        method="GET",
+        path=_PATH,
+        handler=list_share_groups,
+        operation_id="listKafkaShareGroups",
+        summary="List share groups.",
+        tag=TAG,
+        responses={200: _list_of("ShareGroupDataList", "KafkaShareGroupList", _GROUP)},
+    ),
+    Route(
+        method="GET",
+        path=_ONE,
+        handler=get_share_group,
+        operation_id="getKafkaShareGroup",
+        summary="A share group, with all partitions that it reads or has read.",
+        tag=TAG,
+        path_parameters=_NAMES,
+        responses={200: Response(description="The group.", schema=_GROUP)},
+    ),
+    Route(
+        method="DELETE",
+        path=_ONE,
+        handler=delete_share_group,
+        operation_id="deleteKafkaShareGroup",
+        summary="Delete a share group that has no consumers, with its start offsets.",
+        tag=TAG,
+        path_parameters=_NAMES,
+        responses={204: Response(description="The group was deleted.")},
+    ),
+    Route(
+        method="GET",
+        path=f"{_ONE}/consumers",
+        handler=list_share_consumers,
+        operation_id="listKafkaShareGroupConsumers",
+        summary="List the consumers of a share group.",
+        tag=TAG,
+        path_parameters=_NAMES,
+        responses={200: _list_of("ShareGroupConsumerDataList", "KafkaShareGroupConsumerList", _CONSUMER)},
+    ),
+    Route(
+        method="GET",
+        path=_MEMBER,
+        handler=get_share_consumer,
+        operation_id="getKafkaShareGroupConsumer",
+        summary="A consumer of a share group.",
+        tag=TAG,
+        path_parameters=_NAMES,
+        responses={200: Response(description="The consumer.", schema=_CONSUMER)},
+    ),
+    Route(
+        method="GET",
+        path=f"{_MEMBER}/assignments",
+        handler=list_share_assignments,
+        operation_id="listKafkaShareGroupConsumerAssignments",
+        summary="List the partitions that a consumer of a share group is assigned.",
+        tag=TAG,
+        path_parameters=_NAMES,
+        responses={
+            200: _list_of(
+                "ShareGroupConsumerAssignmentDataList",
+                "KafkaShareGroupConsumerAssignmentList",
+                _ASSIGNMENT,
+            )
+        },
+    ),
+)
