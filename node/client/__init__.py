@@ -32,6 +32,7 @@ txn_admin             transactions, and the producers that a log knows
 user_admin            SCRAM users and their passwords
 cluster_health        whether a cluster is well
 config_admin          the settings of topics, brokers and groups, with where each value comes from
+dead_letters          what the headers of a record say of its origin, if it is a dead letter
 acl_check             whether somebody may do something, and by which rule
 decommission          how a broker leaves for good
 group_as_json         rebalances and resets of groups as programs read them

@@ -41,12 +41,14 @@ record_filter   which records a reader wants
 record_stream   documents in, reports out
 offset_spec     where reading begins and ends
 record_reader   records in rounds, and the place behind each
+one_record      one record by its place
 read_records    a page of records, or a live tail
 produce_records  records into a topic: one, a stream, a batch
 consumer_groups  groups, their members and their lag
 share_groups    share groups, their consumers and what these are assigned
 readiness       whether a node may be sent clients
 operation_words  words that the operations share: partitions, bounded lists
+dead_letters    dead letters of share groups, and how they are delivered again
 group_view      a group with its members and lag
 groups_overview  all groups, with lag
 read_status     the facts that decide whether a node may be sent clients (door)

@@ -16,6 +16,7 @@ from ottla.node.rest_api import (
     console,
     console_login,
     consumer_groups,
+    dead_letters,
     debug_state,
     group_configs,
     group_operations,
@@ -72,6 +73,7 @@ _AREAS: Final = (
     moves.ROUTES,
     transactions.ROUTES,
     group_operations.ROUTES,
+    dead_letters.ROUTES,
     read_records.ROUTES,
 )
 

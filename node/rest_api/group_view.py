@@ -11,8 +11,9 @@ from ottla.node.client import group_lag
 from ottla.node.client.group_admin import GroupMemberView, describe_group
 from ottla.node.client.group_lag import PartitionLag
 from ottla.node.client.share_group_admin import SHARE
+from ottla.node.client.share_group_as_json import in_flight_as_json
 from ottla.node.rest_api.operation_words import NULL_INT64, NULL_STRING, PARTITION, listed, place, record
-from ottla.node.rest_api.route import INT32, STRING, Answer, Response, RestContext, RestRequest, Route
+from ottla.node.rest_api.route import INT32, INT64, STRING, Answer, Response, RestContext, RestRequest, Route
 
 TAG: Final = "Operations: groups"
 _MEMBER: Final = record(
@@ -24,6 +25,31 @@ _MEMBER: Final = record(
         "partitions": listed(PARTITION),
     },
     title="GroupMember",
+)
+_RANGE: Final = record(
+    {
+        "first_offset": INT64,
+        "last_offset": INT64,
+        "delivery_count": INT32,
+        "state": STRING,
+        "member": NULL_STRING,
+        "lock_left_ms": NULL_INT64,
+    },
+    title="InFlightRange",
+)
+_IN_FLIGHT: Final = record(
+    {
+        "start": INT64,
+        "end": INT64,
+        **dict.fromkeys(
+            ("acquired", "available", "acknowledged", "archived", "delayed", "backing_off"), INT64
+        ),
+        "delivery_count_limit": INT32,
+        "stalled_ms": INT64,
+        "most_delivered": listed(_RANGE),
+        "next_locks": listed(_RANGE),
+    },
+    title="InFlightRecords",
 )
 _LAG: Final = record(
     {
@@ -51,6 +77,11 @@ _LAG: Final = record(
         "member_ids": {
             **listed(STRING),
             "description": "The members that read the partition: several may in a share group.",
+        },
+        "in_flight": {
+            "anyOf": [{"type": "null"}, _IN_FLIGHT],
+            "description": "Of a share group, while members read: how many records are in which state, those "
+            "delivered most often, and the locks that end next. Told by the partition's leader.",
         },
     },
     title="GroupLag",
@@ -80,7 +111,7 @@ async def get_group(context: RestContext, request: RestRequest) -> Answer:
             readers.setdefault(one, []).append(member.member_id)
     if group.group_type == SHARE:
         lags = await group_lag.of_share_group(
-            context.client, group.group_id, readers, is_wanted=lambda one: True
+            context.client, group.group_id, readers, is_wanted=lambda one: True, with_in_flight=True
         )
     else:
         lags = await group_lag.of_group(
@@ -119,6 +150,7 @@ def _lag(where: TopicPartition, lag: PartitionLag, readers: Sequence[str]) -> di
         "lag_ms": lag.age_ms,
         "member_id": readers[0] if len(readers) == 1 else None,
         "member_ids": readers,
+        "in_flight": None if lag.in_flight is None else in_flight_as_json(lag.in_flight),
     }
 
 

@@ -22,6 +22,7 @@ from ottla.node.client.ask_leaders import Answers
 from ottla.node.client.cluster_client import Client
 from ottla.node.client.deadline import Deadline
 from ottla.node.client.newest_records import MAX_COUNTED, Shortfall, Span
+from ottla.node.rest_api.json_schema import Schema
 from ottla.node.rest_api.loop_turns import Worker
 from ottla.node.rest_api.offset_spec import (
     CURSOR_PATTERN,
@@ -72,26 +73,24 @@ UNAVAILABLE_S: Final = 3.0  # for so long a partition may be without a leader be
 PIECE_BYTES: Final = 256 * 1024  # of events, written at a time
 
 
-class _Wish(NamedTuple):
-    """What a request wants to see."""
+class Wish(NamedTuple):
+    """What a request wants to see, and how each record is shown."""
 
     topic: str
     partitions: list[TopicPartition]
     is_whole: bool  # all that the topic has, not only those that were named
     place: OffsetSpec
     is_wanted: Filter | None
-    form: str
     read_committed: bool
-
-    def shown(self, found: Found) -> Data:
-        return shown_record(self.topic, found.partition.partition, found.record, self.form)
+    shown: Callable[[Found], Data]
 
 
 async def read_records(context: RestContext, request: RestRequest) -> Answer:
     is_tail = EVENT_STREAM in request.headers.get("Accept", "")
     wish = await _wish(context.client, request, is_tail=is_tail)
     if not is_tail:
-        return Answer(body=await _page(context, request, wish))
+        here = url(request.base_url, *_segments(context, request))
+        return Answer(body=await read_page(context, request, wish, here))
     context.records.tails.check(context.share)
     known = (await _spans(context.client, wish)).found
     begun = await positions(
@@ -100,23 +99,47 @@ async def read_records(context: RestContext, request: RestRequest) -> Answer:
     return Answer(stream=_tail(context, wish, begun), failure=_failure, content_type=EVENT_STREAM)
 
 
-async def _wish(client: Client, request: RestRequest, *, is_tail: bool) -> _Wish:
+async def _wish(client: Client, request: RestRequest, *, is_tail: bool) -> Wish:
     query = request.query
-    default = LATEST if is_tail else EARLIEST
-    place = parse_offset_spec(query.get("offset"), query.get("timestamp"), default)
     topic, partition = request.path["topic_name"], request.path.get("partition_id")
+    form = query.get("format", AUTO)
+    return await wish_of(
+        client,
+        query,
+        topic,
+        partition,
+        default=LATEST if is_tail else EARLIEST,
+        resume_at=request.headers.get("Last-Event-ID") if is_tail else None,
+        shown=lambda found: shown_record(topic, found.partition.partition, found.record, form),
+    )
+
+
+async def wish_of(
+    client: Client,
+    query: Mapping[str, Any],
+    topic: str,
+    partition: int | None,
+    *,
+    default: OffsetSpec = EARLIEST,
+    resume_at: str | None = None,
+    shown: Callable[[Found], Data],
+) -> Wish:
+    """Return what the query parameters of `PAGE_QUERY` ask of a topic, or of one of its partitions.
+
+    `resume_at` is a cursor that counts more than they do. RestError 400 or 404.
+    """
+    place = parse_offset_spec(query.get("offset"), query.get("timestamp"), default)
     is_whole = partition is None and place.cursor is None
-    last_event_id = request.headers.get("Last-Event-ID")
-    if is_tail and last_event_id:
-        place = OffsetSpec(cursor=parse_cursor(last_event_id))
-    return _Wish(
+    if resume_at:
+        place = OffsetSpec(cursor=parse_cursor(resume_at))
+    return Wish(
         topic,
         await _partitions(client, topic, partition, place, is_whole=is_whole),
         is_whole,
         place,
         parse_filter(query["filter"]) if query.get("filter") else None,
-        query.get("format", AUTO),
         query.get("isolation_level") == "read_committed",
+        shown,
     )
 
 
@@ -145,7 +168,7 @@ def _check_number(topic: str, partitions: int) -> None:
         )
 
 
-async def _spans(client: Client, wish: _Wish) -> Answers[Span]:
+async def _spans(client: Client, wish: Wish) -> Answers[Span]:
     return await spans(client, wish.partitions, isolation_level=int(wish.read_committed))
 
 
@@ -156,7 +179,8 @@ def _cursor(reader: RecordReader) -> str:
 # ---- a page --------------------------------------------------------------------------------------
 
 
-async def _page(context: RestContext, request: RestRequest, wish: _Wish) -> Data:
+async def read_page(context: RestContext, request: RestRequest, wish: Wish, here: str) -> Data:
+    """Return a page of what is wished for as `KafkaRecordList`; `here` is the link to the list."""
     query = request.query
     known = await _spans(context.client, wish)
     begun = await positions(context.client, known.found, wish.place, read_committed=wish.read_committed)
@@ -181,7 +205,6 @@ async def _page(context: RestContext, request: RestRequest, wish: _Wish) -> Data
         deadline=context.deadline,
         should_end=context.should_end,
     )
-    here = url(request.base_url, *_segments(context, request))
     unread = _unread(wish, places, reader, ends, known.problems)
     # Where what could not be asked begins is kept, so that the next page has it.
     cursor = cursor_text(
@@ -214,7 +237,7 @@ async def _page(context: RestContext, request: RestRequest, wish: _Wish) -> Data
 
 async def _read_page(
     reader: RecordReader,
-    wish: _Wish,
+    wish: Wish,
     turn: Worker,
     ends: dict[TopicPartition, int],
     data: DataPieces,
@@ -261,7 +284,7 @@ async def _read_page(
 
 
 def _unread(
-    wish: _Wish,
+    wish: Wish,
     places: Mapping[TopicPartition, int],
     reader: RecordReader,
     ends: Mapping[TopicPartition, int],
@@ -274,7 +297,7 @@ def _unread(
     return dict(sorted({**never, **problems, **later}.items()))
 
 
-def _places(wish: _Wish, unread: Mapping[TopicPartition, KafkaError]) -> dict[int, int]:
+def _places(wish: Wish, unread: Mapping[TopicPartition, KafkaError]) -> dict[int, int]:
     """Where partitions that nothing is known of begin, as far as the request says so without their logs."""
     place = wish.place
     if place.cursor is not None:
@@ -283,7 +306,7 @@ def _places(wish: _Wish, unread: Mapping[TopicPartition, KafkaError]) -> dict[in
     return {} if begin is None else {one.partition: begin for one in unread}
 
 
-def _unread_by_tail(wish: _Wish, reader: RecordReader) -> dict[TopicPartition, KafkaError]:
+def _unread_by_tail(wish: Wish, reader: RecordReader) -> dict[TopicPartition, KafkaError]:
     """The partitions that cannot be read now, those too that could not be asked when the tail began."""
     never = {
         one: KafkaError(ErrorCode.LEADER_NOT_AVAILABLE, f"{one} could not be asked since the tail began")
@@ -315,7 +338,7 @@ def _segments(context: RestContext, request: RestRequest) -> list[str | int]:
 # ---- a live tail ---------------------------------------------------------------------------------
 
 
-async def _tail(context: RestContext, wish: _Wish, begun: Positions) -> AsyncGenerator[bytes, None]:
+async def _tail(context: RestContext, wish: Wish, begun: Positions) -> AsyncGenerator[bytes, None]:
     try:
         with context.records.tails.place_now(context.share):
             async with context.own_client() as client:
@@ -341,7 +364,7 @@ async def _tail(context: RestContext, wish: _Wish, begun: Positions) -> AsyncGen
 
 
 async def _events(
-    context: RestContext, client: Client, wish: _Wish, reader: RecordReader
+    context: RestContext, client: Client, wish: Wish, reader: RecordReader
 ) -> AsyncGenerator[bytes, None]:
     written_s = looked_s = time.monotonic()
     failing_s, unread = written_s, list[Data]()
@@ -382,7 +405,7 @@ async def _events(
             written_s = time.monotonic()
 
 
-async def _take_in_new_partitions(client: Client, wish: _Wish, reader: RecordReader) -> None:
+async def _take_in_new_partitions(client: Client, wish: Wish, reader: RecordReader) -> None:
     """From their first record on: nobody who reads the whole topic has seen any of them.
 
     Those that could not be asked when it began begin where the request says.
@@ -400,7 +423,7 @@ async def _take_in_new_partitions(client: Client, wish: _Wish, reader: RecordRea
         reader.places |= begun.offsets
 
 
-async def _gap(client: Client, wish: _Wish, reader: RecordReader) -> bytes:
+async def _gap(client: Client, wish: Wish, reader: RecordReader) -> bytes:
     """What was deleted before it was read, by retention or by somebody."""
     answers = await spans(client, [*reader.places], isolation_level=int(wish.read_committed))
     known = answers.found
@@ -438,104 +461,90 @@ _CONTENT: Final = {
     },
     "required": ["type", "size", "data"],
 }
+RECORD_FIELDS: Final[Mapping[str, Schema]] = {
+    "topic_name": STRING,
+    "partition_id": INTEGER,
+    "offset": INTEGER,
+    "timestamp": {"type": ["string", "null"], "format": "date-time"},
+    "timestamp_ms": INTEGER,
+    "headers": {
+        "type": "array",
+        "items": {
+            "type": "object",
+            "properties": {
+                "name": STRING,
+                "value": {"type": ["string", "null"], "contentEncoding": "base64"},
+            },
+            "required": ["name", "value"],
+        },
+    },
+    "key": _CONTENT,
+    "value": _CONTENT,
+}
 _RECORD: Final = {
     "title": "RecordData",
     "type": "object",
-    "properties": {
-        "topic_name": STRING,
-        "partition_id": INTEGER,
-        "offset": INTEGER,
-        "timestamp": {"type": ["string", "null"], "format": "date-time"},
-        "timestamp_ms": INTEGER,
-        "headers": {
-            "type": "array",
-            "items": {
-                "type": "object",
-                "properties": {
-                    "name": STRING,
-                    "value": {"type": ["string", "null"], "contentEncoding": "base64"},
-                },
-                "required": ["name", "value"],
-            },
-        },
-        "key": _CONTENT,
-        "value": _CONTENT,
-    },
-    "required": [
-        "topic_name",
-        "partition_id",
-        "offset",
-        "timestamp",
-        "timestamp_ms",
-        "headers",
-        "key",
-        "value",
-    ],
+    "properties": RECORD_FIELDS,
+    "required": [*RECORD_FIELDS],
 }
 _PAGE: Final = collection_schema("RecordDataList", "KafkaRecordList", _RECORD)
+PAGE_PLACES: Final[Mapping[str, Schema]] = {
+    "begin": STRING,
+    "is_start": {"type": "boolean"},
+    "begins": {
+        "type": "array",
+        "items": {
+            "title": "RecordPageBegin",
+            "type": "object",
+            "properties": {
+                "partition_id": INTEGER,
+                "offset": INTEGER,
+                "is_start": {"type": "boolean"},
+                "timestamp_ms": {
+                    "type": ["integer", "null"],
+                    "description": (
+                        "Time of the first record that was read, whether it matched the filter or not."
+                    ),
+                },
+                "fell_short": {
+                    "type": ["string", "null"],
+                    "enum": [*(one.value for one in Shortfall), None],
+                    "description": "Why there may be fewer than the newest N records from "
+                    "here on, though the log has more: the search ran out of "
+                    "time, offsets were counted because N is above "
+                    f"{MAX_COUNTED}, or the partition could not be read.",
+                },
+            },
+            "required": ["partition_id", "offset", "is_start", "timestamp_ms", "fell_short"],
+        },
+    },
+    "fell_short": {
+        "type": "boolean",
+        "description": (
+            "Whether a search for the newest N records may have found fewer; `begins` shows where it starts."
+        ),
+    },
+    "cursor": STRING,
+    "is_end": {"type": "boolean"},
+    "unavailable": {
+        "type": "array",
+        "items": {
+            "title": "UnavailablePartition",
+            "type": "object",
+            "properties": {"partition_id": INTEGER, "error_code": INTEGER, "message": STRING},
+            "required": ["partition_id", "error_code", "message"],
+        },
+    },
+}
 _RECORDS: Final = {
     **_PAGE,
     "properties": {
         **_PAGE["properties"],
-        "begin": STRING,
-        "is_start": {"type": "boolean"},
-        "begins": {
-            "type": "array",
-            "items": {
-                "title": "RecordPageBegin",
-                "type": "object",
-                "properties": {
-                    "partition_id": INTEGER,
-                    "offset": INTEGER,
-                    "is_start": {"type": "boolean"},
-                    "timestamp_ms": {
-                        "type": ["integer", "null"],
-                        "description": (
-                            "Offset of the first record that was read, whether it matched the filter or not."
-                        ),
-                    },
-                    "fell_short": {
-                        "type": ["string", "null"],
-                        "enum": [*(one.value for one in Shortfall), None],
-                        "description": "Why there may be fewer than the newest N records from "
-                        "here on, though the log has more: the search ran out of "
-                        "time, offsets were counted because N is above "
-                        f"{MAX_COUNTED}, or the partition could not be read.",
-                    },
-                },
-                "required": ["partition_id", "offset", "is_start", "timestamp_ms", "fell_short"],
-            },
-        },
-        "fell_short": {
-            "type": "boolean",
-            "description": (
-                "Why a search for the newest N records may have found fewer; `begins` shows where it starts."
-            ),
-        },
-        "cursor": STRING,
-        "is_end": {"type": "boolean"},
-        "unavailable": {
-            "type": "array",
-            "items": {
-                "title": "UnavailablePartition",
-                "type": "object",
-                "properties": {"partition_id": INTEGER, "error_code": INTEGER, "message": STRING},
-                "required": ["partition_id", "error_code", "message"],
-            },
-        },
+        **PAGE_PLACES,
     },
-    "required": [
-        *_PAGE["required"],
-        "begin",
-        "is_start",
-        "begins",
-        "fell_short",
-        "cursor",
-        "is_end",
-        "unavailable",
-    ],
+    "required": [*_PAGE["required"], *PAGE_PLACES],
 }
-_QUERY: Final = (
+PAGE_QUERY: Final = (
     QueryParameter(
         name="offset",
         schema={"type": "string", "pattern": OFFSET_PATTERN},
@@ -611,7 +620,7 @@ def _route(path: str, operation_id: str, summary: str) -> Route:
         description=_DESCRIPTION,
         tag=TAG,
         path_parameters={"topic_name": NAME},
-        query=_QUERY,
+        query=PAGE_QUERY,
         time_limit_s=DEFAULT_TIMEOUT_MS / 1000,
         reads_records=True,
         responses={200: Response(description="A page of records.", schema=_RECORDS)},

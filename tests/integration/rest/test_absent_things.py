@@ -24,6 +24,7 @@ BODIES = {
     "updatePartitionCountKafkaTopic": {"partitions_count": 9},
     "produceRecord": {"value": None},
     "produceRecordsBatch": {"entries": [{"id": "a"}]},
+    "deliverAgain": {"topic": "t", "letters": [{"partition": 0, "offset": 0}]},
 }
 
 

@@ -43,6 +43,7 @@ PLACES: Final = {
     "consumer_id": "nobody",
     "transactional_id": "no-such-id",
     "name": "retention.ms",
+    "offset": 0,
 }
 ONE: Final = {"topic": TOPIC, "partition": DEAD}
 RECORD: Final = {"partition_id": DEAD, "value": {"type": "STRING", "data": "x"}}
@@ -83,6 +84,7 @@ BODIES: Final[Mapping[str, Any]] = {
     "setThrottles": {"leader_bytes_per_second": 1_000_000},
     "abortTransaction": {**ONE, "start_offset": 0},
     "resetGroup": {"to": "earliest", "topics": [{"topic": TOPIC}]},
+    "deliverAgain": {"topic": TOPIC, "letters": [{"partition": DEAD, "offset": 0}]},
 }
 # The status of routes for which more is asked than "not 500".
 STATUS: Final = {

@@ -1,0 +1,104 @@
+"""Dead letters of share groups (KIP-1191): what their headers say of the origin, and which are the record's.
+
+Anybody who may write to the topic may write such headers, so all of them are judged before they are believed.
+"""
+
+import re
+from collections.abc import Iterable
+from typing import Final, NamedTuple
+
+from ottla.logstore.record import Headers, Record
+from ottla.logstore.words.topic_partition import TopicPartition
+from ottla.node.client.cluster_client import Client
+from ottla.node.client.config_admin import describe_resources
+from ottla.node.client.topic_admin import config_of_group
+
+TOPIC_SETTING: Final = "errors.deadletterqueue.topic.name"
+COPY_SETTING: Final = "errors.deadletterqueue.copy.record.enable"
+
+PREFIX: Final = "__dlq.errors."
+TOPIC_HEADER: Final = PREFIX + "topic"
+PARTITION_HEADER: Final = PREFIX + "partition"
+OFFSET_HEADER: Final = PREFIX + "offset"
+GROUP_HEADER: Final = PREFIX + "group"
+DELIVERY_COUNT_HEADER: Final = PREFIX + "delivery.count"
+MESSAGE_HEADER: Final = PREFIX + "message"
+
+MAX_REASON: Final = 1_000  # characters; a server writes a sentence
+_TOPIC_NAME: Final = re.compile(r"[a-zA-Z0-9._-]{1,249}", re.ASCII)
+_NUMBER: Final = re.compile(rb"[0-9]{1,19}")
+_MAX_INT32: Final = 2**31 - 1
+_MAX_INT64: Final = 2**63 - 1
+
+
+class DeadLetter(NamedTuple):
+    """Where a record came from that a share group has given up, and why; None for what is not told."""
+
+    group_id: str
+    origin: TopicPartition
+    origin_offset: int
+    delivery_count: int | None
+    reason: str | None
+
+
+class DeadLetterSettings(NamedTuple):
+    """Where a share group's dead letters go; None where they go nowhere."""
+
+    topic: str | None
+    copies_records: bool
+
+
+async def dead_letter_settings(client: Client, group_id: str) -> DeadLetterSettings:
+    """Return what a group's settings say of its dead letters; nothing by a server that knows of none."""
+    of = config_of_group(group_id)
+    told = {one.name: one.value for one in (await describe_resources(client, [of]))[of]}
+    return DeadLetterSettings(told.get(TOPIC_SETTING) or None, told.get(COPY_SETTING) == "true")
+
+
+def dead_letter_of(headers: Iterable[tuple[str, bytes | None]]) -> DeadLetter | None:
+    """Return what the headers of a record say; None if they do not make a dead letter of it.
+
+    The last header of a name counts, as everywhere in Kafka.
+    """
+    told = {name: value for name, value in headers if name.startswith(PREFIX)}
+    topic, group_id = _text(told.get(TOPIC_HEADER)), _text(told.get(GROUP_HEADER))
+    partition = _number(told.get(PARTITION_HEADER), _MAX_INT32)
+    offset = _number(told.get(OFFSET_HEADER), _MAX_INT64)
+    if topic is None or not group_id or partition is None or offset is None:
+        return None
+    if not _TOPIC_NAME.fullmatch(topic) or topic in (".", ".."):
+        return None
+    reason = _text(told.get(MESSAGE_HEADER))
+    return DeadLetter(
+        group_id,
+        TopicPartition(topic, partition),
+        offset,
+        _number(told.get(DELIVERY_COUNT_HEADER), _MAX_INT32),
+        None if reason is None else reason[:MAX_REASON],
+    )
+
+
+def own_headers(headers: Headers) -> Headers:
+    """Return the headers that a record had before it became a dead letter."""
+    return tuple((name, value) for name, value in headers if not name.startswith(PREFIX))
+
+
+def has_copy(letter: Record) -> bool:
+    """Return whether a letter has what its record had; one that has nothing of its own may be a mere note."""
+    return letter.key is not None or letter.value is not None or bool(own_headers(letter.headers))
+
+
+def _text(value: bytes | None) -> str | None:
+    if value is None:
+        return None
+    try:
+        return value.decode()
+    except UnicodeDecodeError:
+        return None
+
+
+def _number(value: bytes | None, greatest: int) -> int | None:
+    if value is None or not _NUMBER.fullmatch(value):
+        return None
+    number = int(value)
+    return number if number <= greatest else None
