@@ -414,7 +414,7 @@ def test_a_page_and_a_tail_end_with_their_clients(
         assert found is not None
         return int(found[1])
 
-    monkeypatch.setattr(read_records, "_page", page_without_end)
+    monkeypatch.setattr(read_records, "read_page", page_without_end)
     monkeypatch.setattr(read_records, "HEARTBEAT_S", 3600.0)
     eventually(lambda: running("tails") == running("reads") == 0, "those of other tests have ended")
     parts = urlsplit(api.url)

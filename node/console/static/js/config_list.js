@@ -1,4 +1,4 @@
-// Settings with what they mean: search, change, take back. For topics and brokers alike.
+// Settings with what they mean: search, change, take back. For topics, brokers and groups alike.
 
 import { ask, open } from "./dialog.js";
 import { h } from "./dom.js";

@@ -1,16 +1,23 @@
 // What the pages of a group begin with.
 
-import { deleteGroup } from "./ask/groups.js";
+import { deleteGroup, isShareGroup } from "./ask/groups.js";
 import { ask } from "./dialog.js";
 import { h } from "./dom.js";
 import { groupHref } from "./hrefs.js";
 import { button, link, say, tabs } from "./parts.js";
 
-export function groupHead(group, page) {
+const PAGES = [
+  ["", "State and lag"],
+  ["reset", "Reset offsets"],
+  ["configs", "Configs"],
+];
+const DEAD_LETTERS = ["dead-letters", "Dead letters"]; // of share groups
+
+export function groupHead(view, group, page) {
   const erase = async () => {
     const isDone = await ask({
       title: `Delete group ${group}?`,
-      what: "Its committed offsets are deleted. Consumers that join it again start where their auto.offset.reset says.",
+      what: "Its committed offsets are deleted. Consumers that join it again start where their auto.offset.reset says; members of a share group where its share.auto.offset.reset says.",
       action: "Delete the group",
       act: () => deleteGroup(group),
     });
@@ -18,16 +25,23 @@ export function groupHead(group, page) {
     say(`Group ${group} is deleted.`);
     location.hash = "#/groups";
   };
+  const place = h("div", { "data-own": "" });
+  const draw = (isShare) =>
+    place.replaceChildren(
+      tabs(
+        "Pages of the group",
+        [...PAGES, ...(isShare ? [DEAD_LETTERS] : [])].map(([name, word]) => [groupHref(group, name), word]),
+        groupHref(group, page),
+      ),
+    );
+  draw(page === DEAD_LETTERS[0]);
+  isShareGroup(group, view.signal).then(
+    (isShare) => isShare && page !== DEAD_LETTERS[0] && draw(true),
+    () => {}, // the page itself tells what cannot be asked
+  );
   return [
     h("p", { class: "trail" }, link("#/groups", "Groups")),
     h("div", { class: "head" }, h("h1", {}, group), button("Delete…", erase, { class: "danger-quiet" })),
-    tabs(
-      "Pages of the group",
-      [
-        [groupHref(group), "State and lag"],
-        [groupHref(group, "reset"), "Reset offsets"],
-      ],
-      groupHref(group, page),
-    ),
+    place,
   ];
 }

@@ -36,28 +36,39 @@ export function recordTable(topic, records, state, again) {
   });
 }
 
-function short(content) {
+/** A key or a value in a line. */
+export function short(content) {
   if (content === null) return h("em", {}, "null");
   if (content.length === 0) return h("em", {}, "empty");
   return h("code", { class: "preview" }, preview(content));
 }
 
 function details(one) {
-  const name = `offset ${one.offset} of partition ${one.partition}`;
-  return button("Show", () => openRecord(one, name), { "aria-label": `Show ${name}` });
+  const name = placeOf(one);
+  return button("Show", () => openRecord(`Record at ${name}`, one), { "aria-label": `Show ${name}` });
 }
 
-function openRecord(one, name) {
+export function placeOf({ offset, partition }) {
+  return `offset ${offset} of partition ${partition}`;
+}
+
+const sizesOf = ({ key, value }) => [
+  ["Key", key === null ? "null" : bytes(key.length)],
+  ["Value", value === null ? "null" : bytes(value.length)],
+];
+
+/** Show a record whole, under what else is known of it: pairs of a name and a value. It may be gone itself. */
+export function openRecord(title, one, known = [], isKnown = true) {
   const close = open(
-    `Record at ${name}`,
+    title,
     null,
     h(
       "dl",
       { class: "facts" },
       [
+        ...known,
         ["Time", time(one.timestamp)],
-        ["Key", one.key === null ? "null" : bytes(one.key.length)],
-        ["Value", one.value === null ? "null" : bytes(one.value.length)],
+        ...(isKnown ? sizesOf(one) : []),
       ].map(([word, value]) => h("div", {}, h("dt", {}, word), h("dd", {}, value))),
     ),
     one.headers.length > 0 && [h("h3", {}, "Headers"), headerTable(one.headers)],

@@ -3,6 +3,8 @@
 import { aclsPage } from "./pages/acls.js";
 import { brokerPage } from "./pages/broker.js";
 import { brokersPage } from "./pages/brokers.js";
+import { deadLettersPage } from "./pages/dead_letters.js";
+import { groupConfigsPage } from "./pages/group_configs.js";
 import { groupPage } from "./pages/group.js";
 import { groupResetPage } from "./pages/group_reset.js";
 import { groupsPage } from "./pages/groups.js";
@@ -31,6 +33,8 @@ export const ROUTES = [
   ["groups", groupsPage],
   ["groups/:group", groupPage],
   ["groups/:group/reset", groupResetPage],
+  ["groups/:group/configs", groupConfigsPage],
+  ["groups/:group/dead-letters", deadLettersPage],
   ["transactions", transactionsPage],
   ["transactions/hanging", hangingPage],
   ["transactions/id/:id", transactionPage],

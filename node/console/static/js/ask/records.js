@@ -22,9 +22,14 @@ async function where(topic, partition) {
  */
 export async function records(topic, { partition, ...wish }, signal) {
   const told = await get((await where(topic, partition)) + query({ ...wish, format: "BINARY" }), signal);
+  return pageOf(told, told.data.map(recordOf));
+}
+
+/** A page that was told, with these records. */
+export function pageOf(told, records) {
   const unread = told.unavailable.map((one) => one.partition_id);
   return {
-    records: told.data.map(record),
+    records,
     begins: told.begins.map((one) => ({
       partition: one.partition_id,
       offset: one.offset,
@@ -39,12 +44,12 @@ export async function records(topic, { partition, ...wish }, signal) {
 }
 
 /**
- * The newest records that a filter wants, searched for from the end back, in windows of offsets that grow. After each
+ * The newest records that `read(wish, signal)` has pages of, searched for from the end back, in windows of offsets that grow. After each
  * window `told({records, places, unread})`: what that window had, and how far each partition was searched. It answers
  * how old a record may be that is still wanted, or null as long as any is: who was searched back to that time, or to the
  * start of its log, is done. To go on, give the `places` with which it ended as `from`.
  */
-export async function searchBack(topic, { from, goal, ...wish }, told, signal) {
+export async function searchBack(read, { from, goal, ...wish }, told, signal) {
   let known = from;
   let oldest = goal;
   for (let window = FIRST_WINDOW; ; window = Math.min(window * 2, LAST_WINDOW)) {
@@ -52,11 +57,11 @@ export async function searchBack(topic, { from, goal, ...wish }, told, signal) {
     if (behind?.length === 0) return;
     const before = behind && cursorOf(behind);
     const offset = behind ? cursorOf(behind, window) : -window;
-    let page = await records(topic, { ...wish, offset, before }, signal);
+    let page = await read({ ...wish, offset, before }, signal);
     const found = [...page.records];
     const { begins } = page;
     while (!page.isEnd && (page.records.length > 0 || page.unread.length === 0)) {
-      page = await records(topic, { ...wish, offset: page.cursor, before }, signal);
+      page = await read({ ...wish, offset: page.cursor, before }, signal);
       found.push(...page.records);
     }
     known = merged(known ?? [], begins);
@@ -108,13 +113,14 @@ export async function tail(topic, wish, got, missed, signal) {
       const told = JSON.parse(data);
       if (event === "error") throw new Error(told.message);
       if (event === "gap") missed(told);
-      if (event === "record") got(record(told));
+      if (event === "record") got(recordOf(told));
     },
     signal,
   );
 }
 
-function record(one) {
+/** A record as pages show it, its bytes as they are. */
+export function recordOf(one) {
   return {
     partition: one.partition_id,
     offset: one.offset,

@@ -1,11 +1,12 @@
 // A group: its members and what each has, how far it is behind, why it rebalanced.
 
-import { group as askGroup, timeline } from "../ask/groups.js";
+import { SHARE, group as askGroup, timeline } from "../ask/groups.js";
 import { groupHead } from "../group_head.js";
 import { h } from "../dom.js";
 import { UNKNOWN, count, duration, many } from "../format.js";
 import { topicHref } from "../hrefs.js";
 import { facts, link, section } from "../parts.js";
+import { drawSharePartitions } from "../share_partitions.js";
 import { groupState } from "../states.js";
 import { table } from "../table.js";
 import { drawTimeline } from "../timeline.js";
@@ -15,10 +16,14 @@ export function groupPage(view, { group }) {
   const now = view.live({
     every: 3_000,
     ask: (signal) => askGroup(group, signal),
-    draw: (told) => draw(told, state, now),
+    draw: (told) => {
+      rebalances.hidden = told.type === SHARE; // members of a share group give nothing up: nobody waits
+      return draw(told, state, now);
+    },
   });
   const past = view.live({ every: 5_000, ask: (signal) => timeline(group, signal), draw: drawTimeline });
-  view.show(group, groupHead(group, ""), now, section("Rebalances", past));
+  const rebalances = section("Rebalances", past);
+  view.show(group, groupHead(view, group, ""), now, rebalances);
 }
 
 function draw(told, state, place) {
@@ -27,14 +32,16 @@ function draw(told, state, place) {
   return [
     facts([
       ["State", groupState(told.state)],
-      ["Protocol", told.type],
+      ["Type", told.type],
       ["Assignor", told.assignor || UNKNOWN],
       ["Members", count(told.members.length)],
       ["Lag in records", known.length ? count(known.reduce((sum, one) => sum + one.lag, 0)) : UNKNOWN],
-      ["Lag in time", ages.length ? duration(Math.max(...ages)) : UNKNOWN],
+      told.type !== SHARE && ["Lag in time", ages.length ? duration(Math.max(...ages)) : UNKNOWN],
     ]),
     section("Members", drawMembers(told)),
-    section("Lag by partition", drawLags(told, state, place)),
+    told.type === SHARE
+      ? drawSharePartitions(told, state, place.draw)
+      : section("Lag by partition", drawLags(told, state, place)),
   ];
 }
 

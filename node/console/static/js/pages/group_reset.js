@@ -1,6 +1,6 @@
 // Set a group's offsets anew: what becomes of each partition is shown first, then asked once.
 
-import { resetOffsets } from "../ask/groups.js";
+import { deleteOffsets, resetOffsets } from "../ask/groups.js";
 import { ask } from "../dialog.js";
 import { h } from "../dom.js";
 import { choice, decimal, field, form, input, whole, wholes } from "../form.js";
@@ -65,7 +65,36 @@ export function groupResetPage(view, { group }) {
       "Numbers separated by commas, such as 0,1,2. Leave empty for all partitions of the topic.",
     ),
   );
-  view.show(`Reset ${group}`, groupHead(group, "reset"), made, plan);
+  view.show(
+    `Reset ${group}`,
+    groupHead(view, group, "reset"),
+    h("p", { class: "hint" }, "Of a share group, the start offsets are reset: nothing before them is delivered again."),
+    made,
+    plan,
+    section("Forget a topic", forgetForm(group)),
+  );
+}
+
+function forgetForm(group) {
+  return form(
+    {
+      label: "Forget a topic",
+      action: "Forget the topic…",
+      danger: true,
+      act: async ({ forgotten }) => {
+        const topic = forgotten.trim();
+        if (!topic) throw new Error("Enter a topic.");
+        const isDone = await ask({
+          title: `Have ${group} forget ${topic}?`,
+          what: "The offsets of the group in this topic are deleted. Members that read it later start as in a new group, by auto.offset.reset or share.auto.offset.reset.",
+          action: "Forget the topic",
+          act: () => deleteOffsets(group, topic),
+        });
+        if (isDone) say(`${group} has forgotten ${topic}.`);
+      },
+    },
+    field("Topic to forget", input("forgotten"), "No member may read it; a share group may have no members at all."),
+  );
 }
 
 function drawPlan(group, wish, changes, plan) {

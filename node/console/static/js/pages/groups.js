@@ -1,6 +1,6 @@
 // All groups, and how far they are behind.
 
-import { groups } from "../ask/groups.js";
+import { SHARE, groups } from "../ask/groups.js";
 import { h } from "../dom.js";
 import { count, duration } from "../format.js";
 import { groupHref } from "../hrefs.js";
@@ -16,6 +16,8 @@ export function groupsPage(view) {
     words: (one) => one.group_id,
     noun: "group",
     placeholder: "part of an id",
+    counts: (one, onlyShare) => !onlyShare || one.type === SHARE,
+    box: "only share groups",
     caption: "Groups",
     key: (one) => one.group_id,
     none: "There are no groups yet. A group appears when a consumer joins it or commits offsets.",
@@ -23,7 +25,7 @@ export function groupsPage(view) {
     columns: () => [
       { title: "Group", head: true, cell: (one) => link(groupHref(one.group_id), one.group_id) },
       { title: "State", cell: (one) => groupState(one.state) },
-      { title: "Protocol", cell: (one) => one.type || one.protocol_type },
+      { title: "Type", cell: (one) => one.type || one.protocol_type },
       { title: "Members", number: true, cell: (one) => count(one.members) },
       { title: "Lag", number: true, cell: (one) => count(one.lag) },
       { title: "Lag in time", number: true, cell: (one) => duration(one.lag_ms) },

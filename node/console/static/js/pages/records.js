@@ -81,7 +81,7 @@ export function recordsPage(view, { topic }) {
     draw(all, `Searching. ${words()}`, button("Stop", () => mine.abort()));
     try {
       await searchBack(
-        topic,
+        (asked, end) => records(topic, asked, end),
         { ...wish.asked, from: places, goal: oldest() },
         ({ records: found, ...told }) => {
           Object.assign(known, told, { all: newestOf([...known.all, ...found], MAX_FOUND) });

@@ -1,0 +1,217 @@
+// The dead letters of a share group, the newest first, and a way back for each.
+
+import { deadLetter, deadLetters, deliverAgain } from "../ask/dead_letters.js";
+import { searchBack } from "../ask/records.js";
+import { ask } from "../dialog.js";
+import { h } from "../dom.js";
+import { field, form, input, whole } from "../form.js";
+import { UNKNOWN, count, many, time } from "../format.js";
+import { groupHead } from "../group_head.js";
+import { groupHref, topicHref } from "../hrefs.js";
+import { morph } from "../morph.js";
+import { badge, button, facts, link, note, say } from "../parts.js";
+import { openRecord, placeOf, short } from "../record_table.js";
+import { newestOf, searchedWords, unreadWords } from "../record_wish.js";
+import { table } from "../table.js";
+
+const PAGE = 10_000; // letters of one window of a search
+const MAX_FOUND = 10_000;
+const AT_ONCE = 100; // the node's
+
+export function deadLettersPage(view, { group }) {
+  const found = h("div", { class: "live" });
+  const state = {};
+  const again = new Map(); // what became of letters that were delivered again, by their places
+  let searching = null;
+  let shown = () => {};
+
+  const made = form(
+    { label: "Which letters", action: "Read", act: (values) => search(wishOf(values)) },
+    field(
+      "Filter",
+      input("filter", { type: "search", placeholder: "text in key or value" }),
+      "Or a field of a JSON value, such as $.user.id=42. Leave empty for all letters.",
+    ),
+    field("Maximum letters", input("count", { value: "50", inputmode: "numeric" }), "1 to 10,000. Default: 50."),
+    field(
+      "Another topic",
+      input("topic"),
+      "A topic with letters of this group from before its settings were changed. Leave empty for the topic of its settings.",
+    ),
+  );
+
+  /** From the newest back, as records are searched. */
+  async function search(wish, { all = [], places = null, goal = wish.newest } = {}) {
+    searching?.abort();
+    const mine = new AbortController();
+    searching = mine;
+    const signal = AbortSignal.any([mine.signal, view.signal]);
+    const known = { all, places, unread: [], topic: null, copies: false };
+    const oldest = () => known.all[goal - 1]?.timestamp ?? null;
+    const isWhole = () => (known.places ?? [null]).every((one) => one?.isStart);
+    const words = () =>
+      `${many(known.all.length, "dead letter")}, the newest first; ${searchedWords(known.places ?? [])}${unreadWords(known.unread)}.`;
+    const read = async (asked, end) => {
+      const page = await deadLetters(group, asked, end);
+      Object.assign(known, { topic: page.topic, copies: page.copies });
+      return page;
+    };
+    const on = () => search(wish, { ...known, goal: known.all.length + wish.newest });
+    try {
+      await searchBack(
+        read,
+        { filter: wish.filter, topic: wish.topic, count: PAGE, from: places, goal: oldest() },
+        ({ records, ...told }) => {
+          Object.assign(known, told, { all: newestOf([...known.all, ...records], MAX_FOUND) });
+          draw(known, `Searching. ${words()}`, button("Stop", () => mine.abort()));
+          return oldest();
+        },
+        signal,
+      );
+    } catch (problem) {
+      if (view.signal.aborted) return;
+      if (!mine.signal.aborted) throw problem;
+    }
+    if (searching === mine) draw(known, words(), isWhole() ? null : button("Continue searching", on));
+  }
+
+  function draw(known, words, more) {
+    shown = () => draw(known, words, more);
+    const waiting = known.all.filter((one) => !again.has(keyOf(one)));
+    morph(found, [
+      facts([
+        ["Dead-letter topic", known.topic === null ? "none" : link(topicHref(known.topic, "records"), known.topic)],
+        known.topic !== null && ["Letters have the record", known.copies ? "yes" : "no, only where it came from"],
+      ]),
+      known.topic === null ? nowhere(group) : h("p", { class: "hint", role: "status" }, words),
+      known.topic !== null && letterTable(known),
+      h(
+        "div",
+        { class: "actions" },
+        more,
+        waiting.length > 1 &&
+          button(`Deliver these ${count(waiting.length)} again…`, () => deliver(known.topic, waiting)),
+      ),
+    ]);
+  }
+
+  function letterTable({ topic, all }) {
+    return table({
+      caption: `Dead letters of ${group}`,
+      rows: all,
+      key: keyOf,
+      empty: "No dead letters found.",
+      state,
+      again: () => shown(),
+      columns: [
+        { title: "Origin", head: true, cell: originOf },
+        { title: "Time", cell: (one) => h("time", {}, time(one.timestamp)) },
+        { title: "Reason", cell: (one) => one.reason ?? UNKNOWN },
+        { title: "Deliveries", number: true, cell: (one) => count(one.deliveries) },
+        { title: "Key", cell: (one) => (one.hasCopy ? short(one.key) : UNKNOWN) },
+        {
+          title: "Value",
+          cell: (one) => (one.hasCopy ? short(one.value) : h("span", { class: "hint" }, "not in the letter")),
+        },
+        { title: "Letter", cell: (one) => actionsOf(topic, one) },
+      ],
+    });
+  }
+
+  function actionsOf(topic, one) {
+    const name = `letter at ${placeOf(one)}`;
+    const done = again.get(keyOf(one));
+    return h(
+      "span",
+      { class: "actions" },
+      button("Show", () => show(topic, one), { "aria-label": `Show ${name}` }),
+      button("Deliver again…", () => deliver(topic, [one]), { "aria-label": `Deliver ${name} again` }),
+      done && badge(done.kind, done.word),
+    );
+  }
+
+  async function show(topic, one) {
+    try {
+      const letter = one.hasCopy ? { ...one, content: "letter", problem: null } : await deadLetter(group, topic, one);
+      const known = [
+        ["Origin", originOf(one)],
+        ["Reason", one.reason ?? UNKNOWN],
+        ["Deliveries", count(one.deliveries)],
+        ["Record", letter.problem ?? (letter.content === "origin" ? "read from its origin: the letter has no copy" : "in the letter")],
+      ];
+      openRecord(`Dead letter at ${placeOf(one)}`, letter, known, letter.problem === null);
+    } catch (problem) {
+      say(problem.message);
+    }
+  }
+
+  /** Ask once, and deliver letters: those of one origin topic together. */
+  async function deliver(topic, letters) {
+    const byTopic = new Map();
+    for (const one of letters) byTopic.set(one.origin.topic, [...(byTopic.get(one.origin.topic) ?? []), one]);
+    const goals = [...byTopic].map(([name, some]) =>
+      some.length === 1
+        ? `A new record is written to ${name}, partition ${some[0].origin.partition}.`
+        : `${many(some.length, "new record is", "new records are")} written to ${name}, each to the partition it came from.`,
+    );
+    const outcome = { delivered: 0, failed: [] };
+    const isDone = await ask({
+      title: letters.length === 1 ? "Deliver this letter again?" : `Deliver ${count(letters.length)} letters again?`,
+      what: [
+        ...goals,
+        "Every group that reads the topic gets it, not only this one. The letter stays: delivered twice, there are two records.",
+      ],
+      action: "Deliver again",
+      act: async () => {
+        for (const [name, some] of byTopic) {
+          // What has arrived already is not sent again by a second try.
+          const left = some.filter((one) => !(letters.length > 1 && again.has(keyOf(one))));
+          for (let at = 0; at < left.length; at += AT_ONCE) {
+            const told = await deliverAgain(group, topic, name, left.slice(at, at + AT_ONCE));
+            told.delivered.forEach((one) =>
+              again.set(keyOf(one), { kind: "good", word: `delivered at offset ${count(one.to.offset)}` }),
+            );
+            outcome.delivered += told.delivered.length;
+            outcome.failed.push(...told.failed);
+          }
+        }
+      },
+    });
+    shown();
+    if (isDone) say(sentence(outcome));
+  }
+
+  view.signal.addEventListener("abort", () => searching?.abort());
+  view.show(`Dead letters of ${group}`, groupHead(view, group, "dead-letters"), made, found);
+  made.requestSubmit();
+}
+
+const keyOf = ({ partition, offset }) => `${partition}:${offset}`;
+
+function originOf({ origin }) {
+  return [
+    link(topicHref(origin.topic, "records"), origin.topic),
+    ` partition ${origin.partition}, offset ${count(origin.offset)}`,
+  ];
+}
+
+function nowhere(group) {
+  return note(
+    "",
+    "This group has no dead-letter topic: records that are rejected, or delivered too often, are gone. Set errors.deadletterqueue.topic.name in its ",
+    link(groupHref(group, "configs"), "configs"),
+    ".",
+  );
+}
+
+function wishOf({ filter, count: wanted, topic }) {
+  const newest = whole(wanted, "Maximum letters", { least: 1 });
+  if (newest > MAX_FOUND) throw new Error(`Maximum letters must be at most ${MAX_FOUND}.`);
+  return { filter, newest, topic: topic.trim() };
+}
+
+function sentence({ delivered, failed }) {
+  const first = `${many(delivered, "letter was", "letters were")} delivered again.`;
+  if (failed.length === 0) return first;
+  return `${first} ${many(failed.length, "was", "were")} not, such as the letter at ${placeOf(failed[0])}: ${failed[0].message}`;
+}

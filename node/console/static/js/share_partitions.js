@@ -1,0 +1,96 @@
+// What a share group has in flight: by partition, the records delivered most often, and who holds which.
+
+import { h } from "./dom.js";
+import { UNKNOWN, count, duration, many, words } from "./format.js";
+import { topicHref } from "./hrefs.js";
+import { badge, link, section } from "./parts.js";
+import { table } from "./table.js";
+
+/** `told` is a group as /v1/groups/{id} tells it; `state` and `again` as of `table`. */
+export function drawSharePartitions(told, state, again) {
+  const clients = new Map(told.members.map((one) => [one.member_id, one.client_id || one.member_id]));
+  const open = told.lags.filter((one) => one.in_flight);
+  const ranges = (name) =>
+    open.flatMap((lag) => lag.in_flight[name].map((one) => ({ ...one, ...placeOf(lag), limit: lag.in_flight.delivery_count_limit })));
+  const most = ranges("most_delivered").filter((one) => one.delivery_count > 1);
+  const locks = ranges("next_locks");
+  return [
+    section("Partitions", drawPartitions(told.lags, clients, state, again)),
+    most.length > 0 &&
+      section(
+        "Delivered more than once",
+        drawRanges("Delivered more than once", most.sort((one, other) => other.delivery_count - one.delivery_count), clients),
+      ),
+    locks.length > 0 &&
+      section(
+        "Locks that end next",
+        drawRanges("Locks that end next", locks.sort((one, other) => one.lock_left_ms - other.lock_left_ms), clients),
+      ),
+  ];
+}
+
+const placeOf = ({ topic, partition }) => ({ topic, partition });
+
+function drawPartitions(lags, clients, state, again) {
+  const inFlight = (of) => (one) => (one.in_flight ? count(of(one.in_flight)) : UNKNOWN);
+  return table({
+    caption: "Partitions",
+    rows: lags,
+    key: (one) => `${one.topic}:${one.partition}`,
+    empty: "The group has not read any partition, and no member is assigned one.",
+    state,
+    again,
+    columns: [
+      { title: "Topic", head: true, cell: (one) => link(topicHref(one.topic), one.topic) },
+      { title: "Partition", cell: (one) => String(one.partition) },
+      { title: "Start offset", number: true, cell: (one) => count(one.committed) },
+      { title: "End offset", number: true, cell: (one) => count(one.log_end_offset) },
+      { title: "Lag", number: true, cell: (one) => count(one.lag) },
+      { title: "In flight", number: true, cell: inFlight((one) => one.acquired) },
+      { title: "To deliver again", number: true, cell: inFlight((one) => one.available) },
+      { title: "Waiting", number: true, cell: inFlight((one) => one.delayed + one.backing_off) },
+      { title: "Most deliveries", number: true, cell: mostDeliveries },
+      { title: "Oldest unchanged for", number: true, cell: (one) => duration(one.in_flight?.stalled_ms ?? null) },
+      { title: "Members", cell: (one) => membersOf(one, clients) },
+    ],
+  });
+}
+
+function mostDeliveries({ in_flight: told }) {
+  const most = told?.most_delivered[0];
+  if (!most) return UNKNOWN;
+  const told_of = `${count(most.delivery_count)} of ${count(told.delivery_count_limit)}`;
+  return most.delivery_count >= told.delivery_count_limit ? badge("warn", told_of) : told_of;
+}
+
+function membersOf({ member_ids: ids }, clients) {
+  if (ids.length === 0) return UNKNOWN;
+  const named = [...new Set(ids.map((one) => clients.get(one) ?? one))];
+  return ids.length > 3 ? many(ids.length, "member") : named.join(", ");
+}
+
+function drawRanges(caption, rows, clients) {
+  return table({
+    caption,
+    rows,
+    key: (one) => `${one.topic}:${one.partition}:${one.first_offset}`,
+    empty: "",
+    columns: [
+      { title: "Topic", head: true, cell: (one) => link(topicHref(one.topic), one.topic) },
+      { title: "Partition", cell: (one) => String(one.partition) },
+      { title: "Offsets", number: true, cell: offsetsOf },
+      { title: "Deliveries", number: true, cell: (one) => `${count(one.delivery_count)} of ${count(one.limit)}` },
+      { title: "State", cell: (one) => words(one.state) },
+      {
+        title: "Held by",
+        cell: (one) =>
+          one.member === null ? UNKNOWN : h("span", { class: "long" }, clients.get(one.member) ?? one.member),
+      },
+      { title: "Lock ends in", number: true, cell: (one) => duration(one.lock_left_ms) },
+    ],
+  });
+}
+
+function offsetsOf({ first_offset: first, last_offset: last }) {
+  return first === last ? count(first) : `${count(first)} to ${count(last)}`;
+}
