@@ -122,7 +122,7 @@ def test_a_share_group_shows_its_members_and_partitions(
     console.sees("Members", "Partitions")
     assert console.fact("Type") == "share"
     cells = console.cells(topic, "2 of 5")
-    assert (cells[1], cells[3:9], cells[10]) == ("0", ["10", "7", "7", "0", "0", "2 of 5"], "worker")
+    assert (cells[0], cells[2:8], cells[9]) == (f"{topic} 0", ["10", "7", "7", "0", "0", "2 of 5"], "worker")
     console.sees("Delivered more than once", "Locks that end next")
     console.row(topic, "3 to 9", "2 of 5", "Acquired", "worker")
     assert "Rebalances" not in console.text()
@@ -206,6 +206,8 @@ def test_letters_without_a_copy_are_found_at_their_origin_or_said_to_be_gone(
     console.click("Deliver again")
 
     console.sees("1 letter was delivered again. 1 was not")
+    console.row("offset 4,000", "not delivered")
+    console.row("offset 3", "delivered at offset 10")
     assert records(cluster, topic, 10)[0] == b"work"
 
 

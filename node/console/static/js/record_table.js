@@ -4,7 +4,7 @@ import { open } from "./dialog.js";
 import { h } from "./dom.js";
 import { bytes, count, many, time } from "./format.js";
 import { morph } from "./morph.js";
-import { button } from "./parts.js";
+import { button, note } from "./parts.js";
 import { preview, read, ways } from "./record_bytes.js";
 import { table } from "./table.js";
 
@@ -57,8 +57,8 @@ const sizesOf = ({ key, value }) => [
   ["Value", value === null ? "null" : bytes(value.length)],
 ];
 
-/** Show a record whole, under what else is known of it: pairs of a name and a value. It may be gone itself. */
-export function openRecord(title, one, known = [], isKnown = true) {
+/** Show a record whole, under what else is known of it: pairs of a name and a value. A `problem` says why it is gone. */
+export function openRecord(title, one, known = [], problem = null) {
   const close = open(
     title,
     null,
@@ -68,9 +68,10 @@ export function openRecord(title, one, known = [], isKnown = true) {
       [
         ...known,
         ["Time", time(one.timestamp)],
-        ...(isKnown ? sizesOf(one) : []),
+        ...(problem === null ? sizesOf(one) : []),
       ].map(([word, value]) => h("div", {}, h("dt", {}, word), h("dd", {}, value))),
     ),
+    problem && note("warn", problem),
     one.headers.length > 0 && [h("h3", {}, "Headers"), headerTable(one.headers)],
     content("Key", one.key),
     content("Value", one.value),

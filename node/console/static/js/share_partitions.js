@@ -15,7 +15,15 @@ export function drawSharePartitions(told, state, again) {
   const most = ranges("most_delivered").filter((one) => one.delivery_count > 1);
   const locks = ranges("next_locks");
   return [
-    section("Partitions", drawPartitions(told.lags, clients, state, again)),
+    section(
+      "Partitions",
+      drawPartitions(told.lags, clients, state, again),
+      h(
+        "p",
+        { class: "hint" },
+        "While members read: records in flight are held by a member, records given back are delivered next, waiting ones later. Deliveries are the most of one record, and the limit. The oldest record that is not done with has been the same for the time shown.",
+      ),
+    ),
     most.length > 0 &&
       section(
         "Delivered more than once",
@@ -41,16 +49,19 @@ function drawPartitions(lags, clients, state, again) {
     state,
     again,
     columns: [
-      { title: "Topic", head: true, cell: (one) => link(topicHref(one.topic), one.topic) },
-      { title: "Partition", cell: (one) => String(one.partition) },
-      { title: "Start offset", number: true, cell: (one) => count(one.committed) },
-      { title: "End offset", number: true, cell: (one) => count(one.log_end_offset) },
+      {
+        title: "Partition",
+        head: true,
+        cell: (one) => [link(topicHref(one.topic), one.topic), ` ${one.partition}`],
+      },
+      { title: "Start", number: true, cell: (one) => count(one.committed) },
+      { title: "End", number: true, cell: (one) => count(one.log_end_offset) },
       { title: "Lag", number: true, cell: (one) => count(one.lag) },
       { title: "In flight", number: true, cell: inFlight((one) => one.acquired) },
-      { title: "To deliver again", number: true, cell: inFlight((one) => one.available) },
+      { title: "Given back", number: true, cell: inFlight((one) => one.available) },
       { title: "Waiting", number: true, cell: inFlight((one) => one.delayed + one.backing_off) },
-      { title: "Most deliveries", number: true, cell: mostDeliveries },
-      { title: "Oldest unchanged for", number: true, cell: (one) => duration(one.in_flight?.stalled_ms ?? null) },
+      { title: "Deliveries", number: true, cell: mostDeliveries },
+      { title: "Oldest for", number: true, cell: (one) => duration(one.in_flight?.stalled_ms ?? null) },
       { title: "Members", cell: (one) => membersOf(one, clients) },
     ],
   });

@@ -17,11 +17,13 @@ import { table } from "../table.js";
 const PAGE = 10_000; // letters of one window of a search
 const MAX_FOUND = 10_000;
 const AT_ONCE = 100; // the node's
+const RECORD = { letter: "in the letter", origin: "read from its origin: the letter has no copy", gone: "gone" };
 
 export function deadLettersPage(view, { group }) {
   const found = h("div", { class: "live" });
   const state = {};
-  const again = new Map(); // what became of letters that were delivered again, by their places
+  const again = new Map(); // where letters are that were delivered again, by their own places
+  const failed = new Set(); // the places of those that could not be
   let searching = null;
   let shown = () => {};
 
@@ -126,7 +128,7 @@ export function deadLettersPage(view, { group }) {
       { class: "actions" },
       button("Show", () => show(topic, one), { "aria-label": `Show ${name}` }),
       button("Deliver again…", () => deliver(topic, [one]), { "aria-label": `Deliver ${name} again` }),
-      done && badge(done.kind, done.word),
+      done ? badge("good", done) : failed.has(keyOf(one)) && badge("bad", "not delivered"),
     );
   }
 
@@ -137,9 +139,9 @@ export function deadLettersPage(view, { group }) {
         ["Origin", originOf(one)],
         ["Reason", one.reason ?? UNKNOWN],
         ["Deliveries", count(one.deliveries)],
-        ["Record", letter.problem ?? (letter.content === "origin" ? "read from its origin: the letter has no copy" : "in the letter")],
+        ["Record", RECORD[letter.content]],
       ];
-      openRecord(`Dead letter at ${placeOf(one)}`, letter, known, letter.problem === null);
+      openRecord(`Dead letter at ${placeOf(one)}`, letter, known, letter.problem);
     } catch (problem) {
       say(problem.message);
     }
@@ -169,9 +171,10 @@ export function deadLettersPage(view, { group }) {
           for (let at = 0; at < left.length; at += AT_ONCE) {
             const told = await deliverAgain(group, topic, name, left.slice(at, at + AT_ONCE));
             told.delivered.forEach((one) =>
-              again.set(keyOf(one), { kind: "good", word: `delivered at offset ${count(one.to.offset)}` }),
+              again.set(keyOf(one), `delivered at offset ${count(one.to.offset)}`),
             );
             outcome.delivered += told.delivered.length;
+            told.failed.forEach((one) => failed.add(keyOf(one)));
             outcome.failed.push(...told.failed);
           }
         }
