@@ -5,7 +5,7 @@ where it is. Headers of a letter are whatever its writer said, so the caller nam
 back to.
 """
 
-from typing import Any, Final, NamedTuple
+from typing import Final, NamedTuple
 
 from ottla.logstore.record import Headers, Record
 from ottla.logstore.words.errors import ErrorCode, KafkaError
@@ -86,7 +86,7 @@ class _Found(NamedTuple):
 async def list_dead_letters(context: RestContext, request: RestRequest) -> Answer:
     group_id = request.path["group_id"]
     settings = await _settings(context, request)
-    body: dict[str, Any] = {
+    body: Data = {
         "group_id": group_id,
         "topic": settings.topic,
         "copies_records": settings.copies_records,
@@ -101,7 +101,7 @@ async def list_dead_letters(context: RestContext, request: RestRequest) -> Answe
         return _shown(topic, found.partition.partition, found.record, letter, form)
 
     try:
-        wish = await wish_of(context.client, request.query, topic, None, shown=shown)
+        wish = await wish_of(context.client, request, topic, None, shown=shown)
     except KafkaError as error:
         # It is made with the first letter, where the brokers may make it.
         if error.code is not ErrorCode.UNKNOWN_TOPIC_OR_PARTITION or "topic" in request.query:
@@ -117,7 +117,7 @@ async def list_dead_letters(context: RestContext, request: RestRequest) -> Answe
     return Answer(body=body | {"letters": page["data"]} | {name: page[name] for name in PAGE_PLACES})
 
 
-def _nothing() -> dict[str, Any]:
+def _nothing() -> Data:
     return {
         "letters": [],
         "begin": "",

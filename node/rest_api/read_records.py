@@ -100,12 +100,11 @@ async def read_records(context: RestContext, request: RestRequest) -> Answer:
 
 
 async def _wish(client: Client, request: RestRequest, *, is_tail: bool) -> Wish:
-    query = request.query
     topic, partition = request.path["topic_name"], request.path.get("partition_id")
-    form = query.get("format", AUTO)
+    form = request.query.get("format", AUTO)
     return await wish_of(
         client,
-        query,
+        request,
         topic,
         partition,
         default=LATEST if is_tail else EARLIEST,
@@ -116,7 +115,7 @@ async def _wish(client: Client, request: RestRequest, *, is_tail: bool) -> Wish:
 
 async def wish_of(
     client: Client,
-    query: Mapping[str, Any],
+    request: RestRequest,
     topic: str,
     partition: int | None,
     *,
@@ -128,6 +127,7 @@ async def wish_of(
 
     `resume_at` is a cursor that counts more than they do. RestError 400 or 404.
     """
+    query = request.query
     place = parse_offset_spec(query.get("offset"), query.get("timestamp"), default)
     is_whole = partition is None and place.cursor is None
     if resume_at:

@@ -3,14 +3,14 @@
 A partition may be assigned to several consumers of a share group, and each may read all of it.
 """
 
-from collections.abc import Mapping
-from typing import Any, Final, NamedTuple
+from typing import Final, NamedTuple
 
 from ottla.logstore.words.errors import ErrorCode, KafkaError
 from ottla.logstore.words.topic_partition import TopicPartition
 from ottla.node.client import group_admin
 from ottla.node.client.group_admin import GroupMemberView, GroupView
 from ottla.node.client.share_group_admin import SHARE, share_starts
+from ottla.node.rest_api.json_schema import Schema
 from ottla.node.rest_api.resource import (
     RELATED,
     Data,
@@ -241,7 +241,7 @@ _MEMBER: Final = _ONE + "/consumers/{consumer_id}"
 _NAMES: Final = {"group_id": NAME, "consumer_id": NAME}
 
 
-def _list_of(title: str, kind: str, schema: Mapping[str, Any]) -> Response:
+def _list_of(title: str, kind: str, schema: Schema) -> Response:
     return Response(description="All of them.", schema=collection_schema(title, kind, schema))
 
 
