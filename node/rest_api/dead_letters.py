@@ -59,6 +59,14 @@ NOTHING_LEFT: Final = (
 )
 
 
+class _Sent(NamedTuple):
+    """A record on its way back: no more of it than the answer needs, for a hundred may be large."""
+
+    letter: DeadLetter
+    content: str
+    delivery: Delivery
+
+
 class _Found(NamedTuple):
     """A letter, and the record that it stands for; without one if that is gone."""
 
@@ -135,6 +143,8 @@ async def get_dead_letter(context: RestContext, request: RestRequest) -> Answer:
     number, offset = request.path["partition_id"], request.path["offset"]
     found = await _find(context, request.path["group_id"], TopicPartition(topic, number), offset)
     form = request.query.get("format", AUTO)
+    # As base64 and as JSON.
+    request.answer_part.hold(3 * (len(found.key or b"") + len(found.value or b"")))
     shown = _shown(topic, number, found.record, found.letter, form)
     if found.origin is not None:
         of_origin = shown_record(topic, number, found.origin, form)
@@ -196,7 +206,7 @@ async def deliver_again(context: RestContext, request: RestRequest) -> Answer:
     topic = await _topic(context, request)
     places = sorted({(one["partition"], one["offset"]) for one in wanted["letters"]})
     refused: dict[tuple[int, int], KafkaError] = {}
-    sent: dict[tuple[int, int], tuple[_Found, Delivery]] = {}
+    sent: dict[tuple[int, int], _Sent] = {}
     with context.sender() as sender:
         info = await sender.topic(wanted["topic"], context.deadline)
         for number, offset in places:
@@ -212,20 +222,21 @@ async def deliver_again(context: RestContext, request: RestRequest) -> Answer:
                     raise KafkaError(ErrorCode.RESOURCE_NOT_FOUND, NOTHING_LEFT)
                 again = ProducerRecord(found.key, found.value, found.headers, to.partition, None)
                 await sender.room(context.deadline)
-                sent[number, offset] = found, sender.add(info, again, context.deadline)
+                delivery = sender.add(info, again, context.deadline)
+                sent[number, offset] = _Sent(found.letter, found.content, delivery)
             except RestError as error:
                 refused[number, offset] = KafkaError(ErrorCode.RESOURCE_NOT_FOUND, error.message)
             except KafkaError as error:
                 refused[number, offset] = error
         delivered: list[Data] = []
-        for at, (found, delivery) in sent.items():
-            await delivery.batch.done.wait()
-            outcome = delivery.outcome
+        for at, one in sent.items():
+            await one.delivery.batch.done.wait()
+            outcome = one.delivery.outcome
             if isinstance(outcome, KafkaError):
                 refused[at] = outcome
                 continue
-            to = {**place(found.letter.origin), "offset": outcome}
-            delivered.append({"partition": at[0], "offset": at[1], "to": to, "content": found.content})
+            went = {**place(one.letter.origin), "offset": outcome}
+            delivered.append({"partition": at[0], "offset": at[1], "to": went, "content": one.content})
     if not delivered:
         raise next(iter(refused.values()))
     failed = [

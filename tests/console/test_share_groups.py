@@ -93,7 +93,7 @@ def letter(
         "offset": str(offset),
         "group": group,
         "delivery.count": "5",
-        "message": "Offset delivery count exceeded the threshold.",
+        "message": f"Offset delivery count exceeded the threshold. {IMAGE}",
     }
     headers = [(f"__dlq.errors.{name}", text.encode()) for name, text in told.items()]
     producer.produce(letters, value, key, 0, headers=[("trace", b"abc"), *headers] if value else headers)

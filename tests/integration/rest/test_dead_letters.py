@@ -1,6 +1,7 @@
 """Dead letters over REST: listed, shown, and delivered again; written here as a broker writes them."""
 
 import json
+import time
 from collections.abc import Iterator
 from typing import Any, NamedTuple
 
@@ -176,6 +177,23 @@ def test_a_note_is_delivered_from_its_origin(api: Api, queue: Queue) -> None:
     assert [one["name"] for one in shown["headers"]] == ["trace"]
     assert reply.json["delivered"][0]["content"] == "origin"
     assert read(queue.bootstrap, queue.topic, 1, origin + 1) == (b"k", b"work", [("trace", b"abc")])
+
+
+def test_a_hundred_letters_go_back_in_their_order_in_one_request(api: Api, queue: Queue) -> None:
+    for number in range(50):
+        send(queue.bootstrap, queue.topic, 1, None, f"note {number}".encode(), [])
+    letters = [queue.write(number, key=None, value=None) for number in range(50)]
+    letters += [queue.write(number, value=f"copy {number}".encode()) for number in range(50)]
+    begun = time.monotonic()
+
+    reply = deliver(api, queue, *letters)
+
+    assert reply.status == 200, reply.content
+    assert time.monotonic() - begun < 10.0
+    assert [one["to"]["offset"] for one in reply.json["delivered"]] == [*range(50, 150)]
+    told = api.get(f"{api.v3}/topics/{queue.topic}/partitions/1/records?offset=50&count=200")["data"]
+    expected = [f"note {number}" for number in range(50)] + [f"copy {number}" for number in range(50)]
+    assert [one["value"]["data"] for one in told] == expected
 
 
 @pytest.mark.parametrize("place", ["behind the end", "before the start", "of no topic"])

@@ -17,6 +17,8 @@ TOPIC = "/v3/clusters/{cluster_id}/topics/{topic_name}"
         ("POST", "/v3/clusters/{cluster_id}/topics", 421, False),
         ("POST", "/v3/clusters/{cluster_id}/topics", 429, False),
         ("PUT", f"{TOPIC}/configs/{{name}}", 204, True),
+        ("POST", "/v1/groups/{group_id}/dead-letters/deliver", 200, True),
+        ("POST", "/v1/groups/{group_id}/dead-letters/deliver", 404, False),
         ("GET", TOPIC, 200, False),
         ("HEAD", TOPIC, 200, False),
         ("POST", f"{TOPIC}/records", 200, False),
