@@ -14,6 +14,7 @@ giant_requests  attacks with as many elements as one request may have, in every 
 record_bombs  attacks with batches of some kB that open into millions of records
 quota_floods  attacks of clients that have quotas
 request_floods  attacks with small requests that do not wait for their answers
+share_floods  attacks of members of share groups, and of strangers that write their states
 rest_floods   attacks of one address that wants all of the REST API or of the probes
 tls_floods    attacks of strangers on listeners with TLS; a thousand connections a second that fail
 login_floods  attacks with passwords, proofs and tokens in masses, at listeners and at the REST API

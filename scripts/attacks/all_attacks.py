@@ -14,6 +14,7 @@ from attacks import (
     request_floods,
     rest_floods,
     security_attacks,
+    share_floods,
     slow_patterns,
 )
 from attacks.attack import Attack
@@ -28,6 +29,7 @@ ATTACKS: Final[Sequence[Attack]] = (
     *record_bombs.ATTACKS,
     *request_floods.ATTACKS,
     *quota_floods.ATTACKS,
+    *share_floods.ATTACKS,
     *rest_floods.ATTACKS,
     *security_attacks.ATTACKS,
 )

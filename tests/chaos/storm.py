@@ -3,6 +3,7 @@
 import random
 import time
 from collections import Counter
+from collections.abc import Callable
 from dataclasses import dataclass, field
 from pathlib import Path
 
@@ -93,11 +94,30 @@ def storm(
         nodes.stop_all()
 
 
-def hurt(nodes: Nodes, fault: str, chance: random.Random, history: History) -> float:
-    """One fault and its end; the seconds until every partition took writes again after it began."""
+def no_coordinator(nodes: Nodes, chance: random.Random) -> int:
+    """Refuse faults of coordinators, which this storm has none of."""
+    raise AssertionError("no coordinator takes part")
+
+
+def hurt(
+    nodes: Nodes,
+    fault: str,
+    chance: random.Random,
+    history: History,
+    coordinator_of: Callable[[Nodes, random.Random], int] = no_coordinator,
+) -> float:
+    """One fault and its end; the seconds until every partition took writes again after it began.
+
+    `coordinator_of` names the victim of a fault of a coordinator.
+    """
     verb, whom = fault.split()
     known, began = len(history.acknowledged), time.monotonic()
-    victims = [0, 1, 2] if whom == "all" else [victim_of(nodes, whom, chance)]
+    if whom == "all":
+        victims = [0, 1, 2]
+    elif whom == "coordinator":
+        victims = [coordinator_of(nodes, chance)]
+    else:
+        victims = [victim_of(nodes, whom, chance)]
     for victim in victims:
         {"kill": nodes.kill, "pause": nodes.pause, "terminate": nodes.terminate}[verb](victim)
         known = len(history.acknowledged)

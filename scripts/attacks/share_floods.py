@@ -1,0 +1,437 @@
+"""Attacks of members of share groups: acknowledgements one by one, sessions and members in masses, odd epochs,
+and strangers that write the state of share groups.
+"""
+
+import random
+from collections import Counter
+from collections.abc import Callable, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import ExitStack
+from functools import partial
+from typing import Any, Final
+
+from attacks.attack import Attack
+from attacks.hostile import TIMEOUT_S, codes_in, in_words
+from attacks.nodes import Nodes
+from ottla.logstore.words.errors import ErrorCode
+from ottla.node.wire.request_limits import MANY, SEVERAL
+from tests.compat.batches import batch
+from tests.compat.wire_client import Closed, WireClient, eventually, only
+
+GROUP: Final = "attacked-workers"
+TOPIC: Final = "attacked-queue"
+STATE_TOPIC: Final = "__share_group_state"
+ACCEPT, RELEASE, REJECT = 1, 2, 3
+PATIENCE_S: Final = 60.0
+# As many locks as any group may have in a partition: all in flight may have states of their own.
+LOCKS: Final = 10_000
+PARTITIONS: Final = 4
+SPARE: Final = 16
+# Four numbers count as one element.
+SINGLES: Final = SEVERAL - SPARE
+STATES: Final = MANY - SPARE
+SESSIONS: Final = 3_000  # more than a node keeps
+GROUPS: Final = 10_000
+MEMBERS: Final = 400  # twice as many as a group may have
+ID_CHARS: Final = 1_000
+RACK_CHARS: Final = 1_000
+CONNECTIONS: Final = 8
+PIPELINED: Final = 64
+ROUNDS: Final = 10
+WAITLESS: Final = {"max_wait_ms": 0, "min_bytes": 0, "max_bytes": 1 << 20, "batch_size": LOCKS}
+NOWHERE: Final = bytes(15) + b"\x01"
+
+Fields = dict[str, Any]
+
+
+# ---- what there is before ----------------------------------------------------------------------------------
+
+
+def _topic_id(client: WireClient) -> bytes:
+    found = only(client.call("metadata", 12, topics=[{"name": TOPIC}]).topics)
+    assert found.error_code == 0, found
+    return bytes(found.topic_id)
+
+
+def _make_queue(nodes: Nodes) -> None:
+    """Make a topic, and a group with the largest limits that reads it from the beginning, unless they are there."""
+    with nodes.connect(timeout_s=TIMEOUT_S) as client:
+        if not only(client.call("metadata", 12, topics=[{"name": TOPIC}]).topics).error_code:
+            return
+        wanted = {"name": TOPIC, "num_partitions": PARTITIONS, "replication_factor": -1}
+        made = client.call("create_topics", 7, topics=[wanted], timeout_ms=30_000)
+        assert not only(made.topics).error_code, made
+        configs = [
+            {"name": name, "config_operation": 0, "value": value}
+            for name, value in (
+                ("share.auto.offset.reset", "earliest"),
+                ("share.partition.max.record.locks", str(LOCKS)),
+                ("share.delivery.count.limit", "10"),
+            )
+        ]
+        resources = [{"resource_type": 32, "resource_name": GROUP, "configs": configs}]
+        altered = client.call("incremental_alter_configs", 1, resources=resources)
+        assert not only(altered.responses).error_code, altered
+        _begin_states(client, _topic_id(client))
+
+
+def _begin_states(client: WireClient, topic_id: bytes) -> None:
+    """Begin the states of the group, as its coordinator does when a member subscribes to the topic."""
+    beat = {"group_id": GROUP, "member_id": "beginner", "member_epoch": 0, "subscribed_topic_names": [TOPIC]}
+    eventually(
+        lambda: client.call("find_coordinator", 4, key_type=0, coordinator_keys=[GROUP]).coordinators[0],
+        lambda one: not one.error_code,
+        PATIENCE_S,
+    )
+    eventually(
+        lambda: client.call("share_group_heartbeat", 1, **beat), lambda one: not one.error_code, PATIENCE_S
+    )
+    asked = [{"group_id": GROUP, "topics": None}]
+    described = eventually(
+        lambda: only(client.call("describe_share_group_offsets", 1, groups=asked).groups),
+        lambda found: sum(len(one.partitions) for one in found.topics) == PARTITIONS,
+        PATIENCE_S,
+    )
+    assert described.topics, described
+
+
+def _fill(client: WireClient) -> None:
+    """Send as many records to each partition as the group may have in flight there."""
+    for index in range(PARTITIONS):
+        data = {"index": index, "records": batch([b"x"] * LOCKS)}
+        answer = client.call(
+            "produce", 9, acks=-1, timeout_ms=30_000, topic_data=[{"name": TOPIC, "partition_data": [data]}]
+        )
+        assert not codes_in(answer).keys() - {0}, answer
+
+
+class Member:
+    """A hostile member of the group."""
+
+    def __init__(self, client: WireClient, name: str) -> None:
+        self.client, self._name, self._epoch = client, name, 0
+        self._topic_id = _topic_id(client)
+
+    def fetch(self, **fields: Any) -> list[tuple[int, int, int]]:
+        """Acquire what there is; partition, first and last offset of each range."""
+        partitions = [{"partition_index": one} for one in range(PARTITIONS)] if not self._epoch else []
+        answer = self.client.call(
+            "share_fetch",
+            2,
+            **{**WAITLESS, "max_records": PARTITIONS * LOCKS, **self._who()},
+            topics=[{"topic_id": self._topic_id, "partitions": partitions}] if partitions else [],
+            **fields,
+        )
+        assert not answer.error_code, answer
+        self._epoch += 1
+        return [
+            (data.partition_index, one.first_offset, one.last_offset)
+            for topic in answer.responses
+            for data in topic.partitions
+            for one in data.acquired_records
+        ]
+
+    def acquire(self) -> list[tuple[int, int, int]]:
+        return eventually(lambda: self.fetch(), bool, PATIENCE_S)
+
+    def say(self, said: dict[int, list[Fields]]) -> Counter[int]:
+        """Acknowledge batches by partition; the codes of the answer."""
+        partitions = [
+            {"partition_index": index, "acknowledgement_batches": batches} for index, batches in said.items()
+        ]
+        topics = [{"topic_id": self._topic_id, "partitions": partitions}]
+        answer = self.client.call("share_acknowledge", 2, **self._who(), topics=topics)
+        self._epoch += not answer.error_code
+        return codes_in(answer)
+
+    def end(self) -> None:
+        self._epoch = -1
+        self.client.call("share_acknowledge", 2, **self._who(), topics=[])
+
+    def _who(self) -> Fields:
+        return {"group_id": GROUP, "member_id": self._name, "share_session_epoch": self._epoch}
+
+
+def _alternating(first: int, last: int) -> Fields:
+    """One batch, in which each record has another fate than its neighbours."""
+    types = [ACCEPT if offset % 2 else RELEASE for offset in range(first, last + 1)]
+    return {"first_offset": first, "last_offset": last, "acknowledge_types": types}
+
+
+def _singly(first: int, last: int) -> list[Fields]:
+    """A batch for each record."""
+    return [_alternating(offset, offset) for offset in range(first, last + 1)]
+
+
+# ---- acknowledgements --------------------------------------------------------------------------------------
+
+
+def _acknowledge(nodes: Nodes, batches: Callable[[int, int], list[Fields]], most: int) -> str:
+    """Acquire all that may be in flight, and say of up to `most` records a request what `batches` makes."""
+    codes: Counter[int] = Counter()
+    with nodes.connect(timeout_s=TIMEOUT_S) as client:
+        _fill(client)
+        member = Member(client, "singles")
+        for _ in range(PARTITIONS):
+            said: dict[int, list[Fields]] = {}
+            left = most
+            for index, first, last in member.acquire():
+                last = min(last, first + left - 1)
+                if first <= last:
+                    said.setdefault(index, []).extend(batches(first, last))
+                    left -= last - first + 1
+            codes += member.say(said)
+        member.end()
+    return in_words(codes)
+
+
+def _beyond_bounds(nodes: Nodes) -> str:
+    """Acknowledge what nobody has: before, behind and across everything, and more than there can be."""
+    most = 2**63 - 1
+    odd = [(0, most), (most, most), (most - 1, most), (2**62, 2**62 + 5), (-1, 0), (5, 1), (0, 2**31)]
+    codes: Counter[int] = Counter()
+    with nodes.connect(timeout_s=TIMEOUT_S) as client:
+        member = Member(client, "odd")
+        member.fetch()
+        for first, last in odd:
+            for types in ([ACCEPT], [4], [0], [9], [-1], [], [ACCEPT, REJECT]):
+                one = {"first_offset": first, "last_offset": last, "acknowledge_types": types}
+                for _ in range(ROUNDS):
+                    codes += member.say({0: [one]})
+        far = [
+            {"first_offset": 2**40 + 2 * one, "last_offset": 2**40 + 2 * one, "acknowledge_types": [ACCEPT]}
+            for one in range(SINGLES // 2)
+        ]
+        codes += member.say({0: far})
+        member.end()
+    return in_words(codes)
+
+
+# ---- sessions ----------------------------------------------------------------------------------------------
+
+
+def _sessions(nodes: Nodes) -> str:
+    """Begin sessions of many members, which stay."""
+    codes: Counter[int] = Counter()
+    with ExitStack() as stack:
+        clients = [stack.enter_context(nodes.connect(timeout_s=TIMEOUT_S)) for _ in range(CONNECTIONS)]
+        topic_id = _topic_id(clients[0])
+        partitions = [{"partition_index": one} for one in range(PARTITIONS)]
+
+        def begin(number: int) -> Counter[int]:
+            found: Counter[int] = Counter()
+            for member in range(number, SESSIONS, CONNECTIONS):
+                answer = clients[number].call(
+                    "share_fetch",
+                    2,
+                    **{**WAITLESS, "max_records": 1},
+                    group_id=GROUP,
+                    member_id=f"m{member}",
+                    topics=[{"topic_id": topic_id, "partitions": partitions}],
+                )
+                found[answer.error_code] += 1
+            return found
+
+        with ThreadPoolExecutor(CONNECTIONS) as pool:
+            for one in pool.map(begin, range(CONNECTIONS)):
+                codes += one
+    assert codes[ErrorCode.SHARE_SESSION_LIMIT_REACHED], "there is no limit to sessions"
+    return in_words(codes)
+
+
+def _giant_fetch(nodes: Nodes) -> str:
+    """Fetch partitions that are not there, as many as a request may name, and forget them again."""
+    wanted = [{"partition_index": one} for one in range(SINGLES)]
+    known: list[Fields] = []
+    codes: Counter[int] = Counter()
+    with nodes.connect(timeout_s=TIMEOUT_S) as client:
+        who = {**WAITLESS, "max_records": 500, "group_id": GROUP, "member_id": "giant"}
+        for topic_id in (NOWHERE, _topic_id(client)):
+            topics = [{"topic_id": topic_id, "partitions": wanted}]
+            forgotten = [{"topic_id": topic_id, "partitions": list(range(SINGLES))}]
+            codes += codes_in(client.call("share_fetch", 2, **who, topics=topics))
+            for epoch in range(1, ROUNDS):
+                more = topics if epoch % 2 == 0 else known
+                less = forgotten if epoch % 2 else known
+                codes += codes_in(
+                    client.call(
+                        "share_fetch",
+                        2,
+                        **who,
+                        share_session_epoch=epoch,
+                        topics=more,
+                        forgotten_topics_data=less,
+                    )
+                )
+    return in_words(codes)
+
+
+def _odd_epochs(nodes: Nodes) -> str:
+    """Send fetches and acknowledgements with epochs by chance, one behind the other."""
+    chance = random.Random(1)
+    with nodes.connect(timeout_s=TIMEOUT_S) as client:
+        topics = [{"topic_id": _topic_id(client), "partitions": [{"partition_index": 0}]}]
+
+    def send(number: int) -> int:
+        with nodes.connect(timeout_s=TIMEOUT_S) as client:
+            for _ in range(ROUNDS):
+                for _ in range(PIPELINED):
+                    who = {"group_id": GROUP, "member_id": f"epochs-{number % 3}"}
+                    epoch = chance.choice((0, 0, 1, 2, -1, 5, 2**31 - 1, -(2**31)))
+                    if chance.random() < 0.5:
+                        client.send("share_acknowledge", 2, **who, share_session_epoch=epoch, topics=topics)
+                    else:
+                        some = {**WAITLESS, "max_records": 10, "batch_size": 10}
+                        client.send("share_fetch", 2, **some, **who, share_session_epoch=epoch, topics=topics)
+                for _ in range(PIPELINED):
+                    client.receive_frame()
+        return ROUNDS * PIPELINED
+
+    with ThreadPoolExecutor(CONNECTIONS) as pool:
+        return f"{sum(pool.map(send, range(CONNECTIONS)))} answers"
+
+
+# ---- members and groups ------------------------------------------------------------------------------------
+
+
+def _beats(nodes: Nodes, count: int, group: Callable[[int], str], member: Callable[[int], str]) -> str:
+    """Have members join, each with as long a rack as there may be."""
+
+    def join(start: int) -> Counter[int]:
+        found: Counter[int] = Counter()
+        with nodes.connect(timeout_s=TIMEOUT_S) as client:
+            for number in range(start, count, CONNECTIONS):
+                answer = client.call(
+                    "share_group_heartbeat",
+                    1,
+                    group_id=group(number),
+                    member_id=member(number),
+                    member_epoch=0,
+                    rack_id="r" * RACK_CHARS,
+                    subscribed_topic_names=[TOPIC],
+                )
+                found[answer.error_code] += 1
+        return found
+
+    codes: Counter[int] = Counter()
+    with ThreadPoolExecutor(CONNECTIONS) as pool:
+        for one in pool.map(join, range(CONNECTIONS)):
+            codes += one
+    return in_words(codes)
+
+
+# ---- strangers that write states ---------------------------------------------------------------------------
+
+
+def _write_states(nodes: Nodes) -> str:
+    """Write states of a share-partition of their own, as many and as small as a request may have."""
+    codes: Counter[int] = Counter()
+    with nodes.connect(timeout_s=TIMEOUT_S) as client:
+        topic_id = _topic_id(client)
+        who = {"group_id": "strangers"}
+        begun = {"topic_id": topic_id, "partitions": [{"partition": 0, "state_epoch": 1, "start_offset": 0}]}
+        codes += codes_in(client.call("initialize_share_group_state", 0, **who, topics=[begun]))
+        for number in range(ROUNDS):
+            batches = [
+                {
+                    "first_offset": 2 * one + number % 2,
+                    "last_offset": 2 * one + number % 2,
+                    "delivery_state": 2 if one % 3 else 0,
+                    "delivery_count": 1 + number,
+                }
+                for one in range(STATES // 4)
+            ]
+            state = {"partition": 0, "state_epoch": 1, "start_offset": 0, "state_batches": batches}
+            topics = [{"topic_id": topic_id, "partitions": [state]}]
+            codes += codes_in(client.call("write_share_group_state", 1, **who, topics=topics))
+    return in_words(codes)
+
+
+def _begin_many_states(nodes: Nodes) -> str:
+    """Begin as many states as a request may name, of partitions that are not there."""
+    with nodes.connect(timeout_s=TIMEOUT_S) as client:
+        partitions = [{"partition": one, "state_epoch": 1, "start_offset": 0} for one in range(STATES)]
+        topics = [{"topic_id": NOWHERE, "partitions": partitions}]
+        answer = client.call("initialize_share_group_state", 0, group_id="strangers", topics=topics)
+        return in_words(codes_in(answer))
+
+
+def _junk_records(nodes: Nodes) -> str:
+    """Produce records to the topic of states that are none, as whoever may write internal topics."""
+    junk = [b"", b"\0" * 7, b"\xff" * 100, b"\0\0" + b"\xff" * 20_000, None]
+    codes: Counter[int] = Counter()
+    with nodes.connect(client_id="__admin_client", timeout_s=TIMEOUT_S) as client:
+        for _ in range(PIPELINED):
+            records = batch(junk, keys=[b"\0\0", b"\0\x01", None, b"\0\0" + b"\xff" * 50, b"\0\0\x05"])
+            data = {"index": 0, "records": records}
+            topics = [{"name": STATE_TOPIC, "partition_data": [data]}]
+            try:
+                codes += codes_in(client.call("produce", 9, acks=-1, timeout_ms=30_000, topic_data=topics))
+            except Closed:
+                codes[ErrorCode.NETWORK_EXCEPTION] += 1
+                break
+    return in_words(codes)
+
+
+def _attack(name: str, sends: str, send: Callable[[Nodes], str], cpu_s: float, **limits: Any) -> Attack:
+    return Attack(
+        name=f"share-{name}",
+        sends=sends,
+        send=send,
+        cpu_s=cpu_s,
+        prepare=_make_queue,
+        node_counts=(1,),
+        **limits,
+    )
+
+
+ATTACKS: Final[Sequence[Attack]] = (
+    _attack(
+        "acknowledge-alternating",
+        f"ShareAcknowledge of {PARTITIONS * LOCKS:,} records, whose neighbours have another fate, in a batch",
+        partial(
+            _acknowledge, batches=lambda first, last: [_alternating(first, last)], most=4 * (SINGLES - SPARE)
+        ),
+        20.0,
+    ),
+    _attack(
+        "acknowledge-singly",
+        f"ShareAcknowledge of {SINGLES // 2:,} records, each in a batch of its own",
+        partial(_acknowledge, batches=_singly, most=SINGLES // 2),
+        20.0,
+    ),
+    _attack("acknowledge-beyond", "acknowledgements of offsets that nobody has", _beyond_bounds, 10.0),
+    _attack("sessions", f"{SESSIONS:,} share sessions that never end", _sessions, 15.0),
+    _attack(
+        "giant-fetch", f"ShareFetch with {SINGLES:,} partitions, remembered and forgotten", _giant_fetch, 10.0
+    ),
+    _attack("odd-epochs", "ShareFetch and ShareAcknowledge with epochs by chance", _odd_epochs, 20.0),
+    _attack(
+        "members",
+        f"{MEMBERS} members of one share group with racks of {RACK_CHARS:,} characters",
+        partial(
+            _beats,
+            count=MEMBERS,
+            group=lambda _: "crowded",
+            member=lambda number: f"m{number}".ljust(36, "x"),
+        ),
+        10.0,
+    ),
+    _attack(
+        "groups",
+        f"{GROUPS:,} share groups with a member each",
+        partial(
+            _beats, count=GROUPS, group=lambda number: f"group-{number}", member=lambda number: f"m{number}"
+        ),
+        60.0,
+        is_thorough=True,
+    ),
+    _attack(
+        "write-states",
+        f"WriteShareGroupState with {STATES // 4:,} states, again and again",
+        _write_states,
+        15.0,
+    ),
+    _attack("begin-states", f"InitializeShareGroupState of {STATES:,} partitions", _begin_many_states, 15.0),
+    _attack("junk-records", "records of __share_group_state that are none", _junk_records, 5.0),
+)

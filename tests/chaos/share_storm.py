@@ -1,0 +1,275 @@
+"""A share group under faults: its workers are processes that die as nodes do; and the judgement."""
+
+import os
+import random
+import subprocess
+import sys
+import time
+from collections import Counter
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+from confluent_kafka.admin import (
+    AdminClient,
+    AlterConfigOpType,
+    ConfigEntry,
+    ConfigResource,
+    ResourceType,
+)
+
+from tests.chaos.history import History
+from tests.chaos.nodes import Nodes
+from tests.chaos.share_history import Delivery, Place, ShareHistory
+from tests.chaos.storm import FAULTS, PARTITIONS, REST_S, WRITERS, hurt
+from tests.chaos.traffic import CALL_TIMEOUT_S, TOPIC, Writer, create_topic, read_all
+from tests.compat.wire_client import Closed, WireClient
+
+ROOT = Path(__file__).resolve().parents[2]
+GROUP, STATE_TOPIC = "chaos-workers", "__share_group_state"
+WORKERS = 5
+RATE = 10  # records a second, writer and partition, unless told otherwise
+LIMIT = 10
+LOCK_MS = 5_000
+OVERRIDES = (
+    f"group.share.delivery.count.limit={LIMIT}",
+    "group.share.min.record.lock.duration.ms=1000",
+    f"group.share.record.lock.duration.ms={LOCK_MS}",
+    "group.share.min.session.timeout.ms=5000",
+    "group.share.session.timeout.ms=6000",
+    "group.share.min.heartbeat.interval.ms=500",
+    "group.share.heartbeat.interval.ms=1000",
+    "share.coordinator.state.topic.num.partitions=3",
+    # Snapshots often enough for leaders and coordinators to find one.
+    "share.coordinator.snapshot.update.records.per.snapshot=20",
+)
+SHARE_FAULTS = (*FAULTS, "kill coordinator", "kill coordinator", "crash workers", "crash workers")
+# A member whose leader is dead waits for its request, and locks of others end.
+RECOVERY_LIMIT_S = 120.0
+DRAIN_LIMIT_S = 180.0
+STOP_TIMEOUT_S = 60
+
+
+@dataclass(slots=True)
+class ShareOutcome:
+    """What a storm came to; it was survived if `problems` is empty."""
+
+    problems: list[str] = field(default_factory=list)
+    records: int = 0
+    deliveries: Counter[int] = field(default_factory=Counter)  # by delivery count
+    done: int = 0
+    faults: list[str] = field(default_factory=list)
+    recoveries_s: list[float] = field(default_factory=list)  # until workers were done with something again
+
+
+class Worker:
+    """A process with one member; its log is what it tells."""
+
+    def __init__(self, bootstrap: str, log: Path, name: str, seed: int) -> None:
+        self.log, self.name = log, name
+        with log.open("wb") as output, log.with_suffix(".err").open("wb") as errors:
+            self.process = subprocess.Popen(
+                [sys.executable, "-m", "tests.chaos.share_worker", bootstrap, TOPIC, GROUP, name, str(seed)],
+                cwd=ROOT,
+                env={**os.environ, "PYTHONPATH": f"{ROOT / 'src'}:{ROOT}"},
+                stdin=subprocess.PIPE,
+                stdout=output,
+                stderr=errors,
+            )
+
+    def lines(self) -> list[list[str]]:
+        """The lines that are whole."""
+        return [line.split() for line in self.log.read_text().splitlines(keepends=True) if line[-1] == "\n"]
+
+    def deliveries(self) -> list[Delivery]:
+        """All that it was given; what it says of a record belongs to the last delivery of that."""
+        found: list[Delivery] = []
+        last: dict[Place, Delivery] = {}
+        for word, *rest in self.lines():
+            if word == "closed":
+                continue
+            place = Place(int(rest[0]), int(rest[1]))
+            if word == "given":
+                last[place] = Delivery(
+                    place=place, member=self.name, count=int(rest[2]), since_s=float(rest[3])
+                )
+                found.append(last[place])
+            elif word == "said":
+                last[place].said = rest[3]
+            else:
+                last[place].done_s = float(rest[3])
+        return found
+
+    def crash(self) -> None:
+        self.process.kill()
+        self._reap()
+
+    def stop(self) -> str | None:
+        """Have it leave its group; how it failed, if it did."""
+        assert self.process.stdin is not None
+        self.process.stdin.close()
+        try:
+            code = self.process.wait(STOP_TIMEOUT_S)
+        except subprocess.TimeoutExpired:
+            self.crash()
+            return f"worker {self.name} does not end"
+        return f"worker {self.name} ended with {code}: {self.errors()}" if code else None
+
+    def errors(self) -> str:
+        return self.log.with_suffix(".err").read_text()[-2000:]
+
+    def _reap(self) -> None:
+        self.process.wait()
+        if self.process.stdin is not None:
+            self.process.stdin.close()
+
+
+class Fleet:
+    """All workers there ever were; those who crash are replaced."""
+
+    def __init__(self, bootstrap: str, folder: Path, seed: int) -> None:
+        folder.mkdir(parents=True, exist_ok=True)
+        self._bootstrap, self._folder, self._seed = bootstrap, folder, seed
+        self.running: list[Worker] = []
+        self._gone: list[Worker] = []
+        for _ in range(WORKERS):
+            self._start()
+
+    def _start(self) -> None:
+        name = f"worker-{len(self.running) + len(self._gone)}"
+        self.running.append(Worker(self._bootstrap, self._folder / f"{name}.log", name, self._seed))
+
+    def crash(self, count: int, chance: random.Random) -> None:
+        for one in chance.sample(self.running, count):
+            one.crash()
+            self.running.remove(one)
+            self._gone.append(one)
+            self._start()
+
+    def history(self) -> ShareHistory:
+        history = ShareHistory(LIMIT)
+        for worker in (*self._gone, *self.running):
+            for delivery in worker.deliveries():
+                history.add(delivery)
+        return history
+
+    def wait_until_done(self, after_s: float) -> float:
+        """Seconds since `after_s` until workers were done with a record of every partition."""
+        while True:
+            self.check()
+            ended = [one for one in self.history().ended() if one.since_s > after_s]
+            if {one.place.partition for one in ended} >= set(range(PARTITIONS)):
+                return time.monotonic() - after_s
+            assert time.monotonic() - after_s < RECOVERY_LIMIT_S, "workers are given nothing any more"
+            time.sleep(0.5)
+
+    def check(self) -> None:
+        for one in self.running:
+            assert one.process.poll() is None, f"{one.name} has ended: {one.errors()}"
+
+    def stop(self) -> list[str]:
+        failures = [one.stop() for one in self.running]
+        return [one for one in failures if one is not None]
+
+    def kill(self) -> None:
+        for one in self.running:
+            one.crash()
+
+
+def share_storm(
+    data: Path,
+    *,
+    seed: int,
+    seconds: float,
+    faults: tuple[str, ...] = SHARE_FAULTS,
+    at_least: int = 1,
+    rate: float = RATE,
+) -> ShareOutcome:
+    """Run three nodes, writers and a share group, hurt them for `seconds`, and so many times `at_least`, heal
+    them, let the group finish, and judge.
+    """
+    chance = random.Random(seed)
+    nodes = Nodes(data, *OVERRIDES)
+    fleet = None
+    try:
+        create_topic(nodes.bootstrap, PARTITIONS, 3)
+        _begin_at_the_beginning(nodes.bootstrap)
+        history = History()
+        writers = [Writer(number, nodes.bootstrap, PARTITIONS, rate, history) for number in range(WRITERS)]
+        fleet = Fleet(nodes.bootstrap, data / "workers", seed)
+        outcome = ShareOutcome()
+        fleet.wait_until_done(time.monotonic())
+        deadline = time.monotonic() + seconds
+        waiting = list(faults)
+        chance.shuffle(waiting)  # each at least once, if there is time
+        while time.monotonic() < deadline or len(outcome.faults) < at_least:
+            time.sleep(chance.uniform(*REST_S))
+            fault = waiting.pop() if waiting else chance.choice(faults)
+            outcome.faults.append(fault)
+            began_s = time.monotonic()
+            if fault == "crash workers":
+                fleet.crash(chance.randint(1, WORKERS), chance)
+            else:
+                hurt(nodes, fault, chance, history, _coordinator_of)
+            outcome.recoveries_s.append(fleet.wait_until_done(began_s))
+        nodes.wait_until_in_sync()
+        for writer in writers:
+            writer.stop()
+        log = read_all(nodes.bootstrap, PARTITIONS)
+        outcome.problems += history.problems(log)
+        outcome.problems += _wait_until_finished(nodes)
+        outcome.problems += [*fleet.stop(), *nodes.tracebacks()]
+        seen = fleet.history()
+        outcome.records, outcome.done = len(log), len(seen.ended())
+        outcome.deliveries = Counter(one.count for some in seen.of_record.values() for one in some)
+        outcome.problems += seen.problems(Place(partition, offset) for partition, offset, _ in log)
+        return outcome
+    finally:
+        if fleet is not None:
+            fleet.kill()
+        nodes.stop_all()
+
+
+def _begin_at_the_beginning(bootstrap: str) -> None:
+    entry = ConfigEntry("share.auto.offset.reset", "earliest", incremental_operation=AlterConfigOpType.SET)
+    resource = ConfigResource(ResourceType.GROUP, GROUP, incremental_configs=[entry])
+    admin = AdminClient({"bootstrap.servers": bootstrap})
+    admin.incremental_alter_configs([resource])[resource].result(CALL_TIMEOUT_S)
+
+
+def _coordinator_of(nodes: Nodes, chance: random.Random) -> int:
+    """The node that keeps the state of some of the group's partitions."""
+    admin = AdminClient({"bootstrap.servers": nodes.bootstrap})
+    partitions = admin.list_topics(STATE_TOPIC, CALL_TIMEOUT_S).topics[STATE_TOPIC].partitions
+    return int(partitions[chance.choice(sorted(partitions))].leader)
+
+
+def _wait_until_finished(nodes: Nodes) -> list[str]:
+    """Wait until the group is behind by nothing, as its coordinator tells; what is wrong if it stays so."""
+    deadline = time.monotonic() + DRAIN_LIMIT_S
+    lags: Sequence[Any] = ()
+    while time.monotonic() < deadline:
+        lags = _lags(nodes)
+        if len(lags) == PARTITIONS and not any(lag for _, lag in lags):
+            return []
+        time.sleep(0.5)
+    return [f"lost: the group stays behind: {lags}"]
+
+
+def _lags(nodes: Nodes) -> list[tuple[int, int]]:
+    """The lag by partition, from whichever node coordinates the group."""
+    topics = [{"topic_name": TOPIC, "partitions": list(range(PARTITIONS))}]
+    for address in nodes.addresses:
+        try:
+            with WireClient(address) as client:
+                asked = [{"group_id": GROUP, "topics": topics}]
+                (group,) = client.call("describe_share_group_offsets", 1, groups=asked).groups
+        except (Closed, OSError):
+            continue
+        if not group.error_code:
+            found = [one for topic in group.topics for one in topic.partitions]
+            told = [(one.partition_index, one.lag) for one in found if not one.error_code]
+            if told and all(lag >= 0 for _, lag in told):
+                return sorted(told)
+    return []

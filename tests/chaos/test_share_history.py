@@ -1,0 +1,53 @@
+"""The judge must find what is wrong, or the chaos tests prove nothing."""
+
+import pytest
+
+from tests.chaos.share_history import ACCEPT, REJECT, RELEASE, Delivery, Place, ShareHistory
+
+LIMIT = 3
+HERE = Place(0, 7)
+
+
+def given(count: int, since_s: float, said: str | None = ACCEPT, done_s: float | None = None) -> Delivery:
+    return Delivery(place=HERE, member="m", count=count, since_s=since_s, said=said, done_s=done_s)
+
+
+def problems(*deliveries: Delivery) -> list[str]:
+    history = ShareHistory(LIMIT)
+    for one in deliveries:
+        history.add(one)
+    return history.problems([HERE])
+
+
+@pytest.mark.parametrize(
+    "deliveries",
+    [
+        [given(1, 1, ACCEPT, 2)],
+        [given(1, 1, RELEASE, 2), given(2, 3, REJECT, 4)],
+        [given(1, 1, None), given(2, 9, ACCEPT, 10)],  # it crashed
+        [given(1, 1, ACCEPT, None)],  # the answer was lost: done with, perhaps
+        [given(1, 1, ACCEPT, None), given(1, 5, ACCEPT, 6)],  # a leader fell that had not written anything
+        [given(1, 5, ACCEPT, 6), given(1, 1, None)],  # the same, and the first one still had it
+        [given(3, 1, None)],  # archived
+    ],
+)
+def test_a_clean_run_has_no_problems(deliveries: list[Delivery]) -> None:
+    assert problems(*deliveries) == []
+
+
+@pytest.mark.parametrize(
+    ("deliveries", "kind"),
+    [
+        ([], "lost"),
+        ([given(1, 1, None)], "lost"),
+        ([given(1, 1, RELEASE, 2)], "lost"),
+        ([given(1, 1, RELEASE, None)], "lost"),
+        ([given(4, 1, ACCEPT, 2)], "limit"),
+        ([given(0, 1, ACCEPT, 2)], "limit"),
+        ([given(1, 1, ACCEPT, 2), given(1, 1, ACCEPT, 2)], "done twice"),
+        ([given(1, 1, ACCEPT, 2), given(2, 1, None)], "given after it was done"),
+        ([given(1, 1, REJECT, 2), given(1, 3, None)], "given after it was done"),
+    ],
+)
+def test_each_rule_is_found_broken(deliveries: list[Delivery], kind: str) -> None:
+    assert any(one.startswith(kind) for one in problems(*deliveries)), problems(*deliveries)
