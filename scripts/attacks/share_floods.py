@@ -1,5 +1,5 @@
-"""Attacks of members of share groups: acknowledgements one by one, sessions and members in masses, odd epochs,
-and strangers that write the state of share groups.
+"""Attacks of members of share groups: acknowledgements one by one, sessions and members in masses, odd
+epochs, and strangers that write the state of share groups.
 """
 
 import random
@@ -23,9 +23,9 @@ TOPIC: Final = "attacked-queue"
 STATE_TOPIC: Final = "__share_group_state"
 ACCEPT, RELEASE, REJECT = 1, 2, 3
 PATIENCE_S: Final = 60.0
-# As many locks as any group may have in a partition: all in flight may have states of their own.
-LOCKS: Final = 10_000
-PARTITIONS: Final = 4
+# As many locks as a group may have in a partition by default: all in flight may have states of their own.
+LOCKS: Final = 4_000
+PARTITIONS: Final = 10
 SPARE: Final = 16
 # Four numbers count as one element.
 SINGLES: Final = SEVERAL - SPARE
@@ -48,15 +48,19 @@ Fields = dict[str, Any]
 
 
 def _topic_id(client: WireClient) -> bytes:
-    found = only(client.call("metadata", 12, topics=[{"name": TOPIC}]).topics)
+    found = only(
+        client.call("metadata", 12, topics=[{"name": TOPIC}], allow_auto_topic_creation=False).topics
+    )
     assert found.error_code == 0, found
     return bytes(found.topic_id)
 
 
 def _make_queue(nodes: Nodes) -> None:
-    """Make a topic, and a group with the largest limits that reads it from the beginning, unless they are there."""
+    """Make a topic, and a group with the largest limits that reads it, unless they are there."""
     with nodes.connect(timeout_s=TIMEOUT_S) as client:
-        if not only(client.call("metadata", 12, topics=[{"name": TOPIC}]).topics).error_code:
+        if not only(
+            client.call("metadata", 12, topics=[{"name": TOPIC}], allow_auto_topic_creation=False).topics
+        ).error_code:
             return
         wanted = {"name": TOPIC, "num_partitions": PARTITIONS, "replication_factor": -1}
         made = client.call("create_topics", 7, topics=[wanted], timeout_ms=30_000)
