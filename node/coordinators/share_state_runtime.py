@@ -29,13 +29,14 @@ from ottla.logstore.compression import Compression
 from ottla.logstore.words.errors import ErrorCode, KafkaError
 from ottla.metadata_raft.image import MetadataImage
 from ottla.node.clock import Clock, monotonic_s
-from ottla.node.coordinators.coordinator_runtime import CoordinatorRuntime, StartTask
+from ottla.node.coordinators.coordinator_runtime import MAX_COMMANDS_PER_TURN, CoordinatorRuntime, StartTask
 from ottla.node.coordinators.coordinator_shard import ShardParts
 from ottla.node.coordinators.share_state_shard import share_state_parts
 from ottla.node.counters.share_counters import ShareCoordinatorCounters
 from ottla.node.net.answers import Result
 from ottla.node.replica.partition import Partition
 from ottla.node.replica.replica_manager import ReplicaManager
+from ottla.node.work.turns import listed
 
 R = TypeVar("R")
 # A state or the reason why there is none.
@@ -134,8 +135,14 @@ class ShareStateRuntime:
                 self._count_writes(answers, began_s)
             return build(answers)
 
-        places = [(one.key.coordinator_key, partial(_command, one)) for one in requests]
-        return self._runtime.submit_each(places, build_of_outcomes)
+        if len(requests) <= MAX_COMMANDS_PER_TURN:
+            return self._runtime.submit_each(list(map(_placed, requests)), build_of_outcomes)
+
+        async def ask_in_turns() -> Result[R]:
+            places = await listed(map(_placed, requests), is_large=True)
+            return await self._runtime.submit_in_turns(places, build_of_outcomes, MAX_COMMANDS_PER_TURN)
+
+        return ask_in_turns()
 
     def submit(self, request: StateRequest) -> "Outcome | asyncio.Future[Outcome]":
         """One request to the shard of its share-partition; its outcome, or a future of it."""
@@ -186,6 +193,11 @@ def answer_of(request: StateRequest, outcome: Outcome) -> StateAnswer:
         message = f"Unable to {_DONE_BY[type(request)]}: {outcome.detail}"
         return refused(request, outcome.code, message)
     return outcome
+
+
+def _placed(request: StateRequest) -> tuple[str, Callable[[Token], Command]]:
+    """Return a command and the key of its shard."""
+    return request.key.coordinator_key, partial(_command, request)
 
 
 def _command(request: StateRequest, token: Token) -> Command:

@@ -4,7 +4,7 @@
 fetches nothing (KIP-1222).
 """
 
-from collections.abc import Awaitable, Iterator
+from collections.abc import Awaitable, Iterator, Mapping
 from itertools import islice
 from typing import Final, NamedTuple
 
@@ -27,6 +27,7 @@ from ottla.node.share.share_partition_manager import Answers, Refusal, answered,
 from ottla.node.share.share_sessions import (
     FINAL_EPOCH,
     INITIAL_EPOCH,
+    CachedPartition,
     SessionKey,
     ShareSession,
     TopicIdPartition,
@@ -164,7 +165,7 @@ def _fetch(asked: _Request) -> ShareFetch | Awaitable[ShareFetch]:
     wanted: dict[TopicIdPartition, str] = {}
     if session is not None and not asked.is_renewal:
         access, by_id = context.access, services.metadata.image.topics.by_id
-        for place, cached in session.partitions.items():
+        for place, cached in _rotated(session.partitions, request.share_session_epoch).items():
             known = by_id.get(place.topic_id)
             topic = cached.topic = cached.topic if known is None else known.name
             if topic is None:
@@ -189,7 +190,7 @@ def _fetch(asked: _Request) -> ShareFetch | Awaitable[ShareFetch]:
         is_strict=request.share_acquire_mode == RECORD_LIMIT,
         is_throttled=(lambda size: False) if charge is None else (lambda size: charge.fetched(size) > 0),
     )
-    return services.shares.fetch(params, _rotated(wanted, request.share_session_epoch), refused)
+    return services.shares.fetch(params, wanted, refused)
 
 
 def _bounds(asked: _Request) -> tuple[int, int]:
@@ -206,7 +207,9 @@ def _bounds(asked: _Request) -> tuple[int, int]:
     return max_bytes, min(request.min_bytes, max_bytes)
 
 
-def _rotated(wanted: dict[TopicIdPartition, str], epoch: int) -> dict[TopicIdPartition, str]:
+def _rotated(
+    wanted: Mapping[TopicIdPartition, CachedPartition], epoch: int
+) -> Mapping[TopicIdPartition, CachedPartition]:
     """Begin with another partition in each epoch of a session, so that each one is the first now and then.
 
     Of very many only some, and the next ones with the next epoch.

@@ -7,10 +7,10 @@ from typing import Any, Final
 
 from ottla.metadata_raft.acl import AclOperation
 from ottla.node.kafka_api.api_description import Asks, Echo
-from ottla.node.wire.request_limits import GROUP, MANY, RequestLimits
+from ottla.node.wire.request_limits import GROUP, SEVERAL, RequestLimits
 
 ASKS: Final = Asks(of_cluster=AclOperation.CLUSTER_ACTION)
-LIMITS: Final = RequestLimits(MANY, {"group_id": GROUP})
+LIMITS: Final = RequestLimits(SEVERAL, {"group_id": GROUP})
 ECHOES: Final = (Echo("topics", "results", ("topic_id",), Echo("partitions", "partitions", ("partition",))),)
 
 

@@ -18,6 +18,7 @@ from ottla.logstore.transaction_index import AbortedTransaction
 from ottla.logstore.words.errors import ErrorCode, KafkaError
 from ottla.logstore.words.schema import Buffer
 from ottla.node.net.connection_info import ConnectionInfo
+from ottla.node.share.acquire_records import MAX_ACQUIRED_RANGES
 from ottla.node.share.led_partition import LedPartition
 from ottla.node.share.read_batches import ReadBatches, read_batches
 from ottla.node.share.read_delays import is_read_soon, read_delays
@@ -237,8 +238,11 @@ class ShareFetch:
             self.is_throttled = True
             return []
         left = self.params.max_records
+        ranges = 0
         locked = []
         for one in ready:
+            if ranges >= MAX_ACQUIRED_RANGES:
+                break
             batches = one.batches
             assert batches is not None
             fetched = FetchedRecords(
@@ -260,6 +264,7 @@ class ShareFetch:
                 continue
             locked.append(one.led)
             left -= sum(each.record_count for each in acquired)
+            ranges += len(acquired)
             begin, end = batches.span(acquired[0].first_offset, acquired[-1].last_offset)
             content = _part(one.content, begin, end)
             one.led.partition.counters.bytes_out += len(content)

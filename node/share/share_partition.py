@@ -5,7 +5,7 @@ Kafka, a member's acknowledgement is shown at once and holds when the share coor
 or is taken back (`failed`). An ended lock is not taken back: it is only told.
 """
 
-from collections.abc import Sequence
+from collections.abc import Generator, Sequence
 from dataclasses import replace
 
 from ottla.groupcoord.share_state.share_state_words import (
@@ -16,7 +16,7 @@ from ottla.groupcoord.share_state.share_state_words import (
     WriteState,
 )
 from ottla.logstore.words.errors import ErrorCode, KafkaError
-from ottla.node.share.acknowledge_records import Moves, acknowledge_batch
+from ottla.node.share.acknowledge_records import Moves, acknowledge_batch, pieces_of
 from ottla.node.share.acquire_records import Acquisition, acquire
 from ottla.node.share.dead_letters import DeadLetters, Note, encode_note, read_note
 from ottla.node.share.delayed_delivery import (
@@ -52,6 +52,7 @@ class SharePartition:
     """The records of one partition that one share group has in flight, while this node leads it."""
 
     __slots__ = (
+        "_holders",
         "_limits",
         "_note",
         "_number",
@@ -73,6 +74,9 @@ class SharePartition:
         self.status = SharePartitionStatus.EMPTY
         self.state_epoch = 0
         self._limits = limits
+        # Who may hold something: everybody who was given records and has not left since then. Very many
+        # sessions may end that never had any, and to look for what a member holds takes time.
+        self._holders: set[str] = set()
         self._window = ShareWindow()
         self._number = 0
         self._start_offset_before = 0
@@ -221,7 +225,10 @@ class SharePartition:
             batch_size=batch_size,
             is_strict=is_strict,
         )
-        return acquire(asked, max_records)
+        acquired = acquire(asked, max_records)
+        if acquired:
+            self._holders.add(member)
+        return acquired
 
     # ---- the ends of deliveries
 
@@ -236,10 +243,31 @@ class SharePartition:
             return Outcome(error=error.code, message=error.detail)
         return self._outcome(moves)
 
+    def acknowledge_in_steps(
+        self, member: str, batches: Sequence[AcknowledgementBatch], now_ms: int
+    ) -> Generator[None, None, Outcome]:
+        """Take what a member says of very many records as `acknowledge` does; others may be served between
+        two steps, to whom records of which was spoken are as those that wait for the coordinator.
+        """
+        moves = self._moves()
+        try:
+            for batch in batches:
+                for piece in pieces_of(batch):
+                    acknowledge_batch(moves, member, piece, now_ms, self._limits.max_states)
+                    yield
+        except KafkaError as error:
+            self._take_back(moves.number, moves.ranges)
+            self._holders.add(member)  # it may have left meanwhile
+            return Outcome(error=error.code, message=error.detail)
+        return self._outcome(moves)
+
     def release_all(self, member: str) -> Outcome:
         """Take from a member what it holds, as its session has ended."""
+        if member not in self._holders:
+            return NOTHING_TO_WRITE
         moves = self._moves()
         release_all(moves, member)
+        self._holders.discard(member)
         return self._outcome(moves)
 
     def expire(self, now_ms: int) -> Outcome:
@@ -280,6 +308,7 @@ class SharePartition:
         if not transition.number:
             return self._advance_start()
         self._take_back(transition.number, transition.ranges)
+        self._holders.update(filter(None, self._window.records.holders))
         return False
 
     # ---- dead letters

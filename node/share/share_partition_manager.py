@@ -40,10 +40,12 @@ from ottla.node.share.share_words import (
     write_error,
 )
 from ottla.node.share.window_view import WindowView
-from ottla.node.work.turns import give_way
+from ottla.node.work.turns import give_way, take_turns
 
 # Share-partitions that begin or end in one turn of the loop: some 60 us each.
 MAX_BEGUN: Final = 256
+# Types of records in one request; of more, 20 us each, some are taken in each turn.
+MAX_ACKNOWLEDGED: Final = 512
 
 log = logging.getLogger(__name__)
 
@@ -359,6 +361,8 @@ class SharePartitionManager:
         config = self._settings(key.group).config
         answers: Answers = {}
         topics: set[str] = set()
+        said_in_turns: dict[TopicIdPartition, Sequence[AcknowledgementBatch]] = {}
+        is_large = sum(len(one.types) for said in batches.values() for one in said) > MAX_ACKNOWLEDGED
         for place, said in batches.items():
             led = self._led.get(SharePartitionKey(key.group, place.topic_id, place.partition))
             if led is None:
@@ -366,17 +370,51 @@ class SharePartitionManager:
                 continue
             topics.add(led.partition.topic_partition.topic)
             led.core.config = config
-            outcome = led.core.acknowledge(key.member, said, self._now_ms())
-            if outcome.error is not ErrorCode.NONE:
-                answers[place] = Refusal(outcome.error, outcome.message)
+            if is_large:
+                said_in_turns[place] = said
+                answers[place] = asyncio.get_running_loop().create_future()
                 continue
-            self._count_acknowledged(said)
-            answers[place] = self._write(led, outcome)
+            answers[place] = self._taken(led, said, led.core.acknowledge(key.member, said, self._now_ms()))
+        if said_in_turns:
+            self._start_task(self._acknowledge_in_turns(key, said_in_turns, dict(answers)))
         for topic in topics:
             counters = self._replicas.counters_of(topic)
             if counters is not None:
                 counters.total_share_acknowledge_requests += 1
         return answers
+
+    async def _acknowledge_in_turns(
+        self,
+        key: SessionKey,
+        batches: Mapping[TopicIdPartition, Sequence[AcknowledgementBatch]],
+        answers: "Answers",
+    ) -> None:
+        """Take what a member says of very many records, some in each turn of the loop."""
+        for place, said in batches.items():
+            answer = answers[place]
+            assert isinstance(answer, asyncio.Future)
+            led = self._led.get(SharePartitionKey(key.group, place.topic_id, place.partition))
+            if led is None:
+                _give(answer, _UNKNOWN)
+                continue
+            outcome = await take_turns(led.core.acknowledge_in_steps(key.member, said, self._now_ms()))
+            if led.is_gone:
+                _give(answer, Refusal(ErrorCode.NOT_LEADER_OR_FOLLOWER))
+                continue
+            taken = self._taken(led, said, outcome)
+            if isinstance(taken, Refusal):
+                _give(answer, taken)
+            else:
+                taken.add_done_callback(partial(_pass_on, answer))
+
+    def _taken(
+        self, led: LedPartition, said: Sequence[AcknowledgementBatch], outcome: Outcome
+    ) -> "Refusal | asyncio.Future[Refusal]":
+        """The answer to an acknowledgement, which is written first where it holds."""
+        if outcome.error is not ErrorCode.NONE:
+            return Refusal(outcome.error, outcome.message)
+        self._count_acknowledged(said)
+        return self._write(led, outcome)
 
     def count_failed(self, topics: Iterable[str]) -> None:
         """Count a request with acknowledgements of these topics that did not hold."""
@@ -572,6 +610,18 @@ class SharePartitionManager:
         self._is_closed = True
         self._delayed.close()
         self._timers.close()
+
+
+def _give(answer: "asyncio.Future[Refusal]", refusal: Refusal) -> None:
+    if not answer.done():  # nobody may wait for it any more
+        answer.set_result(refusal)
+
+
+def _pass_on(answer: "asyncio.Future[Refusal]", written: "asyncio.Future[Refusal]") -> None:
+    if written.cancelled():
+        answer.cancel()
+    else:
+        _give(answer, written.result())
 
 
 def _settle(future: "asyncio.Future[None]") -> None:
