@@ -10,7 +10,7 @@ What is written is small beside what is known, so only the batches that it touch
 import heapq
 from bisect import bisect_left, bisect_right
 from collections.abc import Iterable, Sequence
-from itertools import pairwise
+from itertools import pairwise, starmap
 from operator import attrgetter
 
 from ottla.groupcoord.share_state.share_state_words import NOT_GIVEN, StateBatch
@@ -75,6 +75,10 @@ def _merged(left: Sequence[StateBatch], right: Sequence[StateBatch]) -> list[Sta
             _add(merged, one)
             one = next(lefts, None)
             continue
+        if first == begin and last == end:  # most often: records that were acknowledged one by one
+            _add(merged, other if (other_count, other_state) > (count, state) else one)
+            one, other = next(lefts, None), next(rights, None)
+            continue
         if first < begin:
             _add(merged, StateBatch(first, begin - 1, state, count))
         both = min(last, end)
@@ -83,12 +87,22 @@ def _merged(left: Sequence[StateBatch], right: Sequence[StateBatch]) -> list[Sta
         _add(merged, StateBatch(begin, both, state, count))
         one = next(lefts, None) if last == both else StateBatch(both + 1, *one[1:])
         other = next(rights, None) if end == both else StateBatch(both + 1, *other[1:])
-    for batch, rest in ((one, lefts), (other, rights)):
-        if batch is not None:
-            _add(merged, batch)
-        for each in rest:
-            _add(merged, each)
+    for batch, batches in ((one, lefts), (other, rights)):
+        if batch is None:
+            continue
+        _add(merged, batch)
+        rest = list(batches)
+        if (rest and _say_the_same(merged[-1], rest[0])) or any(starmap(_say_the_same, pairwise(rest))):
+            for each in rest:
+                _add(merged, each)
+        else:
+            merged += rest
     return merged
+
+
+def _say_the_same(before: StateBatch, after: StateBatch) -> bool:
+    """Return whether two batches are one."""
+    return before[3] == after[3] and before[2] == after[2] and before[1] + 1 == after[0]
 
 
 def _swept(batches: list[StateBatch]) -> list[StateBatch]:
@@ -119,7 +133,7 @@ def _swept(batches: list[StateBatch]) -> list[StateBatch]:
 def _add(swept: list[StateBatch], batch: StateBatch) -> None:
     if swept:
         before = swept[-1]
-        if before[1] + 1 == batch[0] and before[2] == batch[2] and before[3] == batch[3]:
+        if before[3] == batch[3] and before[2] == batch[2] and before[1] + 1 == batch[0]:
             swept[-1] = StateBatch(before[0], *batch[1:])
             return
     swept.append(batch)

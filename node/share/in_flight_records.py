@@ -8,6 +8,7 @@ together when they were new: Kafka gives out and throttles by those.
 
 from array import array
 from bisect import bisect_left, bisect_right
+from collections.abc import Sequence
 from typing import Final
 
 from ottla.node.share.record_state import MOVES, TAKEN_BACK_TO, TERMINAL, RecordState
@@ -126,6 +127,21 @@ class InFlightRecords:
         place = bisect_left(self.batch_firsts, first)
         self.batch_firsts.insert(place, first)
         self.batch_lasts.insert(place, last)
+
+    def add_all(self, ranges: Sequence[tuple[int, int, int, int]]) -> None:
+        """Add batches where there are none: first and last offset, state and delivery count, in order."""
+        assert not self.firsts, "there are records already"
+        self.firsts.extend(one[0] for one in ranges)
+        self.lasts.extend(one[1] for one in ranges)
+        self.states.extend(one[2] for one in ranges)
+        self.counts.extend(one[3] for one in ranges)
+        nothing = bytes(8 * len(ranges))
+        self.holders += [None] * len(ranges)
+        self.times_ms.frombytes(nothing)
+        self.transitions.frombytes(nothing)
+        self.batches.extend(self.firsts)
+        self.batch_firsts.extend(self.firsts)
+        self.batch_lasts.extend(self.lasts)
 
     def cut_out(self, first: int, last: int) -> tuple[int, int]:
         """The ranges, from and to, that have these offsets and no others."""

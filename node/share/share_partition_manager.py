@@ -8,6 +8,7 @@ no more, when its state is another's, or when the last member has gone.
 import asyncio
 import logging
 from collections.abc import Callable, Iterable, Mapping, Sequence
+from functools import partial
 from typing import Final, NamedTuple, Protocol, TypeAlias
 
 from ottla.groupcoord.share_state.share_state_words import (
@@ -46,6 +47,8 @@ from ottla.node.work.turns import give_way, take_turns
 MAX_BEGUN: Final = 256
 # Types of records in one request; of more, 20 us each, some are taken in each turn.
 MAX_ACKNOWLEDGED: Final = 512
+# States that are taken over together with those of other partitions, some 2 us each.
+MAX_RESTORED: Final = 256
 
 log = logging.getLogger(__name__)
 
@@ -114,6 +117,7 @@ class SharePartitionManager:
         self._led: dict[SharePartitionKey, LedPartition] = {}
         self._of_partition: dict[TopicPartition, set[SharePartitionKey]] = {}
         self._of_group: dict[str, set[SharePartitionKey]] = {}
+        self._restoring = asyncio.Lock()  # very many states are taken over by one partition in a turn
         self._led_bytes = 0  # of share-partitions, about
         self._is_closed = False
         self.sessions = ShareSessions(max_sessions=max_sessions, limit_bytes=limit_bytes)
@@ -296,9 +300,12 @@ class SharePartitionManager:
             initial = 0
             if read.error is ErrorCode.NONE and read.start_offset == NOT_GIVEN:
                 initial = await self._initial_offset(led.partition, core.key.group, connection)
-            if led.is_gone:
-                return
-            core.restore(read, initial)
+            async with self._restoring:
+                if len(read.batches) > MAX_RESTORED:
+                    await give_way()
+                if led.is_gone:
+                    return
+                core.restore(read, initial)
         except KafkaError as error:
             log.debug("The state of %s could not be read: %s", core.key.coordinator_key, error)
             led.failure = error

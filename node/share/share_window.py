@@ -78,6 +78,7 @@ class ShareWindow:
         self.start_offset = self.end_offset = start_offset
         expected = start_offset
         gap_start = None
+        found: list[tuple[int, int, int, int]] = []
         for first, last, state, count in sorted(batches):
             if not expected <= first <= last <= MAX_OFFSET:
                 raise ValueError(f"records from {first} to {last}, where {expected} or later was expected")
@@ -92,10 +93,11 @@ class ShareWindow:
             expected = last + 1
             # One below the most that a message can tell, as the next delivery counts too.
             delivered = min(max(count, 0), MAX_DELIVERY_COUNT - 1)
-            self.records.add(first, last, state=state, count=delivered)
+            found.append((first, last, state, delivered))
             self.highest_count = max(self.highest_count, delivered + 1)
             if state in TERMINAL:
                 self.delivery_complete_count += last - first + 1
+        self.records.add_all(found)
         if self.records:
             self.end_offset = expected - 1
             self._find_available = True

@@ -14,7 +14,7 @@ from attacks.attack import Attack
 from attacks.hostile import TIMEOUT_S, codes_in, in_words
 from attacks.nodes import Nodes
 from ottla.logstore.words.errors import ErrorCode
-from ottla.node.wire.request_limits import MANY, SEVERAL
+from ottla.node.wire.request_limits import SEVERAL
 from tests.compat.batches import batch
 from tests.compat.wire_client import Closed, WireClient, eventually, only
 
@@ -29,7 +29,7 @@ PARTITIONS: Final = 10
 SPARE: Final = 16
 # Four numbers count as one element.
 SINGLES: Final = SEVERAL - SPARE
-STATES: Final = MANY - SPARE
+STATES: Final = SEVERAL - SPARE
 SESSIONS: Final = 3_000  # more than a node keeps
 GROUPS: Final = 10_000
 MEMBERS: Final = 400  # twice as many as a group may have
@@ -343,7 +343,7 @@ def _write_states(nodes: Nodes) -> str:
                     "delivery_state": 2 if one % 3 else 0,
                     "delivery_count": 1 + number,
                 }
-                for one in range(STATES // 4)
+                for one in range(STATES)
             ]
             state = {"partition": 0, "state_epoch": 1, "start_offset": 0, "state_batches": batches}
             topics = [{"topic_id": topic_id, "partitions": [state]}]
@@ -432,7 +432,7 @@ ATTACKS: Final[Sequence[Attack]] = (
     ),
     _attack(
         "write-states",
-        f"WriteShareGroupState with {STATES // 4:,} states, again and again",
+        f"WriteShareGroupState with {STATES:,} states, again and again",
         _write_states,
         15.0,
     ),

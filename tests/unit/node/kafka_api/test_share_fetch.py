@@ -12,7 +12,7 @@ from ottla.logstore.record_batch import iterate_headers
 from ottla.logstore.words.errors import ErrorCode
 from ottla.node.kafka_api import share_fetch
 from ottla.node.share.share_fetch import MIN_SENT_FILE_BYTES
-from ottla.node.share.share_partition_manager import MAX_BEGUN
+from ottla.node.share.share_partition_manager import MAX_ACKNOWLEDGED, MAX_BEGUN
 from ottla.node.wire.messages.share_fetch import PartitionData, ShareFetchResponse
 from tests.unit.node.kafka_api.share_world import GROUP, TOPIC_ID, ShareWorld, acquired, play
 from tests.unit.node.replica.replica_world import OTHER_ID, batch
@@ -940,5 +940,35 @@ def test_a_group_is_named_in_the_state_that_is_asked_for() -> None:
         await world.ready()
 
         assert {one.key.group for one in world.persister.reads} == {GROUP}
+
+    play(story)
+
+
+def test_acknowledgements_of_very_many_records_take_turns_and_are_answered_when_written() -> None:
+    async def story(world: ShareWorld) -> None:
+        world.create_topic()
+        for _ in range(MAX_ACKNOWLEDGED + 1):
+            world.append()
+        await world.fetch("m1", 0, 0)
+        await world.rest()
+        await world.fetch("m1", 1, max_records=2 * MAX_ACKNOWLEDGED, batch_size=2 * MAX_ACKNOWLEDGED)
+        turns = 0
+
+        async def count_turns() -> None:
+            nonlocal turns
+            while True:
+                turns += 1
+                await asyncio.sleep(0)
+
+        singly = [(offset, offset, [1 + offset % 2]) for offset in range(MAX_ACKNOWLEDGED + 1)]
+        async with asyncio.TaskGroup() as tasks:
+            counting = tasks.create_task(count_turns())
+            answer = await world.acknowledge("m1", 2, singly)
+            counting.cancel()
+
+        assert answer.responses[0].partitions[0].error_code == ErrorCode.NONE
+        assert turns > 1
+        (led,) = world.shares.share_partitions.values()
+        assert {state for _, _, state, _ in led.core.states()} == {0, 2}
 
     play(story)

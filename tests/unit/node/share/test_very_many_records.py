@@ -1,0 +1,86 @@
+"""What is done with very many records of a share-partition: in steps, or in pieces."""
+
+from collections.abc import Callable, Generator
+
+import pytest
+
+from ottla.groupcoord.share_state.share_state_words import StateBatch
+from ottla.logstore.words.errors import ErrorCode
+from ottla.node.share import acquire_records
+from ottla.node.share.share_words import NOTHING_TO_WRITE, AcknowledgementBatch, Outcome
+from tests.unit.node.share.partitions import ACCEPT, NOW_MS, REJECT, RELEASE, Partition
+
+
+def test_very_many_acknowledgements_in_steps_come_to_the_same_as_at_once() -> None:
+    types = tuple((int(ACCEPT), int(RELEASE), int(REJECT))[offset % 3] for offset in range(200))
+    at_once, in_steps = (Partition(log=[(0, 199), (200, 299)]) for _ in range(2))
+    for one in (at_once, in_steps):
+        one.fetch(up_to=200)
+
+    outcome = at_once.say(0, 199, *types)
+    steps = in_steps.core.acknowledge_in_steps("m1", [AcknowledgementBatch(0, 199, types)], NOW_MS)
+    seen = _run(steps, in_steps.check)
+
+    assert seen == outcome
+    assert in_steps.states == at_once.states
+    at_once.settle(outcome)
+    in_steps.settle(seen)
+    assert (in_steps.states, in_steps.window) == (at_once.states, at_once.window)
+
+
+def test_acknowledgements_in_steps_are_all_taken_back_where_one_is_refused() -> None:
+    partition = Partition(log=[(0, 199)])
+    partition.fetch()
+    partition.done(150, 150, int(ACCEPT))
+    before = partition.states
+
+    steps = partition.core.acknowledge_in_steps("m1", [AcknowledgementBatch(0, 199, (1,) * 200)], NOW_MS)
+    outcome = _run(steps, partition.check)
+
+    assert outcome.error is ErrorCode.INVALID_RECORD_STATE
+    assert partition.states == before
+
+
+def test_a_member_that_leaves_in_the_middle_of_its_acknowledgements_keeps_nothing_for_ever() -> None:
+    partition = Partition(log=[(0, 199)])
+    partition.fetch()
+    steps = partition.core.acknowledge_in_steps("m1", [AcknowledgementBatch(0, 199, (1,) * 200)], NOW_MS)
+    next(steps)
+
+    partition.settle(partition.core.release_all("m1"))
+    outcome = _run(steps, partition.check)
+
+    assert outcome.error is ErrorCode.INVALID_RECORD_STATE
+    released = partition.core.release_all("m1")
+    assert released.write is not None, "what was taken back is released when it leaves again"
+    partition.settle(released)
+    assert {state for _, _, state, _ in partition.states} == {0}
+
+
+def test_a_member_that_was_given_nothing_leaves_without_a_look_at_what_others_hold() -> None:
+    partition = Partition(log=[(0, 199)])
+    partition.fetch("m1")
+
+    assert partition.core.release_all("m2") is NOTHING_TO_WRITE
+    assert partition.core.release_all("m1").write is not None
+
+
+def test_one_fetch_acquires_so_many_ranges_and_the_next_one_goes_on(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(acquire_records, "MAX_ACQUIRED_RANGES", 3)
+    states = [StateBatch(offset, offset, 0, 1 + offset % 2) for offset in range(10)]
+    partition = Partition(log=[(0, 19)], batches=states)
+
+    given = [partition.fetch() for _ in range(4)]
+
+    assert [len(one) for one in given] == [3, 3, 3, 2]
+    assert [one[0][0] for one in given] == [0, 3, 6, 9]
+
+
+def _run(steps: Generator[None, None, Outcome], check: Callable[[], None]) -> Outcome:
+    try:
+        while True:
+            next(steps)
+            check()
+    except StopIteration as end:
+        outcome: Outcome = end.value
+        return outcome
