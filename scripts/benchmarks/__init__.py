@@ -16,6 +16,8 @@ spark_session     a Spark session and its CPU
 spark_jobs  rows into a topic, out of one, from one to another
 spark_trickle     how long one record takes from topic to topic
 acls        what ACLs cost a request: `scripts/bench acls`
+share_workers  members of share groups in processes of their own
+shares      records that share groups take: `scripts/bench shares`
 tls         SSL listeners, and a storm of new connections: `scripts/bench tls`
 rest        records and topics through the REST API: `scripts/bench rest`
 spark       our format beside Spark's own connector: `scripts/bench spark`

@@ -159,6 +159,8 @@ def _kafka_commands(folder: Path, base_port: int, count: int) -> list[list[str]]
             f"controller.quorum.voters={voters}",
             f"listeners={listeners}",
             "offsets.topic.replication.factor=3",
+            "share.coordinator.state.topic.replication.factor=3",
+            "share.coordinator.state.topic.min.isr=2",
             "transaction.state.log.replication.factor=3",
             "transaction.state.log.min.isr=2",
             *CLUSTER_OVERRIDES,

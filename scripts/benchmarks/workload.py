@@ -14,6 +14,7 @@ BETTER_LOW = (
     "s/GB",
     "us/request",
     "us/commit",
+    "us/record",
     "us/heartbeat",
     "retries/commit",
     " s",

@@ -1,0 +1,31 @@
+"""What the members of `scripts/bench shares` tell, and what is made of it."""
+
+import sys
+from pathlib import Path
+
+import pytest
+
+sys.path.append(str(Path(__file__).resolve().parents[3] / "scripts"))
+
+from benchmarks.share_workers import Workers
+from benchmarks.shares import ONLY_OURS, WORKLOADS
+from benchmarks.workload import lower_is_better
+
+
+def test_the_rate_begins_with_the_first_records_and_counts_those_that_came_after_them() -> None:
+    workers = Workers(counts=[(12.0, 300), (10.0, 500), (11.0, 100)])
+
+    assert workers.total == 900
+    assert workers.rate() == pytest.approx(200.0)
+
+
+def test_members_that_are_given_too_little_are_not_waited_for_for_ever() -> None:
+    with pytest.raises(RuntimeError, match="only 5 of 6 records"):
+        Workers(counts=[(1.0, 5)]).wait(6, 0.05)
+
+
+def test_what_apache_kafka_has_not_got_has_no_goal_beside_it() -> None:
+    assert [one.name for one in WORKLOADS if not one.goals] == [
+        one.name for one in WORKLOADS if ONLY_OURS in one.name
+    ]
+    assert lower_is_better("CPU us/record")
