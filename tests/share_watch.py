@@ -26,6 +26,10 @@ class ShareWatch:
         self._counts: dict[int, int] = {}  # of deliveries that ended, as written
         self._start_offset = 0
 
+    def hold_of(self, offset: int) -> Hold | None:
+        """The last hold of a record that did not end otherwise than by its time."""
+        return self._holds.get(offset)
+
     def acquired(self, member: str, first: int, last: int, delivery_count: int, now_ms: int) -> None:
         """A member was given records."""
         assert 1 <= delivery_count <= self._delivery_count_limit, (first, last, delivery_count)

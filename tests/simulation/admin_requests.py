@@ -1,6 +1,6 @@
 """What an administrator asks of the cluster, one request each; all of them may raise KafkaError."""
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Final, NamedTuple
 
 from ottla.logstore.words.errors import ErrorCode, KafkaError
@@ -50,6 +50,7 @@ from tests.simulation.world import CONTROLLER_PORT
 
 TIMEOUT_MS: Final = 2_000
 TOPIC_RESOURCE: Final = 2
+GROUP_RESOURCE: Final = 32
 SET: Final = 0
 PREFERRED: Final = 0
 CONTROLLER_LISTENER: Final = "CONTROLLER"
@@ -99,12 +100,26 @@ async def delete_topic(client: SimClient, name: str) -> None:
 
 
 async def set_topic_config(client: SimClient, topic: str, name: str, value: str) -> None:
+    await _set_config(client, TOPIC_RESOURCE, topic, {name: value})
+
+
+async def set_group_configs(client: SimClient, group: str, configs: Mapping[str, str]) -> None:
+    """What a group obeys."""
+    await _set_config(client, GROUP_RESOURCE, group, configs)
+
+
+async def _set_config(
+    client: SimClient, resource_type: int, resource: str, configs: Mapping[str, str]
+) -> None:
     request = IncrementalAlterConfigsRequest(
         resources=[
             AlterConfigsResource(
-                resource_type=TOPIC_RESOURCE,
-                resource_name=topic,
-                configs=[AlterableConfig(name=name, config_operation=SET, value=value)],
+                resource_type=resource_type,
+                resource_name=resource,
+                configs=[
+                    AlterableConfig(name=name, config_operation=SET, value=value)
+                    for name, value in configs.items()
+                ],
             )
         ]
     )

@@ -11,6 +11,7 @@ import os
 from collections.abc import Awaitable, Callable
 from typing import Final
 
+from ottla.groupcoord.share_state.share_state_records import SHARE_STATE_TOPIC
 from ottla.logstore.words.topic_partition import TopicPartition
 from ottla.metadata_raft.image import MetadataImage
 from tests.simulation.virtual_loop import Process
@@ -38,6 +39,9 @@ KINDS: Final = (
 )
 # Besides, where there are transactions.
 TXN_KINDS: Final = (*KINDS, "kill_coordinator_at_markers")
+# And where there is a share group.
+SHARE_KINDS: Final = (*KINDS, "cut_leader_from_quorum", "kill_share_coordinator", "kill_leader_at_write")
+ALL_KINDS: Final = tuple(dict.fromkeys((*TXN_KINDS, *SHARE_KINDS)))
 
 
 class Nemesis:
@@ -233,6 +237,42 @@ class Nemesis:
             return None
 
         node = await self._until(who_decides, every_s=0.0002)
+        await asyncio.sleep(self.chance.choice((0.0, 0.0002, 0.001, 0.003)) * self.chance.random())
+        if node is not None and self._end(node):
+            await self._return(node)
+
+    async def _cut_leader_from_quorum(self) -> None:
+        """A leader goes on that has lost its place: the quorum hears nothing of it, clients and others do."""
+        topic_partition = self._some_partition()
+        leader = None if topic_partition is None else self._leader_of(topic_partition)
+        heads = [
+            node.host
+            for node in self.world.nodes
+            if node.is_alive and node.is_serving and node.broker is not None
+            if node.broker.quorum_services.metadata.is_controller and node is not leader
+        ]
+        if leader is not None and heads:
+            await self._cut_between([leader.host], heads)
+
+    async def _kill_share_coordinator(self) -> None:
+        """The leader of a log of share-partitions' states dies, with whatever it was asked for."""
+        topic_partition = TopicPartition(SHARE_STATE_TOPIC, self.chance.randrange(2))
+        leader = self._leader_of(topic_partition)
+        if leader is not None and self._end(leader):
+            await self._return(leader)
+
+    async def _kill_leader_at_write(self) -> None:
+        """A leader dies when it has asked for a write of a state, and has heard nothing yet."""
+
+        def who_writes() -> VirtualNode | None:
+            for node in self.world.nodes:
+                if node.is_alive and node.is_serving and node.broker is not None:
+                    for led in node.broker.services.shares.share_partitions.values():
+                        if any(led.core._window.records.transitions):
+                            return node
+            return None
+
+        node = await self._until(who_writes, every_s=0.0002, seconds=3.0)
         await asyncio.sleep(self.chance.choice((0.0, 0.0002, 0.001, 0.003)) * self.chance.random())
         if node is not None and self._end(node):
             await self._return(node)

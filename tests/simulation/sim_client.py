@@ -98,6 +98,12 @@ class SimClient:
         if connection is not None:
             self._given_up.append(connection)
 
+    def end_connection(self, endpoint: tuple[str, int]) -> None:
+        """The node hears that nobody is at the other end any more."""
+        connection = self._connections.pop(endpoint, None)
+        if connection is not None:
+            connection.abort()
+
     async def ask(
         self,
         endpoint: tuple[str, int],

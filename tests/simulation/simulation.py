@@ -20,6 +20,7 @@ from tests.simulation import (
     admin_requests,
     idempotent_producer,
     judgement,
+    share_workload,
     two_phase_workload,
     txn_judgement,
     txn_workload,
@@ -34,6 +35,7 @@ from tests.simulation.group_members import GroupMember
 from tests.simulation.history import History
 from tests.simulation.invariants import Invariants
 from tests.simulation.nemesis import KINDS, Nemesis
+from tests.simulation.share_workload import ShareWorkload
 from tests.simulation.sim_client import SimClient, pause
 from tests.simulation.txn_history import TxnHistory
 from tests.simulation.virtual_loop import PROCESS, SimulationError
@@ -70,6 +72,7 @@ class Options:
     transactions: int = 0  # producers of transactions
     two_phase: int = 0  # more of them, whose transactions outlive them (KIP-939)
     copiers: int = 0  # that consume what these produce, and produce copies
+    workers: int = 0  # members of a share group
     cleans: bool = False  # the logs of the coordinators, all the while
     may_lose: bool = False  # records, not metadata: whole clusters lose power, or elections are unclean
 
@@ -132,6 +135,8 @@ class Simulation:
         self.copies: list[TopicPartition] = []
         self.copiers: list[txn_workload.Copier] = []
         self.copier_history = GroupHistory("copiers", may_lose=options.may_lose)
+        self.share: ShareWorkload | None = None
+        assert not (options.workers and options.may_lose), "a share group's promises are about records"
 
     def run(self) -> Outcome:
         """Carry it out; SimulationError says what was wrong."""
@@ -200,6 +205,7 @@ class Simulation:
         ]
         self.add_consumers(options.consumers)
         self.add_transactions()
+        await self.add_workers()
         replicas = min(options.nodes, options.replicas)
         TopicAdministrator(
             self.workload, "admin-2", replication_factor=replicas, pause_s=chance.choice((0.3, 2.0))
@@ -265,9 +271,28 @@ class Simulation:
                 workload, history, [*self.txn_partitions, *self.copies], committed=committed
             )
 
+    async def add_workers(self) -> None:
+        """The members of a share group, which reads all that is written."""
+        if not self.options.workers:
+            return
+        self.share = ShareWorkload(
+            self.workload,
+            self.txn_history,
+            self.partitions,
+            self.txn_partitions,
+            delivery_limit=int(self.settings["group.share.delivery.count.limit"]),
+        )
+        begun = self.share.begin(self.admin_client, self.options.workers, limit_s=RECOVERY_S)
+        await self.world.spawn(self.admin, begun)
+
     async def finish(self, *, limit_s: float) -> None:
         """All is well: every client must come to an end."""
+        if self.share is not None:
+            agreed = self.share.wait_until_agreed(self.admin_client, limit_s=limit_s)
+            await self.world.spawn(self.admin, agreed)
         await self.workload.finish(limit_s=limit_s)
+        if self.share is not None:
+            await self.share.drain(limit_s=limit_s)
         for copier in self.copiers:
             await asyncio.wait_for(self.world.spawn(copier.process, copier.finish()), limit_s)
 
@@ -275,6 +300,8 @@ class Simulation:
         movable = [*self.partitions, TopicPartition(OFFSETS_TOPIC, 0)]
         if self.options.transactions:
             movable += [*self.txn_partitions, *self.copies, TopicPartition(TRANSACTIONS_TOPIC, 0)]
+        if self.options.workers:
+            movable += share_workload.STATES
         return movable
 
     async def _begin(self) -> None:
@@ -407,9 +434,11 @@ class Simulation:
             )
         await judgement.elect_preferred_leaders(self.world, client, chance, limit_s=RECOVERY_S)
         await judgement.wait_until_at_rest(self.world, self.history, limit_s=RECOVERY_S)
+        contents = {}
         for partition in self.partitions:
             content = await self.workload.read_to_end(client, chance, partition, limit_s=RECOVERY_S)
             self.history.check_end(partition, content)
+            contents[partition] = content.values
         for group, partition in self.history.commits:
             self.history.check_committed(group, partition, await self._committed(group, partition))
         members = self.history.members
@@ -421,14 +450,20 @@ class Simulation:
             found = await self._committed(consumers.group, partition)
             consumers.offsets.found(partition, found, at_least=offsets.highest)
         if self.options.transactions:
-            await self._judge_transactions()
+            visible = await self._judge_transactions()
+            for partition in self.txn_partitions:
+                found = visible[partition]
+                contents[partition] = dict(zip(found.offsets, found.values, strict=True))
+        if self.share is not None:
+            self.share.check_end(contents)
         for node in self.world.nodes:
             assert node.broker is not None
             image = node.broker.quorum_services.image
             self.history.admin.check(repr(node.process), image)
         client.close()
 
-    async def _judge_transactions(self) -> None:
+    async def _judge_transactions(self) -> dict[TopicPartition, txn_judgement.Found]:
+        """Return what readers of committed records see."""
         contents: list[dict[TopicPartition, txn_judgement.Found]] = [{}, {}]
         for committed, found in enumerate(contents):
             for partition in [*self.txn_partitions, *self.copies]:
@@ -452,6 +487,7 @@ class Simulation:
                 {one: visible[one] for one in self.copies},
                 {one: await self._committed(group, one) for one in self.txn_partitions},
             )
+        return visible
 
     async def _committed(self, group: str, partition: TopicPartition) -> int:
         client = self.admin_client
@@ -520,6 +556,7 @@ def _cluster_settings(chance: random.Random, options: Options) -> dict[str, str]
         **(CLEANING if options.cleans else {}),
         **(CONSUMER_SETTINGS if options.consumers else {}),
         **(_transaction_settings(replicas) if options.transactions else {}),
+        **(share_workload.settings(chance, replicas) if options.workers else {}),
         **options.settings,
     }
 

@@ -1,0 +1,342 @@
+"""What share groups promise, held against the leaders of their partitions after each turn of the loop.
+
+A leader that has read the state of a share-partition begins a *term*. What a leader gives, and what it hears
+from the share coordinator, is told to a `ShareWatch`. Besides, a hold ends only by its time, by what its
+member has asked for, with its member's session or with the record itself; and who reads the state knows all
+that was written before. An older term may go on beside a newer one, as long as nobody has told it: it holds
+the records of its own members, and writes no more.
+"""
+
+from copy import deepcopy
+from typing import Final, NamedTuple
+
+from ottla.logstore.words.topic_partition import TopicPartition
+from ottla.node.share.led_partition import LedPartition
+from ottla.node.share.record_state import TERMINAL, RecordState
+from ottla.node.share.share_partition import SharePartition
+from ottla.node.share.share_sessions import SessionKey, ShareSession, TopicIdPartition
+from tests.share_watch import ShareWatch
+from tests.simulation.share_history import ACCEPT, GAP, REJECT, RELEASE, RENEW, ShareHistory
+from tests.simulation.virtual_loop import Process, SimulationError
+from tests.simulation.world import VirtualNode, World
+
+ACQUIRED: Final = int(RecordState.ACQUIRED)
+ACKNOWLEDGED: Final = int(RecordState.ACKNOWLEDGED)
+ARCHIVED: Final = int(RecordState.ARCHIVED)
+
+
+class Known(NamedTuple):
+    """A record in flight, as its leader has it."""
+
+    state: int
+    count: int
+    holder: str | None
+    time_ms: int
+    transition: int
+
+    @property
+    def is_held(self) -> bool:
+        return self.state == ACQUIRED
+
+
+class Term:
+    """One leader of a share-partition, since it has read the state."""
+
+    def __init__(self, node: VirtualNode, led: LedPartition, watch: ShareWatch) -> None:
+        self.node = node
+        self.led = led
+        self.core: SharePartition = led.core
+        self.partition: TopicPartition = led.partition.topic_partition
+        self.watch = watch
+        self.known: dict[int, Known] = {}
+        self.first_start_offset = self.core.start_offset
+        self.restored: set[int] = set()  # what was done with when the state was read
+        self.signature: object = None
+        self.moves = 0  # that were ever begun
+
+    @property
+    def name(self) -> str:
+        return f"{self.node.process!r} in epoch {self.core.leader_epoch} of {self.partition}"
+
+    def knows_to_be_done(self, offset: int) -> bool:
+        """Return whether the state that was read says that the record is done with."""
+        return offset < self.first_start_offset or offset in self.restored
+
+
+class Reign:
+    """A share-partition in one state epoch: its terms, and what its coordinator knows to be done with."""
+
+    def __init__(self, watch: ShareWatch) -> None:
+        self.watch = watch  # of the newest term
+        self.terms: list[Term] = []
+        self.done: set[int] = set()
+
+
+class ShareInvariants:
+    """Watches the nodes of a world on behalf of one group."""
+
+    def __init__(self, world: World, history: ShareHistory, *, lock_ms: int, delivery_limit: int) -> None:
+        self._world = world
+        self._history = history
+        self._lock_ms = lock_ms
+        self._delivery_limit = delivery_limit
+        self._nodes = {node.host.name: node for node in world.nodes}
+        self._reigns: dict[tuple[TopicPartition, int], Reign] = {}
+        self._terms: dict[Process, dict[SharePartition, Term]] = {}
+        self._sessions: dict[Process, dict[str, tuple[ShareSession, list[TopicIdPartition]]]] = {}
+        self.terms = 0
+        before = world.loop.after_turn
+
+        def after_turn(touched: set[Process]) -> None:
+            before(touched)
+            for process in touched if len(touched) == 1 else sorted(touched, key=lambda one: one.name):
+                self._after_turn_of(process)
+
+        world.loop.after_turn = after_turn
+
+    def is_done(self, partition: TopicPartition, offset: int) -> bool:
+        """Return whether a leader may say that nobody will be given a record again."""
+        for (name, _), reign in self._reigns.items():
+            if name == partition and (
+                offset in reign.done or any(offset < term.core.start_offset for term in reign.terms)
+            ):
+                return True
+        return False
+
+    def start_offset_at(self, node: VirtualNode, partition: TopicPartition) -> int:
+        """The start offset that this node has in memory, -1 if it does not lead."""
+        if node.broker is None or not node.broker.view.has_services:
+            return -1
+        for led in node.broker.services.shares.share_partitions.values():
+            is_it = led.partition.topic_partition == partition and led.core.key.group == self._history.group
+            if is_it and led.core.is_active and led.partition.is_leader:
+                return led.core.start_offset
+        return -1
+
+    # ---- one node
+
+    def _after_turn_of(self, process: Process) -> None:
+        node = self._nodes.get(process.name)
+        if node is None or node.process is not process or process.is_dead or node.broker is None:
+            return
+        if node.broker.quorum_services is None or not node.broker.view.has_services:
+            return
+        shares, terms = node.broker.services.shares, self._terms.setdefault(process, {})
+        led_now = shares.share_partitions
+        if not led_now and not terms:
+            return
+        try:
+            for led in led_now.values():
+                if led.core.is_active and led.core.key.group == self._history.group:
+                    term = terms.get(led.core)
+                    if term is None:
+                        term = terms[led.core] = self._begin(node, led)
+                    self._look_at(term, process)
+            for core, term in list(terms.items()):
+                if led_now.get(core.key) is not term.led:
+                    self._look_at(term, process)
+                    if not any(one.transition for one in term.known.values()):
+                        del terms[core]
+            self._look_at_sessions(node, process)
+        except SimulationError:
+            raise
+        except AssertionError as error:
+            raise SimulationError(f"{process!r} {error}") from error
+
+    def _begin(self, node: VirtualNode, led: LedPartition) -> Term:
+        self.terms += 1
+        core, partition = led.core, led.partition.topic_partition
+        reign = self._reigns.get((partition, core.state_epoch))
+        watch = ShareWatch(lock_duration_ms=self._lock_ms, delivery_count_limit=self._delivery_limit)
+        if reign is None:
+            reign = self._reigns[partition, core.state_epoch] = Reign(watch)
+        newest = reign.terms[-1] if reign.terms else None
+        term = Term(node, led, watch)
+        self._world.trace("term", f"{term.name} from {core.start_offset}")
+        for offset, one in _known(core).items():
+            if one.state in TERMINAL:
+                term.restored.add(offset)
+                term.known[offset] = one
+        if newest is not None and core.leader_epoch < newest.core.leader_epoch:
+            reign.terms.insert(0, term)  # it has read before the newest did, and was told late
+            return term
+        forgotten = [offset for offset in sorted(reign.done) if not term.knows_to_be_done(offset)]
+        if forgotten:
+            raise SimulationError(f"{term.name} does not know that {forgotten[:9]} are done with")
+        if newest is not None:
+            newest.watch = deepcopy(reign.watch)
+        term.watch = reign.watch
+        term.watch.leader_changed(core.start_offset)
+        reign.terms.append(term)
+        return term
+
+    # ---- sessions
+
+    def _look_at_sessions(self, node: VirtualNode, process: Process) -> None:
+        """Who has lost its session with its connection holds nothing any more."""
+        assert node.broker is not None
+        shares, before = node.broker.services.shares, self._sessions.get(process, {})
+        now: dict[str, tuple[ShareSession, list[TopicIdPartition]]] = {}
+        for term in self._terms[process].values():
+            for one in term.known.values():
+                if one.holder is None or one.holder in now:
+                    continue
+                session = shares.sessions.find(SessionKey(self._history.group, one.holder))
+                if session is not None:
+                    now[one.holder] = session, list(session.partitions)
+        for member, (session, places) in before.items():
+            is_over = shares.sessions.find(session.key) is None
+            if not is_over or shares._is_open(session.connection_number) or node.is_stopping:
+                continue
+            for term in self._terms[process].values():
+                if term.led.is_gone or term.led.place not in places or term.moves != term.core._number:
+                    continue  # another began to move meanwhile, perhaps these
+                held = [at for at, one in term.known.items() if one.is_held and one.holder == member]
+                if held:
+                    raise SimulationError(f"{term.name}: {member} has no session, and holds {held[:9]}")
+        self._sessions[process] = now
+        for term in self._terms[process].values():
+            term.moves = term.core._number
+
+    def _has_lost_session(self, process: Process, node: VirtualNode, member: str) -> bool:
+        assert node.broker is not None
+        session = node.broker.services.shares.sessions.find(SessionKey(self._history.group, member))
+        before = self._sessions.get(process, {}).get(member)
+        return session is None or before is None or before[0] is not session
+
+    # ---- one leader
+
+    def _look_at(self, term: Term, process: Process) -> None:
+        core = term.core
+        records = core._window.records
+        signature = (
+            core.start_offset,
+            bytes(records.states),
+            records.lasts.tobytes(),
+            records.counts.tobytes(),
+            records.times_ms.tobytes(),
+            records.transitions.tobytes(),
+        )
+        if signature == term.signature:
+            return
+        term.signature = signature
+        before, now = term.known, _known(core)
+        term.known = now
+        for offset in sorted(before.keys() | now.keys()):
+            old, new = before.get(offset), now.get(offset)
+            if old != new:
+                self._moved(term, process, offset, old, new)
+        term.watch.start_offset(core.start_offset)
+
+    def _moved(self, term: Term, process: Process, offset: int, old: Known | None, new: Known | None) -> None:
+        now_ms = int(self._world.loop.now_s * 1000)
+        is_same = old is not None and new is not None and (old.holder, old.count) == (new.holder, new.count)
+        if old is not None and old.is_held:
+            if not is_same or new is None or not new.is_held:
+                self._hold_ended(term, process, offset, old, new, now_ms)
+            elif new.time_ms != old.time_ms:
+                self._renewed(term, offset, new, now_ms)
+        if old is not None and old.transition and (new is None or new.transition != old.transition):
+            self._answered(term, offset, old, new)
+        if new is not None and new.is_held and not is_same:
+            self._acquired(term, offset, old, new, now_ms)
+
+    def _renewed(self, term: Term, offset: int, new: Known, now_ms: int) -> None:
+        assert new.holder is not None
+        if RENEW not in self._history.asked_by(new.holder, term.partition, offset):
+            raise SimulationError(f"{term.name}: the lock of {offset} is renewed, which nobody asked for")
+        term.watch.renewed(new.holder, offset, offset, now_ms)
+
+    def _acquired(self, term: Term, offset: int, old: Known | None, new: Known, now_ms: int) -> None:
+        assert new.holder is not None
+        before = 0 if old is None else old.count
+        if new.count <= before:
+            raise SimulationError(
+                f"{term.name}: {offset} is given to {new.holder} as delivery {new.count}, after {before}"
+            )
+        log_start_offset = term.led.partition.log.log_start_offset
+        if offset < log_start_offset:
+            raise SimulationError(f"{term.name}: {offset} is given, the log begins at {log_start_offset}")
+        try:
+            term.watch.acquired(new.holder, offset, offset, new.count, now_ms)
+        except AssertionError as error:
+            raise SimulationError(f"{term.name}: {error}") from error
+        is_last = new.count >= self._delivery_limit
+        self._history.gives(new.holder, term.partition, offset, new.count, is_last=is_last)
+
+    def _hold_ended(
+        self, term: Term, process: Process, offset: int, old: Known, new: Known | None, now_ms: int
+    ) -> None:
+        """A hold of which nobody said anything yet is over: by what?"""
+        member = old.holder
+        assert member is not None
+        hold = term.watch.hold_of(offset)
+        assert hold is not None and hold.member == member, (offset, hold, old)
+        is_gone = offset < term.led.partition.log.log_start_offset
+        is_over = hold.until_ms <= now_ms or is_gone
+        asked = self._history.asked_by(member, term.partition, offset)
+        is_released = RELEASE in asked or self._has_lost_session(process, term.node, member)
+        is_last = old.count >= self._delivery_limit
+        state = ARCHIVED if new is None else new.state
+        if state == ACKNOWLEDGED:
+            is_explained = ACCEPT in asked
+        elif new is None:
+            is_explained = bool(asked & {ACCEPT, REJECT, GAP}) or (is_released and is_last)
+        elif state == ARCHIVED:
+            is_explained = bool(asked & {REJECT, GAP}) or (is_released and is_last)
+        else:
+            is_explained = is_released
+        if not is_explained and not is_over:
+            raise SimulationError(
+                f"{term.name}: {offset} is {old} until {hold.until_ms}, and at {now_ms} it is {new};"
+                f" {member} asked for {sorted(asked)}"
+            )
+        if is_explained and not (is_over and is_last) and (new is None or not new.transition):
+            # Asked for and written in one moment, as by a node that needs no other.
+            if new is None or new.state in TERMINAL:
+                self._done(term, offset)
+            elif not is_over:
+                term.watch.released(offset, offset, old.count)
+
+    def _answered(self, term: Term, offset: int, old: Known, new: Known | None) -> None:
+        """The coordinator has answered of a move: it holds, or is taken back."""
+        if new is not None and new.is_held and new.count == old.count:
+            return
+        if old.state not in TERMINAL:
+            if new is not None:
+                term.watch.released(offset, offset, old.count)
+            return
+        if new is not None and new.state not in TERMINAL:
+            raise SimulationError(f"{term.name}: {offset} was {old}, and is {new}")
+        if new is None or not new.transition:
+            self._done(term, offset)
+
+    def _done(self, term: Term, offset: int) -> None:
+        """The coordinator has it that a record is done with."""
+        reign = self._reigns[term.partition, term.core.state_epoch]
+        reign.done.add(offset)
+        term.watch.done(offset, offset)
+        later = reign.terms[reign.terms.index(term) + 1 :]
+        for one in later:
+            is_newer = one.core.leader_epoch >= term.core.leader_epoch
+            if is_newer and not one.knows_to_be_done(offset):
+                raise SimulationError(
+                    f"{term.name} wrote that {offset} is done with, which {one.name} does not know"
+                )
+        if later:
+            reign.watch.done(offset, offset)
+
+
+def _known(core: SharePartition) -> dict[int, Known]:
+    records = core._window.records
+    known: dict[int, Known] = {}
+    for index, first in enumerate(records.firsts):
+        one = Known(
+            records.states[index],
+            records.counts[index],
+            records.holders[index],
+            records.times_ms[index],
+            records.transitions[index],
+        )
+        known.update(dict.fromkeys(range(first, records.lasts[index] + 1), one))
+    return known

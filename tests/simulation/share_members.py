@@ -1,0 +1,506 @@
+"""Members of a share group: they are told partitions, acquire records of their leaders, and say what becomes
+of these.
+
+A member accepts, releases, rejects, renews and keeps records for too long, falls silent and comes back under
+another id, or leaves. It sends what it has sent before, in an epoch of its session that is over; some of its
+acknowledgements are on their way twice. What it says and hears goes into a `ShareHistory`.
+"""
+
+import asyncio
+import random
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
+from typing import Final, NamedTuple
+
+from ottla.logstore.record import records_of
+from ottla.logstore.record_batch import iterate_headers
+from ottla.logstore.words.errors import ErrorCode, KafkaError
+from ottla.logstore.words.topic_partition import TopicPartition
+from ottla.node.wire.messages.share_acknowledge import AcknowledgementBatch as SaidBatch
+from ottla.node.wire.messages.share_acknowledge import (
+    AcknowledgePartition,
+    AcknowledgeTopic,
+    ShareAcknowledgeRequest,
+    ShareAcknowledgeResponse,
+)
+from ottla.node.wire.messages.share_fetch import (
+    AcknowledgementBatch,
+    FetchPartition,
+    FetchTopic,
+    ForgottenTopic,
+    PartitionData,
+    ShareFetchRequest,
+    ShareFetchResponse,
+)
+from ottla.node.wire.messages.share_group_heartbeat import (
+    ShareGroupHeartbeatRequest,
+    ShareGroupHeartbeatResponse,
+)
+from tests.simulation.share_history import ACCEPT, ENDS, GAP, REJECT, RELEASE, RENEW, ShareHistory
+from tests.simulation.sim_client import SimClient, check, pause
+from tests.simulation.txn_clients import LatePath
+from tests.simulation.virtual_loop import Process, SimulationError
+from tests.simulation.workload import Workload
+
+BEAT_S: Final = 0.4
+CALM_S: Final = 0.05
+WAIT_MS: Final = 250
+VERSION: Final = 2  # of ShareFetch and ShareAcknowledge
+CLOSING, OPENING = -1, 0  # epochs of share sessions
+OUT: Final = {ErrorCode.UNKNOWN_MEMBER_ID, ErrorCode.FENCED_MEMBER_EPOCH}
+OVER: Final = {
+    ErrorCode.SHARE_SESSION_NOT_FOUND,
+    ErrorCode.INVALID_SHARE_SESSION_EPOCH,
+    ErrorCode.SHARE_SESSION_LIMIT_REACHED,
+}
+LATE_CHANCE: Final = 0.08
+KEEP: Final = -1
+
+Endpoint = tuple[str, int]
+# Told of each record that a member was given: partition, offset and value.
+Saw = Callable[[TopicPartition, int, bytes], None]
+
+
+class Batch(NamedTuple):
+    """An acknowledgement: one type for all offsets, or one for each."""
+
+    first: int
+    last: int
+    types: list[int]
+
+    def each(self) -> list[int]:
+        """One type for each offset."""
+        return self.types * (self.last - self.first + 1) if len(self.types) == 1 else self.types
+
+
+Said = dict[TopicPartition, list[Batch]]
+
+
+@dataclass(slots=True)
+class Session:
+    """The share session with one leader, as the member knows it."""
+
+    epoch: int = OPENING
+    partitions: set[TopicPartition] = field(default_factory=set)
+    # What the member has, by partition: first, last, and the offsets that have a record.
+    held: dict[TopicPartition, list[tuple[int, int, set[int]]]] = field(default_factory=dict)
+    old: ShareAcknowledgeRequest | None = None  # an acknowledgement that was answered
+    is_sure: bool = True  # every request of it was answered
+
+    def begin_anew(self) -> None:
+        """Open a new one with the next request; what the member has it keeps."""
+        self.epoch, self.partitions, self.old = OPENING, set(), None
+
+
+class ShareMember:
+    """One member, from life to life."""
+
+    def __init__(
+        self,
+        workload: Workload,
+        history: ShareHistory,
+        name: str,
+        topics: Sequence[str],
+        *,
+        saw: Saw,
+        is_done: Callable[[TopicPartition, int], bool],
+        pause_s: float,
+    ) -> None:
+        self.name = name
+        self.assigned: set[TopicPartition] = set()
+        self.is_calm = False  # it stays, and accepts whatever it is given
+        self.is_stopped = False
+        self._workload = workload
+        self._history = history
+        self._topics = topics
+        self._saw = saw
+        self._is_done = is_done
+        self._pause_s = pause_s
+        self._client: SimClient
+        self._chance: random.Random
+        self._process: Process
+        self._client, self._chance, self._process = workload.client(name)
+        self._late = LatePath(workload.world, workload.world.add_client(f"{name}-late"), self._chance)
+        self._names: dict[bytes, str] = {}  # of topics
+        self._ids: dict[str, bytes] = {}
+        self._sessions: dict[Endpoint, Session] = {}
+        self._life = 0
+        self._epoch = 0
+        self._is_silent = False
+        self.tasks = [workload.world.spawn(self._process, work) for work in (self._live(), self._work())]
+        for task in self.tasks:
+            task.add_done_callback(workload._ended)
+
+    @property
+    def member_id(self) -> str:
+        return f"{self.name}.{self._life}"
+
+    @property
+    def is_joined(self) -> bool:
+        return self._epoch > 0 and not self._is_silent
+
+    @property
+    def has_nothing(self) -> bool:
+        """Whether it has said something of all that it was given."""
+        return not any(one.held for one in self._sessions.values())
+
+    # ---- the group
+
+    async def _live(self) -> None:
+        while not self.is_stopped:
+            try:
+                if len(self._ids) < len(self._topics):
+                    await self._learn_topics()
+                elif not self._is_silent:
+                    await self._beat()
+            except KafkaError as error:
+                self._workload.judge(error)
+                self._workload.world.trace("share", f"{self.member_id} {error.code.name}")
+                if error.code in OUT:
+                    self._epoch = 0
+                self._client.forget_coordinator(self._history.group)
+            await pause(self._chance, BEAT_S)
+        self._client.close()
+
+    async def _learn_topics(self) -> None:
+        found = await self._client.refresh(self._topics)
+        for one in found.topics:
+            if one.name and one.partitions:
+                self._names[bytes(one.topic_id)], self._ids[one.name] = one.name, bytes(one.topic_id)
+
+    async def _beat(self) -> None:
+        life = self._life
+        request = ShareGroupHeartbeatRequest(
+            group_id=self._history.group,
+            member_id=self.member_id,
+            member_epoch=self._epoch,
+            subscribed_topic_names=list(self._topics) if not self._epoch else None,
+        )
+        coordinator = await self._client.coordinator_of(self._history.group)
+        answer = await self._client.ask(coordinator, request, ShareGroupHeartbeatResponse)
+        check(answer.error_code, answer.error_message)
+        if life != self._life:
+            return
+        self._epoch = answer.member_epoch
+        if answer.assignment is not None:
+            self.assigned = {
+                TopicPartition(self._names[bytes(topic.topic_id)], number)
+                for topic in answer.assignment.topic_partitions
+                if bytes(topic.topic_id) in self._names
+                for number in topic.partitions
+            }
+            self._workload.world.trace("assigned", f"{self.member_id} {sorted(self.assigned)}")
+
+    async def _leave(self) -> None:
+        """Say so to the coordinator; the leaders hear it from the ends of the sessions, or not at all."""
+        for endpoint in sorted(self._sessions):
+            if self._chance.random() < 0.7:
+                await self._close_session(endpoint)
+        request = ShareGroupHeartbeatRequest(
+            group_id=self._history.group, member_id=self.member_id, member_epoch=-1
+        )
+        self._begin_anew()
+        try:
+            coordinator = await self._client.coordinator_of(self._history.group)
+            answer = await self._client.ask(coordinator, request, ShareGroupHeartbeatResponse)
+            check(answer.error_code, answer.error_message)
+        except KafkaError as error:
+            self._workload.judge(error)
+            self._client.forget_coordinator(self._history.group)
+
+    async def _die(self) -> None:
+        """Nothing is heard of it any more; its connections end, or nobody is at their other end."""
+        self._is_silent = True
+        for endpoint in sorted(self._sessions):
+            if self._chance.random() < 0.5:
+                self._client.drop_connection(endpoint)
+            else:
+                self._client.end_connection(endpoint)
+        self._begin_anew()
+        await asyncio.sleep(self._chance.choice((0.1, 1.0, 5.0)) * self._chance.random())
+        self._is_silent = False
+
+    def _begin_anew(self) -> None:
+        self._life += 1
+        self._epoch = 0
+        self.assigned = set()
+        self._sessions.clear()
+
+    # ---- records
+
+    async def _work(self) -> None:
+        while not self.is_stopped:
+            await pause(self._chance, min(self._pause_s, CALM_S) if self.is_calm else self._pause_s)
+            dice = self._chance.random()
+            try:
+                if self.is_calm or dice > 0.08:
+                    await self._round()
+                elif dice < 0.025:
+                    await self._die()
+                elif dice < 0.05:
+                    await self._leave()
+                else:
+                    self._reopen()
+            except KafkaError as error:
+                self._workload.judge(error)
+                self._workload.world.trace("share", f"{self.member_id} {error.code.name}")
+                await pause(self._chance)
+
+    def _reopen(self) -> None:
+        """Come back to a leader with a new session, which keeps what the one before holds."""
+        if self._sessions:
+            session = self._sessions[self._chance.choice(sorted(self._sessions))]
+            session.begin_anew()
+
+    async def _round(self) -> None:
+        """Something with each leader."""
+        by_leader: dict[Endpoint, set[TopicPartition]] = {endpoint: set() for endpoint in self._sessions}
+        for partition in sorted(self.assigned):
+            try:
+                by_leader.setdefault(await self._client.leader(partition), set()).add(partition)
+            except KafkaError:
+                self._client.forget_leader(partition)
+        endpoints = sorted(by_leader)
+        self._chance.shuffle(endpoints)
+        for endpoint in endpoints:
+            session = self._sessions.setdefault(endpoint, Session())
+            try:
+                await self._ask_leader(endpoint, session, by_leader[endpoint])
+            except KafkaError as error:
+                self._workload.judge(error)
+                self._workload.world.trace("share", f"{self.member_id} {endpoint[0]} {error.code.name}")
+                self._lose(endpoint, session, error)
+
+    def _lose(self, endpoint: Endpoint, session: Session, error: KafkaError) -> None:
+        """Of a session nobody knows where it is; it begins anew, or is given up with what it has."""
+        for partition in session.partitions | self.assigned:
+            self._client.forget_leader(partition)
+        session.begin_anew()
+        session.is_sure = session.is_sure and error.code in OVER
+        if not session.held or self._chance.random() < 0.5:
+            self._sessions.pop(endpoint, None)
+
+    async def _ask_leader(self, endpoint: Endpoint, session: Session, wanted: set[TopicPartition]) -> None:
+        chance = self._chance
+        if session.epoch == OPENING or not session.held or chance.random() < (0.9 if self.is_calm else 0.4):
+            says = session.epoch != OPENING and (self.is_calm or chance.random() < 0.6)
+            said = self._said(session) if says else {}
+            renews = any(RENEW in batch.types for batches in said.values() for batch in batches)
+            if not wanted and not session.partitions and session.epoch == OPENING:
+                self._sessions.pop(endpoint, None)
+                return
+            await self._fetch(endpoint, session, wanted, said, renews=renews)
+        elif not self.is_calm and session.old is not None and session.is_sure and chance.random() < 0.1:
+            await self._repeat(endpoint, session.old)
+        else:
+            await self._acknowledge(endpoint, session, self._said(session))
+
+    # ---- what it says
+
+    def _said(self, session: Session) -> Said:
+        """Some words on some of what it has, which it has no more then."""
+        chance, said = self._chance, Said()
+        has_renewals = not self.is_calm and chance.random() < 0.1
+        for partition in sorted(session.held):
+            kept: list[tuple[int, int, set[int]]] = []
+            for first, last, there in session.held[partition]:
+                kind = ACCEPT if self.is_calm else chance.choice((ACCEPT, ACCEPT, RELEASE, REJECT, KEEP, GAP))
+                if has_renewals:
+                    kind = chance.choice((RENEW, KEEP))
+                if kind == KEEP:
+                    kept.append((first, last, there))
+                    continue
+                if kind == RENEW:
+                    kept.append((first, last, there))
+                    types = [RENEW] * (last - first + 1)
+                elif kind == GAP or len(there) <= last - first:
+                    # A mixture; and what has no record is said to be a gap.
+                    kinds = (ACCEPT,) if self.is_calm else (ACCEPT, RELEASE, REJECT)
+                    types = [chance.choice(kinds) if at in there else GAP for at in range(first, last + 1)]
+                else:
+                    types = [kind]
+                said.setdefault(partition, []).append(Batch(first, last, types))
+            session.held[partition] = kept
+            if not kept:
+                del session.held[partition]
+        for batches in said.values():
+            batches.sort()
+        return said
+
+    def _asks(self, said: Said) -> None:
+        for partition, batches in said.items():
+            for batch in batches:
+                self._history.asks(self.member_id, partition, batch.first, batch.each())
+
+    def _answered(self, partition: TopicPartition, batches: Sequence[Batch], code: int) -> None:
+        """What was accepted or rejected, and answered, nobody is given any more."""
+        if code:
+            self._client.forget_leader(partition)
+            return
+        for batch in batches:
+            for offset, kind in enumerate(batch.each(), batch.first):
+                if kind in ENDS:
+                    self._history.answered += 1
+                    if not self._is_done(partition, offset):
+                        raise SimulationError(
+                            f"{self.member_id} was told that {offset} of {partition} is done with,"
+                            " and no leader has heard so from the coordinator"
+                        )
+
+    async def _acknowledge(self, endpoint: Endpoint, session: Session, said: Said) -> None:
+        if not said:
+            return
+        self._asks(said)
+        request = ShareAcknowledgeRequest(
+            group_id=self._history.group,
+            member_id=self.member_id,
+            share_session_epoch=session.epoch,
+            is_renew_ack=any(RENEW in one.types for batches in said.values() for one in batches),
+            topics=[
+                AcknowledgeTopic(
+                    topic_id=self._ids[topic],
+                    partitions=[
+                        AcknowledgePartition(
+                            partition_index=partition.partition,
+                            acknowledgement_batches=[
+                                SaidBatch(first_offset=first, last_offset=last, acknowledge_types=types)
+                                for first, last, types in batches
+                            ],
+                        )
+                        for partition, batches in said.items()
+                        if partition.topic == topic
+                    ],
+                )
+                for topic in sorted({partition.topic for partition in said})
+            ],
+        )
+        if not self.is_calm and self._chance.random() < LATE_CHANCE:
+            await self._late.send(self._client, endpoint, request, ShareAcknowledgeResponse, VERSION)
+        try:
+            answer = await self._client.ask(endpoint, request, ShareAcknowledgeResponse, max_version=VERSION)
+        except KafkaError:
+            session.is_sure = False
+            raise
+        check(answer.error_code, answer.error_message)
+        self._workload.world.trace("said", f"{self.member_id} {endpoint[0]} {said}")
+        session.epoch += 1
+        session.old = request
+        for topic in answer.responses:
+            for one in topic.partitions:
+                partition = TopicPartition(self._names[bytes(topic.topic_id)], one.partition_index)
+                self._answered(partition, said.get(partition, []), one.error_code)
+
+    async def _repeat(self, endpoint: Endpoint, old: ShareAcknowledgeRequest) -> None:
+        """What was answered before comes once more, as from a client that has slept."""
+        answer = await self._client.ask(endpoint, old, ShareAcknowledgeResponse, max_version=VERSION)
+        if not answer.error_code:
+            raise SimulationError(
+                f"{endpoint[0]} takes epoch {old.share_session_epoch} of {old.member_id}'s session again"
+            )
+        if answer.error_code not in OVER:
+            check(answer.error_code, answer.error_message)
+
+    async def _close_session(self, endpoint: Endpoint) -> None:
+        session = self._sessions[endpoint]
+        if session.epoch == OPENING:
+            return
+        said = self._said(session) if self._chance.random() < 0.5 else {}
+        if any(RENEW in batch.types for batches in said.values() for batch in batches):
+            said = {}
+        session.epoch = CLOSING
+        try:
+            await self._fetch(endpoint, session, set(), said, renews=False)
+        except KafkaError as error:
+            self._workload.judge(error)
+
+    # ---- what it is given
+
+    async def _fetch(
+        self,
+        endpoint: Endpoint,
+        session: Session,
+        wanted: set[TopicPartition],
+        said: Said,
+        *,
+        renews: bool,
+    ) -> None:
+        chance = self._chance
+        added, forgotten = wanted - session.partitions, session.partitions - wanted
+        if session.epoch in (OPENING, CLOSING) or renews:
+            forgotten = set()
+        named = sorted(added | said.keys())
+        self._asks(said)
+        fetches = session.epoch != CLOSING and not renews
+        request = ShareFetchRequest(
+            group_id=self._history.group,
+            member_id=self.member_id,
+            share_session_epoch=session.epoch,
+            max_wait_ms=WAIT_MS if fetches else 0,
+            min_bytes=1 if fetches else 0,
+            max_bytes=100_000 if fetches else 0,
+            max_records=chance.choice((500,) if self.is_calm else (1, 5, 30, 500)) if fetches else 0,
+            batch_size=chance.choice((1, 10, 500)),
+            share_acquire_mode=int(chance.random() < 0.3),
+            is_renew_ack=renews,
+            topics=[
+                FetchTopic(
+                    topic_id=self._ids[topic],
+                    partitions=[
+                        FetchPartition(
+                            partition_index=one.partition,
+                            acknowledgement_batches=[
+                                AcknowledgementBatch(
+                                    first_offset=first, last_offset=last, acknowledge_types=types
+                                )
+                                for first, last, types in said.get(one, [])
+                            ],
+                        )
+                        for one in named
+                        if one.topic == topic
+                    ],
+                )
+                for topic in sorted({one.topic for one in named})
+            ],
+            forgotten_topics_data=[
+                ForgottenTopic(topic_id=self._ids[one.topic], partitions=[one.partition])
+                for one in sorted(forgotten)
+            ],
+        )
+        member_id = self.member_id
+        try:
+            answer = await self._client.ask(endpoint, request, ShareFetchResponse, max_version=VERSION)
+        except KafkaError:
+            session.is_sure = False
+            raise
+        check(answer.error_code, answer.error_message)
+        if session.epoch != CLOSING:
+            session.epoch += 1
+            session.partitions = (session.partitions | added) - forgotten
+        for topic in answer.responses:
+            for one in topic.partitions:
+                partition = TopicPartition(self._names[bytes(topic.topic_id)], one.partition_index)
+                if partition in said:
+                    self._answered(partition, said[partition], one.acknowledge_error_code)
+                self._take(member_id, session, partition, one)
+
+    def _take(self, member_id: str, session: Session, partition: TopicPartition, one: PartitionData) -> None:
+        if one.error_code:
+            self._client.forget_leader(partition)
+            session.partitions.discard(partition)
+            return
+        content = bytes(one.records) if isinstance(one.records, bytes | bytearray | memoryview) else b""
+        values = {
+            record.offset: record.value or b""
+            for position, header in iterate_headers(content)
+            for record in records_of([content[position : position + header.size_bytes]])
+        }
+        for each in one.acquired_records:
+            first, last = each.first_offset, each.last_offset
+            there = {offset for offset in range(first, last + 1) if offset in values}
+            self._workload.world.trace("got", f"{member_id} {partition} {first}-{last} {each.delivery_count}")
+            for offset in range(first, last + 1):
+                self._history.hears_of(member_id, partition, offset, each.delivery_count)
+            for offset in sorted(there):
+                self._saw(partition, offset, values[offset])
+            others = [one for one in session.held.get(partition, []) if one[1] < first or one[0] > last]
+            session.held[partition] = [*others, (first, last, there)]

@@ -1,0 +1,222 @@
+"""A share group while the cluster suffers: its members, a client that looks where it is, and its end.
+
+When all is well again the members share all partitions, and the coordinator knows no others. They accept all
+that is left, until the leaders have nothing more for them; then every record has come to an end.
+"""
+
+import asyncio
+import random
+from collections.abc import Mapping, Sequence
+from typing import Final
+
+from ottla.groupcoord.share_state.share_state_records import SHARE_STATE_TOPIC
+from ottla.logstore.words.errors import KafkaError
+from ottla.logstore.words.topic_partition import TopicPartition
+from ottla.node.wire.messages.describe_share_group_offsets import (
+    DescribeShareGroupOffsetsRequest,
+    DescribeShareGroupOffsetsRequestGroup,
+    DescribeShareGroupOffsetsResponse,
+)
+from ottla.node.wire.messages.share_group_describe import (
+    ShareGroupDescribeRequest,
+    ShareGroupDescribeResponse,
+)
+from tests.simulation import admin_requests
+from tests.simulation.invariants import replicas_of
+from tests.simulation.share_history import ShareHistory
+from tests.simulation.share_invariants import ShareInvariants
+from tests.simulation.share_members import ShareMember
+from tests.simulation.sim_client import SimClient, check, pause
+from tests.simulation.txn_history import TxnHistory
+from tests.simulation.virtual_loop import SimulationError
+from tests.simulation.workload import Workload
+
+GROUP: Final = "workers"
+LOCK_MS: Final = 1_000
+DELIVERY_LIMITS: Final = ("2", "3", "5")
+STATE_PARTITIONS: Final = 2
+LOOK_S: Final = 0.3
+SETTINGS: Final = {
+    "group.share.min.session.timeout.ms": "1000",
+    "group.share.session.timeout.ms": "3000",
+    "group.share.min.heartbeat.interval.ms": "100",
+    "group.share.heartbeat.interval.ms": "400",
+    "group.share.assignment.interval.ms": "200",
+    "group.share.min.record.lock.duration.ms": "1000",
+    "group.share.record.lock.duration.ms": str(LOCK_MS),
+    "group.share.partition.max.record.locks": "100",
+    "share.coordinator.state.topic.num.partitions": str(STATE_PARTITIONS),
+    # So that there are many snapshots, and logs are cut off behind them.
+    "share.coordinator.snapshot.update.records.per.snapshot": "3",
+    "share.coordinator.state.topic.prune.interval.ms": "700",
+    "share.coordinator.cold.partition.snapshot.interval.ms": "1500",
+}
+STATES: Final = tuple(TopicPartition(SHARE_STATE_TOPIC, index) for index in range(STATE_PARTITIONS))
+
+
+def settings(chance: random.Random, replicas: int) -> dict[str, str]:
+    """What is set on all nodes where there is a share group."""
+    return {
+        **SETTINGS,
+        "group.share.delivery.count.limit": chance.choice(DELIVERY_LIMITS),
+        "share.coordinator.state.topic.replication.factor": str(replicas),
+        "share.coordinator.state.topic.min.isr": str(min(2, replicas)),
+    }
+
+
+class ShareWorkload:
+    """One share group of a run. It sees only committed records where there are transactions."""
+
+    def __init__(
+        self,
+        workload: Workload,
+        txn_history: TxnHistory,
+        partitions: Sequence[TopicPartition],
+        txn_partitions: Sequence[TopicPartition],
+        *,
+        delivery_limit: int,
+    ) -> None:
+        self.history = ShareHistory(GROUP)
+        self.partitions = [*partitions, *txn_partitions]
+        self.members: list[ShareMember] = []
+        self._workload = workload
+        self._world = workload.world
+        self._txn_history = txn_history
+        self._txn_partitions = frozenset(txn_partitions)
+        self.invariants = ShareInvariants(
+            workload.world, self.history, lock_ms=LOCK_MS, delivery_limit=delivery_limit
+        )
+
+    async def begin(self, client: SimClient, count: int, *, limit_s: float) -> None:
+        """Say what the group obeys, and let it have members."""
+        isolation = "read_committed" if self._txn_partitions else "read_uncommitted"
+        configs = {"share.auto.offset.reset": "earliest", "share.isolation.level": isolation}
+        deadline_s = self._world.loop.now_s + limit_s
+        while True:
+            try:
+                await admin_requests.set_group_configs(client, GROUP, configs)
+                break
+            except KafkaError as error:
+                if self._world.loop.now_s > deadline_s:
+                    raise SimulationError(f"{GROUP} cannot be configured: {error}") from error
+                await pause(self._world.chance)
+        topics = sorted({partition.topic for partition in self.partitions})
+        chance = random.Random(f"share {self._world.seed}")
+        for number in range(count):
+            self.members.append(
+                ShareMember(
+                    self._workload,
+                    self.history,
+                    f"worker-{number}",
+                    topics,
+                    saw=self._saw,
+                    is_done=self.invariants.is_done,
+                    pause_s=chance.choice((0.02, 0.1, 0.3)),
+                )
+            )
+        self._watch_start_offsets()
+
+    def _saw(self, partition: TopicPartition, offset: int, value: bytes) -> None:
+        self._workload.history.saw(partition, offset, value)
+        if partition in self._txn_partitions:
+            self._txn_history.saw(partition, offset, value)
+
+    def _watch_start_offsets(self) -> None:
+        client, chance, process = self._workload.client("lag")
+
+        async def look() -> None:
+            while not self._workload.stopping:
+                await pause(chance, LOOK_S)
+                try:
+                    await self._look_at_start_offsets(client)
+                except KafkaError as error:
+                    self._workload.judge(error)
+                    client.forget_coordinator(GROUP)
+            client.close()
+
+        self._workload.spawn(process, look())
+
+    async def _look_at_start_offsets(self, client: SimClient) -> None:
+        request = DescribeShareGroupOffsetsRequest(
+            groups=[DescribeShareGroupOffsetsRequestGroup(group_id=GROUP, topics=None)]
+        )
+        before = {partition: self.history.start_of(partition) for partition in self.partitions}
+        coordinator = await client.coordinator_of(GROUP)
+        answer = await client.ask(coordinator, request, DescribeShareGroupOffsetsResponse)
+        check(answer.groups[0].error_code, answer.groups[0].error_message)
+        for topic in answer.groups[0].topics:
+            for one in topic.partitions:
+                partition = TopicPartition(topic.topic_name, one.partition_index)
+                if not one.error_code and partition in before:
+                    self.history.start_offset(partition, one.start_offset, at_least=before[partition])
+
+    # ---- the end
+
+    async def wait_until_agreed(self, client: SimClient, *, limit_s: float) -> None:
+        """All is mended: the members, and nobody else, share all partitions as the coordinator says."""
+        for member in self.members:
+            member.is_calm = True
+        deadline_s = self._world.loop.now_s + limit_s
+        while (problem := await self._disagreement(client)) is not None:
+            if self._world.loop.now_s > deadline_s:
+                raise SimulationError(problem)
+            await pause(self._world.chance)
+
+    async def _disagreement(self, client: SimClient) -> str | None:
+        told = {one.member_id: sorted(one.assigned) for one in self.members if one.is_joined}
+        try:
+            coordinator = await client.coordinator_of(GROUP)
+            answer = await client.ask(
+                coordinator, ShareGroupDescribeRequest(group_ids=[GROUP]), ShareGroupDescribeResponse
+            )
+            [group] = answer.groups
+            check(group.error_code, group.error_message)
+        except KafkaError as error:
+            client.forget_coordinator(GROUP)
+            return f"{GROUP} is not described: {error}"
+        found = {
+            member.member_id: sorted(
+                TopicPartition(topic.topic_name, number)
+                for topic in member.assignment.topic_partitions
+                for number in topic.partitions
+            )
+            for member in group.members
+        }
+        if len(told) < len(self.members) or found != told:
+            return f"{GROUP} is {group.group_state} and has {found}, its members know {told}"
+        if {one for some in told.values() for one in some} != set(self.partitions):
+            return f"the members of {GROUP} share {told} of {self.partitions}"
+        return None
+
+    async def drain(self, *, limit_s: float) -> None:
+        """Nothing is written any more: let the members accept all that is left, and stop."""
+        deadline_s = self._world.loop.now_s + limit_s
+        while (rest := self._rest()) or not all(member.has_nothing for member in self.members):
+            if self._world.loop.now_s > deadline_s:
+                raise SimulationError(f"{GROUP} does not come to the end of {rest}")
+            await asyncio.sleep(0.05)
+        for member in self.members:
+            member.is_stopped = True
+        tasks = [task for member in self.members for task in member.tasks]
+        while not all(task.done() for task in tasks):
+            if self._world.loop.now_s > deadline_s:
+                raise SimulationError(f"a member of {GROUP} does not end when all is well")
+            await asyncio.sleep(0.05)
+        for task in tasks:
+            task.result()
+
+    def _rest(self) -> dict[TopicPartition, tuple[int, int]]:
+        """Where the group is in partitions that it has not read to their end, and where these ends are."""
+        rest = {}
+        for partition in self.partitions:
+            for node, replica in replicas_of(self._world, partition):
+                if replica.is_leader:
+                    start, end = self.invariants.start_offset_at(node, partition), replica.log.log_end_offset
+                    if start < end:
+                        rest[partition] = start, end
+        return rest
+
+    def check_end(self, contents: Mapping[TopicPartition, Mapping[int, bytes]]) -> None:
+        """Compare with what the group could see when all is at rest."""
+        for partition in self.partitions:
+            self.history.check_end(partition, contents[partition])

@@ -1,0 +1,44 @@
+"""A share group under faults, seed by seed, beside all other clients of a cluster.
+
+`scripts/simulate --seeds A-B --workers 4` looks for more. What must hold stands in `share_invariants` and
+`share_history`.
+"""
+
+import pytest
+
+from tests.simulation.nemesis import SHARE_KINDS
+from tests.simulation.simulation import Options, Simulation
+from tests.thorough import some_of
+
+pytestmark = pytest.mark.slow
+
+
+def play(seed: int, options: Options) -> Simulation:
+    simulation = Simulation(seed, options)
+    simulation.run()
+    share = simulation.share
+    assert share is not None and share.history.delivered >= share.history.answered > 0
+    assert share.invariants.terms >= len(share.partitions)
+    return simulation
+
+
+@pytest.mark.parametrize("seed", some_of(range(20, 40), of_each_run=4))
+def test_no_record_is_lost_and_none_is_held_twice(seed: int) -> None:
+    play(seed, Options(seconds=3.0, workers=4, kinds=SHARE_KINDS))
+
+
+@pytest.mark.parametrize("seed", some_of(range(15, 25), of_each_run=1))
+def test_aborted_records_are_given_to_nobody(seed: int) -> None:
+    play(seed, Options(seconds=3.0, workers=3, transactions=2, kinds=SHARE_KINDS))
+
+
+@pytest.mark.parametrize("seed", some_of(range(4), of_each_run=1))
+def test_a_lone_node_keeps_what_it_answered(seed: int) -> None:
+    play(seed, Options(nodes=1, seconds=3.0, workers=3))
+
+
+def test_the_same_seed_is_the_same_run() -> None:
+    options = Options(seconds=2.0, workers=3, keep_trace=True)
+    one, other = (Simulation(7, options).run() for _ in "ab")
+
+    assert one.trace == other.trace
