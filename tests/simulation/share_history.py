@@ -1,7 +1,8 @@
 """What the members of a share group asked for and were told, and whether that fits together.
 
-A record has come to its end when somebody asked to accept or to reject it, or was given it for the last time
-that there may be. At the end of a run every record has that is still there; and what was answered is written.
+A record has come to its end when somebody who was given it asked to accept or to reject it, or was given it
+for the last time that there may be. At the end of a run every record has that is still there; and what was
+answered is written.
 """
 
 from collections.abc import Iterable, Mapping
@@ -34,7 +35,7 @@ class ShareHistory:
         """Before an acknowledgement leaves: one type for each offset from the first one on."""
         for offset, kind in enumerate(types, first):
             self._asked.setdefault((member, partition, offset), set()).add(kind)
-            if kind in ENDS:
+            if kind in ENDS and (member, partition, offset) in self._given:
                 self._ended.setdefault(partition, set()).add(offset)
 
     def asked_by(self, member: str, partition: TopicPartition, offset: int) -> "set[int] | frozenset[int]":

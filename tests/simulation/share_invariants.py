@@ -85,6 +85,7 @@ class ShareInvariants:
         self._terms: dict[Process, dict[SharePartition, Term]] = {}
         self._sessions: dict[Process, dict[str, tuple[ShareSession, list[TopicIdPartition]]]] = {}
         self.terms = 0
+        self._renewed_to_ms: dict[tuple[str, TopicPartition, int], int] = {}
         before = world.loop.after_turn
 
         def after_turn(touched: set[Process]) -> None:
@@ -102,6 +103,10 @@ class ShareInvariants:
             ):
                 return True
         return False
+
+    def renewal_answered(self, member: str, partition: TopicPartition, offset: int, sent_s: float) -> None:
+        """A member was told that its lock begins anew: it began when that was asked for, or later."""
+        self._renewed_to_ms[member, partition, offset] = int(sent_s * 1000) + self._lock_ms
 
     def start_offset_at(self, node: VirtualNode, partition: TopicPartition) -> int:
         """The start offset that this node has in memory, -1 if it does not lead."""
@@ -273,7 +278,8 @@ class ShareInvariants:
         hold = term.watch.hold_of(offset)
         assert hold is not None and hold.member == member, (offset, hold, old)
         is_gone = offset < term.led.partition.log.log_start_offset
-        is_over = hold.until_ms <= now_ms or is_gone
+        until_ms = max(hold.until_ms, self._renewed_to_ms.get((member, term.partition, offset), 0))
+        is_over = until_ms <= now_ms or is_gone
         asked = self._history.asked_by(member, term.partition, offset)
         is_released = RELEASE in asked or self._has_lost_session(process, term.node, member)
         is_last = old.count >= self._delivery_limit
@@ -288,7 +294,7 @@ class ShareInvariants:
             is_explained = is_released
         if not is_explained and not is_over:
             raise SimulationError(
-                f"{term.name}: {offset} is {old} until {hold.until_ms}, and at {now_ms} it is {new};"
+                f"{term.name}: {offset} is {old} until {until_ms}, and at {now_ms} it is {new};"
                 f" {member} asked for {sorted(asked)}"
             )
         if is_explained and not (is_over and is_last) and (new is None or not new.transition):

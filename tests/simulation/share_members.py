@@ -37,6 +37,7 @@ from ottla.node.wire.messages.share_group_heartbeat import (
     ShareGroupHeartbeatResponse,
 )
 from tests.simulation.share_history import ACCEPT, ENDS, GAP, REJECT, RELEASE, RENEW, ShareHistory
+from tests.simulation.share_invariants import ShareInvariants
 from tests.simulation.sim_client import SimClient, check, pause
 from tests.simulation.txn_clients import LatePath
 from tests.simulation.virtual_loop import Process, SimulationError
@@ -44,6 +45,7 @@ from tests.simulation.workload import Workload
 
 BEAT_S: Final = 0.4
 CALM_S: Final = 0.05
+SLOW_S: Final = 3.0  # some work takes longer than a lock
 WAIT_MS: Final = 250
 VERSION: Final = 2  # of ShareFetch and ShareAcknowledge
 CLOSING, OPENING = -1, 0  # epochs of share sessions
@@ -54,6 +56,7 @@ OVER: Final = {
     ErrorCode.SHARE_SESSION_LIMIT_REACHED,
 }
 LATE_CHANCE: Final = 0.08
+STRAY_CHANCE: Final = 0.15
 KEEP: Final = -1
 
 Endpoint = tuple[str, int]
@@ -103,7 +106,7 @@ class ShareMember:
         topics: Sequence[str],
         *,
         saw: Saw,
-        is_done: Callable[[TopicPartition, int], bool],
+        invariants: ShareInvariants,
         pause_s: float,
     ) -> None:
         self.name = name
@@ -114,7 +117,7 @@ class ShareMember:
         self._history = history
         self._topics = topics
         self._saw = saw
-        self._is_done = is_done
+        self._invariants = invariants
         self._pause_s = pause_s
         self._client: SimClient
         self._chance: random.Random
@@ -231,16 +234,19 @@ class ShareMember:
     async def _work(self) -> None:
         while not self.is_stopped:
             await pause(self._chance, min(self._pause_s, CALM_S) if self.is_calm else self._pause_s)
-            dice = self._chance.random()
+            chance = self._chance
+            dice = chance.random()
             try:
                 if self.is_calm or dice > 0.08:
                     await self._round()
                 elif dice < 0.025:
                     await self._die()
-                elif dice < 0.05:
+                elif dice < 0.045:
                     await self._leave()
-                else:
+                elif dice < 0.065:
                     self._reopen()
+                else:
+                    await asyncio.sleep(SLOW_S * chance.random())
             except KafkaError as error:
                 self._workload.judge(error)
                 self._workload.world.trace("share", f"{self.member_id} {error.code.name}")
@@ -325,15 +331,27 @@ class ShareMember:
                 del session.held[partition]
         for batches in said.values():
             batches.sort()
+        if not self.is_calm and not has_renewals and chance.random() < STRAY_CHANCE:
+            self._stray(session, said)
         return said
+
+    def _stray(self, session: Session, said: Said) -> None:
+        """And one on what others have, as it may: nobody has told it that it has that."""
+        partition = self._chance.choice(sorted(session.partitions) or [None])
+        if partition is not None and partition not in said:
+            first = max(0, self._history.start_of(partition)) + self._chance.randint(0, 20)
+            last = first + self._chance.randint(0, 5)
+            said[partition] = [Batch(first, last, [self._chance.choice((ACCEPT, RELEASE, REJECT))])]
 
     def _asks(self, said: Said) -> None:
         for partition, batches in said.items():
             for batch in batches:
                 self._history.asks(self.member_id, partition, batch.first, batch.each())
 
-    def _answered(self, partition: TopicPartition, batches: Sequence[Batch], code: int) -> None:
-        """What was accepted or rejected, and answered, nobody is given any more."""
+    def _answered(
+        self, partition: TopicPartition, batches: Sequence[Batch], code: int, *, sent_s: float
+    ) -> None:
+        """What was accepted or rejected, and answered, nobody is given any more; what was renewed is held."""
         if code:
             self._client.forget_leader(partition)
             return
@@ -341,11 +359,13 @@ class ShareMember:
             for offset, kind in enumerate(batch.each(), batch.first):
                 if kind in ENDS:
                     self._history.answered += 1
-                    if not self._is_done(partition, offset):
+                    if not self._invariants.is_done(partition, offset):
                         raise SimulationError(
                             f"{self.member_id} was told that {offset} of {partition} is done with,"
                             " and no leader has heard so from the coordinator"
                         )
+                elif kind == RENEW:
+                    self._invariants.renewal_answered(self.member_id, partition, offset, sent_s)
 
     async def _acknowledge(self, endpoint: Endpoint, session: Session, said: Said) -> None:
         if not said:
@@ -376,6 +396,7 @@ class ShareMember:
         )
         if not self.is_calm and self._chance.random() < LATE_CHANCE:
             await self._late.send(self._client, endpoint, request, ShareAcknowledgeResponse, VERSION)
+        sent_s = self._workload.world.loop.now_s
         try:
             answer = await self._client.ask(endpoint, request, ShareAcknowledgeResponse, max_version=VERSION)
         except KafkaError:
@@ -388,7 +409,7 @@ class ShareMember:
         for topic in answer.responses:
             for one in topic.partitions:
                 partition = TopicPartition(self._names[bytes(topic.topic_id)], one.partition_index)
-                self._answered(partition, said.get(partition, []), one.error_code)
+                self._answered(partition, said.get(partition, []), one.error_code, sent_s=sent_s)
 
     async def _repeat(self, endpoint: Endpoint, old: ShareAcknowledgeRequest) -> None:
         """What was answered before comes once more, as from a client that has slept."""
@@ -466,7 +487,7 @@ class ShareMember:
                 for one in sorted(forgotten)
             ],
         )
-        member_id = self.member_id
+        member_id, sent_s = self.member_id, self._workload.world.loop.now_s
         try:
             answer = await self._client.ask(endpoint, request, ShareFetchResponse, max_version=VERSION)
         except KafkaError:
@@ -480,7 +501,7 @@ class ShareMember:
             for one in topic.partitions:
                 partition = TopicPartition(self._names[bytes(topic.topic_id)], one.partition_index)
                 if partition in said:
-                    self._answered(partition, said[partition], one.acknowledge_error_code)
+                    self._answered(partition, said[partition], one.acknowledge_error_code, sent_s=sent_s)
                 self._take(member_id, session, partition, one)
 
     def _take(self, member_id: str, session: Session, partition: TopicPartition, one: PartitionData) -> None:

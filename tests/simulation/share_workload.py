@@ -110,7 +110,7 @@ class ShareWorkload:
                     f"worker-{number}",
                     topics,
                     saw=self._saw,
-                    is_done=self.invariants.is_done,
+                    invariants=self.invariants,
                     pause_s=chance.choice((0.02, 0.1, 0.3)),
                 )
             )

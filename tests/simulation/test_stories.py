@@ -7,6 +7,7 @@ from tests.simulation import (
     group_stories,
     marker_stories,
     share_state_stories,
+    share_stories,
     stories,
     txn_stories,
     upgrade_stories,
@@ -100,3 +101,14 @@ def test_transactions_outlive_who_has_a_part_in_them(story: stories.Story, seed:
 @pytest.mark.parametrize("story", share_state_stories.STORIES, ids=lambda story: story.__name__)
 def test_states_of_share_partitions_outlive_their_coordinators(story: stories.Story, seed: int) -> None:
     Simulation(seed, Options(settings=share_state_stories.SETTINGS)).play(story)
+
+
+@BY_SEED
+@pytest.mark.parametrize("story", share_stories.STORIES, ids=lambda story: story.__name__)
+def test_a_share_group_is_given_another_start(story: stories.Story, seed: int) -> None:
+    Simulation(seed, Options(settings=share_stories.SETTINGS)).play(story)
+
+
+@BY_SEED
+def test_a_share_group_outlives_a_lost_disk(seed: int) -> None:
+    Simulation(seed, Options(nodes=4, workers=4)).play(share_stories.a_node_loses_its_disk)

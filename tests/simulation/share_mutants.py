@@ -1,0 +1,268 @@
+"""Rules of share groups taken out one at a time: of leaders, sessions, share coordinators and the group.
+
+As in `mutants`: whole clusters with a share group, looked for by what its members were told and its leaders
+did.
+"""
+
+from collections.abc import Callable
+from functools import partial
+from typing import Any, Final
+
+import pytest
+
+from ottla.groupcoord.share import share_group_heartbeat
+from ottla.groupcoord.share_state import check_request, write_state
+from ottla.groupcoord.share_state.share_state_records import SHARE_STATE_TOPIC
+from ottla.groupcoord.share_state.share_state_words import StateRequest, WriteState
+from ottla.logstore.words.errors import KafkaError
+from ottla.node.coordinators.coordinator_log import CoordinatorLog
+from ottla.node.share import (
+    acknowledge_records,
+    acquire_records,
+    share_fetch,
+    share_group_settings,
+    share_partition,
+    share_partition_manager,
+)
+from ottla.node.share.in_flight_records import ACQUIRED, InFlightRecords
+from ottla.node.share.led_partition import LedPartition
+from ottla.node.share.record_state import TERMINAL
+from ottla.node.share.share_partition import SharePartition
+from ottla.node.share.share_partition_manager import SharePartitionManager
+from ottla.node.share.share_sessions import ShareSessions
+from ottla.node.share.share_window import ShareWindow
+from tests.simulation import share_stories
+from tests.simulation.mutants import MAX_SEEDS, Mutant
+from tests.simulation.simulation import Options, Simulation, run_seed
+from tests.simulation.stories import Story
+
+Patch = pytest.MonkeyPatch
+
+KINDS: Final = ("kill", "reset", "kill_leaders_in_turn", "kill_share_coordinator", "kill_leader_at_write")
+SHARE: Final = Options(seconds=3.0, workers=4, kinds=KINDS)
+CUTS: Final = Options(seconds=4.0, workers=4, kinds=("cut_leader_from_quorum", "isolate", "pause"))
+RESETS: Final = Options(seconds=2.0, workers=4, kinds=("reset",))
+ABORTS: Final = Options(seconds=2.0, workers=3, transactions=2, kinds=("reset",))
+
+SHARE_MUTANTS: list[Mutant] = []
+
+
+def mutant(options: Options, *first: int) -> Callable[[Callable[[Patch], None]], Callable[[Patch], None]]:
+    """Enter a mutant into the list; the seeds `first` have found it, and are tried first."""
+
+    def enter(plant: Callable[[Patch], None]) -> Callable[[Patch], None]:
+        run = partial(run_seed, options=options)
+        SHARE_MUTANTS.append(Mutant(plant=plant, run=run, seeds=(*first, *range(MAX_SEEDS))))
+        return plant
+
+    return enter
+
+
+def story_mutant(story: Story) -> Callable[[Callable[[Patch], None]], Callable[[Patch], None]]:
+    """The same, looked for in one story."""
+
+    def enter(plant: Callable[[Patch], None]) -> Callable[[Patch], None]:
+        SHARE_MUTANTS.append(Mutant(plant=plant, run=partial(_play, story), seeds=range(MAX_SEEDS)))
+        return plant
+
+    return enter
+
+
+def _play(story: Story, seed: int) -> object:
+    return Simulation(seed, Options(settings=share_stories.SETTINGS)).play(story)
+
+
+def _unchecked(patch: Patch, request: type[StateRequest], check: str) -> None:
+    """Let the share coordinator leave out one of its checks."""
+    checks = check_request.CHECKS[request]
+    left = tuple(one for one in checks if one.__name__ != check)
+    assert len(left) == len(checks) - 1
+    patch.setitem(check_request.CHECKS, request, left)
+
+
+# ---- leaders -----------------------------------------------------------------------------------------------
+
+
+@mutant(SHARE)
+def locks_end_when_they_begin(patch: Patch) -> None:
+    acquire = share_partition.acquire
+
+    def at_once(asked: acquire_records.Acquisition, max_records: int) -> Any:
+        early_ms = asked.now_ms - asked.config.record_lock_duration_ms + 1
+        return acquire(asked._replace(now_ms=early_ms), max_records)
+
+    patch.setattr(share_partition, "acquire", at_once)
+
+
+@mutant(SHARE)
+def what_is_delivered_again_is_not_counted(patch: Patch) -> None:
+    hold = acquire_records._hold
+    patch.setattr(
+        acquire_records, "_hold", lambda asked, first, last, count: hold(asked, first, last, count - 1)
+    )
+
+
+@mutant(SHARE)
+def there_is_no_limit_of_deliveries(patch: Patch) -> None:
+    number = share_group_settings._number
+    patch.setattr(
+        share_group_settings,
+        "_number",
+        lambda node, own, name: 99 if name == "delivery.count.limit" else number(node, own, name),
+    )
+
+
+@mutant(SHARE)
+def anybody_may_acknowledge_what_somebody_holds(patch: Patch) -> None:
+    check_held = acknowledge_records._check_held
+
+    def is_held(moves: Any, member: str, first: int, last: int) -> None:
+        records = moves.window.records
+        begin, end = records.span(first, last)
+        for index in range(begin, end):
+            holder = records.holders[index] or member
+            check_held(moves, holder, max(first, records.firsts[index]), min(last, records.lasts[index]))
+
+    patch.setattr(acknowledge_records, "_check_held", is_held)
+
+
+@mutant(SHARE)
+def a_renewed_lock_ends_as_it_would_have(patch: Patch) -> None:
+    patch.setattr(acknowledge_records, "_renew", lambda *_: None)
+
+
+@mutant(SHARE)
+def a_lock_that_is_over_goes_on(patch: Patch) -> None:
+    def forget(window: ShareWindow, _: object, now_ms: int) -> tuple[list[Any], list[Any]]:
+        window.locks.take_due(now_ms)
+        return [], []
+
+    patch.setattr(share_partition, "expire", forget)
+
+
+@mutant(SHARE)
+def the_start_offset_moves_over_what_is_held(patch: Patch) -> None:
+    def leading(records: InFlightRecords) -> int:
+        count = 0
+        while count < len(records) and records.states[count] in {*TERMINAL, ACQUIRED}:
+            if records.transitions[count]:
+                break
+            count += 1
+        return count
+
+    patch.setattr(InFlightRecords, "leading_terminal", leading)
+
+
+@mutant(SHARE)
+def a_state_is_read_without_its_gaps(patch: Patch) -> None:
+    restore = ShareWindow.restore
+
+    def without_gap(window: ShareWindow, *args: Any) -> None:
+        restore(window, *args)
+        window.gap = None
+
+    patch.setattr(ShareWindow, "restore", without_gap)
+
+
+@mutant(SHARE)
+def a_member_is_answered_before_it_is_written(patch: Patch) -> None:
+    write = SharePartitionManager._write
+
+    def at_once(manager: SharePartitionManager, *args: Any) -> Any:
+        write(manager, *args)
+        return share_partition_manager.ACCEPTED
+
+    patch.setattr(SharePartitionManager, "_write", at_once)
+
+
+@mutant(SHARE)
+def an_acknowledgement_holds_though_it_was_not_written(patch: Patch) -> None:
+    patch.setattr(SharePartition, "failed", lambda core, transition: core.persisted(transition, 0))
+
+
+@mutant(CUTS)
+def who_leads_again_goes_on_with_what_it_knew(patch: Patch) -> None:
+    patch.setattr(LedPartition, "still_leads", lambda led: led.partition.is_leader)
+
+
+@mutant(SHARE)
+def what_the_log_has_no_more_is_not_noted(patch: Patch) -> None:
+    patch.setattr(SharePartition, "move_log_start", lambda *_: False)
+
+
+@mutant(ABORTS)
+def aborted_records_are_delivered(patch: Patch) -> None:
+    read = share_fetch.read_batches
+    patch.setattr(
+        share_fetch, "read_batches", lambda *args, **options: read(*args, **{**options, "aborted": ()})
+    )
+
+
+# ---- sessions ----------------------------------------------------------------------------------------------
+
+
+@mutant(RESETS)
+def what_a_member_held_outlives_its_session(patch: Patch) -> None:
+    patch.setattr(SharePartitionManager, "_give_back", lambda *_: None)
+
+
+@mutant(SHARE)
+def any_epoch_of_a_session_is_good_enough(patch: Patch) -> None:
+    check = ShareSessions.check
+
+    def check_any(sessions: ShareSessions, key: Any, epoch: int) -> Any:
+        found = sessions.find(key)
+        return check(sessions, key, epoch if found is None else found.epoch)
+
+    patch.setattr(ShareSessions, "check", check_any)
+
+
+# ---- share coordinators ------------------------------------------------------------------------------------
+
+
+@mutant(CUTS)
+def a_leader_of_before_may_write(patch: Patch) -> None:
+    _unchecked(patch, WriteState, "_is_of_newest_leader")
+
+
+@story_mutant(share_stories.who_was_reset_writes_no_more)
+def the_leader_of_another_state_may_write(patch: Patch) -> None:
+    _unchecked(patch, WriteState, "_is_of_newest_state")
+
+
+@mutant(SHARE)
+def a_snapshot_misses_a_batch(patch: Patch) -> None:
+    combine = write_state.combine_batches
+
+    def without_last(known: Any, written: Any, start_offset: int) -> Any:
+        combined = combine(known, written, start_offset)
+        return combined[:-1] if known else combined
+
+    patch.setattr(write_state, "combine_batches", without_last)
+
+
+@mutant(CUTS)
+def a_state_is_answered_before_it_is_replicated(patch: Patch) -> None:
+    answer_when_committed = CoordinatorLog.answer_when_committed
+
+    def at_once(log: CoordinatorLog[Any], token: Any, answer: Any) -> None:
+        if log._partition.topic_partition.topic == SHARE_STATE_TOPIC and not isinstance(answer, KafkaError):
+            log._answer(token, answer)
+        else:
+            answer_when_committed(log, token, answer)
+
+    patch.setattr(CoordinatorLog, "answer_when_committed", at_once)
+
+
+# ---- the group ---------------------------------------------------------------------------------------------
+
+
+@mutant(SHARE)
+def who_is_silent_stays_a_member(patch: Patch) -> None:
+    start = share_group_heartbeat.start_share_session
+
+    def for_ever(*args: Any) -> Any:
+        timer = start(*args)
+        return type(timer)(timer.key, 3_600_000, timer.command)
+
+    patch.setattr(share_group_heartbeat, "start_share_session", for_ever)
