@@ -25,9 +25,7 @@ from ottla.node.share import (
     share_partition_manager,
 )
 from ottla.node.share.in_flight_records import ACQUIRED, InFlightRecords
-from ottla.node.share.led_partition import LedPartition
 from ottla.node.share.record_state import TERMINAL
-from ottla.node.share.share_partition import SharePartition
 from ottla.node.share.share_partition_manager import SharePartitionManager
 from ottla.node.share.share_sessions import ShareSessions
 from ottla.node.share.share_window import ShareWindow
@@ -40,7 +38,6 @@ Patch = pytest.MonkeyPatch
 
 KINDS: Final = ("kill", "reset", "kill_leaders_in_turn", "kill_share_coordinator", "kill_leader_at_write")
 SHARE: Final = Options(seconds=3.0, workers=4, kinds=KINDS)
-CUTS: Final = Options(seconds=4.0, workers=4, kinds=("cut_leader_from_quorum", "isolate", "pause"))
 RESETS: Final = Options(seconds=2.0, workers=4, kinds=("reset",))
 ABORTS: Final = Options(seconds=2.0, workers=3, transactions=2, kinds=("reset",))
 
@@ -175,21 +172,6 @@ def a_member_is_answered_before_it_is_written(patch: Patch) -> None:
     patch.setattr(SharePartitionManager, "_write", at_once)
 
 
-@mutant(SHARE)
-def an_acknowledgement_holds_though_it_was_not_written(patch: Patch) -> None:
-    patch.setattr(SharePartition, "failed", lambda core, transition: core.persisted(transition, 0))
-
-
-@mutant(CUTS)
-def who_leads_again_goes_on_with_what_it_knew(patch: Patch) -> None:
-    patch.setattr(LedPartition, "still_leads", lambda led: led.partition.is_leader)
-
-
-@mutant(SHARE)
-def what_the_log_has_no_more_is_not_noted(patch: Patch) -> None:
-    patch.setattr(SharePartition, "move_log_start", lambda *_: False)
-
-
 @mutant(ABORTS)
 def aborted_records_are_delivered(patch: Patch) -> None:
     read = share_fetch.read_batches
@@ -220,7 +202,7 @@ def any_epoch_of_a_session_is_good_enough(patch: Patch) -> None:
 # ---- share coordinators ------------------------------------------------------------------------------------
 
 
-@mutant(CUTS)
+@story_mutant(share_stories.a_word_that_comes_late_is_of_no_leader)
 def a_leader_of_before_may_write(patch: Patch) -> None:
     _unchecked(patch, WriteState, "_is_of_newest_leader")
 
@@ -241,7 +223,7 @@ def a_snapshot_misses_a_batch(patch: Patch) -> None:
     patch.setattr(write_state, "combine_batches", without_last)
 
 
-@mutant(CUTS)
+@story_mutant(share_stories.a_coordinator_that_is_alone_promises_nothing)
 def a_state_is_answered_before_it_is_replicated(patch: Patch) -> None:
     answer_when_committed = CoordinatorLog.answer_when_committed
 

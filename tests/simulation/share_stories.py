@@ -1,9 +1,10 @@
-"""Share groups in the order of a story: a group is given another start, and a node loses its disk."""
+"""Share groups in the order of a story: who may not write any more, and a node that loses its disk."""
 
 import asyncio
 from collections.abc import Callable
 from typing import Any, Final
 
+from ottla.groupcoord.share_state.share_state_words import SharePartitionKey
 from ottla.logstore.words.errors import ErrorCode, KafkaError
 from ottla.node.wire.messages.alter_share_group_offsets import (
     AlterShareGroupOffsetsRequest,
@@ -30,15 +31,18 @@ from ottla.node.wire.messages.share_group_heartbeat import (
 )
 from tests.simulation import admin_requests, share_workload
 from tests.simulation.idempotent_producer import add_producer
+from tests.simulation.invariants import replicas_of
 from tests.simulation.share_history import ACCEPT, RENEW
-from tests.simulation.sim_client import SimClient, check
+from tests.simulation.sim_client import REQUEST_TIMEOUT_S, SimClient, check
 from tests.simulation.simulation import Simulation
 from tests.simulation.stories import FIRST, the_end
 from tests.simulation.virtual_loop import SimulationError
 from tests.simulation.workload import Workload
+from tests.simulation.world import VirtualNode
 
 GROUP: Final = "reset"
 LIMIT_S: Final = 20.0
+LONG_S: Final = 60.0  # of a client that waits for an answer as long as a coordinator may be looked for
 SETTINGS: Final = share_workload.SETTINGS | {"group.share.delivery.count.limit": "10"}
 
 
@@ -52,7 +56,7 @@ async def who_was_reset_writes_no_more(simulation: Simulation) -> None:
     configs = {"share.auto.offset.reset": "earliest"}
     client = simulation.admin_client
     await simulation.world.spawn(simulation.admin, admin_requests.set_group_configs(client, GROUP, configs))
-    forgotten, next_one = _Member(workload, "forgotten"), _Member(workload, "next")
+    forgotten, next_one = (_Member(workload, name, GROUP) for name in ("forgotten", "next"))
     await forgotten.do(forgotten.join())
     held = await forgotten.do(forgotten.until_given())
 
@@ -62,6 +66,56 @@ async def who_was_reset_writes_no_more(simulation: Simulation) -> None:
     if not code:
         raise SimulationError("a word on records of before was taken, when the group had another start")
     await next_one.do(next_one.until_accepted(held))
+    await the_end(simulation)
+
+
+async def a_word_that_comes_late_is_of_no_leader(simulation: Simulation) -> None:
+    """A leader asks for a write, which is on its way until another leads and has given the records again."""
+    world, network = simulation.world, simulation.world.network
+    add_producer(simulation.workload, "p", [FIRST], pause_s=0.05)
+    group, leader, coordinator = await _group(simulation, is_on_leader=False)
+    first, second = (_Member(simulation.workload, name, group) for name in ("first", "second"))
+    await first.do(first.join())
+    held = await first.do(first.until_given())
+    ends = (leader.host, coordinator.host)
+
+    for source, target in (ends, ends[::-1]):
+        network.cut(source, target)
+    word = world.spawn(first.process, first.say(held, ACCEPT, timeout_s=LONG_S))
+    [third] = [node for node in world.nodes if node not in (leader, coordinator)]
+    await _until_led_by(simulation, third)
+    await second.do(second.join())
+    given = await second.do(second.until_given())
+    for source, target in (ends, ends[::-1]):
+        network.heal(source, target)
+    await _no_word_is_taken(word)
+
+    if given[0][0] != held[0][0]:
+        raise SimulationError(f"the second leader begins at {given}, and nobody is done with {held}")
+    await second.do(second.until_accepted(held, given))
+    await the_end(simulation)
+
+
+async def a_coordinator_that_is_alone_promises_nothing(simulation: Simulation) -> None:
+    """It leads the records, too, and clients see it: what it is told there nobody else will know."""
+    world, network = simulation.world, simulation.world.network
+    add_producer(simulation.workload, "p", [FIRST], pause_s=0.05)
+    group, leader, _ = await _group(simulation, is_on_leader=True)
+    first, second = (_Member(simulation.workload, name, group) for name in ("first", "second"))
+    await first.do(first.join())
+    held = await first.do(first.until_given())
+    others = [node.host for node in world.nodes if node is not leader]
+
+    for other in others:
+        network.cut(leader.host, other)
+        network.cut(other, leader.host)
+    await _no_word_is_taken(world.spawn(first.process, first.say(held, ACCEPT)))
+    await second.do(second.join())
+    await second.do(second.until_accepted(held))
+
+    for other in others:
+        network.heal(leader.host, other)
+        network.heal(other, leader.host)
     await the_end(simulation)
 
 
@@ -86,16 +140,17 @@ async def a_node_loses_its_disk(simulation: Simulation) -> None:
 class _Member:
     """A member that does what the story says, and tries again whatever it is told."""
 
-    def __init__(self, workload: Workload, name: str) -> None:
+    def __init__(self, workload: Workload, name: str, group: str) -> None:
         self._workload = workload
         self._name = name
-        self._client, self._chance, self._process = workload.client(name)
+        self._group = group
+        self._client, _, self.process = workload.client(name)
         self._topic_id = b""
         self._session_epoch = 0
 
     async def do(self, work: Any) -> Any:
         """Carry something out on this member's host."""
-        return await self._workload.world.spawn(self._process, work)
+        return await self._workload.world.spawn(self.process, work)
 
     async def join(self) -> None:
         deadline_s = self._workload.world.loop.now_s + LIMIT_S
@@ -105,12 +160,12 @@ class _Member:
                 found = await self._client.refresh([FIRST.topic])
                 self._topic_id = bytes(found.topics[0].topic_id)
                 request = ShareGroupHeartbeatRequest(
-                    group_id=GROUP,
+                    group_id=self._group,
                     member_id=self._name,
                     member_epoch=epoch,
                     subscribed_topic_names=[FIRST.topic],
                 )
-                coordinator = await self._client.coordinator_of(GROUP)
+                coordinator = await self._client.coordinator_of(self._group)
                 answer = await self._client.ask(coordinator, request, ShareGroupHeartbeatResponse)
                 check(answer.error_code, answer.error_message)
                 epoch = answer.member_epoch
@@ -118,14 +173,14 @@ class _Member:
                     return
             except KafkaError as error:
                 self._workload.judge(error)
-                self._client.forget_coordinator(GROUP)
+                self._client.forget_coordinator(self._group)
             self._check_time(deadline_s, "is assigned nothing")
             await asyncio.sleep(0.2)
 
     async def fetch(self) -> list[tuple[int, int]]:
         """What it is given of the first partition."""
         request = ShareFetchRequest(
-            group_id=GROUP,
+            group_id=self._group,
             member_id=self._name,
             share_session_epoch=self._session_epoch,
             max_wait_ms=200,
@@ -141,19 +196,22 @@ class _Member:
             self._workload.judge(error)
             self._session_epoch = 0
             self._client.forget_leader(FIRST)
+            await asyncio.sleep(0.1)
             return []
         self._session_epoch += 1
-        return [
-            (each.first_offset, each.last_offset)
-            for topic in answer.responses
-            for one in topic.partitions
-            for each in one.acquired_records
-        ]
+        parts = [one for topic in answer.responses for one in topic.partitions]
+        if any(one.error_code for one in parts):
+            self._session_epoch = 0
+            self._client.forget_leader(FIRST)
+            await asyncio.sleep(0.1)
+        return [(each.first_offset, each.last_offset) for one in parts for each in one.acquired_records]
 
-    async def say(self, held: list[tuple[int, int]], kind: int) -> int:
+    async def say(
+        self, held: list[tuple[int, int]], kind: int, *, timeout_s: float = REQUEST_TIMEOUT_S
+    ) -> int:
         """One word on all that it holds; the error, 0 if there is none."""
         request = ShareAcknowledgeRequest(
-            group_id=GROUP,
+            group_id=self._group,
             member_id=self._name,
             share_session_epoch=self._session_epoch,
             is_renew_ack=kind == RENEW,
@@ -174,7 +232,8 @@ class _Member:
                 )
             ],
         )
-        answer = await self._client.ask(await self._client.leader(FIRST), request, ShareAcknowledgeResponse)
+        leader = await self._client.leader(FIRST)
+        answer = await self._client.ask(leader, request, ShareAcknowledgeResponse, timeout_s=timeout_s)
         check(answer.error_code, answer.error_message)
         self._session_epoch += 1
         return answer.responses[0].partitions[0].error_code
@@ -195,19 +254,78 @@ class _Member:
                 raise SimulationError(f"{self._name} renews its locks in time, and is told {ErrorCode(code)}")
             await asyncio.sleep(0.3)
 
-    async def until_accepted(self, wanted: list[tuple[int, int]]) -> None:
-        """It accepts whatever it is given, until these were among it, and taken."""
+    async def until_accepted(
+        self, wanted: list[tuple[int, int]], given: list[tuple[int, int]] | None = None
+    ) -> None:
+        """It accepts what it was given, and whatever it is given then, until these were taken."""
         left = {offset for first, last in wanted for offset in range(first, last + 1)}
         deadline_s = self._workload.world.loop.now_s + LIMIT_S
         while left:
             self._check_time(deadline_s, f"is not given {sorted(left)[:9]}")
-            given = await self.fetch()
-            if given and not await self.say(given, ACCEPT):
-                left -= {offset for first, last in given for offset in range(first, last + 1)}
+            given = given or await self.fetch()
+            try:
+                if given and not await self.say(given, ACCEPT):
+                    left -= {offset for first, last in given for offset in range(first, last + 1)}
+            except KafkaError as error:
+                self._workload.judge(error)
+                self._session_epoch = 0
+                self._client.forget_leader(FIRST)
+            given = None
 
     def _check_time(self, deadline_s: float, what: str) -> None:
         if self._workload.world.loop.now_s > deadline_s:
             raise SimulationError(f"{self._name} {what}")
+
+
+async def _begin_at_the_start(simulation: Simulation, group: str) -> None:
+    configs = {"share.auto.offset.reset": "earliest"}
+    asked = admin_requests.set_group_configs(simulation.admin_client, group, configs)
+    await simulation.world.spawn(simulation.admin, asked)
+
+
+async def _group(simulation: Simulation, *, is_on_leader: bool) -> tuple[str, VirtualNode, VirtualNode]:
+    """A group whose share coordinator is, or is not, on the leader of the first partition; and both nodes."""
+    probe = _Member(simulation.workload, "probe", "probe")
+    await probe.do(probe.join())  # so that the logs of the states are there
+    leader = next(node for node, one in replicas_of(simulation.world, FIRST) if one.is_leader)
+    assert leader.broker is not None
+    services = leader.broker.services
+    topic = services.metadata.image.topics.by_name[FIRST.topic]
+    for number in range(100):
+        key = SharePartitionKey(f"group-{number}", topic.topic_id, FIRST.partition)
+        coordinator = services.share_states.known_coordinator_of(key.coordinator_key)
+        if (coordinator == leader.node_id) == is_on_leader:
+            await _begin_at_the_start(simulation, key.group)
+            return key.group, leader, simulation.world.nodes[coordinator]
+    raise SimulationError("no log of states is where the story needs it: take another seed")
+
+
+async def _until_led_by(simulation: Simulation, node: VirtualNode) -> None:
+    """Make a node the preferred leader of the first partition, and wait until it leads."""
+    client, world = simulation.admin_client, simulation.world
+    others = [one.node_id for one in world.nodes if one is not node]
+    deadline_s = world.loop.now_s + LIMIT_S
+
+    async def move() -> None:
+        try:
+            await admin_requests.reassign(client, FIRST, (node.node_id, *others))
+            await admin_requests.elect_preferred_leader(client, FIRST)
+        except KafkaError:
+            await asyncio.sleep(0.2)
+
+    while not any(one is node and replica.is_leader for one, replica in replicas_of(world, FIRST)):
+        if world.loop.now_s > deadline_s:
+            raise SimulationError(f"{node.host.name} does not come to lead {FIRST}")
+        await world.spawn(simulation.admin, move())
+
+
+async def _no_word_is_taken(word: "asyncio.Task[int]") -> None:
+    try:
+        code = await word
+    except KafkaError:
+        return
+    if not code:
+        raise SimulationError("a word was taken that nobody else can know of")
 
 
 async def _reset(client: SimClient) -> bool:
@@ -224,4 +342,8 @@ async def _reset(client: SimClient) -> bool:
     return True
 
 
-STORIES: Final = (who_was_reset_writes_no_more,)
+STORIES: Final = (
+    who_was_reset_writes_no_more,
+    a_word_that_comes_late_is_of_no_leader,
+    a_coordinator_that_is_alone_promises_nothing,
+)
