@@ -5,6 +5,7 @@ for the last time that there may be. At the end of a run every record has that i
 answered is written.
 """
 
+from collections import deque
 from collections.abc import Iterable, Mapping
 from typing import Final
 
@@ -14,6 +15,7 @@ from tests.simulation.virtual_loop import SimulationError
 
 GAP, ACCEPT, RELEASE, REJECT, RENEW = range(5)
 ENDS: Final = frozenset({ACCEPT, REJECT})
+NEWEST: Final = 20  # records of each partition that were given last
 _NOTHING: Final[frozenset[int]] = frozenset()
 
 
@@ -28,6 +30,7 @@ class ShareHistory:
         self._given: dict[tuple[str, TopicPartition, int], int] = {}  # the highest delivery count
         self._ended: dict[TopicPartition, set[int]] = {}
         self._start_offsets: dict[TopicPartition, int] = {}
+        self._newest: dict[TopicPartition, deque[tuple[str, int]]] = {}
 
     # ---- what members say
 
@@ -49,8 +52,13 @@ class ShareHistory:
     ) -> None:
         """A leader gives a record to a member."""
         self._given[member, partition, offset] = count
+        self._newest.setdefault(partition, deque(maxlen=NEWEST)).append((member, offset))
         if is_last:
             self._ended.setdefault(partition, set()).add(offset)
+
+    def given_to_others(self, member: str, partition: TopicPartition) -> list[int]:
+        """Return some of what others were given last."""
+        return [offset for other, offset in self._newest.get(partition, ()) if other != member]
 
     # ---- what members hear
 

@@ -45,6 +45,7 @@ from tests.simulation.workload import Workload
 
 BEAT_S: Final = 0.4
 CALM_S: Final = 0.05
+REST_S: Final = 0.8
 SLOW_S: Final = 3.0  # some work takes longer than a lock
 WAIT_MS: Final = 250
 VERSION: Final = 2  # of ShareFetch and ShareAcknowledge
@@ -130,6 +131,7 @@ class ShareMember:
         self._life = 0
         self._epoch = 0
         self._is_silent = False
+        self._rests = False
         self.tasks = [workload.world.spawn(self._process, work) for work in (self._live(), self._work())]
         for task in self.tasks:
             task.add_done_callback(workload._ended)
@@ -239,6 +241,9 @@ class ShareMember:
             try:
                 if self.is_calm or dice > 0.08:
                     await self._round()
+                    if self._rests and not self.is_calm:
+                        await asyncio.sleep(REST_S)  # it has said that it needs more time
+                    self._rests = False
                 elif dice < 0.025:
                     await self._die()
                 elif dice < 0.045:
@@ -306,7 +311,8 @@ class ShareMember:
     def _said(self, session: Session) -> Said:
         """Some words on some of what it has, which it has no more then."""
         chance, said = self._chance, Said()
-        has_renewals = not self.is_calm and chance.random() < 0.1
+        has_renewals = not self.is_calm and chance.random() < 0.15
+        self._rests = has_renewals
         for partition in sorted(session.held):
             kept: list[tuple[int, int, set[int]]] = []
             for first, last, there in session.held[partition]:
@@ -336,12 +342,12 @@ class ShareMember:
         return said
 
     def _stray(self, session: Session, said: Said) -> None:
-        """And one on what others have, as it may: nobody has told it that it has that."""
-        partition = self._chance.choice(sorted(session.partitions) or [None])
-        if partition is not None and partition not in said:
-            first = max(0, self._history.start_of(partition)) + self._chance.randint(0, 20)
-            last = first + self._chance.randint(0, 5)
-            said[partition] = [Batch(first, last, [self._chance.choice((ACCEPT, RELEASE, REJECT))])]
+        """And one on what somebody else has."""
+        partition = self._chance.choice([None, *sorted(session.partitions - said.keys())])
+        others = [] if partition is None else self._history.given_to_others(self.member_id, partition)
+        if partition is not None and others:
+            first = self._chance.choice(others)
+            said[partition] = [Batch(first, first, [self._chance.choice((ACCEPT, RELEASE, REJECT))])]
 
     def _asks(self, said: Said) -> None:
         for partition, batches in said.items():

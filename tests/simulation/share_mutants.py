@@ -37,9 +37,9 @@ from tests.simulation.stories import Story
 Patch = pytest.MonkeyPatch
 
 KINDS: Final = ("kill", "reset", "kill_leaders_in_turn", "kill_share_coordinator", "kill_leader_at_write")
-SHARE: Final = Options(seconds=3.0, workers=4, kinds=KINDS)
-RESETS: Final = Options(seconds=2.0, workers=4, kinds=("reset",))
-ABORTS: Final = Options(seconds=2.0, workers=3, transactions=2, kinds=("reset",))
+SHARE: Final = Options(seconds=3.0, workers=5, kinds=KINDS)
+RESETS: Final = Options(seconds=2.0, workers=5, kinds=("reset",))
+ABORTS: Final = Options(seconds=2.0, workers=5, transactions=2, kinds=("reset",))
 
 SHARE_MUTANTS: list[Mutant] = []
 
@@ -99,7 +99,7 @@ def what_is_delivered_again_is_not_counted(patch: Patch) -> None:
     )
 
 
-@mutant(SHARE)
+@mutant(SHARE, 1)
 def there_is_no_limit_of_deliveries(patch: Patch) -> None:
     number = share_group_settings._number
     patch.setattr(
@@ -109,7 +109,7 @@ def there_is_no_limit_of_deliveries(patch: Patch) -> None:
     )
 
 
-@mutant(SHARE)
+@mutant(SHARE, 3)
 def anybody_may_acknowledge_what_somebody_holds(patch: Patch) -> None:
     check_held = acknowledge_records._check_held
 
@@ -128,7 +128,7 @@ def a_renewed_lock_ends_as_it_would_have(patch: Patch) -> None:
     patch.setattr(acknowledge_records, "_renew", lambda *_: None)
 
 
-@mutant(SHARE)
+@mutant(SHARE, 6)
 def a_lock_that_is_over_goes_on(patch: Patch) -> None:
     def forget(window: ShareWindow, _: object, now_ms: int) -> tuple[list[Any], list[Any]]:
         window.locks.take_due(now_ms)
@@ -150,7 +150,7 @@ def the_start_offset_moves_over_what_is_held(patch: Patch) -> None:
     patch.setattr(InFlightRecords, "leading_terminal", leading)
 
 
-@mutant(SHARE)
+@mutant(SHARE, 1)
 def a_state_is_read_without_its_gaps(patch: Patch) -> None:
     restore = ShareWindow.restore
 
@@ -183,7 +183,7 @@ def aborted_records_are_delivered(patch: Patch) -> None:
 # ---- sessions ----------------------------------------------------------------------------------------------
 
 
-@mutant(RESETS)
+@mutant(RESETS, 4)
 def what_a_member_held_outlives_its_session(patch: Patch) -> None:
     patch.setattr(SharePartitionManager, "_give_back", lambda *_: None)
 

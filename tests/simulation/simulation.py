@@ -272,13 +272,13 @@ class Simulation:
             )
 
     async def add_workers(self) -> None:
-        """The members of a share group, which reads all that is written."""
+        """The members of a share group, which has few partitions, so that several members share each."""
         if not self.options.workers:
             return
         self.share = ShareWorkload(
             self.workload,
             self.txn_history,
-            self.partitions,
+            [partition for partition in self.partitions if partition.topic == "a"],
             self.txn_partitions,
             delivery_limit=int(self.settings["group.share.delivery.count.limit"]),
         )

@@ -1,6 +1,6 @@
 """A share group under faults, seed by seed, beside all other clients of a cluster.
 
-`scripts/simulate --seeds A-B --workers 4` looks for more. What must hold stands in `share_invariants` and
+`scripts/simulate --seeds A-B --workers 5` looks for more. What must hold stands in `share_invariants` and
 `share_history`.
 """
 
@@ -24,12 +24,12 @@ def play(seed: int, options: Options) -> Simulation:
 
 @pytest.mark.parametrize("seed", some_of(range(20, 40), of_each_run=4))
 def test_no_record_is_lost_and_none_is_held_twice(seed: int) -> None:
-    play(seed, Options(seconds=3.0, workers=4, kinds=SHARE_KINDS))
+    play(seed, Options(seconds=3.0, workers=5, kinds=SHARE_KINDS))
 
 
 @pytest.mark.parametrize("seed", some_of(range(15, 25), of_each_run=1))
 def test_aborted_records_are_given_to_nobody(seed: int) -> None:
-    play(seed, Options(seconds=3.0, workers=3, transactions=2, kinds=SHARE_KINDS))
+    play(seed, Options(seconds=3.0, workers=5, transactions=2, kinds=SHARE_KINDS))
 
 
 @pytest.mark.parametrize("seed", some_of(range(4), of_each_run=1))
