@@ -6,6 +6,7 @@ request), before it can tell UNKNOWN_TOPIC_ID of the partition, as Ottla does.
 
 import os
 import random
+import time
 from collections.abc import Iterator
 from itertools import zip_longest
 from typing import Any
@@ -17,6 +18,7 @@ from ottla.logstore.record_batch import iterate_headers
 from tests.compat.batches import batch
 from tests.compat.servers import Server, start_kafka, start_ottla
 from tests.compat.wire_client import WireClient, eventually, only
+from tests.thorough import some_of
 
 pytestmark = [pytest.mark.slow, pytest.mark.java]
 RUN = os.urandom(3).hex()
@@ -25,6 +27,8 @@ STRANGE = bytes(range(16))
 ONE_NODE = ("share.coordinator.state.topic.replication.factor=1", "share.coordinator.state.topic.min.isr=1")
 PARTITIONS = 2
 GAP, ACCEPT, RELEASE, REJECT, RENEW = range(5)
+# The answer to the end of a session does not wait until what its member held is free, on either server.
+RELEASED_S = 1.0
 SEED = 20_261_128
 
 
@@ -321,6 +325,110 @@ def test_random_members_are_answered_alike(servers: list[tuple[Server, bytes]], 
                 )
                 left += acquired_of(answer, 0)
             held[member] = sorted(left)
+        told.append(group.told)
+        group.close()
+
+    assert_alike(*told)
+
+
+class RandomMembers:
+    """Members of one group whose sessions begin, end and are mistaken by chance, on one partition."""
+
+    def __init__(self, group: Group, chance: random.Random) -> None:
+        self._group = group
+        self._chance = chance
+        self._held: dict[str, list[tuple[int, int]]] = {member: [] for member in ("m0", "m1", "m2")}
+
+    def play(self, steps: int) -> None:
+        chance, group = self._chance, self._group
+        for _ in range(steps):
+            member = chance.choice(list(self._held))
+            if member not in group.epochs:
+                self._begin(member)
+                continue
+            kinds = [self._fetch, self._acknowledge, self._renew, self._stray, self._end, self._mistake]
+            chance.choices(kinds, (8, 8, 3, 2, 1, 1))[0](member)
+
+    def _begin(self, member: str) -> None:
+        """With a session of its own, over whatever it had before."""
+        self._given(member, self._group.fetch(member, 0, max_records=self._chance.choice([1, 7, 20])))
+
+    def _fetch(self, member: str) -> None:
+        said = self._said(member) if self._chance.random() < 0.4 else []
+        answer = self._group.fetch(
+            member,
+            said={0: said} if said else None,
+            max_records=self._chance.choice([1, 5, 10, 23]),
+            share_acquire_mode=int(self._chance.random() < 0.3),
+        )
+        self._given(member, answer)
+
+    def _acknowledge(self, member: str) -> None:
+        said = self._said(member)
+        if said:
+            self._group.acknowledge(member, {0: said})
+
+    def _renew(self, member: str) -> None:
+        """What it has it has on; and what is not its own is refused."""
+        said = [(first, last, [RENEW]) for first, last in self._held[member]]
+        if said:
+            self._group.acknowledge(member, {0: said}, is_renew_ack=True)
+
+    def _stray(self, member: str) -> None:
+        """A word on what another member has, or had."""
+        ranges = [one for other in sorted(self._held) if other != member for one in self._held[other]]
+        if ranges:
+            first, last = self._chance.choice(ranges)
+            self._group.acknowledge(member, {0: [(first, last, [self._chance.choice([ACCEPT, RELEASE])])]})
+
+    def _end(self, member: str) -> None:
+        said = self._said(member) if self._chance.random() < 0.5 else []
+        fields = {"max_wait_ms": 0, "min_bytes": 0, "max_bytes": 0, "max_records": 0}
+        if self._chance.random() < 0.5 and said:
+            self._group.acknowledge(member, {0: said}, epoch=-1)
+        else:
+            self._group.fetch(member, said={0: said} if said else None, epoch=-1, **fields)
+        self._held[member] = []
+        del self._group.epochs[member]
+        time.sleep(RELEASED_S)
+
+    def _mistake(self, member: str) -> None:
+        """A request in an epoch that is over, or is to come."""
+        epoch = self._group.epochs[member] + self._chance.choice([-1, 1, 7])
+        if epoch > 0:
+            self._group.acknowledge(member, {0: [(0, 0, [ACCEPT])]}, epoch=epoch)
+
+    def _said(self, member: str) -> list[tuple[int, int, list[int]]]:
+        """A word on some of what it has, which it has no more then."""
+        said: list[tuple[int, int, list[int]]] = []
+        left: list[tuple[int, int]] = []
+        for first, last in self._held[member]:
+            if self._chance.random() < 0.3:
+                left.append((first, last))
+            elif self._chance.random() < 0.5:
+                said.append((first, last, [self._chance.choice([ACCEPT, RELEASE, REJECT])]))
+            else:
+                kinds = [self._chance.choice([GAP, ACCEPT, RELEASE, REJECT]) for _ in range(first, last + 1)]
+                said.append((first, last, kinds))
+        self._held[member] = left
+        return said
+
+    def _given(self, member: str, answer: Any) -> None:
+        self._held[member] = sorted([*self._held[member], *acquired_of(answer, 0)])
+
+
+@pytest.mark.parametrize("seed", some_of(range(SEED, SEED + 12), of_each_run=4))
+def test_random_sessions_of_several_members_are_answered_alike(
+    servers: list[tuple[Server, bytes]], seed: int
+) -> None:
+    told = []
+    for server, topic_id in servers:
+        group = Group(server, f"sessions-{seed}-{RUN}", topic_id)
+        group.begin()
+        until_begun(group, "m0", 0)
+        members = RandomMembers(group, random.Random(seed))
+        members._held["m0"] = [(0, 9)]
+        members.play(60)
         told.append(group.told)
         group.close()
 
