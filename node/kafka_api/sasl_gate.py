@@ -337,6 +337,7 @@ class SaslGate:
         if exchange is None:  # the client has left meanwhile, which has counted
             raise CloseConnection(_LEFT)
         if isinstance(outcome, CloseConnection):
+            login.state = State.FAILED  # that the node is busy is not held against its address
             raise outcome
         if isinstance(outcome, SaslError):
             told = outcome.told or (

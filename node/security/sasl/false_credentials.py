@@ -20,8 +20,8 @@ from ottla.metadata_raft.image import ScramCredential, ScramKey
 from ottla.metadata_raft.scram import MIN_ITERATIONS, SALT_BYTES, ScramMechanism, mechanism_of
 
 KEY_BYTES: Final = 32
-MAX_COUNTED: Final = 4_096  # credentials; enough to know the forms, and a few milliseconds after a change
-MAX_FORMS: Final = 16  # the most frequent ones; each costs a hash in each login
+MAX_COUNTED: Final = 1_024  # credentials; enough to know the forms, and some milliseconds after a change
+MAX_FORMS: Final = 8  # the most frequent ones; each costs a hash in each login
 _BASE_36: Final = (string.digits + string.ascii_lowercase).encode()
 _BASE_62: Final = (string.digits + string.ascii_letters).encode()
 _KAFKAS_NUMBER: Final = 1 << 130  # Java's BigInteger(130, random) in base 36

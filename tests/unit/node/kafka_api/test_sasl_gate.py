@@ -549,6 +549,32 @@ def test_salts_that_were_asked_for_and_not_used_exhaust_what_an_address_may_fail
     assert client.gate.counts.failed == before, "what is not looked at keeps nobody out for longer"
 
 
+class FullLane:
+    """A lane in which too many wait."""
+
+    def submit(
+        self,
+        address: str,
+        work: Callable[[], object],
+        settle: Callable[[object], None],
+        refuse: Callable[[], None],
+    ) -> None:
+        refuse()
+
+
+def test_a_login_for_which_a_node_is_too_busy_is_not_held_against_its_address(
+    loop: asyncio.AbstractEventLoop,
+) -> None:
+    client = Client(loop, "PLAIN")  # the users of the cluster, whose passwords take milliseconds
+    client.gate._lane = cast(HandshakeLane, FullLane())
+    client.shake_hands()
+    client.send(asked(AUTHENTICATE, 2, SaslAuthenticateRequest(auth_bytes=b"\0anna\0secret")))
+    assert client.transport.is_closed and "too many logins wait" in client.complaints[0]
+    client.connection.connection_lost(None)
+
+    assert client.gate.counts.failed == 0 and not client.told and not len(client.failures)
+
+
 def test_a_client_that_has_logged_in_leaves_without_a_failure(client: Client) -> None:
     log_in(client)
     client.connection.connection_lost(None)
