@@ -110,6 +110,12 @@ def _proofs(number: int) -> Sequence[bytes]:
     return [f"n,,n={USER if number % 2 else f'nobody{number}'},r=abc".encode(), b"c=biws,r=abc,p=AAAA"]
 
 
+def _first_alone(number: int) -> Sequence[bytes]:
+    """Ask for the salt of a user, and leave with it: for names of every length."""
+    name = USER if number % 2 else f"nobody{number}" * (1 + number % 1_000)
+    return [f"n,,n={name},r=abc".encode()]
+
+
 def _giant_scram(number: int) -> Sequence[bytes]:
     giant = b"x" * LARGEST_TOKEN
     messages = (
@@ -272,6 +278,13 @@ ATTACKS: Final[Sequence[Attack]] = (
         name="wrong-proofs",
         sends=f"SCRAM with wrong proofs of users that there are and are not, for {SECONDS:g} s",
         send=partial(_flood, "SCRAM-SHA-512", _proofs),
+        cpu_s=SECONDS,
+        **_LOGIN,
+    ),
+    Attack(
+        name="salts-and-left",
+        sends=f"first messages of SCRAM for users that there are and are not, and the end, for {SECONDS:g} s",
+        send=partial(_flood, "SCRAM-SHA-512", _first_alone),
         cpu_s=SECONDS,
         **_LOGIN,
     ),

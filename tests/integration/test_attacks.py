@@ -36,6 +36,7 @@ QUICK = (
     "tls-junk",
     "tls-alerts",
     "wrong-passwords",
+    "salts-and-left",
     "giant-scram",
     "forged-proofs",
     "giant-metadata-by-user",
