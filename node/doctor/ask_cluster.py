@@ -162,7 +162,7 @@ async def ask_cluster(
         [_unlinked(node_id, facts) for node_id, facts in nodes.items()],
         [codec for node_id, facts in nodes.items() for codec in _missing_codecs(node_id, facts)],
         [_refused(node_id, facts) for node_id, facts in nodes.items()],
-        [one for node_id, texts in known.items() if (one := _listeners(node_id, texts)) is not None],
+        [one for node_id, texts in known.items() if (one := listeners_of(node_id, texts)) is not None],
         _access(known.values(), principals, users),
         share_groups,
         [one.node_id for one in advertised if one.node_id not in nodes],
@@ -260,7 +260,7 @@ async def _share_groups(client: Client) -> list[ShareFacts]:
     return found
 
 
-def _listeners(node_id: int, texts: Mapping[str, str]) -> NodeListeners | None:
+def listeners_of(node_id: int, texts: Mapping[str, str]) -> NodeListeners | None:
     """Return the listeners of a node by its settings; None where they cannot be read."""
     controllers = [one.strip().upper() for one in texts.get("controller.listener.names", "").split(",")]
     try:

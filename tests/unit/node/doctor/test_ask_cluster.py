@@ -5,7 +5,7 @@ from typing import Any
 
 import pytest
 
-from ottla.node.doctor.ask_cluster import Asking, is_of, rest_access
+from ottla.node.doctor.ask_cluster import Asking, is_of, listeners_of, rest_access
 from ottla.node.doctor.endpoint_facts import AdvertisedFacts, EndpointFacts
 from ottla.node.secure_client.client_security import ClientSecurity, SaslLogin
 
@@ -45,3 +45,33 @@ def test_a_password_is_sent_where_the_node_alone_hears_it(
     asking = Asking(1.0, ClientSecurity(login=login), None)
 
     assert bool(rest_access(is_secure, host, asking, node_host).headers) is is_told
+
+
+NODE = {
+    "authorizer.class.name": "org.apache.kafka.metadata.authorizer.StandardAuthorizer",
+    "super.users": "User:admin;User:ANONYMOUS",
+    "listeners": "A://10.0.0.1:1,B://10.0.0.1:2,C://10.0.0.1:3,D://10.0.0.1:4,E://127.0.0.1:5,F://10.0.0.1:6",
+    "listener.security.protocol.map": "A:PLAINTEXT,B:SSL,C:SSL,D:SASL_SSL,E:PLAINTEXT,F:PLAINTEXT",
+    "listener.name.c.ssl.client.auth": "required",
+    "controller.listener.names": "F",
+}
+
+
+@pytest.mark.parametrize(
+    ("changed", "ways"),
+    [
+        ({}, ["A", "B"]),
+        ({"ssl.client.auth": "REQUIRED"}, ["A"]),
+        ({"listener.name.c.ssl.client.auth": "requested"}, ["A", "B", "C"]),
+        ({"super.users": "User:admin"}, []),
+        ({"super.users": "nonsense"}, []),
+        ({"authorizer.class.name": ""}, []),
+    ],
+    ids=["open ways", "certificates", "none is needed", "nobody", "cannot be read", "no authorizer"],
+)
+def test_the_ways_to_be_a_super_user_without_a_login_are_read_from_the_settings_of_a_node(
+    changed: Mapping[str, str], ways: list[str]
+) -> None:
+    found = listeners_of(1, {**NODE, **changed})
+
+    assert found is not None and list(found.anonymous_ways) == ways
