@@ -562,6 +562,40 @@ class FullLane:
         refuse()
 
 
+class SlowLane:
+    """A lane that answers when the test says so."""
+
+    def __init__(self) -> None:
+        self.waiting: list[Callable[[], None]] = []
+
+    def submit(
+        self,
+        address: str,
+        work: Callable[[], object],
+        settle: Callable[[object], None],
+        refuse: Callable[[], None],
+    ) -> None:
+        self.waiting.append(lambda: settle(work()))
+
+
+@pytest.mark.parametrize("password", [b"secret", b"wrong"])
+def test_a_client_that_leaves_while_its_password_is_checked_has_failed_once(
+    loop: asyncio.AbstractEventLoop, password: bytes, caplog: pytest.LogCaptureFixture
+) -> None:
+    client, lane = Client(loop, "PLAIN"), SlowLane()
+    client.gate._lane = cast(HandshakeLane, lane)
+    client.shake_hands()
+    client.send(asked(AUTHENTICATE, 2, SaslAuthenticateRequest(auth_bytes=b"\0anna\0" + password)))
+    client.connection.connection_lost(None)
+    for answer in lane.waiting:
+        answer()
+    client.turn()
+
+    counts = client.gate.counts
+    assert (counts.failed, counts.successful, len(client.told)) == (1, 0, 1)
+    assert client.principal == "User:ANONYMOUS" and not client.loop.timers and caplog.text == ""
+
+
 def test_a_login_for_which_a_node_is_too_busy_is_not_held_against_its_address(
     loop: asyncio.AbstractEventLoop,
 ) -> None:
