@@ -291,6 +291,23 @@ def test_tokens_are_taken_from_when_the_setting_says_so_and_no_longer(changing: 
     assert changing.offered(changing.logins) == ["OAUTHBEARER"]
 
 
+def test_tokens_that_were_added_are_taken_after_a_restart(tmp_path: Path, provider: tuple[str, Path]) -> None:
+    said = message(token(claims(int(time.time()))))
+    first = Changing(tmp_path, provider)
+    try:
+        code, told = first.change(listener_name_logins_sasl_enabled_mechanisms="OAUTHBEARER")
+        assert code == 0, told
+    finally:
+        first.node.stop()
+
+    second = Changing(tmp_path, provider)
+    try:
+        assert eventually(lambda: second.log_in("OAUTHBEARER", said), lambda code: code == 0) == 0
+        assert second.offered(second.logins) == ["OAUTHBEARER"]
+    finally:
+        second.node.stop()
+
+
 def test_users_of_plain_come_and_go_with_their_setting(changing: Changing) -> None:
     users = 'org.apache.kafka.common.security.plain.PlainLoginModule required user_ann="right";'
     mine, jaas = "listener_name_logins_sasl_enabled_mechanisms", "listener_name_logins_plain_sasl_jaas_config"
