@@ -114,6 +114,7 @@ class Client:
         passwords: dict[str, str] | None = None,
         max_reauth_ms: int = 0,
         failures: FailedLogins | None = None,
+        lane: HandshakeLane | None = None,
         full_listener_for_nodes: bool = False,
     ) -> None:
         self.real, self.loop = loop, Loop(loop)
@@ -137,7 +138,7 @@ class Client:
         self.gate = SaslGate(
             lambda: self.settings,
             dispatcher,
-            lane=HandshakeLane(),
+            lane=lane or HandshakeLane(),
             failures=self.failures,
             unique=bytes,
             false_credentials=FalseCredentials(dict, key=b"key"),
@@ -582,8 +583,8 @@ class SlowLane:
 def test_a_client_that_leaves_while_its_password_is_checked_has_failed_once(
     loop: asyncio.AbstractEventLoop, password: bytes, caplog: pytest.LogCaptureFixture
 ) -> None:
-    client, lane = Client(loop, "PLAIN"), SlowLane()
-    client.gate._lane = cast(HandshakeLane, lane)
+    lane = SlowLane()
+    client = Client(loop, "PLAIN", lane=cast(HandshakeLane, lane))
     client.shake_hands()
     client.send(asked(AUTHENTICATE, 2, SaslAuthenticateRequest(auth_bytes=b"\0anna\0" + password)))
     client.connection.connection_lost(None)
@@ -599,8 +600,8 @@ def test_a_client_that_leaves_while_its_password_is_checked_has_failed_once(
 def test_a_login_for_which_a_node_is_too_busy_is_not_held_against_its_address(
     loop: asyncio.AbstractEventLoop,
 ) -> None:
-    client = Client(loop, "PLAIN")  # the users of the cluster, whose passwords take milliseconds
-    client.gate._lane = cast(HandshakeLane, FullLane())
+    # With the users of the cluster, whose passwords take milliseconds.
+    client = Client(loop, "PLAIN", lane=cast(HandshakeLane, FullLane()))
     client.shake_hands()
     client.send(asked(AUTHENTICATE, 2, SaslAuthenticateRequest(auth_bytes=b"\0anna\0secret")))
     assert client.transport.is_closed and "too many logins wait" in client.complaints[0]
