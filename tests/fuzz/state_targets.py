@@ -3,6 +3,7 @@
 import random
 import struct
 from collections.abc import Callable, Sequence
+from dataclasses import replace
 from functools import cache
 from pathlib import Path
 from typing import Final, get_args
@@ -45,7 +46,7 @@ from ottla.logstore.partition_log import FetchIsolation, PartitionLog
 from ottla.logstore.producer_state import decode_snapshot as decode_producers
 from ottla.logstore.record import ControlType, EndTransactionMarker, build_batch, build_marker
 from ottla.logstore.record_batch import HEADER_SIZE, LOG_OVERHEAD, computed_crc
-from ottla.logstore.words.errors import KafkaError
+from ottla.logstore.words.errors import ErrorCode, KafkaError
 from ottla.logstore.words.topic_partition import ZERO_UUID, TopicPartition
 from ottla.metadata_raft import raft_messages
 from ottla.metadata_raft.command_codec import decode_command, decode_reply, encode_command, encode_reply
@@ -74,6 +75,8 @@ from ottla.metadata_raft.record_codec import (
     encode_record,
 )
 from ottla.metadata_raft.snapshot import encode_snapshot, image_records, read_snapshot
+from ottla.node.share.dead_letters import DeadLetters, Note, encode_note, read_note
+from ottla.node.share.share_words import ArchivedRecords, ArchiveReason
 from tests.fuzz.target import Target
 from tests.property.random_messages import random_message
 from tests.unit.metadata_raft.metadata_world import EMPTY, MetadataWorld
@@ -209,6 +212,28 @@ def _load_transactions(content: bytes) -> None:
     )
 
 
+def _notes() -> list[bytes]:
+    """Notes on dead letters of a share-partition: of none, and of some."""
+    records = (
+        ArchivedRecords(5, 5, 1, ArchiveReason.REJECTED),
+        ArchivedRecords(7, 9, 5, ArchiveReason.DELIVERY_LIMIT),
+    )
+    letters = DeadLetters(
+        producer_id=7, producer_epoch=1, topic_id=bytes(range(16)), partition=0, records=records
+    )
+    one = replace(letters, records=records[:1])
+    return [encode_note(Note(3, None)), encode_note(Note(4, letters)), encode_note(Note(5, one))]
+
+
+def _read_note(content: bytes) -> None:
+    """What is read is what would be written."""
+    try:
+        note = read_note(content)
+    except ValueError as error:
+        raise KafkaError(ErrorCode.CORRUPT_MESSAGE, str(error)) from error
+    assert not content or encode_note(note) == content
+
+
 @cache
 def _share_state_records() -> list[tuple[bytes, bytes | None]]:
     key = SharePartitionKey("g", bytes(range(16)), 1)
@@ -222,12 +247,13 @@ def _share_state_records() -> list[tuple[bytes, bytes | None]]:
         create_time_ms=_NOW_MS,
         write_time_ms=_NOW_MS,
         batches=batches,
+        dead_letters=_notes()[1],
     )
     return [
         encode_share_state(one)
         for one in (
             SnapshotRecord(key, state),
-            UpdateRecord(key, Update(1, 3, 7, -1, batches)),
+            UpdateRecord(key, Update(1, 3, 7, -1, batches, _notes()[0])),
             SnapshotRecord(key, None),
         )
     ]
@@ -499,6 +525,12 @@ TARGETS: Final = (
         reads="the log of a shard of share-partitions, as a coordinator loads it, and its records",
         corpus=_share_state_logs,
         run=_load_share_states,
+    ),
+    Target(
+        name="dead-letter-note",
+        reads="the note on dead letters in the state of a share-partition, as its leader reads it",
+        corpus=_notes,
+        run=_read_note,
     ),
     Target(
         name="metadata-log",
