@@ -241,6 +241,7 @@ class DeadLetterQueue:
         sources: list[Source] = []
         read: list[ArchivedRecords] = []
         size_bytes = 0
+        max_bytes = max(max_bytes, 1)  # a topic may take nothing at all, which its leader has to say
         for one in records:
             offset = one.first_offset
             while offset <= one.last_offset and len(sources) < max_letters and size_bytes < max_bytes:
@@ -380,7 +381,9 @@ class DeadLetterQueue:
                 self._fenced(led)
                 return False
             log.warning(
-                "The state of %s could not be written: %s", led.core.key.coordinator_key, result.error.name
+                "The state of %s could not be written: %s",
+                led.core.key.coordinator_key[-150:],
+                result.error.name,
             )
             await self._pause(led, attempt)
             attempt += 1

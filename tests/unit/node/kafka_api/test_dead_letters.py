@@ -363,9 +363,10 @@ def test_batches_are_as_small_as_the_topic_wants_them() -> None:
     tell(story)
 
 
-def test_a_topic_that_takes_no_letter_at_all_holds_nobody_up() -> None:
+@pytest.mark.parametrize("max_message_bytes", [100, 0])
+def test_a_topic_that_takes_no_letter_at_all_holds_nobody_up(max_message_bytes: int) -> None:
     async def story(world: ShareWorld, letters: Letters) -> None:
-        tiny = LogConfig(errors_deadletterqueue_group_enable=True, max_message_bytes=100)
+        tiny = LogConfig(errors_deadletterqueue_group_enable=True, max_message_bytes=max_message_bytes)
         world.create_topic("dlq.t", config=tiny)
 
         await world.acknowledge("m1", 3, [(0, 3, [REJECT])])
