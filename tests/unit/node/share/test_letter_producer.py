@@ -1,0 +1,142 @@
+"""Dead letters go to the leader of their partition: this node, or another one that is asked."""
+
+import asyncio
+from typing import Any
+
+import pytest
+
+from ottla.logstore.record import build_batch
+from ottla.logstore.words.errors import ErrorCode, KafkaError
+from ottla.node.share.letter_producer import PURPOSE, LetterProducer
+from ottla.node.wire.messages.produce import (
+    PartitionProduceResponse,
+    ProduceRequest,
+    ProduceResponse,
+    TopicProduceResponse,
+)
+from tests.unit.node.replica.replica_world import NODE_ID, OTHER_ID, ReplicaWorld
+
+
+class World(ReplicaWorld):
+    """A node with a topic for dead letters, and the answers of the other one."""
+
+    def __init__(self, leader: int = NODE_ID) -> None:
+        super().__init__()
+        replicas = (NODE_ID,) if leader == NODE_ID else (OTHER_ID,)
+        self.topic = self.create_topic("dlq.t", leader=leader, replicas=replicas)
+        self.code = int(ErrorCode.NONE)
+        self.index = 0
+        self.asked: list[tuple[int, str, ProduceRequest]] = []
+
+    async def ask(
+        self, node_id: int, purpose: str, request: Any, response_type: type[Any], timeout_s: float
+    ) -> Any:
+        self.asked.append((node_id, purpose, request))
+        one = PartitionProduceResponse(index=self.index, error_code=self.code, base_offset=0)
+        return ProduceResponse(responses=[TopicProduceResponse(partition_responses=[one])])
+
+    def produce(self, batch: bytearray, index: int = 0, topic_id: bytes | None = None) -> None:
+        send = LetterProducer(
+            node_id=NODE_ID,
+            image=lambda: self.metadata.image,
+            replicas=self.replica_manager,
+            ask=self.ask,
+            in_thread=asyncio.to_thread,
+            clock=self.clock,
+            timeout_ms=lambda: 50,
+            is_cut_off=lambda: self.is_cut_off,
+        )
+
+        async def run() -> None:
+            await send(topic_id or self.topic.topic_id, index, batch)
+
+        asyncio.run(run())
+
+
+def letters(epoch: int = 0) -> bytearray:
+    rows = [(None, None, 1_700_000_000_000, (("h", b"x"),))] * 2
+    return build_batch(rows, producer_id=5, producer_epoch=epoch, base_sequence=0)
+
+
+def test_the_log_of_this_node_takes_a_batch_once() -> None:
+    world = World()
+
+    world.produce(letters())
+    world.produce(letters())
+    world.produce(letters(epoch=1))
+
+    assert world.partition("dlq.t").log.log_end_offset == 4
+    with pytest.raises(KafkaError) as refused:
+        world.produce(letters(epoch=0))
+    assert refused.value.code is ErrorCode.INVALID_PRODUCER_EPOCH
+
+
+def test_another_leader_is_asked_with_all_that_kafka_would_send() -> None:
+    world = World(leader=OTHER_ID)
+    batch = letters()
+
+    world.produce(batch)
+
+    [(node_id, purpose, request)] = world.asked
+    assert (node_id, purpose, request.acks) == (OTHER_ID, PURPOSE, -1)
+    [topic] = request.topic_data
+    assert (topic.name, topic.topic_id) == ("dlq.t", world.topic.topic_id)
+    assert [(one.index, one.records) for one in topic.partition_data] == [(0, bytes(batch))]
+
+
+@pytest.mark.parametrize(
+    ("code", "expected"),
+    [
+        (int(ErrorCode.NOT_LEADER_OR_FOLLOWER), ErrorCode.NOT_LEADER_OR_FOLLOWER),
+        (31_999, ErrorCode.UNKNOWN_SERVER_ERROR),  # of a later release
+    ],
+)
+def test_what_the_leader_refuses_is_told(code: int, expected: ErrorCode) -> None:
+    world = World(leader=OTHER_ID)
+    world.code = code
+
+    with pytest.raises(KafkaError) as refused:
+        world.produce(letters())
+
+    assert refused.value.code is expected
+
+
+def test_an_answer_about_another_partition_is_none() -> None:
+    world = World(leader=OTHER_ID)
+    world.index = 1
+
+    with pytest.raises(KafkaError, match="did not say"):
+        world.produce(letters())
+
+
+def test_without_a_topic_a_partition_or_a_leader_nothing_is_sent() -> None:
+    world = World(leader=-1)
+    for index, topic_id, code in (
+        (0, bytes(16), ErrorCode.UNKNOWN_TOPIC_ID),
+        (7, None, ErrorCode.UNKNOWN_TOPIC_ID),
+        (0, None, ErrorCode.LEADER_NOT_AVAILABLE),
+    ):
+        with pytest.raises(KafkaError) as refused:
+            world.produce(letters(), index, topic_id)
+        assert refused.value.code is code
+    assert not world.asked
+
+
+def test_a_node_that_the_controller_may_have_replaced_takes_none() -> None:
+    world = World()
+    world.is_cut_off = True
+
+    with pytest.raises(KafkaError) as refused:
+        world.produce(letters())
+
+    assert refused.value.code is ErrorCode.NOT_LEADER_OR_FOLLOWER
+
+
+def test_a_batch_that_the_replicas_do_not_get_in_time_is_late() -> None:
+    world = World()
+    topic = world.create_topic("dlq.two", replicas=(NODE_ID, OTHER_ID))
+
+    with pytest.raises(KafkaError) as refused:
+        world.produce(letters(), topic_id=topic.topic_id)
+
+    assert refused.value.code is ErrorCode.REQUEST_TIMED_OUT
