@@ -33,6 +33,7 @@ class Letters:
         self.failures: list[ErrorCode] = []
         self.answers_lost = 0
         self.pauses: list[float] = []
+        self.meanwhile: Callable[[], object] = lambda: None  # what happens in a pause
         self.may_create = False
         self.created: list[str] = []
         self.producer_id = 40
@@ -76,6 +77,7 @@ class Letters:
 
     async def sleep(self, seconds: float) -> None:
         self.pauses.append(seconds)
+        self.meanwhile()
         await asyncio.sleep(0)
 
     def parts(self) -> DeadLetterWorld:
@@ -336,12 +338,11 @@ def test_a_topic_that_was_made_anew_gets_the_letters_that_went_with_the_old_one(
         world.create_topic("dlq.t", config=DLQ)
         letters.failures = [ErrorCode.NOT_LEADER_OR_FOLLOWER]
 
-        async def sleep(seconds: float) -> None:
+        def make_anew() -> None:
             world.delete_topic("dlq.t")
             world.create_topic("dlq.t", config=DLQ, topic_id=b"another".ljust(16, b"."))
 
-        letters.sleep = sleep  # type: ignore[method-assign]
-        world.shares._dead_letters._world = letters.parts()  # type: ignore[union-attr]
+        letters.meanwhile = make_anew
 
         await world.acknowledge("m1", 3, [(0, 3, [REJECT])])
 
