@@ -157,14 +157,27 @@ async def get_dead_letter(context: RestContext, request: RestRequest) -> Answer:
 
 
 async def _settings(context: RestContext, request: RestRequest) -> DeadLetterSettings:
-    """Return where the letters of the group are: a topic that is asked for counts more than its settings."""
-    group_id = request.path["group_id"]
-    group = await group_admin.describe_group(context.client, group_id)
-    if group.group_type != SHARE:
-        raise not_found(f"Group {group_id[:100]} is no share group.")
+    """Return where the letters of the group are: a topic that is asked for counts more than its settings.
+
+    Letters and settings outlive their group.
+    """
+    group_id, asked = request.path["group_id"], request.query.get("topic")
+    absent: KafkaError | None = None
+    try:
+        group = await group_admin.describe_group(context.client, group_id)
+    except KafkaError as error:
+        if error.code is not ErrorCode.GROUP_ID_NOT_FOUND:
+            raise
+        absent = error
+    else:
+        if group.group_type != SHARE:
+            raise not_found(f"Group {group_id[:100]} is no share group.")
     settings = await dead_letter_settings(context.client, group_id)
-    asked = request.query.get("topic")
-    return settings if asked is None else settings._replace(topic=asked)
+    if asked is not None:
+        settings = settings._replace(topic=asked)
+    if absent is not None and settings.topic is None:
+        raise absent
+    return settings
 
 
 async def _topic(context: RestContext, request: RestRequest) -> str:

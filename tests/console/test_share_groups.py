@@ -211,6 +211,23 @@ def test_letters_without_a_copy_are_found_at_their_origin_or_said_to_be_gone(
     assert records(cluster, topic, 10)[0] == b"work"
 
 
+def test_letters_that_nobody_can_deliver_do_not_hold_up_the_others(
+    console: ConsolePage, cluster: Cluster, producer: Producer, topic: str, worker: str
+) -> None:
+    letters = make_topic(cluster, "letters")
+    letter(producer, letters, worker, topic, 2, b"spoilt")
+    letter(producer, letters, worker, name_of("gone"), 2, b"spoilt, too")  # the newest, so it goes first
+    console.open(f"#/groups/{worker}/dead-letters")
+    console.fill("Another topic", letters)
+    console.click("Read")
+
+    console.click("Deliver these 2 again…")
+    console.click("Deliver again")
+
+    console.sees("1 letter was delivered again. 1 was not")
+    assert record_at(cluster, topic, 10)[0] == b"spoilt"
+
+
 def test_a_topic_is_forgotten_once_nobody_works(
     console: ConsolePage, cluster: Cluster, producer: Producer, topic: str, worker: str
 ) -> None:

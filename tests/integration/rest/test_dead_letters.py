@@ -144,6 +144,18 @@ def test_a_group_that_has_no_such_topic_has_no_letters(api: Api, queue: Queue) -
     assert api.post(f"{queue.path}/deliver", body, 404)["message"]
 
 
+def test_letters_outlive_their_group(api: Api, queue: Queue) -> None:
+    gone = queue._replace(group=name_of("gone"))
+    offset = gone.write(7, value=b"work")
+
+    told = api.get(f"{gone.path}?topic={queue.letters}")
+    reply = deliver(api, gone, offset)
+
+    assert [one["offset"] for one in told["letters"]] == [offset]
+    assert reply.json["delivered"][0]["to"]["offset"] == 0
+    api.get(gone.path, 404)
+
+
 def test_a_letter_is_delivered_again_without_its_own_headers(api: Api, queue: Queue) -> None:
     offset = queue.write(7, key=b"\x00\xff", value=b"work", headers=[("trace", b"abc")])
 

@@ -169,7 +169,7 @@ export function deadLettersPage(view, { group }) {
           // What has arrived already is not sent again by a second try.
           const left = some.filter((one) => !(letters.length > 1 && again.has(keyOf(one))));
           for (let at = 0; at < left.length; at += AT_ONCE) {
-            const told = await deliverAgain(group, topic, name, left.slice(at, at + AT_ONCE));
+            const told = await deliverSome(group, topic, name, left.slice(at, at + AT_ONCE), letters.length === 1);
             told.delivered.forEach((one) =>
               again.set(keyOf(one), `delivered at offset ${count(one.to.offset)}`),
             );
@@ -211,6 +211,16 @@ function wishOf({ filter, count: wanted, topic }) {
   const newest = whole(wanted, "Maximum letters", { least: 1 });
   if (newest > MAX_FOUND) throw new Error(`Maximum letters must be at most ${MAX_FOUND}.`);
   return { filter, newest, topic: topic.trim() };
+}
+
+/** Deliver letters; where there are others besides, those that nobody could deliver do not hold them up. */
+async function deliverSome(group, topic, origin, letters, isOnly) {
+  try {
+    return await deliverAgain(group, topic, origin, letters);
+  } catch (problem) {
+    if (isOnly || ![400, 404].includes(problem.status)) throw problem;
+    return { delivered: [], failed: letters.map((one) => ({ ...one, message: problem.message })) };
+  }
 }
 
 function sentence({ delivered, failed }) {
