@@ -16,7 +16,7 @@ from ottla.groupcoord.share_state.share_state_words import (
     WriteState,
 )
 from ottla.logstore.words.errors import ErrorCode, KafkaError
-from ottla.node.share.acknowledge_records import Moves, acknowledge_batch, pieces_of
+from ottla.node.share.acknowledge_records import TYPES_PER_STEP, Moves, acknowledge_batch, pieces_of
 from ottla.node.share.acquire_records import Acquisition, acquire
 from ottla.node.share.dead_letters import DeadLetters, Note, encode_note, read_note
 from ottla.node.share.delayed_delivery import (
@@ -250,11 +250,15 @@ class SharePartition:
         two steps, to whom records of which was spoken are as those that wait for the coordinator.
         """
         moves = self._moves()
+        count = 0
         try:
             for batch in batches:
                 for piece in pieces_of(batch):
                     acknowledge_batch(moves, member, piece, now_ms, self._limits.max_states)
-                    yield
+                    count += len(piece.types)
+                    if count >= TYPES_PER_STEP:
+                        count = 0
+                        yield
         except KafkaError as error:
             self._take_back(moves.number, moves.ranges)
             self._holders.add(member)  # it may have left meanwhile

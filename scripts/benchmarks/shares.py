@@ -191,7 +191,7 @@ WORKLOADS: Final[Sequence[Workload[Any]]] = (
     ),
     Workload(
         name="shares: ten workers on one partition",
-        run=_taken(BATCHES, RECORDS_PER_SECOND_SINGLY, 1, MANY_WORKERS),
+        run=_taken(BATCHES, RECORDS_PER_SECOND, 1, MANY_WORKERS),
         goals=GOALS,
     ),
     Workload(name=f"shares: from send to receipt, {RATE:,} records/s", run=_latency, goals={"p99 ms": 1.0}),
