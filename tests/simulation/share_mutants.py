@@ -66,7 +66,7 @@ def story_mutant(story: Story) -> Callable[[Callable[[Patch], None]], Callable[[
 
 
 def _play(story: Story, seed: int) -> object:
-    return Simulation(seed, Options(settings=share_stories.SETTINGS)).play(story)
+    return Simulation(seed, share_stories.OPTIONS).play(story)
 
 
 def _unchecked(patch: Patch, request: type[StateRequest], check: str) -> None:
@@ -170,6 +170,11 @@ def a_member_is_answered_before_it_is_written(patch: Patch) -> None:
         return share_partition_manager.ACCEPTED
 
     patch.setattr(SharePartitionManager, "_write", at_once)
+
+
+@story_mutant(share_stories.what_was_compacted_is_given_to_nobody)
+def what_the_log_has_lost_stays_available(patch: Patch) -> None:
+    patch.setattr(acquire_records, "_archive_vanished", lambda *_: None)
 
 
 @mutant(ABORTS)

@@ -1,16 +1,25 @@
 """Share groups in the order of a story: who may not write any more, and a node that loses its disk."""
 
 import asyncio
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Any, Final
 
 from ottla.groupcoord.share_state.share_state_words import SharePartitionKey
+from ottla.logstore.record import build_batch, records_of
+from ottla.logstore.record_batch import iterate_headers
 from ottla.logstore.words.errors import ErrorCode, KafkaError
+from ottla.node.replica.partition import Partition
 from ottla.node.wire.messages.alter_share_group_offsets import (
     AlterShareGroupOffsetsRequest,
     AlterShareGroupOffsetsRequestPartition,
     AlterShareGroupOffsetsRequestTopic,
     AlterShareGroupOffsetsResponse,
+)
+from ottla.node.wire.messages.produce import (
+    PartitionProduceData,
+    ProduceRequest,
+    ProduceResponse,
+    TopicProduceData,
 )
 from ottla.node.wire.messages.share_acknowledge import (
     AcknowledgementBatch,
@@ -31,19 +40,30 @@ from ottla.node.wire.messages.share_group_heartbeat import (
 )
 from tests.simulation import admin_requests, share_workload
 from tests.simulation.idempotent_producer import add_producer
-from tests.simulation.invariants import replicas_of
-from tests.simulation.share_history import ACCEPT, RENEW
-from tests.simulation.sim_client import REQUEST_TIMEOUT_S, SimClient, check
-from tests.simulation.simulation import Simulation
+from tests.simulation.invariants import batches_of, replicas_of
+from tests.simulation.share_history import ACCEPT, RELEASE, RENEW
+from tests.simulation.sim_client import (
+    ALL,
+    LAST_VERSION_WITH_NAMES,
+    PRODUCE_TIMEOUT_MS,
+    REQUEST_TIMEOUT_S,
+    SimClient,
+    base_offset_of,
+    check,
+)
+from tests.simulation.simulation import Options, Simulation
 from tests.simulation.stories import FIRST, the_end
 from tests.simulation.virtual_loop import SimulationError
 from tests.simulation.workload import Workload
-from tests.simulation.world import VirtualNode
+from tests.simulation.world import START_MS, VirtualNode
 
 GROUP: Final = "reset"
 LIMIT_S: Final = 20.0
+STORY_S: Final = 15.0  # from the beginning of the run
 LONG_S: Final = 60.0  # of a client that waits for an answer as long as a coordinator may be looked for
-SETTINGS: Final = share_workload.SETTINGS | {"group.share.delivery.count.limit": "10"}
+OPTIONS: Final = Options(
+    cleans=True, settings=share_workload.SETTINGS | {"group.share.delivery.count.limit": "10"}
+)
 
 
 async def who_was_reset_writes_no_more(simulation: Simulation) -> None:
@@ -119,6 +139,38 @@ async def a_coordinator_that_is_alone_promises_nothing(simulation: Simulation) -
     await the_end(simulation)
 
 
+async def what_was_compacted_is_given_to_nobody(simulation: Simulation) -> None:
+    """A member gives records back, and then the log has only the newest of each key."""
+    world, client = simulation.world, simulation.admin_client
+    world.compacted |= {FIRST.topic}
+    await _begin_at_the_start(simulation, GROUP)
+    for name, value in (("cleanup.policy", "compact"), ("segment.ms", "1000")):
+        asked = admin_requests.set_topic_config(client, FIRST.topic, name, value)
+        await world.spawn(simulation.admin, asked)
+    await world.spawn(simulation.admin, _write(simulation, [b"%d" % (number % 4) for number in range(20)]))
+    member = _Member(simulation.workload, "member", GROUP)
+    await member.do(member.join())
+    held = await member.do(member.until_given())
+    await member.do(member.say(held, RELEASE))
+
+    await asyncio.sleep(1.2)
+    await world.spawn(simulation.admin, _write(simulation, [b"the next segment"]))
+    await _until(simulation, lambda: _batch_count(simulation) < 10, "nothing is compacted")
+    member.values.clear()
+    while (start := _start_offset(simulation)) < 21:
+        given = await member.do(member.fetch())
+        if given:
+            await member.do(member.say(given, ACCEPT))
+        _check_time(simulation, f"the group stands at {start} of a compacted log")
+        await asyncio.sleep(0.1)
+
+    content = await world.spawn(
+        simulation.admin, simulation.workload.read_to_end(client, world.chance, FIRST, limit_s=LIMIT_S)
+    )
+    if not set(member.values) <= set(content.values):
+        raise SimulationError(f"{sorted(member.values)} were given, the log has {sorted(content.values)}")
+
+
 async def a_node_loses_its_disk(simulation: Simulation) -> None:
     """With the states of share-partitions and with records; others have both."""
     add_producer(simulation.workload, "p", simulation.partitions, pause_s=0.1)
@@ -145,6 +197,7 @@ class _Member:
         self._name = name
         self._group = group
         self._client, _, self.process = workload.client(name)
+        self.values: dict[int, bytes] = {}  # that it was given
         self._topic_id = b""
         self._session_epoch = 0
 
@@ -200,6 +253,11 @@ class _Member:
             return []
         self._session_epoch += 1
         parts = [one for topic in answer.responses for one in topic.partitions]
+        for one in parts:
+            content = bytes(one.records) if isinstance(one.records, bytes | bytearray | memoryview) else b""
+            for position, header in iterate_headers(content):
+                for record in records_of([content[position : position + header.size_bytes]]):
+                    self.values[record.offset] = record.value or b""
         if any(one.error_code for one in parts):
             self._session_epoch = 0
             self._client.forget_leader(FIRST)
@@ -319,6 +377,60 @@ async def _until_led_by(simulation: Simulation, node: VirtualNode) -> None:
         await world.spawn(simulation.admin, move())
 
 
+async def _write(simulation: Simulation, keys: Sequence[bytes]) -> None:
+    """A record of each key, in a batch of its own."""
+    client, world = simulation.admin_client, simulation.world
+    for key in keys:
+        simulation.history.attempt(FIRST, [key])
+        now_ms = START_MS + int(world.loop.now_s * 1000)
+        request = ProduceRequest(
+            transactional_id=None,
+            acks=ALL,
+            timeout_ms=PRODUCE_TIMEOUT_MS,
+            topic_data=[
+                TopicProduceData(
+                    name=FIRST.topic,
+                    partition_data=[
+                        PartitionProduceData(
+                            index=FIRST.partition, records=build_batch([(key, key, now_ms, ())])
+                        )
+                    ],
+                )
+            ],
+        )
+        leader = await client.leader(FIRST)
+        answer = await client.ask(leader, request, ProduceResponse, max_version=LAST_VERSION_WITH_NAMES)
+        base_offset_of(answer)
+
+
+def _leading_replica(simulation: Simulation) -> tuple[VirtualNode, Partition]:
+    return next(one for one in replicas_of(simulation.world, FIRST) if one[1].is_leader)
+
+
+def _batch_count(simulation: Simulation) -> int:
+    return len(list(batches_of(_leading_replica(simulation)[1])))
+
+
+def _start_offset(simulation: Simulation) -> int:
+    """Where the group is, as its leader has it."""
+    node, partition = _leading_replica(simulation)
+    assert node.broker is not None
+    key = SharePartitionKey(GROUP, partition.topic_id, FIRST.partition)
+    led = node.broker.services.shares.share_partitions.get(key)
+    return -1 if led is None else led.core.start_offset
+
+
+async def _until(simulation: Simulation, look: Callable[[], bool], complaint: str) -> None:
+    while not look():
+        _check_time(simulation, complaint)
+        await asyncio.sleep(0.1)
+
+
+def _check_time(simulation: Simulation, complaint: str) -> None:
+    if simulation.world.loop.now_s > STORY_S:
+        raise SimulationError(complaint)
+
+
 async def _no_word_is_taken(word: "asyncio.Task[int]") -> None:
     try:
         code = await word
@@ -346,4 +458,5 @@ STORIES: Final = (
     who_was_reset_writes_no_more,
     a_word_that_comes_late_is_of_no_leader,
     a_coordinator_that_is_alone_promises_nothing,
+    what_was_compacted_is_given_to_nobody,
 )

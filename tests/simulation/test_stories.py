@@ -105,8 +105,8 @@ def test_states_of_share_partitions_outlive_their_coordinators(story: stories.St
 
 @BY_SEED
 @pytest.mark.parametrize("story", share_stories.STORIES, ids=lambda story: story.__name__)
-def test_a_share_group_is_given_another_start(story: stories.Story, seed: int) -> None:
-    Simulation(seed, Options(settings=share_stories.SETTINGS)).play(story)
+def test_share_groups_keep_their_promises(story: stories.Story, seed: int) -> None:
+    Simulation(seed, share_stories.OPTIONS).play(story)
 
 
 @BY_SEED
