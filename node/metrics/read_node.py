@@ -136,6 +136,7 @@ def read_shares(services: Services) -> Steps[ShareReading]:
                 led.core.in_flight_count,
                 led.core.in_flight_batch_count,
                 led.lock_timeouts,
+                shares.stalled_ms(led),
             )
         )
     return ShareReading(

@@ -141,6 +141,7 @@ class SharePartitionReading(NamedTuple):
     in_flight_count: int
     in_flight_batch_count: int
     lock_timeouts: int
+    stalled_ms: int
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

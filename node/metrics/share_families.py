@@ -87,3 +87,8 @@ def _partition_families(reading: ShareReading) -> Iterator[Family]:
         "Records of a share-partition whose lock ended before their member said anything.",
         timeouts,
     )
+    yield gauge(
+        "ottla_share_partition_stalled_seconds",
+        "For how long the oldest record in flight of a share-partition has been the same, in seconds.",
+        [(text, one.stalled_ms / 1000) for text, one in named],
+    )

@@ -70,6 +70,11 @@ class LedPartition:
         if oldest != self.oldest_offset:
             self.oldest_offset, self.oldest_since_ms = oldest, now_ms
 
+    def stalled_ms(self, now_ms: int) -> int:
+        """Return how long the oldest record in flight has been the same; 0 while there is none."""
+        self.note_oldest(now_ms)
+        return 0 if self.oldest_offset is None else max(now_ms - self.oldest_since_ms, 0)
+
     @property
     def is_awaiting_letters(self) -> bool:
         """Return whether its dead letters are being written, or will be when the coordinator has answered."""

@@ -173,9 +173,11 @@ class SharePartitionManager:
         if led is None or not led.core.is_active:
             return None
         now_ms = self._now_ms()
-        led.note_oldest(now_ms)
-        stalled_ms = 0 if led.oldest_offset is None else max(now_ms - led.oldest_since_ms, 0)
-        return led.core.view(now_ms=now_ms, max_ranges=max_ranges, stalled_ms=stalled_ms)
+        return led.core.view(now_ms=now_ms, max_ranges=max_ranges, stalled_ms=led.stalled_ms(now_ms))
+
+    def stalled_ms(self, led: LedPartition) -> int:
+        """Return how long the oldest record in flight of a share-partition has been the same."""
+        return led.stalled_ms(self._now_ms())
 
     def record_lock_duration_ms(self, group: str) -> int:
         """Return how long a member of the group holds what it acquires now."""

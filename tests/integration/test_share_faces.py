@@ -167,6 +167,7 @@ def test_the_lag_of_a_share_group_is_in_the_metrics_of_the_cluster(cluster: Clus
         "kafka_server_share_coordinator_metrics_write_total",
         "kafka_server_share_coordinator_metrics_write_latency_count",
         'kafka_server_share_coordinator_metrics_num_partitions{state="active"',
+        f'kafka_server_sharepartitionmetrics_inflightmessagecount{{group="{worker.group}"',
     ):
         assert sum(scraped(cluster, start).values()) >= 1, start
 

@@ -23,7 +23,7 @@ def test_what_members_said_and_what_they_hold_is_told() -> None:
             session_count=7,
             session_partition_count=8,
             evictions=9,
-            partitions=[SharePartitionReading("workers", "orders", 2, 30, 4, 5)],
+            partitions=[SharePartitionReading("workers", "orders", 2, 30, 4, 5, 6_500)],
             left_out=0,
         )
     )
@@ -43,6 +43,7 @@ def test_what_members_said_and_what_they_hold_is_told() -> None:
         f"kafka_server_sharepartitionmetrics_inflightmessagecount{place} 30",
         f"kafka_server_sharepartitionmetrics_inflightbatchcount{place} 4",
         f"kafka_server_sharepartitionmetrics_acquisitionlocktimeout_total{place} 5",
+        f"ottla_share_partition_stalled_seconds{place} 6.5",
     }
 
 
