@@ -6,7 +6,7 @@ from typing import Final, NamedTuple
 
 from ottla.node.share.in_flight_records import ACQUIRED, AVAILABLE, WAITING
 from ottla.node.share.record_state import RecordState
-from ottla.node.share.share_window import ShareWindow
+from ottla.node.share.share_window import ARCHIVED, ShareWindow
 
 ACKNOWLEDGED: Final = int(RecordState.ACKNOWLEDGED)
 # Ranges of one list, whoever asks: what a person reads of one partition.
@@ -79,7 +79,8 @@ def view_window(
             continue
         else:
             archived += count
-            continue
+            if state == ARCHIVED:
+                continue  # others are on their way there, and hold up the start offset until then
         if oldest is None:
             oldest = index
         if records.counts[index]:

@@ -1,8 +1,9 @@
 """What a share-partition shows of its records in flight."""
 
 from ottla.groupcoord.share_state.share_state_words import StateBatch
+from ottla.node.share.share_window import ShareWindow
 from ottla.node.share.share_words import FetchedRecords, ShareConfig
-from ottla.node.share.window_view import WindowView
+from ottla.node.share.window_view import WindowView, view_window
 from tests.unit.node.share.partitions import (
     ACCEPT,
     ACKNOWLEDGED,
@@ -116,3 +117,15 @@ def test_very_many_ranges_are_told_in_few() -> None:
     assert (seen.acquired, seen.available) == (100, 300)
     assert [one.delivery_count for one in seen.most_delivered] == [4] * 10
     assert [one.first_offset for one in seen.next_locks] == [300]
+
+
+def test_what_is_on_its_way_to_be_archived_holds_up_the_group_until_then() -> None:
+    window, on_its_way = ShareWindow(), 3
+    window.records.add(0, 1, state=ARCHIVED, count=5)
+    window.records.add(2, 4, state=on_its_way, count=5)
+    window.records.add(5, 5, state=AVAILABLE, count=1)
+
+    seen = view_window(window, now_ms=0, max_ranges=10, delivery_count_limit=5, stalled_ms=0)
+
+    assert seen.archived == 5
+    assert seen.oldest is not None and (seen.oldest.first_offset, seen.oldest.state) == (2, on_its_way)
