@@ -41,6 +41,10 @@ class ShareTimers:
         self._delayed: dict[SharePartitionKey, SharePartition] = {}  # with records that are due some day
         self._wall_ahead_ms = 0  # of the other clock, when all timers of delayed records were right
 
+    def __len__(self) -> int:
+        """Return how many timers there are, with that of the next look at the clock."""
+        return 0 if self._queue is None else len(self._queue)
+
     def start(self, core: SharePartition) -> None:
         """Have the next lock of a share-partition end in time, or its next record come when it is due."""
         lock_ms, due_ms = core.next_expiry(), core.next_due()

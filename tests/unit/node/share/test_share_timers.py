@@ -139,7 +139,8 @@ def test_nobody_looks_at_the_clock_when_nothing_waits() -> None:
     node.loop.advance(LOCK_MS / 1000 - 7)
 
     assert node.loop.armed == armed
-    assert node.expired == []
+    assert node.expired == [] and len(node.timers) == 1
     node.timers.close()
+    assert len(node.timers) == 0
     node.loop.advance(100)
     assert node.expired == []
