@@ -172,7 +172,10 @@ class DeadLetterQueue:
     ) -> _Prepared | None:
         """Read what a batch consists of, and find where it goes; None where that is given up."""
         group, partition = led.core.key.group, led.core.key.partition
-        for attempt in range(MAX_ATTEMPTS):
+        # A group that rejects much must not wait 15 seconds for each batch of letters that have no topic.
+        was_given_up = self._world.clock.now_ms() - led.complained_ms < COMPLAINTS_MS
+        attempts = 1 if was_given_up else MAX_ATTEMPTS
+        for attempt in range(attempts):
             if led.is_gone:
                 return None
             try:
@@ -185,7 +188,7 @@ class DeadLetterQueue:
                 error = KafkaError(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION)
             except KafkaError as failure:
                 error = failure
-            if error.code in _REFUSED or attempt == MAX_ATTEMPTS - 1:
+            if error.code in _REFUSED or attempt == attempts - 1:
                 break
             await self._pause(led, attempt)
         if not led.is_gone:
