@@ -46,6 +46,7 @@ _IN_FLIGHT: Final = record(
         ),
         "delivery_count_limit": INT32,
         "stalled_ms": INT64,
+        "oldest": {"anyOf": [{"type": "null"}, _RANGE]},
         "most_delivered": listed(_RANGE),
         "next_locks": listed(_RANGE),
     },
