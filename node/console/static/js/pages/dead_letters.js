@@ -1,13 +1,13 @@
 // The dead letters of a share group, the newest first, and a way back for each.
 
-import { deadLetter, deadLetters, deliverAgain } from "../ask/dead_letters.js";
+import { deadLetter, deadLetters } from "../ask/dead_letters.js";
 import { searchBack } from "../ask/records.js";
-import { ask } from "../dialog.js";
 import { h } from "../dom.js";
 import { field, form, input, whole } from "../form.js";
 import { UNKNOWN, count, many, time } from "../format.js";
 import { groupHead } from "../group_head.js";
 import { groupHref, topicHref } from "../hrefs.js";
+import { askDelivery, keyOf } from "../letter_delivery.js";
 import { morph } from "../morph.js";
 import { badge, button, facts, link, note, say } from "../parts.js";
 import { openRecord, placeOf, short } from "../record_table.js";
@@ -16,7 +16,6 @@ import { table } from "../table.js";
 
 const PAGE = 10_000; // letters of one window of a search
 const MAX_FOUND = 10_000;
-const AT_ONCE = 100; // the node's
 const RECORD = { letter: "in the letter", origin: "read from its origin: the letter has no copy", gone: "gone" };
 
 export function deadLettersPage(view, { group }) {
@@ -147,49 +146,15 @@ export function deadLettersPage(view, { group }) {
     }
   }
 
-  /** Ask once, and deliver letters: those of one origin topic together. */
   async function deliver(topic, letters) {
-    const byTopic = new Map();
-    for (const one of letters) byTopic.set(one.origin.topic, [...(byTopic.get(one.origin.topic) ?? []), one]);
-    const goals = [...byTopic].map(([name, some]) =>
-      some.length === 1
-        ? `A new record is written to ${name}, partition ${some[0].origin.partition}.`
-        : `${many(some.length, "new record is", "new records are")} written to ${name}, each to the partition it came from.`,
-    );
-    const outcome = { delivered: 0, failed: [] };
-    const isDone = await ask({
-      title: letters.length === 1 ? "Deliver this letter again?" : `Deliver ${count(letters.length)} letters again?`,
-      what: [
-        ...goals,
-        "Every group that reads the topic gets it, not only this one. The letter stays: delivered twice, there are two records.",
-      ],
-      action: "Deliver again",
-      act: async () => {
-        for (const [name, some] of byTopic) {
-          // What has arrived already is not sent again by a second try.
-          const left = some.filter((one) => !(letters.length > 1 && again.has(keyOf(one))));
-          for (let at = 0; at < left.length; at += AT_ONCE) {
-            const told = await deliverSome(group, topic, name, left.slice(at, at + AT_ONCE), letters.length === 1);
-            told.delivered.forEach((one) =>
-              again.set(keyOf(one), `delivered at offset ${count(one.to.offset)}`),
-            );
-            outcome.delivered += told.delivered.length;
-            told.failed.forEach((one) => failed.add(keyOf(one)));
-            outcome.failed.push(...told.failed);
-          }
-        }
-      },
-    });
+    await askDelivery(group, topic, letters, { again, failed });
     shown();
-    if (isDone) say(sentence(outcome));
   }
 
   view.signal.addEventListener("abort", () => searching?.abort());
   view.show(`Dead letters of ${group}`, groupHead(view, group, "dead-letters"), made, found);
   made.requestSubmit();
 }
-
-const keyOf = ({ partition, offset }) => `${partition}:${offset}`;
 
 function originOf({ origin }) {
   return [
@@ -211,20 +176,4 @@ function wishOf({ filter, count: wanted, topic }) {
   const newest = whole(wanted, "Maximum letters", { least: 1 });
   if (newest > MAX_FOUND) throw new Error(`Maximum letters must be at most ${MAX_FOUND}.`);
   return { filter, newest, topic: topic.trim() };
-}
-
-/** Deliver letters; where there are others besides, those that nobody could deliver do not hold them up. */
-async function deliverSome(group, topic, origin, letters, isOnly) {
-  try {
-    return await deliverAgain(group, topic, origin, letters);
-  } catch (problem) {
-    if (isOnly || ![400, 404].includes(problem.status)) throw problem;
-    return { delivered: [], failed: letters.map((one) => ({ ...one, message: problem.message })) };
-  }
-}
-
-function sentence({ delivered, failed }) {
-  const first = `${many(delivered, "letter was", "letters were")} delivered again.`;
-  if (failed.length === 0) return first;
-  return `${first} ${many(failed.length, "was", "were")} not, such as the letter at ${placeOf(failed[0])}: ${failed[0].message}`;
 }
