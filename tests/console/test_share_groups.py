@@ -2,6 +2,7 @@
 
 import threading
 from collections.abc import Iterator
+from typing import Any
 
 import pytest
 from confluent_kafka import AcknowledgeType, Consumer, KafkaError, KafkaException, Producer, ShareConsumer
@@ -95,12 +96,15 @@ def letter(
         "delivery.count": "5",
         "message": f"Offset delivery count exceeded the threshold. {IMAGE}",
     }
-    headers = [(f"__dlq.errors.{name}", text.encode()) for name, text in told.items()]
+    headers: list[tuple[str, str | bytes | None]] = [
+        (f"__dlq.errors.{name}", text.encode()) for name, text in told.items()
+    ]
     producer.produce(letters, value, key, 0, headers=[("trace", b"abc"), *headers] if value else headers)
     assert producer.flush(TIMEOUT_S) == 0
 
 
-def records(cluster: Cluster, topic: str, offset: int) -> tuple[bytes | None, list[tuple[str, bytes]] | None]:
+def record_at(cluster: Cluster, topic: str, offset: int) -> tuple[Any, Any]:
+    """Value and headers."""
     consumer = Consumer({"bootstrap.servers": cluster.bootstrap, "group.id": name_of("reader")})
     consumer.assign([Place(topic, 0, offset)])
     message = consumer.poll(TIMEOUT_S)
@@ -175,7 +179,7 @@ def test_a_letter_is_shown_and_delivered_again(
     console.click("Deliver again")
 
     console.sees("1 letter was delivered again.", "delivered at offset 10")
-    value, headers = records(cluster, topic, 10)
+    value, headers = record_at(cluster, topic, 10)
     assert (value, headers) == (f"spoilt {IMAGE}".encode(), [("trace", b"abc")])
     assert console.script("return document.querySelectorAll(arguments[0]).length", FOREIGN) == 0
 
@@ -208,7 +212,7 @@ def test_letters_without_a_copy_are_found_at_their_origin_or_said_to_be_gone(
     console.sees("1 letter was delivered again. 1 was not")
     console.row("offset 4,000", "not delivered")
     console.row("offset 3", "delivered at offset 10")
-    assert records(cluster, topic, 10)[0] == b"work"
+    assert record_at(cluster, topic, 10)[0] == b"work"
 
 
 def test_letters_that_nobody_can_deliver_do_not_hold_up_the_others(
