@@ -5,6 +5,9 @@
 
 from typing import Final
 
+from ottla.groupcoord.share_state.share_state_config import MAX_DEAD_LETTERS_BYTES
+from ottla.logstore.words.errors import ErrorCode
+from ottla.logstore.words.schema_decode import FieldLimit
 from ottla.node.coordinators.share_state_messages import writes, written
 from ottla.node.kafka_api.api_description import ApiDescription
 from ottla.node.kafka_api.request_context import RequestContext
@@ -16,7 +19,11 @@ from ottla.node.wire.messages.write_share_group_state import (
     WriteShareGroupStateResponse,
 )
 
-API: Final = ApiDescription(versions=(0, 1), asks=ASKS, limits=LIMITS, echoes=ECHOES)
+# A coordinator refuses what is longer than a note on dead letters can be.
+_NOTE: Final = FieldLimit(MAX_DEAD_LETTERS_BYTES, ErrorCode.INVALID_REQUEST)
+_LIMITS: Final = LIMITS._replace(fields={**LIMITS.fields, "topics.partitions.dead_letters": _NOTE})
+
+API: Final = ApiDescription(versions=(0, 1), asks=ASKS, limits=_LIMITS, echoes=ECHOES)
 
 
 def handle(

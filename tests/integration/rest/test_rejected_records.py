@@ -9,13 +9,9 @@ from confluent_kafka.admin import AdminClient, NewTopic
 
 from ottla.node.client.dead_letters import COPY_SETTING, TOPIC_SETTING
 from ottla.node.embedded import Cluster
-from ottla.node.settings.group_config_def import GROUP_CONFIG_DEF
 from tests.integration.rest.conftest import TIMEOUT_S, Api, eventually, name_of
 
-pytestmark = [
-    pytest.mark.slow,
-    pytest.mark.skipif(TOPIC_SETTING not in GROUP_CONFIG_DEF, reason="brokers write no dead letters yet"),
-]
+pytestmark = pytest.mark.slow
 
 
 @contextmanager

@@ -92,6 +92,7 @@ def test_ids_have_a_kilobyte_at_most(api: ApiKey | PeerApi) -> None:
 
 LONGER = {
     "metrics",  # that clients push
+    "dead_letters",  # a note of nodes on those on their way
     "auth_bytes",  # of who has logged in; before that a frame has 64 KiB
     "value",
     "committed_metadata",
