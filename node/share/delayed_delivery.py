@@ -54,6 +54,8 @@ def note_fetched(window: ShareWindow, fetched: FetchedRecords, max_states: int) 
     if index.stopped_at is not None:
         stop = min(stop, index.stopped_at)
     count = bisect_left(fetched.base_offsets, stop)
+    if not count and index.stopped_at is not None and index.stopped_at <= fetched.base_offsets[0]:
+        index.stopped_at = fetched.fetch_offset  # the log has nothing between, so it would be read in vain
     lasts = list(fetched.last_offsets[:count])
     if lasts:
         lasts[-1] = min(lasts[-1], stop - 1)
@@ -105,11 +107,19 @@ def may_take_new(window: ShareWindow, offset: int, max_states: int) -> bool:
 
     For those that come first there always is, as nothing else would make room.
     """
-    index = window.delayed
-    if index is not None and index.is_full and index.stopped_at is not None and index.stopped_at <= offset:
+    if is_stopped(window, offset):
         return False
-    has_room = len(window.records) < max_states if index is None else _new_room(window, max_states) > 0
+    if window.delayed is None:
+        has_room = len(window.records) < max_states
+    else:
+        has_room = _new_room(window, max_states) > 0
     return has_room or window.is_first(offset)
+
+
+def is_stopped(window: ShareWindow, offset: int) -> bool:
+    """Return whether records from this offset on wait until some of the many that wait are due."""
+    index = window.delayed
+    return index is not None and index.is_full and index.stopped_at is not None and index.stopped_at <= offset
 
 
 def check_delays(window: ShareWindow) -> None:

@@ -24,6 +24,7 @@ from ottla.node.share.delayed_delivery import (
     check_delays,
     end_delays,
     free_due,
+    is_stopped,
     may_take_new,
     next_due_ms,
 )
@@ -197,6 +198,8 @@ class SharePartition:
         """Return whether a fetch would find something to acquire, as far as is known here."""
         window = self._window
         offset = window.next_fetch_offset()
+        if is_stopped(window, offset):
+            return False
         if offset != window.end_offset + 1:
             return offset != window.next_gap() or may_take_new(window, offset, self._limits.max_states)
         return window.in_flight_count() < self.config.partition_max_record_locks and may_take_new(

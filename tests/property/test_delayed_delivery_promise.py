@@ -125,13 +125,22 @@ class Story:
         member = self.chance.choice(MEMBERS)
         max_records, is_strict = self.chance.choice([1, 10, 500]), self.chance.random() < 0.3
         fetched = FetchedRecords(offset, bases, lasts, aborted, [due_times] if self.is_delayed else ())
-        for first, last, count in core.acquire(member, self.now_ms, fetched, max_records, 500, is_strict):
+        before = self.seen()
+        acquired = core.acquire(member, self.now_ms, fetched, max_records, 500, is_strict)
+        assert acquired or self.seen() != before, f"a fetch from {offset} was in vain, and so is the next one"
+        for first, last, count in acquired:
             for each in range(first, last + 1):
                 # Whoever was given it before may have it again, whatever the clock and the topic say now.
                 assert self.is_due(each) or count > 1, f"{each} was not due"
                 assert each not in self.done, f"{each} was done with"
                 assert each not in self.never, f"{each} was aborted"
             self.held.append((member, first, last))
+
+    def seen(self) -> object:
+        """Return all that a fetch may change."""
+        core = self.core
+        offsets = core.next_fetch_offset(), core.delays_from, core.start_offset
+        return offsets, core.may_acquire(), core.delayed_count, core.states()
 
     def is_due(self, offset: int) -> bool:
         return not self.is_delayed or self.due.get(offset, 0) <= max(self.wall_ms, self.latest_ms)

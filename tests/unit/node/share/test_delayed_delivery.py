@@ -95,6 +95,20 @@ def test_a_record_that_waits_longer_than_a_lock_is_not_fetched_again_and_again()
     assert delaying.core.next_fetch_offset() == 10
 
 
+def test_no_fetch_is_tried_again_while_too_many_wait() -> None:
+    """Its answer would be empty, and its member would ask again at once."""
+    delaying = Delaying({0: 100, 50: 200}, max_records=1)
+    delaying.fetch(0, 9)
+    fetched = FetchedRecords(10, [50], [59], due_times=[delaying.due_times(50, 59)])
+
+    assert delaying.core.acquire("m1", NOW_MS, fetched, ALL, ALL, False) == []
+
+    assert not delaying.core.may_acquire()
+    delaying.wait(100)
+    assert delaying.fetch(0, 9) == [(0, 0, 1)]
+    assert delaying.core.next_fetch_offset() == 10 and delaying.core.may_acquire()
+
+
 def test_what_was_compacted_takes_no_room() -> None:
     """The next record may lie further ahead than there is room for ranges."""
     delaying = Delaying({100_001: 100}, max_states=64)
