@@ -142,6 +142,10 @@ class SharePartition:
             stalled_ms=stalled_ms,
         )
 
+    def may_hold(self, member: str) -> bool:
+        """Return whether a member was given records here, and has not left since then."""
+        return member in self._holders
+
     @property
     def delayed_count(self) -> int:
         """Return how many records are known not to be due yet."""

@@ -47,6 +47,8 @@ from ottla.node.work.turns import give_way, take_turns
 MAX_BEGUN: Final = 256
 # Types of records in one request; of more, 20 us each, some are taken in each turn.
 MAX_ACKNOWLEDGED: Final = 512
+# Ranges of records that are given back in the time that a share-partition takes.
+RANGES_OF_ONE: Final = 8
 # States that are taken over together with those of other partitions, some 2 us each.
 MAX_RESTORED: Final = 256
 
@@ -520,26 +522,39 @@ class SharePartitionManager:
             return None
         self._delayed.wake(key)
         places = list(session.partitions)
-        self._give_back(key, places[:MAX_BEGUN])
-        if len(places) > MAX_BEGUN and not self._is_closed:
-            self._start_task(self._give_back_rest(key, places[MAX_BEGUN:]))
+        left = self._give_back(key, places)
+        if left and not self._is_closed:
+            self._start_task(self._give_back_rest(key, left))
         else:
             self._drop_unused(key.group)
         return session
 
-    def _give_back(self, key: SessionKey, places: Iterable[TopicIdPartition]) -> None:
-        for place in places:
+    def _give_back(self, key: SessionKey, places: Sequence[TopicIdPartition]) -> Sequence[TopicIdPartition]:
+        """Give back what a member holds of some partitions; return those that another turn is for."""
+        cost = 0
+        for count, place in enumerate(places):
+            if cost >= MAX_BEGUN and not self._is_closed:
+                return places[count:]
+            cost += self._cost_of_giving_back(key, place)
             led = self._led.get(SharePartitionKey(key.group, place.topic_id, place.partition))
             if led is not None and led.core.is_active:
                 self._write(led, led.core.release_all(key.member))
+        return ()
+
+    def _cost_of_giving_back(self, key: SessionKey, place: TopicIdPartition) -> int:
+        """Return how much of a turn it takes; `MAX_BEGUN` is all of one."""
+        led = self._led.get(SharePartitionKey(key.group, place.topic_id, place.partition))
+        if led is None or not led.core.may_hold(key.member):
+            return 1
+        return 1 + led.core.in_flight_range_count // RANGES_OF_ONE
 
     async def _give_back_rest(self, key: SessionKey, places: Sequence[TopicIdPartition]) -> None:
         """Give back what a member holds of very many partitions, some in each turn of the loop."""
-        for start in range(0, len(places), MAX_BEGUN):
+        while places:
             await give_way()
             if self.sessions.find(key) is not None:
                 return  # the member is there again, and what it has now is its own
-            self._give_back(key, places[start : start + MAX_BEGUN])
+            places = self._give_back(key, places)
         self._drop_unused(key.group)
 
     def _drop_unused(self, group: str) -> None:
@@ -558,7 +573,7 @@ class SharePartitionManager:
         ended = 0
         while left and (ended < MAX_BEGUN or self._is_closed):
             session = left.pop()
-            ended += 1 + len(session.partitions)
+            ended += 1 + sum(self._cost_of_giving_back(session.key, place) for place in session.partitions)
             self.end_session(session.key)
         if left:
             self._start_task(self._end_rest(left))

@@ -189,6 +189,23 @@ def _acknowledge(nodes: Nodes, batches: Callable[[int, int], list[Fields]], most
     return in_words(codes)
 
 
+def _hold_and_leave(nodes: Nodes) -> str:
+    """Acquire every second record one by one, all that may be in flight, and leave with the connection."""
+    held = 0
+    with nodes.connect(timeout_s=TIMEOUT_S) as client:
+        _fill(client)
+        member = Member(client, "first")
+        for index, first, last in member.acquire():
+            member.say({index: [_alternating(first, last)]})
+        while ranges := member.fetch():
+            held += len(ranges)
+    with nodes.connect(timeout_s=TIMEOUT_S) as client:
+        other = Member(client, "other")
+        other.acquire()  # when the loop has freed them
+        other.end()
+    return f"{held:,} ranges were held"
+
+
 def _beyond_bounds(nodes: Nodes) -> str:
     """Acknowledge what nobody has: before, behind and across everything, and more than there can be."""
     most = 2**63 - 1
@@ -404,6 +421,7 @@ ATTACKS: Final[Sequence[Attack]] = (
         partial(_acknowledge, batches=_singly, most=SINGLES // 2),
         20.0,
     ),
+    _attack("hold-and-leave", "a member that has thousands of ranges, and goes", _hold_and_leave, 20.0),
     _attack("acknowledge-beyond", "acknowledgements of offsets that nobody has", _beyond_bounds, 10.0),
     _attack("sessions", f"{SESSIONS:,} share sessions that never end", _sessions, 15.0),
     _attack(
