@@ -120,7 +120,7 @@ def _both(
                 batch,
                 acks=1,
                 connections=PARTITIONS,
-                seconds=1,
+                seconds=clients.CALL_TIMEOUT_S,  # one batch each, however busy the machine is
                 limit_bytes=PARTITIONS * len(batch.data),
             )
         for _ in range(SLICES):
