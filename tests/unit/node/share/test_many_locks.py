@@ -1,12 +1,14 @@
 """A hundred thousand locks that end: counted is what that takes of tasks and timers, not of time."""
 
-from collections.abc import Coroutine
-from typing import Any
+import asyncio
+from collections import Counter
+from collections.abc import Callable, Hashable
 
 import pytest
 
+from ottla.node.coordinators.timer_queue import TimerQueue
 from ottla.node.share.share_words import FetchedRecords
-from tests.unit.node.kafka_api.share_world import ShareWorld, play
+from tests.unit.node.kafka_api.share_world import GROUP, ShareWorld, play
 
 PARTITIONS = 25
 LOCKS_EACH = 4_000
@@ -14,39 +16,42 @@ LOCKS = PARTITIONS * LOCKS_EACH
 
 
 @pytest.mark.slow
-def test_a_hundred_thousand_locks_have_a_timer_for_each_partition_and_end_with_a_write_for_each() -> None:
+def test_very_many_locks_have_one_timer_a_partition_and_end_with_one_write_a_partition(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    timers: Counter[Hashable] = Counter()
+    start = TimerQueue.start
+
+    def count(queue: TimerQueue, key: Hashable, delay_ms: float, callback: Callable[[], None]) -> None:
+        timers[key] += 1
+        start(queue, key, delay_ms, callback)
+
+    monkeypatch.setattr(TimerQueue, "start", count)
+
     async def story(world: ShareWorld) -> None:
         world.own |= {"share.partition.max.record.locks": str(LOCKS_EACH)}
         world.create_topic(partitions=PARTITIONS)
         await world.ready("m1", *range(PARTITIONS))
         shares = world.shares
-        started: list[Coroutine[Any, Any, Any]] = []
-        start_task = shares._start_task
-
-        def count(work: Coroutine[Any, Any, Any]) -> Any:
-            started.append(work)
-            return start_task(work)
-
-        shares._start_task = count  # type: ignore[assignment]
-        for led in shares.share_partitions.values():
-            offsets = list(range(LOCKS_EACH))
+        tasks_before = len(asyncio.all_tasks())
+        offsets = range(LOCKS_EACH)
+        for key, led in shares.share_partitions.items():
+            # Each record is a batch, and is acquired as a piece of its own.
             fetched = FetchedRecords(0, base_offsets=offsets, last_offsets=offsets)
-            # Each record is a batch, and was acquired as a piece of its own.
-            led.core.acquire("m1", world.clock.now_ms(), fetched, LOCKS_EACH, 1, False)
-            shares._schedule(led)
-        held = [led.core.in_flight_range_count for led in shares.share_partitions.values()]
-        assert sum(held) == LOCKS
+            taken = led.core.acquire("m1", world.clock.now_ms(), fetched, LOCKS_EACH, 1, False)
+            assert len(taken) == LOCKS_EACH
+            shares.expire(key)  # nothing is over: only the timer begins
+        assert len(asyncio.all_tasks()) == tasks_before
+        assert timers == dict.fromkeys(shares.share_partitions, 1)
 
-        assert shares._timers is not None and len(shares._timers) == PARTITIONS
-        assert not started
-
-        world.clock.advance(shares.record_lock_duration_ms("workers"))
-        for key in list(shares.share_partitions):
+        world.clock.advance(shares.record_lock_duration_ms(GROUP))
+        for key in shares.share_partitions:
             shares.expire(key)
-        await world.rest()
-
         assert shares.counters.lock_timeouts == LOCKS
-        assert len(started) == PARTITIONS == len(world.persister.written)
-        assert len(shares._timers) <= PARTITIONS
+        assert len(asyncio.all_tasks()) == tasks_before + PARTITIONS
+
+        await world.rest()
+        assert len(world.persister.written) == PARTITIONS
+        assert timers == dict.fromkeys(shares.share_partitions, 1)
 
     play(story)
