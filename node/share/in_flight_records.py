@@ -142,6 +142,7 @@ class InFlightRecords:
         self.batches.extend(self.firsts)
         self.batch_firsts.extend(self.firsts)
         self.batch_lasts.extend(self.lasts)
+        self.offset_count = self.count_offsets(0, len(self.firsts))
 
     def cut_out(self, first: int, last: int) -> tuple[int, int]:
         """The ranges, from and to, that have these offsets and no others."""

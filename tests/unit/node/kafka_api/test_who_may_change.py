@@ -192,6 +192,12 @@ ROUTES_FOR_EVERYBODY_BECAUSE: Final[Mapping[str, str]] = {
     "produceRecordsBatch": "it is how producers work",
     "resetGroup": _GROUPS,
     "deleteGroup": _GROUPS,
+    "deleteKafkaShareGroup": _GROUPS,
+    "deleteGroupOffsets": _GROUPS,
+    "updateKafkaGroupConfig": _GROUPS,
+    "deleteKafkaGroupConfig": _GROUPS,
+    "updateKafkaGroupConfigBatch": _GROUPS,
+    "deliverAgain": "it is how producers work",
 }
 
 
