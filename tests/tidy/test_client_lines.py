@@ -43,8 +43,12 @@ BOUNDED: Final = {
     "rest_api/server_thread.py:_run": "the end of the REST API",
     "security/jwks_fetcher.py:fetch": "a problem that is another one than before",
     "security/security_reload.py:_say_problems": "a problem that is another one than before",
+    "security/security_reload.py:_refuse": "a problem that is another one than before",
     "security/security_reload.py:look": "a file that has changed",
     "security/sasl/failed_logins.py:_note": "one a minute for each address that fails a hundred times",
+    "share/dead_letter_queue.py:_give_up": "one a minute for each share-partition",
+    "share/dead_letter_queue.py:_persist": "an attempt, each after a longer pause",
+    "share/dead_letter_queue.py:_read_piece": "a failure of the disk",
 }
 
 
