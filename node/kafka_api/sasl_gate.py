@@ -143,6 +143,7 @@ class SaslGate:
         verifier: Callable[[], Callable[[str], VerifiedToken] | None] = lambda: None,
         now_ms: Callable[[], int] | None = None,
         on_failed_login: OnFailedLogin | None = None,
+        is_for_nodes_only: bool = False,
         loop_of: Callable[[], asyncio.AbstractEventLoop] = asyncio.get_running_loop,
     ) -> None:
         """`settings` are those that hold now; a login keeps those that it began with.
@@ -151,8 +152,10 @@ class SaslGate:
 
         `failures` are those of all listeners. `credential_of` finds the SCRAM users, by default those of the
         metadata on this node. `verifier` gives what judges the tokens of OAUTHBEARER, which end by the clock
-        `now_ms`.
+        `now_ms`. Nodes of the cluster, at a listener of their own, are not refused unseen for what others at
+        their address have failed: a follower would drop out for it.
         """
+        self._is_for_nodes_only = is_for_nodes_only
         self.counts = LoginCounts()
         self._settings = settings
         self._dispatcher = dispatcher
@@ -314,7 +317,7 @@ class SaslGate:
         """Go on with a login; without `read` the answer has no header either."""
         address, exchange = login.connection.info.client_host, login.exchange
         assert exchange is not None
-        if self._failures.is_refused(address, self._loop_of().time()):
+        if not self._is_for_nodes_only and self._failures.is_refused(address, self._loop_of().time()):
             reason = "too many logins from its address have failed"
             self._tell(login, reason)
             login.state = State.FAILED

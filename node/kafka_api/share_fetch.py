@@ -161,23 +161,31 @@ def _has_acknowledgements(request: ShareFetchRequest) -> bool:
 def _fetch(asked: _Request) -> ShareFetch | Awaitable[ShareFetch]:
     """Fetch from the partitions of the session, in the order in which it is their turn."""
     services, context, request, session = asked.services, asked.context, asked.request, asked.session
+    access, charge = context.access, context.charge
+
+    def refusal_of(topic: str) -> ErrorCode:
+        if not access.allows(AclOperation.READ, ResourceType.GROUP, asked.key.group):
+            return ErrorCode.GROUP_AUTHORIZATION_FAILED
+        if not access.allows(AclOperation.READ, ResourceType.TOPIC, topic):
+            return ErrorCode.TOPIC_AUTHORIZATION_FAILED
+        return ErrorCode.NONE
+
     refused: dict[TopicIdPartition, Acquired] = {}
     wanted: dict[TopicIdPartition, str] = {}
     if session is not None and not asked.is_renewal:
-        access, by_id = context.access, services.metadata.image.topics.by_id
+        by_id = services.metadata.image.topics.by_id
         for place, cached in _rotated(session.partitions, request.share_session_epoch).items():
             known = by_id.get(place.topic_id)
             topic = cached.topic = cached.topic if known is None else known.name
             if topic is None:
                 refused[place] = Acquired(error=ErrorCode.UNKNOWN_TOPIC_ID)
-            elif not access.allows(AclOperation.READ, ResourceType.TOPIC, topic):
-                refused[place] = Acquired(error=ErrorCode.TOPIC_AUTHORIZATION_FAILED, topic=topic)
+            elif refusal := refusal_of(topic):
+                refused[place] = Acquired(error=refusal, topic=topic)
             elif known is None or not 0 <= place.partition < len(known.partitions):
                 refused[place] = Acquired(error=ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, topic=topic)
             else:
                 wanted[place] = topic
     max_bytes, min_bytes = _bounds(asked)
-    charge = context.charge
     params = ShareFetchParams(
         key=asked.key,
         session=session,
@@ -189,6 +197,7 @@ def _fetch(asked: _Request) -> ShareFetch | Awaitable[ShareFetch]:
         batch_size=request.batch_size,
         is_strict=request.share_acquire_mode == RECORD_LIMIT,
         is_throttled=(lambda size: False) if charge is None else (lambda size: charge.fetched(size) > 0),
+        refusal_of=(lambda topic: ErrorCode.NONE) if access.is_open else refusal_of,
     )
     return services.shares.fetch(params, wanted, refused)
 

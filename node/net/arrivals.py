@@ -1,16 +1,16 @@
 """Connections that were accepted and are not let in yet, since they come faster than a quota allows.
 
 Nothing is read of them beyond a first small piece. Those beyond the rate of the node or their listener are
-let in one by one, addresses taking turns, so that no address makes the others wait for all of its own. Those
-beyond the rate of their address are closed when their throttle time is over, as in Apache Kafka: a client
-that is closed at once would be back at once.
+let in one by one, addresses (of IPv6 /64 networks) taking turns, so that none makes others wait for all of
+its own. Those beyond the rate of their address are closed when their throttle time is over, as in Apache
+Kafka: a client that is closed at once would be back at once.
 """
 
 import asyncio
 from collections import deque
 from typing import Final, Protocol, cast
 
-from ottla.node.net.connection_info import plain_address
+from ottla.node.net.connection_info import network_of, plain_address
 from ottla.node.quota.connection_rates import ConnectionRates
 
 # Of one listener, those that wait and those that are throttled: each takes an open file and some kB.
@@ -37,7 +37,7 @@ class Arrivals:
     def __init__(self, listener: Entrance, rates: ConnectionRates) -> None:
         self._listener = listener
         self._rates = rates
-        self._waiting: dict[str, deque[Arrival]] = {}  # by address, in the order of their turns
+        self._waiting: dict[str, deque[Arrival]] = {}  # by network, in the order of their turns
         self._next: Arrival | None = None  # it is counted, and its time is not over
         self._held: set[Arrival] = set()  # those that wait, the next one too
         self._throttled: set[Arrival] = set()
@@ -62,22 +62,22 @@ class Arrivals:
             self._throttled.add(arrival)
             listener.loop.call_later(throttle_ms / 1_000, arrival.transport.abort)
             return
-        if len(self._held) >= MAX_WAITING and not self._make_room(arrival.address):
+        if len(self._held) >= MAX_WAITING and not self._make_room(arrival.network):
             arrival.transport.abort()
             return
         self._held.add(arrival)
-        self._waiting.setdefault(arrival.address, deque()).append(arrival)
+        self._waiting.setdefault(arrival.network, deque()).append(arrival)
         self._go_on()
 
     def left(self, arrival: "Arrival") -> None:
         """Forget a connection that ended before it was let in."""
         self._held.discard(arrival)
         self._throttled.discard(arrival)
-        of_address = self._waiting.get(arrival.address)
-        if of_address is not None and arrival in of_address:
-            of_address.remove(arrival)
-            if not of_address:
-                del self._waiting[arrival.address]
+        of_network = self._waiting.get(arrival.network)
+        if of_network is not None and arrival in of_network:
+            of_network.remove(arrival)
+            if not of_network:
+                del self._waiting[arrival.network]
 
     def close(self) -> None:
         """Let nobody in any more."""
@@ -89,11 +89,11 @@ class Arrivals:
     def _go_on(self) -> None:
         """Let in who may come now; the first that may not waits, and all others behind it."""
         while self._next is None and self._waiting:
-            address = next(iter(self._waiting))
-            of_address = self._waiting.pop(address)
-            arrival = of_address.popleft()
-            if of_address:
-                self._waiting[address] = of_address
+            network = next(iter(self._waiting))
+            of_network = self._waiting.pop(network)
+            arrival = of_network.popleft()
+            if of_network:
+                self._waiting[network] = of_network
             wait_ms = self._rates.enter(self._listener.name, is_protected=self._listener.is_protected)
             if not wait_ms:
                 self._let_in(arrival)
@@ -126,10 +126,10 @@ class Arrivals:
             early = early[len(piece) :]
             protocol.buffer_updated(len(piece))
 
-    def _make_room(self, address: str) -> bool:
-        """Give up the newest connection of the address that has most, unless that is this very one."""
-        most = max(self._waiting, key=lambda one: len(self._waiting[one]), default=address)
-        if len(self._waiting.get(address, ())) + 1 >= len(self._waiting.get(most, ())):
+    def _make_room(self, network: str) -> bool:
+        """Give up the newest connection of the network that has most, unless that is this very one."""
+        most = max(self._waiting, key=lambda one: len(self._waiting[one]), default=network)
+        if len(self._waiting.get(network, ())) + 1 >= len(self._waiting.get(most, ())):
             return False
         newest = self._waiting[most].pop()
         self._held.discard(newest)
@@ -140,13 +140,14 @@ class Arrivals:
 class Arrival(asyncio.BufferedProtocol):
     """The protocol of a connection that is not let in yet (asyncio demands the base class)."""
 
-    __slots__ = ("_arrivals", "_buffer", "_length", "address", "transport")
+    __slots__ = ("_arrivals", "_buffer", "_length", "address", "network", "transport")
 
     def __init__(self, arrivals: Arrivals) -> None:
         self._arrivals = arrivals
         self._buffer = bytearray()
         self._length = 0
         self.address = ""
+        self.network = ""  # `network_of` the address
         self.transport: asyncio.Transport = cast(asyncio.Transport, None)  # set by connection_made
 
     @property
@@ -157,6 +158,7 @@ class Arrival(asyncio.BufferedProtocol):
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
         self.transport = cast(asyncio.Transport, transport)
         self.address = plain_address((transport.get_extra_info("peername") or ("", 0))[0])
+        self.network = network_of(self.address)
         self.transport.pause_reading()
         self._arrivals.arrived(self)
 

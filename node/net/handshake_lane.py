@@ -3,7 +3,7 @@
 A signature with RSA takes a millisecond, and a fleet that comes back makes thousands at once: on the loop
 they would hold up everybody who is connected. Addresses have their turns one after another, so that who opens
 many connections waits for itself. The promise: no more than `MAX_WAITING` steps wait; beyond that the address
-that has most of them loses its newest.
+that has most of them loses its newest. Of IPv6 all addresses of a /64 network are one.
 """
 
 import asyncio
@@ -11,6 +11,8 @@ from collections import OrderedDict, deque
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from typing import Final, NamedTuple
+
+from ottla.node.net.connection_info import network_of
 
 THREADS: Final = 2
 MAX_WAITING: Final = 256  # Some 0.3 s of two threads, with RSA keys of 2,048 bits.
@@ -33,7 +35,7 @@ class HandshakeLane:
         self._max_waiting = max_waiting
         self._threads = self._free = threads
         self._pool = ThreadPoolExecutor(threads, name)  # it begins threads when they are needed
-        self._steps: OrderedDict[str, deque[_Step]] = OrderedDict()  # by address, the next one first
+        self._steps: OrderedDict[str, deque[_Step]] = OrderedDict()  # by network, the next one first
         self.waiting = 0
 
     @property
@@ -56,10 +58,12 @@ class HandshakeLane:
         if self._free:
             self._begin(step)
             return
-        self._steps.setdefault(address, deque()).append(step)
+        network = network_of(address)
+        self._steps.setdefault(network, deque()).append(step)
         self.waiting += 1
         if self.waiting > self._max_waiting:
-            largest = max(self._steps, key=lambda one: len(self._steps[one]))
+            # Among equals the newcomer, or it would put off the one whose turn is next.
+            largest = max(self._steps, key=lambda one: (len(self._steps[one]), one == network))
             steps = self._steps[largest]
             newest = steps.pop()
             if not steps:
@@ -83,12 +87,12 @@ class HandshakeLane:
         if future.cancelled():
             return  # the node stops
         if self._steps:
-            address, steps = next(iter(self._steps.items()))
+            network, steps = next(iter(self._steps.items()))
             following = steps.popleft()
             if steps:
-                self._steps.move_to_end(address)
+                self._steps.move_to_end(network)
             else:
-                del self._steps[address]
+                del self._steps[network]
             self.waiting -= 1
             self._begin(following)
         step.done(future.result())

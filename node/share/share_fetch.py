@@ -48,6 +48,8 @@ class ShareFetchParams:
     is_strict: bool
     # Counts bytes that are about to be acquired; whether the client is over its quota, and gets none of them.
     is_throttled: Callable[[int], bool] = lambda size_bytes: False
+    # Returns why the client may not read a topic, asked before each attempt: rights may go while it waits.
+    refusal_of: Callable[[str], ErrorCode] = lambda topic: ErrorCode.NONE
 
 
 @dataclass(slots=True)
@@ -94,11 +96,16 @@ class ShareFetch:
     is_throttled: bool = False
     has_passed_over: bool = False  # all that was read is not due yet, so there may be more behind it
 
+    def refusal_of(self, led: LedPartition) -> ErrorCode:
+        """Return why its client may not read a partition now; NONE if it may."""
+        return self.params.refusal_of(led.partition.topic_partition.topic)
+
     # ---- what there is -----------------------------------------------------------------------------------
 
     def locate(self) -> list[Located]:
         """Find where the records are that may be acquired, and note what a thread has to read before."""
-        candidates = [one for one in self.led.values() if one.may_acquire(self)][:MAX_LOCATED]
+        candidates = [one for one in self.led.values() if one.may_acquire(self) and not self.refusal_of(one)]
+        del candidates[MAX_LOCATED:]
         located = []
         left = self.params.max_bytes
         is_first = True

@@ -248,7 +248,10 @@ class SharePartitionManager:
     def _finished(self, fetch: ShareFetch) -> ShareFetch:
         """Tell why partitions that this node led give nothing any more."""
         for place, led in fetch.led.items():
-            if led.failure is not None and place not in fetch.results:
+            refusal = fetch.refusal_of(led)
+            if refusal and place not in fetch.results:
+                fetch.results[place] = Acquired(error=refusal, topic=led.partition.topic_partition.topic)
+            elif led.failure is not None and place not in fetch.results:
                 fetch.results[place] = Acquired(
                     error=led.failure.code, topic=led.partition.topic_partition.topic
                 )

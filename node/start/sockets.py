@@ -34,6 +34,8 @@ async def bind_listeners(base: Foundation, gathered: GatheredAnswers) -> list[Li
     try:
         for address in config.listeners:
             security = config.listener_security.get(address.name)
+            is_for_peers = address.name == config.inter_broker_listener_name
+            is_protected = is_for_peers and len(config.listeners) > 1
             listener = Listener(
                 name=address.name,
                 security_protocol=address.security_protocol,
@@ -46,15 +48,15 @@ async def bind_listeners(base: Foundation, gathered: GatheredAnswers) -> list[Li
                 access_of=base.access_of,
                 on_peer_lost=base.peer_lost,
                 must_rest=base.world.disk.is_behind,
-                is_for_peers=(is_for_peers := address.name == config.inter_broker_listener_name),
-                is_protected=is_for_peers and len(config.listeners) > 1,
+                is_for_peers=is_for_peers,
+                is_protected=is_protected,
                 unsent=base.unsent,
                 receive_windows=base.receive_windows,
                 send_buffers=base.send_buffers,
                 tls=None if security is None else await base.listener_tls.open(security),
                 handshakes=base.handshakes,
                 failures=base.failed_logins,
-                login_gate=await _login_gate(base, address.name)
+                login_gate=await _login_gate(base, address.name, is_for_nodes_only=is_protected)
                 if address.name in config.listener_sasl
                 else None,
                 on_failed_login=base.audit.failed_login,
@@ -106,7 +108,7 @@ def _of_controllers(config: BrokerConfig) -> list[ListenerSecurity]:
     return [config.listener_security[name] for name in names if name in config.listener_security]
 
 
-async def _login_gate(base: Foundation, name: str) -> SaslGate:
+async def _login_gate(base: Foundation, name: str, *, is_for_nodes_only: bool) -> SaslGate:
     clock = base.world.clock
     oauth = base.config.listener_sasl[name].mechanisms.get(OAUTHBEARER)
     if oauth is not None and oauth.tokens is not None:
@@ -122,6 +124,7 @@ async def _login_gate(base: Foundation, name: str) -> SaslGate:
         verifier=lambda: base.token_verifiers.of(name),
         now_ms=clock.now_ms,
         on_failed_login=base.audit.failed_login,
+        is_for_nodes_only=is_for_nodes_only,
     )
 
 

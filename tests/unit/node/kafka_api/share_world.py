@@ -82,8 +82,11 @@ class ShareWorld(ReplicaWorld):
         self.shares.close()
         self.persister.goes_on.set()
 
-    def context(self, version: int = 2, *, number: int = 1, **fields: Any) -> RequestContext:
-        return RequestContext(78, version, 1, "test", replace(CONNECTION, number=number), **fields)
+    def context(
+        self, version: int = 2, *, number: int = 1, access: Any = CONNECTION.access, **fields: Any
+    ) -> RequestContext:
+        connection = replace(CONNECTION, number=number, access=access)
+        return RequestContext(78, version, 1, "test", connection, **fields)
 
     async def fetch(
         self,

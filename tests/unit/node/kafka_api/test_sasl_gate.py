@@ -116,6 +116,7 @@ class Client:
         failures: FailedLogins | None = None,
         lane: HandshakeLane | None = None,
         full_listener_for_nodes: bool = False,
+        is_for_nodes_only: bool = False,
     ) -> None:
         self.real, self.loop = loop, Loop(loop)
         world = ReplicaWorld()
@@ -144,6 +145,7 @@ class Client:
             false_credentials=FalseCredentials(dict, key=b"key"),
             credential_of=lambda user, mechanism: KEPT.get((user, mechanism)),
             on_failed_login=lambda *told: self.told.append(told),
+            is_for_nodes_only=is_for_nodes_only,
             loop_of=lambda: cast(Any, self.loop),
         )
         self.told: list[tuple[str, ...]] = []  # to the audit log
@@ -637,6 +639,19 @@ def test_failures_of_an_address_wait_longer_and_are_refused_unseen_in_the_end(
     client.shake_hands()
     client.send(asked(AUTHENTICATE, 2, SaslAuthenticateRequest(auth_bytes=b"\0anna\0secret")))
     assert client.transport.is_closed and client.principal == "User:ANONYMOUS"
+
+
+def test_nodes_at_a_listener_of_their_own_log_in_whatever_others_at_their_address_have_failed(
+    loop: asyncio.AbstractEventLoop,
+) -> None:
+    failures = FailedLogins()
+    for _ in range(BURST + 200):
+        failures.note("10.0.0.1", 100.0)
+    client = Client(loop, passwords={"anna": "secret"}, failures=failures, is_for_nodes_only=True)
+
+    log_in(client)
+
+    assert client.principal == "User:anna"
 
 
 # ---- logins that end -------------------------------------------------------------------------------------

@@ -10,6 +10,7 @@ from ottla.logstore.disk import FileRecords
 from ottla.logstore.record import ControlType, EndTransactionMarker
 from ottla.logstore.record_batch import iterate_headers
 from ottla.logstore.words.errors import ErrorCode
+from ottla.metadata_raft.acl import AclOperation, ResourceType
 from ottla.node.kafka_api import share_fetch
 from ottla.node.share.share_fetch import MIN_SENT_FILE_BYTES
 from ottla.node.share.share_partition_manager import MAX_ACKNOWLEDGED, MAX_BEGUN
@@ -248,6 +249,51 @@ def test_a_fetch_waits_for_the_bytes_that_it_wants() -> None:
         world.append()
 
         assert acquired(only(await waiting)) == [(0, 1, 1)]
+
+    play(story)
+
+
+class Rights:
+    """The rights of a client, which a test takes away."""
+
+    is_open = False
+
+    def __init__(self) -> None:
+        self.denied: set[ResourceType] = set()
+
+    def of_request(self, api: str) -> "Rights":
+        return self
+
+    def allows(self, operation: AclOperation, resource_type: ResourceType, name: str) -> bool:
+        return resource_type not in self.denied
+
+
+@pytest.mark.parametrize(
+    ("resource", "error"),
+    [
+        (ResourceType.TOPIC, ErrorCode.TOPIC_AUTHORIZATION_FAILED),
+        (ResourceType.GROUP, ErrorCode.GROUP_AUTHORIZATION_FAILED),
+    ],
+)
+def test_a_right_that_goes_while_a_fetch_waits_is_asked_for_again(
+    resource: ResourceType, error: ErrorCode
+) -> None:
+    async def story(world: ShareWorld) -> None:
+        world.create_topic()
+        await world.ready()
+        rights = Rights()
+        waiting = asyncio.ensure_future(
+            world.fetch("m1", 2, context=world.context(access=rights), max_wait_ms=50)
+        )
+        await world.rest()
+        rights.denied.add(resource)
+
+        world.append()
+
+        data = only(await waiting)
+        assert data.error_code == error and not acquired(data)
+        rights.denied.clear()
+        assert acquired(only(await world.fetch("m1", 3))) == [(0, 0, 1)]
 
     play(story)
 

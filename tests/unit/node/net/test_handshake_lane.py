@@ -60,6 +60,25 @@ def test_where_too_many_wait_the_address_with_most_of_them_loses_its_newest(held
     assert done == ["a0", "a1", "b0", "a2", "a3"]
 
 
+def test_all_addresses_that_one_host_may_have_share_a_turn(held: HeldLoop) -> None:
+    lane, done = HandshakeLane(threads=1), list[str]()
+    for name, address in (("0", "::1"), ("a", "2001:db8::a"), ("b", "2001:db8::b"), ("c", "10.0.0.1")):
+        lane.submit(address, lambda name=name: name, done.append, lambda: None)
+
+    while held.began:
+        held.compute()
+
+    assert done == ["0", "a", "c", "b"]
+
+
+def test_of_addresses_that_have_as_many_the_newcomer_is_refused(held: HeldLoop) -> None:
+    lane, refused = HandshakeLane(threads=1, max_waiting=2), list[str]()
+    for name in ("a", "b", "c", "d"):
+        lane.submit(name, lambda: None, lambda result: None, lambda name=name: refused.append(name))
+
+    assert refused == ["d"]
+
+
 def test_what_waits_is_forgotten_when_the_node_stops(held: HeldLoop) -> None:
     lane, done = HandshakeLane(threads=1), list[str]()
     for name in ("a", "b"):
