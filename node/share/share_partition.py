@@ -335,6 +335,11 @@ class SharePartition:
         states = self._window.records.states
         return self._note.letters is not None or any(state in states for state in SET_ASIDE)
 
+    @property
+    def may_send_letters(self) -> bool:
+        """Return whether dead letters may be written now; others wait until the coordinator has answered."""
+        return self._note.letters is not None or (self.has_letters and bool(self.set_aside(1)))
+
     def set_aside(self, max_ranges: int) -> list[ArchivedRecords]:
         """Return the first records that wait for their dead letters, as far as the coordinator has them."""
         return set_aside_records(self._window, max_ranges)

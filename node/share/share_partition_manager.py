@@ -417,6 +417,7 @@ class SharePartitionManager:
                 continue
             taken = self._taken(led, said, outcome)
             if isinstance(taken, Refusal):
+                self._schedule(led)  # a lock that ended between two steps has its records back
                 _give(answer, taken)
             else:
                 taken.add_done_callback(partial(_pass_on, answer))
@@ -483,8 +484,9 @@ class SharePartitionManager:
 
     def _send_letters(self, led: LedPartition) -> None:
         """Have the dead letters of a share-partition written, if there are any."""
-        has_some = led.core.is_active and led.core.has_letters and not led.is_gone
-        if has_some and not led.is_sending_letters and self._dead_letters is not None and not self._is_closed:
+        if self._dead_letters is None or self._is_closed or led.is_gone or led.is_sending_letters:
+            return
+        if led.core.is_active and led.core.may_send_letters:
             led.is_sending_letters = True
             self._start_task(self._work_off_letters(self._dead_letters, led))
 
@@ -512,10 +514,13 @@ class SharePartitionManager:
 
         SHARE_SESSION_LIMIT_REACHED if there are too many.
         """
+        is_first = not self.sessions.has_group(key.group)
         self.sessions.remove(key)
         self._delayed.wake(key)
         if not self._is_open(connection):  # nothing would end it
             raise KafkaError(ErrorCode.SHARE_SESSION_NOT_FOUND)
+        if is_first:  # what was kept for its dead letters may be of another life of the group
+            self._drop_all(self._of_group.get(key.group, ()))
         return self.sessions.create(key, partitions, connection)
 
     def end_session(self, key: SessionKey) -> ShareSession | None:

@@ -416,6 +416,47 @@ def test_the_last_member_may_go_before_the_letters_are_written() -> None:
     tell(story)
 
 
+def test_who_comes_while_letters_are_owed_reads_the_state_of_the_group_anew() -> None:
+    """The group may have been deleted and made anew meanwhile, or its offsets altered."""
+
+    async def story(world: ShareWorld, letters: Letters) -> None:
+        world.persister.goes_on.clear()
+        rejection = asyncio.ensure_future(world.acknowledge("m1", 3, [(0, 3, [REJECT])]))
+        await world.rest()
+        ended = asyncio.ensure_future(world.fetch("m1", -1))
+        await world.rest()
+        reads = len(world.persister.reads)
+
+        coming = asyncio.ensure_future(world.fetch("m2", 0, 0))
+        await world.rest()
+        world.persister.goes_on.set()
+        await asyncio.gather(rejection, ended, coming)
+        await world.fetch("m2", 1)
+
+        assert len(world.persister.reads) == reads + 1
+
+    tell(story)
+
+
+def test_nothing_is_tried_while_a_rejection_is_being_written() -> None:
+    async def story(world: ShareWorld, letters: Letters) -> None:
+        world.create_topic("dlq.t", config=DLQ)
+        world.persister.goes_on.clear()
+        tasks = len(asyncio.all_tasks())
+        rejection = asyncio.ensure_future(world.acknowledge("m1", 3, [(0, 1, [REJECT])]))
+        await world.rest()
+
+        world.shares.expire(world.key())  # another lock may end meanwhile
+        await world.rest()
+
+        assert len(asyncio.all_tasks()) == tasks + 2, "there is a task beside the request and the write"
+        world.persister.goes_on.set()
+        await rejection
+        assert len(await written(world)) == 2
+
+    tell(story)
+
+
 def test_a_group_without_the_setting_archives_as_ever() -> None:
     async def story(world: ShareWorld, letters: Letters) -> None:
         await world.acknowledge("m1", 3, [(0, 3, [REJECT])])
