@@ -15,10 +15,12 @@ from ottla.node.kafka_api import share_fetch
 from ottla.node.share.share_fetch import MIN_SENT_FILE_BYTES
 from ottla.node.share.share_partition_manager import MAX_ACKNOWLEDGED, MAX_BEGUN
 from ottla.node.wire.messages.share_fetch import PartitionData, ShareFetchResponse
+from ottla.node.work import turns
 from tests.unit.node.kafka_api.share_world import GROUP, TOPIC_ID, ShareWorld, acquired, play
 from tests.unit.node.replica.replica_world import OTHER_ID, batch
 
 GAP, ACCEPT, RELEASE, REJECT, RENEW = range(5)
+AVAILABLE, ACQUIRED = 0, 1
 SOON_MS = 10_000  # longer than any of these tests
 
 
@@ -1016,5 +1018,34 @@ def test_acknowledgements_of_very_many_records_take_turns_and_are_answered_when_
         assert turns > 1
         (led,) = world.shares.share_partitions.values()
         assert {state for _, _, state, _ in led.core.states()} == {0, 2}
+
+    play(story)
+
+
+def test_locks_that_end_in_the_midst_of_a_refused_acknowledgement_are_freed_all_the_same(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(turns, "TURN_CPU_S", 0)  # others have the loop after a few steps
+
+    async def story(world: ShareWorld) -> None:
+        count = MAX_ACKNOWLEDGED + 1
+        world.create_topic()
+        for _ in range(count):
+            world.append()
+        await world.ready("m1")
+        await world.fetch("m1", 2, max_records=2 * count, batch_size=2 * count)
+        singly = [(offset, offset, [ACCEPT]) for offset in range(count)]
+        said = asyncio.ensure_future(world.acknowledge("m1", 3, singly))
+        (led,) = world.shares.share_partitions.values()
+        while {state for _, _, state, _ in led.core.states()} == {ACQUIRED}:  # until some of it was taken
+            await asyncio.sleep(0)
+        world.clock.advance(60_000)
+        world.shares.expire(world.key())
+        answer = await said
+        assert answer.responses[0].partitions[0].error_code == ErrorCode.INVALID_RECORD_STATE
+
+        await asyncio.sleep(0.05)  # the timer of the share-partition goes off by itself
+
+        assert {state for _, _, state, _ in led.core.states()} == {AVAILABLE}
 
     play(story)
