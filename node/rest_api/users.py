@@ -3,6 +3,7 @@
 import asyncio
 from typing import Final
 
+from ottla.metadata_raft.acl import AclOperation
 from ottla.metadata_raft.scram import MAX_ITERATIONS, MIN_ITERATIONS, SCRAM_MECHANISMS
 from ottla.node.client import user_admin
 from ottla.node.client.user_admin import ScramUser, words_of
@@ -118,6 +119,7 @@ ROUTES: Final = (
         handler=set_password,
         is_for_administrators=True,
         operation_id="setPassword",
+        asks=AclOperation.ALTER,  # before the password is hashed
         summary="Set the password of a user; a new name is a new user.",
         description=f"For {STRONGEST} and with {MIN_ITERATIONS} iterations, unless the body says otherwise.",
         tag=TAG,

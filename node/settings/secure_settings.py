@@ -29,6 +29,7 @@ from ottla.node.settings.setting import BOOLEAN, HIGH, LIST, STRING, setting
 from ottla.node.wire.jaas import JaasError, parse_jaas
 from ottla.node.wire.sasl_mechanisms import SCRAM_SHA_512
 
+MAX_REAUTH_MS: Final = 3_600_000  # an hour
 SECURE: Final = "ottla.secure"
 SECURE_DIR: Final = "ottla.secure.dir"
 SECURE_HOSTS: Final = "ottla.secure.hosts"
@@ -179,6 +180,8 @@ def secured(
         AUTHORIZER_CLASS: STANDARD_AUTHORIZER,
         SUPER_USERS: f"User:{ADMINISTRATOR}",
         "auto.create.topics.enable": "false",
+        # Or who is removed would keep the connections that are open for ever.
+        "connections.max.reauth.ms": str(MAX_REAUTH_MS),
         **_rest_settings(),
     }
     given = parse_protocol_map(texts.get("listener.security.protocol.map", protocols))
