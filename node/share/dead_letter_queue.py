@@ -7,7 +7,8 @@ records are archived and the note is taken away, in one write. Whoever reads a n
 
 import asyncio
 import logging
-from collections.abc import Awaitable, Callable, Sequence
+from collections.abc import Awaitable, Callable, Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import Final, NamedTuple, Protocol, TypeVar
 
@@ -31,7 +32,7 @@ from ottla.node.share.letter_batch import (
     without_copies,
 )
 from ottla.node.share.share_group_settings import DeadLetterSettings
-from ottla.node.share.share_words import FENCED, ArchivedRecords
+from ottla.node.share.share_words import FENCED, UNFORESEEN, ArchivedRecords
 
 # As in Kafka: five attempts at a batch, with pauses of 1, 2, 4 and 8 seconds.
 MAX_ATTEMPTS: Final = 5
@@ -214,7 +215,8 @@ class DeadLetterQueue:
             sources, read = await self._read(led, records, max_bytes, is_copied=settings.copies_records)
             if not sources:
                 return _Prepared(None, read)
-            _, fitted = fitting(_origin(led), read, sources, max_bytes)
+            with _refused_if_unforeseen():
+                _, fitted = fitting(_origin(led), read, sources, max_bytes)
             del sources
         if led.letter_producer is None or led.letter_producer[1] >= MAX_PRODUCER_EPOCH:
             led.letter_producer = await self._world.next_producer_id(), -1
@@ -282,9 +284,11 @@ class DeadLetterQueue:
             piece = found.slice
 
             def read() -> ReadSources:
-                return read_sources(
-                    piece.read(), first, last, max_records=room, max_bytes=room_bytes, is_copied=is_copied
-                )
+                content = piece.read()
+                with _refused_if_unforeseen():
+                    return read_sources(
+                        content, first, last, max_records=room, max_bytes=room_bytes, is_copied=is_copied
+                    )
 
             return await self._world.in_thread(read)
         except (OSError, KafkaError) as error:
@@ -333,6 +337,24 @@ class DeadLetterQueue:
         self, led: LedPartition, letters: DeadLetters, max_bytes: int, is_copied: bool
     ) -> tuple[int, KafkaError | None]:
         """Produce a batch once; return how many letters it has, and why it is not there."""
+        try:
+            with _refused_if_unforeseen():
+                count, batch = await self._build(led, letters, max_bytes, is_copied)
+        except KafkaError as error:
+            return 0, error
+        if not count:
+            return 0, None
+        self._counters.dead_letters_of(led.core.key.group).produces += 1
+        try:
+            await self._world.produce(letters.topic_id, letters.partition, batch)
+        except KafkaError as error:
+            return count, None if error.code in _THERE else error
+        return count, None
+
+    async def _build(
+        self, led: LedPartition, letters: DeadLetters, max_bytes: int, is_copied: bool
+    ) -> tuple[int, bytearray]:
+        """Build the batch of a note; return how many letters it has, and the batch if there are any."""
         origin = _origin(led)
         sources, read = await self._read(led, letters.records, max_bytes, is_copied=is_copied)
         taken, fitted = fitting(origin, read, sources, max_bytes) if sources else (sources, read)
@@ -342,14 +364,8 @@ class DeadLetterQueue:
                 led, letters.records, _NO_LIMIT, is_copied=False, max_letters=_NO_LIMIT
             )
         if not taken:
-            return 0, None
-        self._counters.dead_letters_of(led.core.key.group).produces += 1
-        batch = letter_batch(origin, letters, taken, self._world.clock.now_ms())
-        try:
-            await self._world.produce(letters.topic_id, letters.partition, batch)
-        except KafkaError as error:
-            return len(taken), None if error.code in _THERE else error
-        return len(taken), None
+            return 0, bytearray()
+        return len(taken), letter_batch(origin, letters, taken, self._world.clock.now_ms())
 
     def _give_up(
         self, led: LedPartition, records: Sequence[ArchivedRecords], topic: str, error: KafkaError
@@ -396,6 +412,15 @@ class DeadLetterQueue:
         if not led.is_gone:
             pause_s = min(FIRST_PAUSE_S * 2 ** min(attempt, 10), MAX_PAUSE_S)
             await self._world.sleep(pause_s * (1 + JITTER * (2 * self._world.chance() - 1)))
+
+
+@contextmanager
+def _refused_if_unforeseen() -> Iterator[None]:
+    """Refuse records that are what nobody thought of: they must not end the node, again and again."""
+    try:
+        yield
+    except UNFORESEEN as error:
+        raise KafkaError(ErrorCode.INVALID_RECORD, f"{type(error).__name__}: {error}") from error
 
 
 def _origin(led: LedPartition) -> Origin:

@@ -15,6 +15,7 @@ from ottla.node.replica.delayed_fetch import DelayedFetch
 from ottla.node.share.led_partition import LedPartition
 from ottla.node.share.share_fetch import ShareFetch
 from ottla.node.share.share_sessions import SessionKey
+from ottla.node.share.share_words import UNFORESEEN
 from ottla.node.work.turns import give_way
 
 # A page that is read in a thread may be gone again when the loop looks; so often the fetch tries anew.
@@ -185,5 +186,5 @@ def _run_all(reads: Sequence[Callable[[], object]]) -> None:
     for read in reads:
         try:
             read()
-        except (OSError, KafkaError):
+        except (OSError, KafkaError, *UNFORESEEN):
             continue  # the fetch will meet it, and name it

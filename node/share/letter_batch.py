@@ -74,7 +74,7 @@ def read_sources(
         if header.base_offset > last:
             return ReadSources(sources, last)
         if not header.is_control:
-            for source in _records(header, batch, first, last, is_copied):
+            for source in _records(header, batch, max(first, reached + 1), last, is_copied):
                 if source.size_bytes > max_bytes and not sources:
                     source = Source(source.offset)
                 size_bytes += source.size_bytes
@@ -112,6 +112,8 @@ def _records(
                 continue
             if record.offset > last:
                 return
+            if record.offset < following:
+                continue  # a producer that nobody checked has sent offsets that do not grow
             following = record.offset + 1
             yield Source(record.offset, *(record[2:] if is_copied else ()))
     except KafkaError:

@@ -23,7 +23,7 @@ from ottla.node.share.led_partition import LedPartition
 from ottla.node.share.read_batches import ReadBatches, read_batches
 from ottla.node.share.read_delays import is_read_soon, read_delays
 from ottla.node.share.share_sessions import SessionKey, ShareSession, TopicIdPartition
-from ottla.node.share.share_words import AcquiredRecords, FetchedRecords
+from ottla.node.share.share_words import UNFORESEEN, AcquiredRecords, FetchedRecords
 
 # Less is read: one write of header and records costs less than two system calls.
 MIN_SENT_FILE_BYTES = 32 * 1024
@@ -178,6 +178,10 @@ class ShareFetch:
                 self._failed(one.led, one.led.partition.log.flush_failed(error))
             except KafkaError as error:
                 self._failed(one.led, error)
+            except UNFORESEEN as error:
+                self._failed(
+                    one.led, KafkaError(ErrorCode.CORRUPT_MESSAGE, f"{type(error).__name__}: {error}")
+                )
 
     def _read_delays(self, one: Located, content: Buffer, config: LogConfig, wall_ms: int) -> None:
         """Find when the records of one partition are due, or have a thread do that."""
@@ -259,9 +263,20 @@ class ShareFetch:
                 batches.aborted,
                 due_times=one.due_times or (),
             )
-            acquired = one.led.core.acquire(
-                self.params.key.member, now_ms, fetched, left, self.params.batch_size, self.params.is_strict
-            )
+            try:
+                acquired = one.led.core.acquire(
+                    self.params.key.member,
+                    now_ms,
+                    fetched,
+                    left,
+                    self.params.batch_size,
+                    self.params.is_strict,
+                )
+            except UNFORESEEN as error:  # what the log has is what nobody thought of
+                reason = f"{type(error).__name__}: {error}"
+                one.led.failure = KafkaError(ErrorCode.UNKNOWN_SERVER_ERROR, reason)
+                self._failed(one.led, one.led.failure)
+                continue
             topic = one.led.partition.topic_partition.topic
             if not acquired:
                 if one.due_times is not None:

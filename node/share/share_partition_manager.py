@@ -49,6 +49,8 @@ MAX_BEGUN: Final = 256
 MAX_ACKNOWLEDGED: Final = 512
 # Ranges of records that are given back in the time that a share-partition takes.
 RANGES_OF_ONE: Final = 8
+# So seldom the log tells that records cannot be given out.
+COMPLAINTS_MS: Final = 60_000
 # States that are taken over together with those of other partitions, some 2 us each.
 MAX_RESTORED: Final = 256
 
@@ -122,6 +124,7 @@ class SharePartitionManager:
         self._restoring = asyncio.Lock()  # very many states are taken over by one partition in a turn
         self._led_bytes = 0  # of share-partitions, about
         self._is_closed = False
+        self._complained_ms = -(10**12)
         self.sessions = ShareSessions(max_sessions=max_sessions, limit_bytes=limit_bytes)
         self.counters = ShareCounters()
         self._delayed = DelayedShareFetches(
@@ -243,6 +246,9 @@ class SharePartitionManager:
             return False
         for led in fetch.acquire(located, self._now_ms()):
             self._schedule(led)
+        for led in fetch.led.values():
+            if led.failure is not None and not led.is_gone:
+                self._drop_failed(led, led.failure)
         return is_last or not fetch.has_passed_over
 
     def _finished(self, fetch: ShareFetch) -> ShareFetch:
@@ -342,6 +348,18 @@ class SharePartitionManager:
         self._timers.cancel(key)
         if wakes:
             led.wake_all()
+
+    def _drop_failed(self, led: LedPartition, failure: KafkaError) -> None:
+        """Drop a share-partition whose records could not be given out: its state may be changed in part."""
+        now_ms = self._now_ms()
+        is_news = now_ms - self._complained_ms >= COMPLAINTS_MS
+        self._complained_ms = now_ms if is_news else self._complained_ms
+        log.log(
+            logging.ERROR if is_news else logging.DEBUG,
+            "Records of %s cannot be given out: %s",
+            *(led.core.key.coordinator_key[-150:], failure.detail[:500]),
+        )
+        self._drop(led)
 
     def _drop_all(self, keys: Iterable[SharePartitionKey]) -> None:
         for key in list(keys):

@@ -1,5 +1,6 @@
 """Arguments and answers of a share-partition."""
 
+import struct
 from collections.abc import Sequence
 from dataclasses import dataclass
 from enum import Enum, IntEnum
@@ -8,6 +9,10 @@ from typing import Final, NamedTuple
 from ottla.groupcoord.share_state.share_state_words import StateResult, WriteState
 from ottla.logstore.delivery_delay import DueTimes
 from ottla.logstore.words.errors import ErrorCode
+
+# That readers of records may raise besides KafkaError, where the log has what nobody thought of: a producer
+# wrote it, so it ends what is done with these records, and not the node. An AssertionError is still our bug.
+UNFORESEEN: Final = (ArithmeticError, LookupError, RuntimeError, ValueError, struct.error)
 
 MAX_DELIVERY_COUNT: Final = 32_767  # an int16 in the messages
 # Kafka throttles no delivery below this count.

@@ -49,6 +49,7 @@ BOUNDED: Final = {
     "share/dead_letter_queue.py:_give_up": "one a minute for each share-partition",
     "share/dead_letter_queue.py:_persist": "an attempt, each after a longer pause",
     "share/dead_letter_queue.py:_read_piece": "a failure of the disk",
+    "share/share_partition_manager.py:_drop_failed": "one a minute",
 }
 
 

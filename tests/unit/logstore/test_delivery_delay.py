@@ -8,7 +8,7 @@ from ottla.logstore.batch_validator import RecordsRefused, takes_as_it_is, valid
 from ottla.logstore.compression import Compression
 from ottla.logstore.delivery_delay import WALKED_AT_ONCE, delayed_records
 from ottla.logstore.log_config import LogConfig
-from ottla.logstore.record import NewRecord, build_batch
+from ottla.logstore.record import NewRecord, Record, build_batch
 from ottla.logstore.record_batch import TimestampType, read_header
 from ottla.logstore.words.errors import ErrorCode, KafkaError
 
@@ -70,6 +70,33 @@ def test_a_header_says_when_a_record_is_due(
     found = due_times(record(), record(*headers), compression=compression)
 
     assert found == ({} if due is None else {101: due})
+
+
+@pytest.mark.parametrize(
+    ("offsets", "last", "due"),
+    [((0, 0, 1), 2, [0, 1]), ((0, 2, 1, 3), 3, [0, 2, 3]), ((3, 1), 3, [3]), ((0, 9), 1, [0])],
+)
+def test_offsets_that_do_not_grow_or_are_of_no_batch_are_left_out(
+    offsets: tuple[int, ...], last: int, due: list[int]
+) -> None:
+    content = build_batch(
+        [Record(offset, NOW_MS, None, b"", ((AFTER, b"7"),)) for offset in offsets],
+        base_offset=0,
+        last_offset=last,
+    )
+
+    found = list(delayed_records(read_header(content), content, DELAYING, NOW_MS))
+
+    assert [(list(one.offsets), list(one.due_ms)) for one in found] == [(due, [NOW_MS + 7] * len(due))]
+
+
+def test_offsets_that_do_not_grow_from_one_piece_to_the_next_are_left_out() -> None:
+    rows = [Record(0, NOW_MS, None, b"", ((AFTER, b"7"),))] * (2 * WALKED_AT_ONCE)
+    content = build_batch(rows, base_offset=0, last_offset=len(rows) - 1)
+
+    found = list(delayed_records(read_header(content), content, DELAYING, NOW_MS))
+
+    assert [list(one.offsets) for one in found] == [[0]]
 
 
 def test_the_topics_delay_counts_from_the_records_timestamp() -> None:

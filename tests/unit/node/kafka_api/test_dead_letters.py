@@ -10,9 +10,10 @@ import pytest
 from ottla.groupcoord.share_state.share_state_words import WriteState
 from ottla.logstore.log_config import LogConfig
 from ottla.logstore.partition_log import FetchIsolation
-from ottla.logstore.record import Record, iterate_records
+from ottla.logstore.record import Record, build_batch, iterate_records
 from ottla.logstore.record_batch import iterate_headers
 from ottla.logstore.words.errors import ErrorCode, KafkaError
+from ottla.node.share import dead_letter_queue
 from ottla.node.share.dead_letter_queue import MAX_ATTEMPTS, DeadLetterWorld
 from ottla.node.share.dead_letter_topic import Destination, TopicRules, find_destination
 from ottla.node.share.dead_letters import read_note
@@ -399,6 +400,44 @@ def test_a_coordinator_that_is_away_is_asked_until_it_answers() -> None:
         assert len(written_notes) > len(set(written_notes)) == 2  # always the same note, until it is written
 
     tell(story)
+
+
+def test_a_batch_that_lies_about_its_offsets_holds_nobody_up() -> None:
+    async def story(world: ShareWorld, letters: Letters) -> None:
+        world.create_topic("dlq.t", config=DLQ)
+        world.partition().log.config = LogConfig(validate_records=False)
+        lie = build_batch([Record(0, 0, None, b"value")] * 600, base_offset=0, last_offset=599)
+        world.partition().append_as_leader(lie, required_acks=1, now_ms=0, produce_version=9)
+        assert acquired(only(await world.fetch("m1", 3, max_records=1_000))) == [(4, 603, 1)]
+
+        await world.acknowledge("m1", 4, [(0, 3, [ACCEPT]), (4, 603, [REJECT])])
+
+        assert offsets(await written(world)) == [4]
+        assert last_write(world).start_offset == 604
+
+    tell(story)
+
+
+@pytest.mark.parametrize("fails", ["read_sources", "fitting", "letter_batch"])
+def test_records_that_nobody_thought_of_are_archived_and_the_node_goes_on(
+    fails: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def fail(*arguments: Any, **named: Any) -> Any:
+        raise OverflowError("unsigned int is less than minimum")
+
+    monkeypatch.setattr(dead_letter_queue, fails, fail)
+
+    async def story(world: ShareWorld, letters: Letters) -> None:
+        world.create_topic("dlq.t", config=DLQ)
+
+        await world.acknowledge("m1", 3, [(0, 3, [REJECT])])
+
+        # What cannot be read has letters without what it had.
+        assert offsets(await written(world)) == ([0, 1, 2, 3] if fails == "read_sources" else [])
+        assert last_write(world).start_offset == 4 and notes(world)[-1] is False
+        assert world.shares.counters.dead_letters[GROUP].failed_produces == (fails != "read_sources")
+
+    tell(story, **{"errors.deadletterqueue.copy.record.enable": "true"})
 
 
 def test_the_last_member_may_go_before_the_letters_are_written() -> None:

@@ -7,11 +7,14 @@ import pytest
 
 from ottla.logstore.compression import Compression
 from ottla.logstore.disk import FileRecords
-from ottla.logstore.record import ControlType, EndTransactionMarker
+from ottla.logstore.log_config import LogConfig
+from ottla.logstore.record import ControlType, EndTransactionMarker, build_batch
 from ottla.logstore.record_batch import iterate_headers
 from ottla.logstore.words.errors import ErrorCode
 from ottla.metadata_raft.acl import AclOperation, ResourceType
 from ottla.node.kafka_api import share_fetch
+from ottla.node.share import share_fetch as share_fetch_parts
+from ottla.node.share.delayed_index import DelayedIndex
 from ottla.node.share.share_fetch import MIN_SENT_FILE_BYTES
 from ottla.node.share.share_partition_manager import MAX_ACKNOWLEDGED, MAX_BEGUN
 from ottla.node.wire.messages.share_fetch import PartitionData, ShareFetchResponse
@@ -21,6 +24,7 @@ from tests.unit.node.replica.replica_world import OTHER_ID, batch
 
 GAP, ACCEPT, RELEASE, REJECT, RENEW = range(5)
 AVAILABLE, ACQUIRED = 0, 1
+DELAYING = LogConfig(ottla_delivery_delay_enable=True)
 SOON_MS = 10_000  # longer than any of these tests
 
 
@@ -1047,5 +1051,57 @@ def test_locks_that_end_in_the_midst_of_a_refused_acknowledgement_are_freed_all_
         await asyncio.sleep(0.05)  # the timer of the share-partition goes off by itself
 
         assert {state for _, _, state, _ in led.core.states()} == {AVAILABLE}
+
+    play(story)
+
+
+# ---- records that nobody thought of ------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("where", ["read_delays", "is_read_soon"])
+def test_records_whose_delay_cannot_be_found_end_no_node(where: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    def fail(*arguments: Any) -> Any:
+        raise OverflowError("unsigned int is less than minimum")
+
+    monkeypatch.setattr(share_fetch_parts, where, fail)
+
+    async def story(world: ShareWorld) -> None:
+        world.create_topic(config=DELAYING)
+        await world.ready()
+        fetched = asyncio.ensure_future(world.fetch("m1", 2, max_wait_ms=SOON_MS))
+        await world.rest()
+        world.append()
+
+        assert acquired(only(await fetched)) == [(0, 0, 1)]  # at once
+
+    play(story)
+
+
+def test_records_that_cannot_be_given_out_end_no_node(
+    monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    def fail(*arguments: Any) -> Any:
+        raise OverflowError("unsigned int is less than minimum")
+
+    monkeypatch.setattr(DelayedIndex, "add", fail)
+
+    async def story(world: ShareWorld) -> None:
+        world.create_topic(config=DELAYING)
+        await world.ready()
+        fetched = asyncio.ensure_future(world.fetch("m1", 2, max_wait_ms=SOON_MS))
+        await world.rest()
+        world.partition().append_as_leader(
+            build_batch([(None, b"", world.clock.now_ms(), (("ottla.deliver.after.ms", b"1000"),))]),
+            required_acks=1,
+            now_ms=world.clock.now_ms(),
+            produce_version=9,
+        )
+
+        response = await fetched
+
+        (data,) = response.responses[0].partitions
+        assert data.error_code == ErrorCode.UNKNOWN_SERVER_ERROR
+        assert not world.shares.share_partitions  # the next fetch reads its state again
+        assert caplog.text.count("cannot be given out") == 1
 
     play(story)

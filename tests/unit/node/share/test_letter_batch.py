@@ -83,6 +83,21 @@ def test_what_cannot_be_opened_has_letters_without_what_it_had() -> None:
     assert found.sources == [Source(10), Source(11), Source(12)]
 
 
+@pytest.mark.parametrize(
+    ("offsets", "found"), [((10, 10, 10, 13), [10, 13]), ((10, 12, 11, 12, 13), [10, 12, 13])]
+)
+@pytest.mark.parametrize("most", [1, 2, 3, 500])
+def test_offsets_that_do_not_grow_are_read_once(
+    offsets: tuple[int, ...], found: list[int], most: int
+) -> None:
+    read = read_sources(piece(*offsets), 10, 13, **{**LIMITS, "max_records": most})
+
+    assert offsets_of(read.sources) == found[:most]
+    assert read.last_offset == (found[most] - 1 if most < len(found) else 13)
+    records = [rejected(10, read.last_offset)]
+    assert fitting(ORIGIN, records, read.sources, 1 << 20) == (read.sources, records)
+
+
 def test_a_read_has_limits() -> None:
     content = piece(10, 11, 12, value=b"v" * 100)
 
