@@ -6,6 +6,7 @@ from typing import Final, NamedTuple
 from ottla.logstore.words.escaped_text import escape_controls
 from ottla.logstore.words.topic_partition import TopicPartition
 from ottla.node.doctor.finding import Finding, named, note, problem
+from ottla.node.share.record_state import RecordState
 from ottla.node.wire.messages.describe_share_partitions import InFlightRange, InFlightState
 
 # A record that fails at once reaches its limit in no time, and one whose lock ends each time within minutes.
@@ -30,8 +31,8 @@ def of_share_groups(facts: Iterable[ShareFacts], *, retried_ms: int | None = Non
     held: dict[str, list[str]] = {}
     for group_id, partition, state in facts:
         oldest = state.oldest
-        if oldest is None:
-            continue
+        if oldest is None or oldest.state == RecordState.WAITING:
+            continue  # the group has a back-off, or the topic a delay: nobody is to have it now
         if oldest.delivery_count >= LEAST_DELIVERIES and state.stalled_ms >= least_ms:
             retried.setdefault(group_id, []).append(_words(partition, oldest, state))
         elif oldest.member_id is not None and state.stalled_ms >= HELD_MS:

@@ -5,13 +5,22 @@ import pytest
 from ottla.logstore.words.topic_partition import TopicPartition
 from ottla.node.doctor.finding import Severity
 from ottla.node.doctor.share_findings import HELD_MS, RETRIED_MS, ShareFacts, of_share_groups
+from ottla.node.share.record_state import RecordState
 from ottla.node.wire.messages.describe_share_partitions import InFlightRange, InFlightState
 
 
 def facts(
-    deliveries: int, stalled_ms: int, *, group: str = "workers", partition: int = 0, member: str | None = "m1"
+    deliveries: int,
+    stalled_ms: int,
+    *,
+    group: str = "workers",
+    partition: int = 0,
+    member: str | None = "m1",
+    record_state: RecordState = RecordState.AVAILABLE,
 ) -> ShareFacts:
-    oldest = InFlightRange(first_offset=17, last_offset=17, delivery_count=deliveries, member_id=member)
+    oldest = InFlightRange(
+        first_offset=17, last_offset=17, delivery_count=deliveries, member_id=member, state=record_state
+    )
     state = InFlightState(delivery_count_limit=5, stalled_ms=stalled_ms, oldest=oldest)
     return ShareFacts(group, TopicPartition("orders", partition), state)
 
@@ -32,6 +41,12 @@ def test_a_record_that_is_tried_again_and_again_is_named_with_its_group() -> Non
 def test_a_group_that_gets_on_is_not_named(deliveries: int, stalled_ms: int) -> None:
     assert list(of_share_groups([facts(deliveries, stalled_ms, member=None)])) == []
     assert list(of_share_groups([facts(deliveries, min(stalled_ms, HELD_MS - 1))])) == []
+
+
+def test_a_record_that_waits_by_the_groups_own_back_off_is_no_problem() -> None:
+    waiting = facts(2, RETRIED_MS, member=None, record_state=RecordState.WAITING)
+
+    assert list(of_share_groups([waiting])) == []
 
 
 def test_a_record_that_is_held_for_long_is_a_note() -> None:
