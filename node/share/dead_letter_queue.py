@@ -41,8 +41,11 @@ MAX_PAUSE_S: Final = 30.0
 JITTER: Final = 0.2
 # Of the log at once; a batch that is larger is read whole.
 READ_BYTES: Final = 1024 * 1024
-# So many batches are in memory at once, of all share-partitions: what was read of the log, and the batch.
+# So many batches are made at once, of all share-partitions: what was read of the log, and the batch.
 MAX_IN_MEMORY: Final = 16
+# So many more are on their way, of a megabyte each as topics are by default. A topic that nobody reaches has
+# one of each share-partition for the time of a request, so the letters of others would wait with fewer.
+MAX_ON_THEIR_WAY: Final = 128
 _NO_LIMIT: Final = 1 << 40
 # So seldom the log tells of a share-partition that records of it get no dead letters; the metric counts all.
 COMPLAINTS_MS: Final = 60_000
@@ -135,6 +138,7 @@ class DeadLetterQueue:
         self._changed = changed
         self._fenced = fenced
         self._room = asyncio.Semaphore(MAX_IN_MEMORY)
+        self._way = asyncio.Semaphore(MAX_ON_THEIR_WAY)
 
     async def work_off(self, led: LedPartition) -> None:
         """Write all dead letters that are due, until there are none, or this node does not lead any more."""
@@ -314,7 +318,7 @@ class DeadLetterQueue:
                 # What there was of them went with the topic.
                 led.core.forget_letters()
                 return True
-            async with self._room:
+            async with self._way:
                 count, error = await self._attempt(led, letters, max_bytes, is_copied)
             if error is None:
                 counts.records += count
@@ -338,8 +342,9 @@ class DeadLetterQueue:
     ) -> tuple[int, KafkaError | None]:
         """Produce a batch once; return how many letters it has, and why it is not there."""
         try:
-            with _refused_if_unforeseen():
-                count, batch = await self._build(led, letters, max_bytes, is_copied)
+            async with self._room:
+                with _refused_if_unforeseen():
+                    count, batch = await self._build(led, letters, max_bytes, is_copied)
         except KafkaError as error:
             return 0, error
         if not count:

@@ -38,6 +38,8 @@ class Letters:
         self.may_create = False
         self.created: list[str] = []
         self.producer_id = 40
+        self.held = 0  # batches that are on their way until `released`
+        self.released = asyncio.Event()
 
     def destination(self, group: str, settings: DeadLetterSettings, partition: int) -> Destination | None:
         return find_destination(
@@ -58,6 +60,9 @@ class Letters:
         return self.producer_id
 
     async def produce(self, topic_id: bytes, partition: int, batch: bytearray) -> None:
+        if self.held:
+            self.held -= 1
+            await self.released.wait()
         if self.failures:
             raise KafkaError(self.failures.pop(0))
         world = self.world
@@ -414,6 +419,33 @@ def test_a_batch_that_lies_about_its_offsets_holds_nobody_up() -> None:
 
         assert offsets(await written(world)) == [4]
         assert last_write(world).start_offset == 604
+
+    tell(story)
+
+
+@pytest.mark.parametrize(("limit", "waits"), [("MAX_IN_MEMORY", False), ("MAX_ON_THEIR_WAY", True)], ids=str)
+def test_a_topic_that_nobody_reaches_holds_up_the_letters_of_no_other(
+    limit: str, waits: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(dead_letter_queue, limit, 1)
+
+    async def story(world: ShareWorld, letters: Letters) -> None:
+        world.create_topic("dlq.t", config=DLQ)
+        other = world.create_topic("u").topic_id
+        await world.fetch("m2", 0, 0, topic_id=other)
+        await world.rest()
+        world.append("u")
+        await world.fetch("m2", 1, topic_id=other)
+        letters.held = 1
+        await world.acknowledge("m1", 3, [(0, 3, [REJECT])])
+        await asyncio.sleep(0.05)
+
+        await world.acknowledge("m2", 2, [(0, 0, [REJECT])], topic_id=other)
+
+        await asyncio.sleep(0.05)
+        assert world.partition("dlq.t").log.log_end_offset == (0 if waits else 1)
+        letters.released.set()
+        assert len(await written(world)) == 5
 
     tell(story)
 
