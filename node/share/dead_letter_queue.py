@@ -71,6 +71,11 @@ _REFUSED: Final = frozenset(
     }
 )
 
+_LOST: Final = KafkaError(
+    ErrorCode.OFFSET_OUT_OF_RANGE,
+    f"the log has lost more offsets of these records than the {MAX_LETTERS} letters that a batch has",
+)
+
 log = logging.getLogger(__name__)
 
 T = TypeVar("T")
@@ -244,7 +249,6 @@ class DeadLetterQueue:
         max_bytes: int,
         *,
         is_copied: bool,
-        max_letters: int = MAX_LETTERS,
     ) -> tuple[list[Source], list[ArchivedRecords]]:
         """Read the first of the records, as many as one batch may have; return which those are, too."""
         sources: list[Source] = []
@@ -253,8 +257,8 @@ class DeadLetterQueue:
         max_bytes = max(max_bytes, 1)  # a topic may take nothing at all, which its leader has to say
         for one in records:
             offset = one.first_offset
-            while offset <= one.last_offset and len(sources) < max_letters and size_bytes < max_bytes:
-                room, room_bytes = max_letters - len(sources), max_bytes - size_bytes
+            while offset <= one.last_offset and len(sources) < MAX_LETTERS and size_bytes < max_bytes:
+                room, room_bytes = MAX_LETTERS - len(sources), max_bytes - size_bytes
                 found = await self._read_piece(led, offset, one.last_offset, room, room_bytes, is_copied)
                 if found.last_offset < offset and not found.sources:
                     if sources:
@@ -319,9 +323,11 @@ class DeadLetterQueue:
                 led.core.forget_letters()
                 return True
             async with self._way:
-                count, error = await self._attempt(led, letters, max_bytes, is_copied)
+                count, rest, error = await self._attempt(led, letters, max_bytes, is_copied)
             if error is None:
                 counts.records += count
+                if rest:
+                    self._give_up(led, rest, "", _LOST)
                 break
             if error.code in _REFUSED:
                 if not is_copied:
@@ -339,38 +345,38 @@ class DeadLetterQueue:
 
     async def _attempt(
         self, led: LedPartition, letters: DeadLetters, max_bytes: int, is_copied: bool
-    ) -> tuple[int, KafkaError | None]:
-        """Produce a batch once; return how many letters it has, and why it is not there."""
+    ) -> tuple[int, list[ArchivedRecords], KafkaError | None]:
+        """Produce a batch once; return how many letters it has, what has none, and why it is not there."""
         try:
             async with self._room:
                 with _refused_if_unforeseen():
-                    count, batch = await self._build(led, letters, max_bytes, is_copied)
+                    count, batch, rest = await self._build(led, letters, max_bytes, is_copied)
         except KafkaError as error:
-            return 0, error
+            return 0, [], error
         if not count:
-            return 0, None
+            return 0, rest, None
         self._counters.dead_letters_of(led.core.key.group).produces += 1
         try:
             await self._world.produce(letters.topic_id, letters.partition, batch)
         except KafkaError as error:
-            return count, None if error.code in _THERE else error
-        return count, None
+            return count, rest, None if error.code in _THERE else error
+        return count, rest, None
 
     async def _build(
         self, led: LedPartition, letters: DeadLetters, max_bytes: int, is_copied: bool
-    ) -> tuple[int, bytearray]:
-        """Build the batch of a note; return how many letters it has, and the batch if there are any."""
+    ) -> tuple[int, bytearray, list[ArchivedRecords]]:
+        """Build the batch of a note, if it has letters; return how many, and the records that have none."""
         origin = _origin(led)
         sources, read = await self._read(led, letters.records, max_bytes, is_copied=is_copied)
         taken, fitted = fitting(origin, read, sources, max_bytes) if sources else (sources, read)
         if tuple(fitted) != letters.records:
-            # The settings let less into a batch than when it was noted, or there is more of the log.
-            taken, _ = await self._read(
-                led, letters.records, _NO_LIMIT, is_copied=False, max_letters=_NO_LIMIT
-            )
+            # The settings let less into a batch than when it was noted, or there is less of the log: of what
+            # it has lost each offset has a letter, and of a compacted log they may be millions.
+            taken, read = await self._read(led, letters.records, _NO_LIMIT, is_copied=False)
+        rest = _behind(letters.records, read)
         if not taken:
-            return 0, bytearray()
-        return len(taken), letter_batch(origin, letters, taken, self._world.clock.now_ms())
+            return 0, bytearray(), rest
+        return len(taken), letter_batch(origin, letters, taken, self._world.clock.now_ms()), rest
 
     def _give_up(
         self, led: LedPartition, records: Sequence[ArchivedRecords], topic: str, error: KafkaError
@@ -417,6 +423,16 @@ class DeadLetterQueue:
         if not led.is_gone:
             pause_s = min(FIRST_PAUSE_S * 2 ** min(attempt, 10), MAX_PAUSE_S)
             await self._world.sleep(pause_s * (1 + JITTER * (2 * self._world.chance() - 1)))
+
+
+def _behind(records: Sequence[ArchivedRecords], read: Sequence[ArchivedRecords]) -> list[ArchivedRecords]:
+    """Return what is left of records of which the first were read."""
+    following = read[-1].last_offset + 1 if read else 0
+    return [
+        one._replace(first_offset=max(one.first_offset, following))
+        for one in records
+        if one.last_offset >= following
+    ]
 
 
 @contextmanager

@@ -17,6 +17,7 @@ from ottla.node.share import dead_letter_queue
 from ottla.node.share.dead_letter_queue import MAX_ATTEMPTS, DeadLetterWorld
 from ottla.node.share.dead_letter_topic import Destination, TopicRules, find_destination
 from ottla.node.share.dead_letters import read_note
+from ottla.node.share.letter_batch import MAX_LETTERS
 from ottla.node.share.letter_producer import LetterProducer
 from ottla.node.share.share_group_settings import DeadLetterSettings
 from tests.unit.node.kafka_api.share_world import GROUP, ShareWorld, acquired, play
@@ -421,6 +422,32 @@ def test_a_batch_that_lies_about_its_offsets_holds_nobody_up() -> None:
         assert last_write(world).start_offset == 604
 
     tell(story)
+
+
+def test_of_offsets_that_the_log_loses_meanwhile_no_more_have_letters_than_one_batch_takes(
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    async def story(world: ShareWorld, letters: Letters) -> None:
+        world.create_topic("dlq.t", config=DLQ)
+        partition = world.partition()
+        partition.log.config = LogConfig(validate_records=False)
+        # As a compacted batch that has one record left.
+        few = build_batch([Record(1_999, 0, None, b"value")] * 2_000, base_offset=0, last_offset=1_999)
+        partition.append_as_leader(few, required_acks=1, now_ms=0, produce_version=9)
+        await world.fetch("m1", 3, max_records=2_000)
+        letters.failures = [ErrorCode.NOT_LEADER_OR_FOLLOWER]
+        letters.meanwhile = lambda: partition.delete_records_before(2_004)
+
+        await world.acknowledge("m1", 4, [(0, 3, [ACCEPT]), (4, 2_003, [REJECT])])
+
+        assert offsets(await written(world)) == list(range(4, 4 + MAX_LETTERS))
+        assert last_write(world).start_offset == 2_004
+        counts = world.shares.counters.dead_letters[GROUP]
+        assert (counts.records, counts.failed_produces) == (MAX_LETTERS, 1)
+        assert f"from offset {4 + MAX_LETTERS} to 2003" in caplog.text
+
+    with caplog.at_level(logging.ERROR):
+        tell(story, **{"errors.deadletterqueue.copy.record.enable": "true"})
 
 
 @pytest.mark.parametrize(("limit", "waits"), [("MAX_IN_MEMORY", False), ("MAX_ON_THEIR_WAY", True)], ids=str)
