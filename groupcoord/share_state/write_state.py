@@ -127,8 +127,8 @@ def _changed(
 ) -> ShareStateRecord:
     """Return the record of a change, once it is known that the state may become so large."""
     key, state = request.key, known.current
-    if request.dead_letters is not None and NOT_GIVEN != request.start_offset < state.start_offset:
-        # It is repeated until it is answered, so it may come once more behind others.
+    if NOT_GIVEN != request.start_offset < state.start_offset:
+        # One that was given up may come behind others of its leader: what is done with would come again.
         complete = state.delivery_complete_count
         request = replace(request, start_offset=NOT_GIVEN, delivery_complete_count=complete)
     letters = newer_note(state.dead_letters, request.dead_letters)

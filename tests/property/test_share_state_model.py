@@ -130,7 +130,7 @@ class Models:
         fenced = self._fenced(known, request)
         if fenced is not E.UNKNOWN_TOPIC_OR_PARTITION:
             return fenced
-        if request.dead_letters is None or not -1 != request.start_offset < known.start_offset:
+        if not -1 != request.start_offset < known.start_offset:
             if request.start_offset != -1:
                 known.start_offset = request.start_offset
             known.complete = request.delivery_complete_count

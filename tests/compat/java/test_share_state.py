@@ -1,6 +1,7 @@
 """Java as judge of the share coordinator: how batches are combined, the bytes of records, and whole sessions
 of a shard, each beside Apache Kafka's own class."""
 
+from dataclasses import replace
 from random import Random
 
 import pytest
@@ -167,6 +168,11 @@ def ask(random: Random, world: ShareStateWorld) -> tuple[str, str]:
     topic, partition = random.choice((1, 1, 1, 2, 3)), random.choice((0, 0, 1, 2, -1))
     key = key_of(random.choice("gh"), topic, partition)
     request = random_request(random, key)
+    known = world.shard.states.get(key)
+    least = -1 if known is None else known.current.start_offset
+    if isinstance(request, WriteState) and -1 != request.start_offset < least:
+        # Kafka's start offset goes back with a write that is late; ours does not (D66).
+        request = replace(request, start_offset=least)
     before = len(world.rows)
     answer = world.ask(request)
     written = [f"{key_.hex()}={hex_of(value)}" for key_, value in world.rows[before:]]

@@ -64,6 +64,21 @@ def test_what_a_leader_notes_of_its_dead_letters_is_kept_until_it_says_otherwise
     assert world.read(leader_epoch=2).batches == (batch(10, 10, 2),)
 
 
+@pytest.mark.parametrize("updates", [0, 100])
+def test_a_write_that_comes_late_does_not_set_the_start_offset_back(updates: int) -> None:
+    config = ShareCoordinatorConfig(share_coordinator_snapshot_update_records_per_snapshot=updates)
+    world = ShareStateWorld(config)
+    world.initialize()
+    world.write(start_offset=10, complete=1)
+
+    world.write(batch(3, 4, 0), batch(12, 12, 2), start_offset=3, complete=7)
+
+    assert (world.summary().start_offset, world.summary().delivery_complete_count) == (10, 1)
+    assert world.read(leader_epoch=2).batches == (batch(12, 12, 2),)
+    world.initialize(state_epoch=1, start_offset=3)
+    assert world.summary().start_offset == 3
+
+
 def test_a_note_on_dead_letters_goes_with_the_state_and_has_a_limit() -> None:
     world = ShareStateWorld()
     world.initialize()
