@@ -171,7 +171,7 @@ def ask(random: Random, world: ShareStateWorld) -> tuple[str, str]:
     known = world.shard.states.get(key)
     least = -1 if known is None else known.current.start_offset
     if isinstance(request, WriteState) and -1 != request.start_offset < least:
-        # Kafka's start offset goes back with a write that is late; ours does not (D66).
+        # Kafka's start offset goes back with a write that is late; ours does not (groupcoord D66).
         request = replace(request, start_offset=least)
     before = len(world.rows)
     answer = world.ask(request)
