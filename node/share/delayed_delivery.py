@@ -18,25 +18,27 @@ from ottla.node.share.share_words import AcquiredRecords, FetchedRecords
 FREED_AT_ONCE: Final = 2_000  # records of one turn: some milliseconds
 
 
-def begin_delays(window: ShareWindow, max_records: int) -> None:
-    """Let records wait until they are due, so many at once."""
+def begin_delays(window: ShareWindow, max_records: int) -> bool:
+    """Let records wait until they are due, so many at once; return whether that is new."""
     if window.delayed is not None:
-        window.delayed.max_records = max_records
-        return
+        before, window.delayed.max_records = window.delayed.max_records, max_records
+        return max_records != before
     window.delayed = DelayedIndex(max_records)
     window.delayed.drop_before(window.start_offset)
     window.records.joins_batches = True
     window.records.merge(0, len(window.records))
+    return True
 
 
-def end_delays(window: ShareWindow) -> None:
-    """Let no record wait until it is due."""
+def end_delays(window: ShareWindow) -> bool:
+    """Let no record wait until it is due; return whether that is new."""
     if window.delayed is None:
-        return
+        return False
     window.delayed, window.records.joins_batches = None, False
     for index in range(len(window.records)):
         if _is_delayed(window, index):
             window.end_wait(index, AVAILABLE)
+    return True
 
 
 def note_fetched(window: ShareWindow, fetched: FetchedRecords, max_states: int) -> FetchedRecords:

@@ -95,6 +95,7 @@ class ShareFetch:
     warm: dict[TopicIdPartition, Warm] = field(default_factory=dict)
     is_throttled: bool = False
     has_passed_over: bool = False  # all that was read is not due yet, so there may be more behind it
+    changed: list[LedPartition] = field(default_factory=list)  # as their log or its settings have
 
     def refusal_of(self, led: LedPartition) -> ErrorCode:
         """Return why its client may not read a partition now; NONE if it may."""
@@ -104,6 +105,8 @@ class ShareFetch:
 
     def locate(self) -> list[Located]:
         """Find where the records are that may be acquired, and note what a thread has to read before."""
+        for led in self.led.values():
+            self._follow_log(led)
         candidates = [one for one in self.led.values() if one.may_acquire(self) and not self.refusal_of(one)]
         del candidates[MAX_LOCATED:]
         located = []
@@ -121,13 +124,22 @@ class ShareFetch:
                 left = max(0, left - one.found.slice.size)
         return located
 
+    def _follow_log(self, led: LedPartition) -> None:
+        """Tell a share-partition what its log has lost and how it delays, also if it may acquire nothing:
+        that may be what it waits for.
+        """
+        core, partition = led.core, led.partition
+        if led.is_gone or not core.is_active or not partition.is_leader:
+            return
+        log_start_offset, config = partition.log.log_start_offset, partition.log.config
+        has_moved = log_start_offset > core.start_offset and core.move_log_start(log_start_offset)
+        max_delayed = config.ottla_delivery_delay_max_records if config.ottla_delivery_delay_enable else None
+        if core.delay_delivery(max_delayed) or has_moved:
+            self.changed.append(led)
+
     def _locate(self, led: LedPartition, max_bytes: int, is_first: bool) -> Located | None:
         partition, log = led.partition, led.partition.log
         partition.check_leader()
-        if log.log_start_offset > led.core.start_offset:
-            led.core.move_log_start(log.log_start_offset)
-        is_delayed = log.config.ottla_delivery_delay_enable
-        led.core.delay_delivery(log.config.ottla_delivery_delay_max_records if is_delayed else None)
         offset = led.core.next_fetch_offset()
         if not log.log_start_offset <= offset < partition.end_offset(self.isolation):
             return None

@@ -181,12 +181,13 @@ class SharePartition:
         self.status = SharePartitionStatus.ACTIVE
         self._start_offset_before = self.start_offset
 
-    def delay_delivery(self, max_records: int | None) -> None:
-        """Let so many records wait until they are due (`FetchedRecords.due_times`); with None none waits."""
+    def delay_delivery(self, max_records: int | None) -> bool:
+        """Let so many records wait until they are due (`FetchedRecords.due_times`), with None none; return
+        whether that is new.
+        """
         if max_records is None:
-            end_delays(self._window)
-        else:
-            begin_delays(self._window, max_records)
+            return end_delays(self._window)
+        return begin_delays(self._window, max_records)
 
     def fence(self) -> None:
         """Give out nothing any more, as another has the state, or this node does not lead any more."""

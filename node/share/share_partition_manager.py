@@ -239,6 +239,7 @@ class SharePartitionManager:
         # Without memory for more states nothing is acquired until some of what is in flight is done with.
         fetch.has_passed_over = False
         located = fetch.locate() if self._led_bytes <= self._limit_bytes else []
+        self._follow_changes(fetch)
         if fetch.cold or not (is_last or fetch.is_enough(located)):
             return False
         fetch.read(located, self._wall_ms())
@@ -250,6 +251,14 @@ class SharePartitionManager:
             if led.failure is not None and not led.is_gone:
                 self._drop_failed(led, led.failure)
         return is_last or not fetch.has_passed_over
+
+    def _follow_changes(self, fetch: ShareFetch) -> None:
+        """Set the timers of share-partitions whose log has changed, and have others look at what is free."""
+        loop = asyncio.get_running_loop()
+        for led in fetch.changed:
+            self._schedule(led)
+            loop.call_soon(led.check_waiting)
+        fetch.changed.clear()
 
     def _finished(self, fetch: ShareFetch) -> ShareFetch:
         """Tell why partitions that this node led give nothing any more."""
