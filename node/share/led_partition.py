@@ -23,6 +23,7 @@ class LedPartition:
         "complained_ms",
         "core",
         "counted_bytes",
+        "counted_delayed",
         "delays",
         "failure",
         "is_gone",
@@ -45,6 +46,7 @@ class LedPartition:
         self.is_gone = False
         self.lock_timeouts = 0  # records whose lock ended
         self.counted_bytes = 0  # of `used_bytes`, by the manager
+        self.counted_delayed = 0  # records that are not due yet, by the manager, too
         self.oldest_offset: int | None = None  # of the records in flight, and since when it is the same
         self.oldest_since_ms = 0
         self.delays: ReadDelays | None = None  # that a thread has read for the next attempt of a fetch

@@ -5,6 +5,7 @@ Else their headers and records are read, and only then records are acquired, so 
 cannot be sent. What is not in the page cache comes first, in a thread.
 """
 
+from bisect import bisect_right
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import partial
@@ -29,6 +30,8 @@ from ottla.node.share.share_words import UNFORESEEN, AcquiredRecords, FetchedRec
 MIN_SENT_FILE_BYTES = 32 * 1024
 # Looked at in one turn: some 20 us each.
 MAX_LOCATED = 256
+# Records of a share-partition that are not due yet, where they have taken their part of the memory.
+FEW_DELAYED = 100
 
 Content = Buffer | FileRecords
 
@@ -95,6 +98,9 @@ class ShareFetch:
     warm: dict[TopicIdPartition, Warm] = field(default_factory=dict)
     is_throttled: bool = False
     has_passed_over: bool = False  # all that was read is not due yet, so there may be more behind it
+    # Without memory for more states what is in flight is acquired again: nothing else would ever free any.
+    is_short_of_memory: bool = False
+    delays_few: bool = False  # records that are not due yet have taken their part of the memory
     changed: list[LedPartition] = field(default_factory=list)  # as their log or its settings have
 
     def refusal_of(self, led: LedPartition) -> ErrorCode:
@@ -107,7 +113,11 @@ class ShareFetch:
         """Find where the records are that may be acquired, and note what a thread has to read before."""
         for led in self.led.values():
             self._follow_log(led)
-        candidates = [one for one in self.led.values() if one.may_acquire(self) and not self.refusal_of(one)]
+        candidates = [
+            one
+            for one in self.led.values()
+            if one.may_acquire(self) and self._has_memory_for(one) and not self.refusal_of(one)
+        ]
         del candidates[MAX_LOCATED:]
         located = []
         left = self.params.max_bytes
@@ -124,6 +134,10 @@ class ShareFetch:
                 left = max(0, left - one.found.slice.size)
         return located
 
+    def _has_memory_for(self, led: LedPartition) -> bool:
+        """Return whether it may acquire now: where nothing is in flight one batch, so none stands still."""
+        return not self.is_short_of_memory or led.core.fetches_again or not led.core.in_flight_range_count
+
     def _follow_log(self, led: LedPartition) -> None:
         """Tell a share-partition what its log has lost and how it delays, also if it may acquire nothing:
         that may be what it waits for.
@@ -133,8 +147,10 @@ class ShareFetch:
             return
         log_start_offset, config = partition.log.log_start_offset, partition.log.config
         has_moved = log_start_offset > core.start_offset and core.move_log_start(log_start_offset)
-        max_delayed = config.ottla_delivery_delay_max_records if config.ottla_delivery_delay_enable else None
-        if core.delay_delivery(max_delayed) or has_moved:
+        max_delayed = config.ottla_delivery_delay_max_records
+        if self.delays_few:
+            max_delayed = min(max_delayed, FEW_DELAYED)
+        if core.delay_delivery(max_delayed if config.ottla_delivery_delay_enable else None) or has_moved:
             self.changed.append(led)
 
     def _locate(self, led: LedPartition, max_bytes: int, is_first: bool) -> Located | None:
@@ -226,6 +242,8 @@ class ShareFetch:
             return
         most = min(self.params.max_records, core.config.partition_max_record_locks)
         last_offset = max(one.offset, core.end_offset + 1) + max(most, 1) - 1
+        if self.is_short_of_memory:
+            last_offset = max(one.offset, core.end_offset)
         aborted = one.found.aborted_transactions or ()
         batches = read_batches(piece, FileSlice.read_cached, last_offset=last_offset, aborted=aborted)
         content: Content | None = None
@@ -275,6 +293,8 @@ class ShareFetch:
                 batches.aborted,
                 due_times=one.due_times or (),
             )
+            if self.is_short_of_memory:
+                fetched = _without_new(fetched, one.led.core.end_offset, one.led.core.fetches_again)
             try:
                 acquired = one.led.core.acquire(
                     self.params.key.member,
@@ -319,6 +339,16 @@ def uniform_bytes(max_bytes: int, count: int) -> list[int]:
         return [1] * max_bytes + [0] * (count - max_bytes)
     each, rest = divmod(max_bytes, count)
     return [each + rest] + [each] * (count - 1)
+
+
+def _without_new(fetched: FetchedRecords, end_offset: int, fetches_again: bool) -> FetchedRecords:
+    """Cut a fetch behind what is in flight; where the log has nothing of that any more, behind a batch."""
+    is_again = fetches_again and bool(fetched.base_offsets) and fetched.base_offsets[0] <= end_offset
+    count = bisect_right(fetched.base_offsets, end_offset) if is_again else 1
+    lasts = list(fetched.last_offsets[:count])
+    if is_again:
+        lasts[-1] = min(lasts[-1], end_offset)
+    return fetched._replace(base_offsets=fetched.base_offsets[:count], last_offsets=lasts)
 
 
 def _part(content: Content, begin: int, end: int) -> Content:

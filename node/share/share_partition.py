@@ -199,6 +199,13 @@ class SharePartition:
         """The offset that the next fetch should read from."""
         return self._window.next_fetch_offset()
 
+    @property
+    def fetches_again(self) -> bool:
+        """Return whether the next fetch is of offsets in flight: again, or of a gap between them."""
+        window = self._window
+        is_any_in_flight = bool(window.records) and window.start_offset <= window.records.lasts[-1]
+        return is_any_in_flight and window.next_fetch_offset() <= window.end_offset
+
     def may_acquire(self) -> bool:
         """Return whether a fetch would find something to acquire, as far as is known here."""
         window = self._window

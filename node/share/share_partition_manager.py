@@ -27,7 +27,7 @@ from ottla.node.replica.partition import Partition
 from ottla.node.replica.replica_manager import ReplicaManager
 from ottla.node.share.dead_letter_queue import DeadLetterQueue, DeadLetterWorld
 from ottla.node.share.delayed_share_fetches import DelayedShareFetches, InThread, StartTask
-from ottla.node.share.led_partition import LED_BYTES, LedPartition
+from ottla.node.share.led_partition import DELAYED_BYTES, LED_BYTES, LedPartition
 from ottla.node.share.share_fetch import Acquired, ShareFetch, ShareFetchParams
 from ottla.node.share.share_group_settings import ShareGroupConfigs
 from ottla.node.share.share_partition import SharePartition
@@ -123,6 +123,7 @@ class SharePartitionManager:
         self._of_group: dict[str, set[SharePartitionKey]] = {}
         self._restoring = asyncio.Lock()  # very many states are taken over by one partition in a turn
         self._led_bytes = 0  # of share-partitions, about
+        self._delayed_count = 0  # of their records that are not due yet
         self._is_closed = False
         self._complained_ms = -(10**12)
         self.sessions = ShareSessions(max_sessions=max_sessions, limit_bytes=limit_bytes)
@@ -236,9 +237,12 @@ class SharePartitionManager:
 
     def _attempt(self, fetch: ShareFetch, *, is_last: bool) -> bool:
         """Acquire what there is; return whether the fetch is done with that."""
-        # Without memory for more states nothing is acquired until some of what is in flight is done with.
         fetch.has_passed_over = False
-        located = fetch.locate() if self._led_bytes <= self._limit_bytes else []
+        fetch.is_short_of_memory = self._led_bytes > self._limit_bytes
+        # A half is for the states of records, however many wait for days until they are due.
+        delayed_bytes = self._delayed_count * DELAYED_BYTES
+        fetch.delays_few = fetch.is_short_of_memory or delayed_bytes > self._limit_bytes // 2
+        located = fetch.locate()
         self._follow_changes(fetch)
         if fetch.cold or not (is_last or fetch.is_enough(located)):
             return False
@@ -345,6 +349,7 @@ class SharePartitionManager:
             return
         led.is_gone = True
         self._led_bytes -= led.counted_bytes
+        self._delayed_count -= led.counted_delayed
         led.core.fence()
         key, name = led.core.key, led.partition.topic_partition
         del self._led[key]
@@ -642,6 +647,8 @@ class SharePartitionManager:
             used_bytes = led.used_bytes
             self._led_bytes += used_bytes - led.counted_bytes
             led.counted_bytes = used_bytes
+            self._delayed_count += led.core.delayed_count - led.counted_delayed
+            led.counted_delayed = led.core.delayed_count
 
     def expire(self, key: SharePartitionKey) -> None:
         """Free the records of a share-partition whose lock is over, or which are due."""
