@@ -7,6 +7,7 @@ or is taken back (`failed`). An ended lock is not taken back: it is only told.
 
 from collections.abc import Generator, Sequence
 from dataclasses import replace
+from typing import Final
 
 from ottla.groupcoord.share_state.share_state_words import (
     NOT_GIVEN,
@@ -48,6 +49,9 @@ from ottla.node.share.share_words import (
 )
 from ottla.node.share.window_view import WindowView, view_window
 
+# So many who may hold something are not worth a look at who does.
+_FEW_HOLDERS: Final = 64
+
 
 class SharePartition:
     """The records of one partition that one share group has in flight, while this node leads it."""
@@ -55,6 +59,7 @@ class SharePartition:
     __slots__ = (
         "_holders",
         "_limits",
+        "_many_holders",
         "_note",
         "_number",
         "_start_offset_before",
@@ -78,6 +83,7 @@ class SharePartition:
         # Who may hold something: everybody who was given records and has not left since then. Very many
         # sessions may end that never had any, and to look for what a member holds takes time.
         self._holders: set[str] = set()
+        self._many_holders = _FEW_HOLDERS  # above it those are forgotten that hold nothing
         self._window = ShareWindow()
         self._number = 0
         self._start_offset_before = 0
@@ -243,6 +249,10 @@ class SharePartition:
         acquired = acquire(asked, max_records)
         if acquired:
             self._holders.add(member)
+            if len(self._holders) > self._many_holders:
+                # Who forgets a partition before it leaves is not taken out when it does.
+                self._holders.intersection_update(filter(None, self._window.records.holders))
+                self._many_holders = max(_FEW_HOLDERS, 2 * len(self._holders))
         return acquired
 
     # ---- the ends of deliveries

@@ -582,3 +582,16 @@ def test_what_was_deleted_while_it_was_given_back_stays_archived() -> None:
     assert partition.states == [(0, 4, ARCHIVED, 1), (5, 9, ACQUIRED, 1)]
     assert partition.done(5, 9, ACCEPT)
     assert partition.window == (10, 10)
+
+
+def test_members_that_hold_nothing_any_more_are_forgotten_when_there_were_many() -> None:
+    """Who forgets a partition before it leaves is not known to have left."""
+    partition = Partition()
+    partition.fetch("first")
+
+    for number in range(90):
+        ((first, last, _),) = partition.fetch(f"m{number}")
+        partition.done(first, last, ACCEPT, member=f"m{number}")
+
+    assert sum(partition.core.may_hold(f"m{number}") for number in range(90)) < 70
+    assert partition.core.may_hold("first")
