@@ -51,8 +51,8 @@ def note_fetched(window: ShareWindow, fetched: FetchedRecords, max_states: int) 
         if not index.add(piece.offsets, piece.due_ms):
             break
     else:
-        index.seen_before(fetched.last_offsets[-1] + 1)
-    stop = _stop(window, fetched, max_states)
+        index.seen_before(min(fetched.last_offsets[-1], fetched.due_times_to) + 1)
+    stop = min(_stop(window, fetched, max_states), fetched.due_times_to + 1)
     if index.stopped_at is not None:
         stop = min(stop, index.stopped_at)
     count = bisect_left(fetched.base_offsets, stop)

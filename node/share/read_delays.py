@@ -12,7 +12,7 @@ from ottla.node.share.read_batches import ReadBatches
 
 
 class ReadDelays(NamedTuple):
-    """The due times of the records between two offsets."""
+    """The due times of the records between two offsets; if there are many, up to the last that was read."""
 
     first_offset: int
     last_offset: int
@@ -20,15 +20,28 @@ class ReadDelays(NamedTuple):
 
 
 def read_delays(
-    content: Buffer, batches: ReadBatches, from_offset: int, config: LogConfig, now_ms: int
+    content: Buffer,
+    batches: ReadBatches,
+    from_offset: int,
+    config: LogConfig,
+    now_ms: int,
+    max_records: int,
 ) -> ReadDelays:
-    """Find when the records of batches are due that have offsets from `from_offset` on."""
+    """Find when the records of batches are due that have offsets from `from_offset` on.
+
+    It ends where more than so many are not due: a batch may be of many millions.
+    """
     view = memoryview(content)
     first = bisect_left(batches.last_offsets, from_offset)
     due_times: list[DueTimes] = []
+    count = 0
     for index in range(first, len(batches.base_offsets)):
         batch = view[batches.positions[index] : batches.positions[index + 1]]
-        due_times += delayed_records(read_header(batch), batch, config, now_ms)
+        for piece in delayed_records(read_header(batch), batch, config, now_ms):
+            due_times.append(piece)
+            count += len(piece.offsets) - bisect_left(piece.offsets, from_offset)
+            if count > max_records:
+                return ReadDelays(from_offset, piece.offsets[-1], due_times)
     return ReadDelays(from_offset, batches.last_offsets[-1], due_times)
 
 

@@ -24,6 +24,7 @@ from ottla.node.share.led_partition import LedPartition
 from ottla.node.share.read_batches import ReadBatches, read_batches
 from ottla.node.share.read_delays import is_read_soon, read_delays
 from ottla.node.share.share_sessions import SessionKey, ShareSession, TopicIdPartition
+from ottla.node.share.share_window import MAX_OFFSET
 from ottla.node.share.share_words import UNFORESEEN, AcquiredRecords, FetchedRecords
 
 # Less is read: one write of header and records costs less than two system calls.
@@ -32,6 +33,8 @@ MIN_SENT_FILE_BYTES = 32 * 1024
 MAX_LOCATED = 256
 # Records of a share-partition that are not due yet, where they have taken their part of the memory.
 FEW_DELAYED = 100
+# Records that are not due yet, added in one turn: up to 2 us each. A batch that has more is opened again.
+DELAYS_AT_ONCE = 65_536
 
 Content = Buffer | FileRecords
 
@@ -75,6 +78,7 @@ class Located:
     batches: ReadBatches | None = None
     content: Content = b""
     due_times: Sequence[DueTimes] | None = None  # None where nothing is delayed
+    due_times_to: int = MAX_OFFSET
 
 
 class Warm(NamedTuple):
@@ -222,15 +226,18 @@ class ShareFetch:
         if last_offset < from_offset:
             one.due_times = ()
             return
+        most = min(led.core.delayed_room, DELAYS_AT_ONCE)
         known, led.delays = led.delays, None
-        if known is not None and known.first_offset <= from_offset and known.last_offset >= last_offset:
-            one.due_times = known.due_times
-        elif is_read_soon(content, batches, from_offset):
-            one.due_times = read_delays(content, batches, from_offset, config, wall_ms).due_times
+        if known is None or not known.first_offset <= from_offset <= known.last_offset >= one.offset:
+            known = None
+            if is_read_soon(content, batches, from_offset):
+                known = read_delays(content, batches, from_offset, config, wall_ms, most)
+        if known is not None:
+            one.due_times, one.due_times_to = known.due_times, known.last_offset
         else:
 
             def read_in_thread() -> None:
-                led.delays = read_delays(content, batches, from_offset, config, wall_ms)
+                led.delays = read_delays(content, batches, from_offset, config, wall_ms, most)
 
             self.cold.append(read_in_thread)
 
@@ -292,6 +299,7 @@ class ShareFetch:
                 batches.last_offsets,
                 batches.aborted,
                 due_times=one.due_times or (),
+                due_times_to=one.due_times_to,
             )
             if self.is_short_of_memory:
                 fetched = _without_new(fetched, one.led.core.end_offset, one.led.core.fetches_again)

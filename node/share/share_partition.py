@@ -158,6 +158,12 @@ class SharePartition:
         return len(self._window.delayed) if self._window.delayed is not None else 0
 
     @property
+    def delayed_room(self) -> int:
+        """Return how many more records may wait until they are due."""
+        index = self._window.delayed
+        return max(index.max_records - len(index), 0) if index is not None else 0
+
+    @property
     def delays_from(self) -> int:
         """The offset from which on a fetch must say when records are due."""
         return self._window.delayed.next_offset if self._window.delayed is not None else 0

@@ -99,6 +99,7 @@ class FetchedRecords(NamedTuple):
     never_delivered: Sequence[tuple[int, int]] = ()
     # When single records are due, in topics that delay their delivery, in order.
     due_times: Sequence[DueTimes] = ()
+    due_times_to: int = 2**63 - 2  # the last offset of which they are known
 
 
 class AcquiredRecords(NamedTuple):

@@ -32,6 +32,7 @@ NAMES = {
     "consumer_id": ("nobody",),
     "user_name": (ADMIN,),
     "transactional_id": ("tx",),
+    "offset": ("0",),
     "name": SECRET_SETTINGS,
 }
 

@@ -2,16 +2,22 @@
 
 import asyncio
 from collections.abc import Callable
+from typing import Any
 
 import pytest
 
+from ottla.logstore import delivery_delay
 from ottla.logstore.log_config import LogConfig
 from ottla.logstore.record import build_batch
+from ottla.node.share import share_fetch
+from ottla.node.share.read_batches import ReadBatches
+from ottla.node.share.read_delays import ReadDelays, read_delays
 from ottla.node.wire.messages.share_fetch import ShareFetchResponse
 from tests.unit.node.kafka_api.share_world import ShareWorld, acquired, play
 from tests.unit.node.kafka_api.test_share_fetch import only
 
 DAY_MS = 86_400_000
+PIECE = 10
 
 
 def delays(max_records: int) -> LogConfig:
@@ -110,3 +116,50 @@ def test_who_waits_for_a_full_partition_hears_of_it_when_another_member_sees_tha
         assert given_to_one + given(await waiting) == [(0, 9, 1), (10, 11, 1)]
 
     play(story)
+
+
+@pytest.mark.parametrize(("max_records", "first"), [(1_000, [(100, 100, 1)]), (35, [])])
+def test_of_a_batch_with_very_many_delayed_records_some_are_read_at_a_time(
+    max_records: int, first: list[tuple[int, int, int]], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(delivery_delay, "WALKED_AT_ONCE", PIECE)
+    monkeypatch.setattr(share_fetch, "DELAYS_AT_ONCE", 2 * PIECE)
+    read: list[int] = []
+
+    def read_some(*arguments: Any) -> ReadDelays:
+        found = read_delays(*arguments)
+        read.append(sum(len(piece.offsets) for piece in found.due_times))
+        return found
+
+    monkeypatch.setattr(share_fetch, "read_delays", read_some)
+
+    async def story(world: ShareWorld) -> None:
+        world.create_topic(config=delays(max_records))
+        await world.ready()
+        append(world, *[DAY_MS + offset for offset in range(100)], 0)
+
+        assert given(await world.fetch("m1", 2, max_wait_ms=100)) == first
+
+        (led,) = world.shares.share_partitions.values()
+        assert led.core.delayed_count == min(max_records, 100)
+        assert len(read) > 1 and max(read) <= 100
+        world.clock.advance(DAY_MS + 100)
+        for epoch in range(3, 12):
+            world.shares.expire(world.key())
+            first.extend(given(await world.fetch("m1", epoch, max_wait_ms=10)))
+        offsets = [each for begin, end, _ in first for each in range(begin, end + 1)]
+        assert set(offsets) == set(range(101))
+        led.core.check_invariants()
+
+    play(story)
+
+
+def test_due_times_are_read_up_to_as_many_as_there_is_room_for(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(delivery_delay, "WALKED_AT_ONCE", PIECE)
+    records = [(b"key", b"value", 0, [("ottla.deliver.at", b"1000")])] * 100
+    content = build_batch(records, base_offset=0)
+    batches = ReadBatches([0], [99], [0, len(content)], [])
+
+    found = read_delays(content, batches, 0, delays(100), 0, 25)
+
+    assert (found.last_offset, sum(len(piece.offsets) for piece in found.due_times)) == (29, 30)
