@@ -41,7 +41,7 @@ ALLOWED: dict[str, str] = {
     r"\[min\.insync\.replicas\]": "a fresh Kafka cluster sets it, for eligible leader replicas",
     r"\[ottla\.offsets\.retention\.ms\]": "a setting of groups that Kafka does not have",
     r"\[ottla\.share\.retry\.backoff\.(ms|max\.ms)\]": "settings of groups that Kafka does not have",
-    r"\[errors\.deadletterqueue\..*\]: only ottla": "settings of KIP-1191, which is in no release of Kafka yet",
+    r"\[errors\.deadletterqueue\..*\]: only ottla": "of KIP-1191, which no release of Kafka has yet",
     r"\[ottla\.delivery\.delay\.(enable|ms|max\.ms|max\.records)\]": "settings of topics, not Kafka's",
     # The broker's own settings.
     r"^describe_configs broker .*: only (ottla|kafka)$": "each lists the settings that it has",
