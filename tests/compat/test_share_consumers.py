@@ -153,11 +153,13 @@ def test_a_leader_that_is_killed_takes_no_record_along(
     leader = admin.list_topics(topic, timeout=30).topics[topic].partitions[0].leader
 
     three_nodes.kill(leader)
-    send(three_nodes, topic, after)
+    try:
+        send(three_nodes, topic, after)
 
-    assert eventually(lambda: workers.accepted.keys() >= after, bool)
-    assert {value: workers.given[value] for value in before} == dict(given_before)
-    three_nodes.start(leader)
+        assert eventually(lambda: workers.accepted.keys() >= after, bool)
+        assert {value: workers.given[value] for value in before} == dict(given_before)
+    finally:
+        three_nodes.start(leader)
 
 
 def test_a_released_record_comes_again_after_its_back_off_and_others_go_on(
