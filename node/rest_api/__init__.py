@@ -44,6 +44,7 @@ record_reader   records in rounds, and the place behind each
 one_record      one record by its place
 read_records    a page of records, or a live tail
 produce_records  records into a topic: one, a stream, a batch
+group_resources  groups as resources: what those of consumers and share groups have in common
 consumer_groups  groups, their members and their lag
 share_groups    share groups, their consumers and what these are assigned
 readiness       whether a node may be sent clients

@@ -8,7 +8,6 @@ import re
 from collections.abc import Mapping
 from typing import Any, Final, NamedTuple
 
-from ottla.logstore.words.errors import ErrorCode, KafkaError
 from ottla.logstore.words.topic_partition import TopicPartition
 from ottla.node.client import group_lag, topic_admin
 from ottla.node.client.consumer import READ_COMMITTED
@@ -18,19 +17,17 @@ from ottla.node.client.group_admin import (
     GroupMemberView,
     GroupView,
     committed_offsets,
-    describe_group,
     describe_groups,
     list_groups,
 )
 from ottla.node.client.group_member import PROTOCOL_TYPE
+from ottla.node.rest_api.group_resources import GroupKind, GroupScope, coordinator_id_of, list_response
 from ottla.node.rest_api.resource import (
     RELATED,
     Data,
     collection,
-    collection_schema,
     related,
     resource,
-    resource_name,
     resource_schema,
     url,
 )
@@ -123,30 +120,19 @@ _LAG_SUMMARY: Final = resource_schema(
 )
 
 
-class _Scope(NamedTuple):
-    """Where a group is found: the beginning of its links and of its names."""
-
-    base_url: str
-    cluster_id: str
-    group_id: str
-
-    def url(self, *segments: str | int) -> str:
-        return url(self.base_url, "clusters", self.cluster_id, "consumer-groups", self.group_id, *segments)
-
-    def name(self, **names: str | int) -> str:
-        return resource_name(kafka=self.cluster_id, consumer_group=self.group_id, **names)
-
-    def partition(self, one: TopicPartition) -> Data:
-        segments = ("clusters", self.cluster_id, "topics", one.topic, "partitions", one.partition)
-        return related(url(self.base_url, *segments))
-
-    @property
-    def ids(self) -> Data:
-        return {"cluster_id": self.cluster_id, "consumer_group_id": self.group_id}
+def _is_of_consumers(group_type: str, protocol_type: str) -> bool:
+    """A group that has only committed has no protocol type."""
+    return group_type.lower() == CONSUMER or protocol_type in (PROTOCOL_TYPE, "")
 
 
-def _scope(context: RestContext, request: RestRequest, group_id: str | None = None) -> _Scope:
-    return _Scope(request.base_url, context.cluster_id, group_id or request.path["consumer_group_id"])
+_KIND: Final = GroupKind(
+    segment="consumer-groups",
+    name="consumer_group",
+    id_name="consumer_group_id",
+    title="Consumer Group",
+    other="it is not one of consumers.",
+    includes=lambda group: _is_of_consumers(group.group_type, group.protocol_type),
+)
 
 
 # ---- groups --------------------------------------------------------------------------------------
@@ -162,39 +148,21 @@ async def list_consumer_groups(context: RestContext, request: RestRequest) -> An
         context.client, (one for one in listed if _is_of_consumers(one.group_type, one.protocol_type))
     )
     data = [
-        _group_data(_scope(context, request, one.group_id), one, coordinators[one.group_id]) for one in groups
+        _group_data(_KIND.scope(context, request, one.group_id), one, coordinators[one.group_id])
+        for one in groups
     ]
     here = url(request.base_url, "clusters", context.cluster_id, "consumer-groups")
     return Answer(body=collection("KafkaConsumerGroupList", here, data))
 
 
 async def get_consumer_group(context: RestContext, request: RestRequest) -> Answer:
-    group = await _described(context, request)
-    coordinator = await context.client.retry(lambda: context.client.coordinator(group.group_id))
-    coordinator_id = await context.client.node_id_of(coordinator)
-    return Answer(body=_group_data(_scope(context, request), group, coordinator_id))
+    group = await _KIND.group(context, request)
+    coordinator_id = await coordinator_id_of(context, group.group_id)
+    return Answer(body=_group_data(_KIND.scope(context, request), group, coordinator_id))
 
 
-async def _described(context: RestContext, request: RestRequest) -> GroupView:
-    name = request.path["consumer_group_id"]
-    try:
-        group = await describe_group(context.client, name)
-    except KafkaError as error:
-        if error.code not in (ErrorCode.GROUP_ID_NOT_FOUND, ErrorCode.INVALID_GROUP_ID):
-            raise
-        raise not_found(f"Consumer Group {name[:100]} could not be found.") from None
-    if not _is_of_consumers(group.group_type, group.protocol_type):
-        raise not_found(f"Consumer Group {name[:100]} could not be found: it is not one of consumers.")
-    return group
-
-
-def _is_of_consumers(group_type: str, protocol_type: str) -> bool:
-    """A group that has only committed has no protocol type."""
-    return group_type.lower() == CONSUMER or protocol_type in (PROTOCOL_TYPE, "")
-
-
-def _group_data(scope: _Scope, group: GroupView, coordinator_id: int) -> Data:
-    data = resource(
+def _group_data(scope: GroupScope, group: GroupView, coordinator_id: int) -> Data:
+    return resource(
         "KafkaConsumerGroup",
         scope.url(),
         scope.name(),
@@ -206,12 +174,8 @@ def _group_data(scope: _Scope, group: GroupView, coordinator_id: int) -> Data:
         is_mixed_consumer_group=group.group_type == CONSUMER and any(map(_speaks_classic, group.members)),
         consumers=related(scope.url("consumers")),
         lag_summary=related(scope.url("lag-summary")),
+        **scope.coordinator(coordinator_id),
     )
-    if coordinator_id >= 0:
-        data["coordinator"] = related(
-            url(scope.base_url, "clusters", scope.cluster_id, "brokers", coordinator_id)
-        )
-    return data
 
 
 def _speaks_classic(member: GroupMemberView) -> bool:
@@ -227,26 +191,17 @@ def _in_capitals(state: str) -> str:
 
 
 async def list_consumers(context: RestContext, request: RestRequest) -> Answer:
-    group = await _described(context, request)
-    scope = _scope(context, request)
+    group = await _KIND.group(context, request)
+    scope = _KIND.scope(context, request)
     data = [_consumer_data(scope, member) for member in group.members]
     return Answer(body=collection("KafkaConsumerList", scope.url("consumers"), data))
 
 
 async def get_consumer(context: RestContext, request: RestRequest) -> Answer:
-    return Answer(body=_consumer_data(_scope(context, request), await _member(context, request)))
+    return Answer(body=_consumer_data(_KIND.scope(context, request), await _KIND.member(context, request)))
 
 
-async def _member(context: RestContext, request: RestRequest) -> GroupMemberView:
-    group = await _described(context, request)
-    wanted = request.path["consumer_id"]
-    found = next((member for member in group.members if member.member_id == wanted), None)
-    if found is None:
-        raise not_found("HTTP 404 Not Found")
-    return found
-
-
-def _consumer_data(scope: _Scope, member: GroupMemberView) -> Data:
+def _consumer_data(scope: GroupScope, member: GroupMemberView) -> Data:
     here = scope.url("consumers", member.member_id)
     return resource(
         "KafkaConsumer",
@@ -261,22 +216,22 @@ def _consumer_data(scope: _Scope, member: GroupMemberView) -> Data:
 
 
 async def list_assignments(context: RestContext, request: RestRequest) -> Answer:
-    member = await _member(context, request)
-    scope = _scope(context, request)
+    member = await _KIND.member(context, request)
+    scope = _KIND.scope(context, request)
     data = [_assignment_data(scope, member, one) for one in member.partitions or ()]
     here = scope.url("consumers", member.member_id, "assignments")
     return Answer(body=collection("KafkaConsumerAssignmentList", here, data))
 
 
 async def get_assignment(context: RestContext, request: RestRequest) -> Answer:
-    member = await _member(context, request)
+    member = await _KIND.member(context, request)
     wanted = TopicPartition(request.path["topic_name"], request.path["partition_id"])
     if wanted not in (member.partitions or ()):
         raise not_found("HTTP 404 Not Found")
-    return Answer(body=_assignment_data(_scope(context, request), member, wanted))
+    return Answer(body=_assignment_data(_KIND.scope(context, request), member, wanted))
 
 
-def _assignment_data(scope: _Scope, member: GroupMemberView, one: TopicPartition) -> Data:
+def _assignment_data(scope: GroupScope, member: GroupMemberView, one: TopicPartition) -> Data:
     place = one.topic, "partitions", one.partition
     return resource(
         "KafkaConsumerAssignment",
@@ -320,7 +275,7 @@ class _Lag(NamedTuple):
 
 async def _lags(context: RestContext, request: RestRequest) -> list[_Lag]:
     """Of all that the group has committed, but where no leader answers; the furthest behind first."""
-    group = await _described(context, request)
+    group = await _KIND.group(context, request)
     committed = await committed_offsets(context.client, group.group_id)
     if not committed:
         raise not_found("Consumer group offsets could not be found.")
@@ -338,7 +293,7 @@ async def _lags(context: RestContext, request: RestRequest) -> list[_Lag]:
 
 async def list_lags(context: RestContext, request: RestRequest) -> Answer:
     lags = await _lags(context, request)
-    scope = _scope(context, request)
+    scope = _KIND.scope(context, request)
     data = [_lag_data(scope, one) for one in lags]
     return Answer(body=collection("KafkaConsumerLagList", scope.url("lags"), data))
 
@@ -348,10 +303,10 @@ async def get_lag(context: RestContext, request: RestRequest) -> Answer:
     found = next((one for one in await _lags(context, request) if one.partition == wanted), None)
     if found is None:
         raise not_found("HTTP 404 Not Found")
-    return Answer(body=_lag_data(_scope(context, request), found))
+    return Answer(body=_lag_data(_KIND.scope(context, request), found))
 
 
-def _lag_data(scope: _Scope, one: _Lag) -> Data:
+def _lag_data(scope: GroupScope, one: _Lag) -> Data:
     topic, number = one.partition
     return resource(
         "KafkaConsumerLag",
@@ -369,7 +324,7 @@ def _lag_data(scope: _Scope, one: _Lag) -> Data:
 
 async def get_lag_summary(context: RestContext, request: RestRequest) -> Answer:
     lags = await _lags(context, request)
-    scope, worst = _scope(context, request), lags[0]
+    scope, worst = _KIND.scope(context, request), lags[0]
     topic, number = worst.partition
     body = resource(
         "KafkaConsumerGroupLagSummary",
@@ -396,10 +351,6 @@ _PLACE: Final = "/{topic_name}/partitions/{partition_id}"
 _NAMES: Final = {"consumer_group_id": NAME, "consumer_id": NAME, "topic_name": NAME}
 
 
-def _list_of(title: str, kind: str, schema: Mapping[str, Any]) -> Response:
-    return Response(description="All of them.", schema=collection_schema(title, kind, schema))
-
-
 ROUTES: Final = (
     Route(
         method="GET",
@@ -408,7 +359,7 @@ ROUTES: Final = (
         operation_id="listKafkaConsumerGroups",
         summary="List consumer groups.",
         tag=TAG,
-        responses={200: _list_of("ConsumerGroupDataList", "KafkaConsumerGroupList", _GROUP)},
+        responses={200: list_response("ConsumerGroupDataList", "KafkaConsumerGroupList", _GROUP)},
     ),
     Route(
         method="GET",
@@ -428,7 +379,7 @@ ROUTES: Final = (
         summary="List the members of a group.",
         tag=TAG,
         path_parameters=_NAMES,
-        responses={200: _list_of("ConsumerDataList", "KafkaConsumerList", _CONSUMER)},
+        responses={200: list_response("ConsumerDataList", "KafkaConsumerList", _CONSUMER)},
     ),
     Route(
         method="GET",
@@ -448,7 +399,9 @@ ROUTES: Final = (
         summary="List the partitions that a member reads.",
         tag=TAG,
         path_parameters=_NAMES,
-        responses={200: _list_of("ConsumerAssignmentDataList", "KafkaConsumerAssignmentList", _ASSIGNMENT)},
+        responses={
+            200: list_response("ConsumerAssignmentDataList", "KafkaConsumerAssignmentList", _ASSIGNMENT)
+        },
     ),
     Route(
         method="GET",
@@ -478,7 +431,7 @@ ROUTES: Final = (
         summary="How far a group is behind, by partition.",
         tag=TAG,
         path_parameters=_NAMES,
-        responses={200: _list_of("ConsumerLagDataList", "KafkaConsumerLagList", _LAG)},
+        responses={200: list_response("ConsumerLagDataList", "KafkaConsumerLagList", _LAG)},
     ),
     Route(
         method="GET",

@@ -3,26 +3,22 @@
 A partition may be assigned to several consumers of a share group, and each may read all of it.
 """
 
-from typing import Final, NamedTuple
+from typing import Final
 
-from ottla.logstore.words.errors import ErrorCode, KafkaError
 from ottla.logstore.words.topic_partition import TopicPartition
 from ottla.node.client import group_admin
 from ottla.node.client.group_admin import GroupMemberView, GroupView
 from ottla.node.client.share_group_admin import SHARE, share_starts
-from ottla.node.rest_api.json_schema import Schema
+from ottla.node.rest_api.group_resources import GroupKind, GroupScope, coordinator_id_of, list_response
 from ottla.node.rest_api.resource import (
     RELATED,
     Data,
     collection,
-    collection_schema,
     related,
     resource,
-    resource_name,
     resource_schema,
     url,
 )
-from ottla.node.rest_api.rest_error import not_found
 from ottla.node.rest_api.route import (
     INT32,
     NAME,
@@ -68,26 +64,14 @@ _ASSIGNMENT: Final = resource_schema(
 )
 
 
-class _Scope(NamedTuple):
-    """Where a share group is found: the beginning of its links and of its names."""
-
-    base_url: str
-    cluster_id: str
-    group_id: str
-
-    def url(self, *segments: str | int) -> str:
-        return url(self.base_url, "clusters", self.cluster_id, "share-groups", self.group_id, *segments)
-
-    def name(self, **names: str | int) -> str:
-        return resource_name(kafka=self.cluster_id, share_group=self.group_id, **names)
-
-    def partition(self, one: TopicPartition) -> Data:
-        segments = ("clusters", self.cluster_id, "topics", one.topic, "partitions", one.partition)
-        return related(url(self.base_url, *segments))
-
-
-def _scope(context: RestContext, request: RestRequest, group_id: str | None = None) -> _Scope:
-    return _Scope(request.base_url, context.cluster_id, group_id or request.path["group_id"])
+_KIND: Final = GroupKind(
+    segment="share-groups",
+    name="share_group",
+    id_name="group_id",
+    title="Share Group",
+    other="it is a group of another type.",
+    includes=lambda group: group.group_type == SHARE,
+)
 
 
 # ---- groups --------------------------------------------------------------------------------------
@@ -100,7 +84,7 @@ async def list_share_groups(context: RestContext, request: RestRequest) -> Answe
     coordinators = {one.group_id: one.coordinator_id for one in told.groups}
     groups = await group_admin.describe_groups(context.client, told.groups)
     data = [
-        _group_data(_scope(context, request, one.group_id), one, coordinators.get(one.group_id, -1))
+        _group_data(_KIND.scope(context, request, one.group_id), one, coordinators.get(one.group_id, -1))
         for one in groups
         if one.group_type == SHARE
     ]
@@ -109,10 +93,9 @@ async def list_share_groups(context: RestContext, request: RestRequest) -> Answe
 
 
 async def get_share_group(context: RestContext, request: RestRequest) -> Answer:
-    group = await _described(context, request)
-    coordinator = await context.client.retry(lambda: context.client.coordinator(group.group_id))
-    coordinator_id = await context.client.node_id_of(coordinator)
-    scope = _scope(context, request)
+    group = await _KIND.group(context, request)
+    coordinator_id = await coordinator_id_of(context, group.group_id)
+    scope = _KIND.scope(context, request)
     known = sorted({*_assigned(group), *await share_starts(context.client, group.group_id)})
     body = _group_data(scope, group, coordinator_id)
     body["assigned_topic_partitions"] = [_partition_data(scope, one) for one in known]
@@ -120,22 +103,9 @@ async def get_share_group(context: RestContext, request: RestRequest) -> Answer:
 
 
 async def delete_share_group(context: RestContext, request: RestRequest) -> Answer:
-    group = await _described(context, request)
+    group = await _KIND.group(context, request)
     await group_admin.delete_group(context.client, group.group_id)
     return Answer(status=204)
-
-
-async def _described(context: RestContext, request: RestRequest) -> GroupView:
-    name = request.path["group_id"]
-    try:
-        group = await group_admin.describe_group(context.client, name)
-    except KafkaError as error:
-        if error.code not in (ErrorCode.GROUP_ID_NOT_FOUND, ErrorCode.INVALID_GROUP_ID):
-            raise
-        raise not_found(f"Share Group {name[:100]} could not be found.") from None
-    if group.group_type != SHARE:
-        raise not_found(f"Share Group {name[:100]} could not be found: it is a group of another type.")
-    return group
 
 
 def _assigned(group: GroupView) -> set[TopicPartition]:
@@ -143,8 +113,8 @@ def _assigned(group: GroupView) -> set[TopicPartition]:
     return {one for member in group.members for one in member.partitions or ()}
 
 
-def _group_data(scope: _Scope, group: GroupView, coordinator_id: int) -> Data:
-    data = resource(
+def _group_data(scope: GroupScope, group: GroupView, coordinator_id: int) -> Data:
+    return resource(
         "KafkaShareGroup",
         scope.url(),
         scope.name(),
@@ -154,15 +124,11 @@ def _group_data(scope: _Scope, group: GroupView, coordinator_id: int) -> Data:
         consumers=related(scope.url("consumers")),
         consumer_count=len(group.members),
         partition_count=len(_assigned(group)),
+        **scope.coordinator(coordinator_id),
     )
-    if coordinator_id >= 0:
-        data["coordinator"] = related(
-            url(scope.base_url, "clusters", scope.cluster_id, "brokers", coordinator_id)
-        )
-    return data
 
 
-def _partition_data(scope: _Scope, one: TopicPartition) -> Data:
+def _partition_data(scope: GroupScope, one: TopicPartition) -> Data:
     place = scope.partition(one)
     return resource(
         "KafkaShareGroupTopicPartition",
@@ -178,54 +144,43 @@ def _partition_data(scope: _Scope, one: TopicPartition) -> Data:
 
 
 async def list_share_consumers(context: RestContext, request: RestRequest) -> Answer:
-    group = await _described(context, request)
-    scope = _scope(context, request)
+    group = await _KIND.group(context, request)
+    scope = _KIND.scope(context, request)
     data = [_consumer_data(scope, member) for member in group.members]
     return Answer(body=collection("KafkaShareGroupConsumerList", scope.url("consumers"), data))
 
 
 async def get_share_consumer(context: RestContext, request: RestRequest) -> Answer:
-    return Answer(body=_consumer_data(_scope(context, request), await _member(context, request)))
+    return Answer(body=_consumer_data(_KIND.scope(context, request), await _KIND.member(context, request)))
 
 
 async def list_share_assignments(context: RestContext, request: RestRequest) -> Answer:
-    member = await _member(context, request)
-    scope = _scope(context, request)
+    member = await _KIND.member(context, request)
+    scope = _KIND.scope(context, request)
     data = [_assignment_data(scope, member, one) for one in sorted(member.partitions or ())]
     here = scope.url("consumers", member.member_id, "assignments")
     return Answer(body=collection("KafkaShareGroupConsumerAssignmentList", here, data))
 
 
-async def _member(context: RestContext, request: RestRequest) -> GroupMemberView:
-    group = await _described(context, request)
-    wanted = request.path["consumer_id"]
-    found = next((member for member in group.members if member.member_id == wanted), None)
-    if found is None:
-        raise not_found("HTTP 404 Not Found")
-    return found
-
-
-def _consumer_data(scope: _Scope, member: GroupMemberView) -> Data:
+def _consumer_data(scope: GroupScope, member: GroupMemberView) -> Data:
     here = scope.url("consumers", member.member_id)
     return resource(
         "KafkaShareGroupConsumer",
         here,
         scope.name(consumer=member.member_id),
-        cluster_id=scope.cluster_id,
-        group_id=scope.group_id,
+        **scope.ids,
         consumer_id=member.member_id,
         client_id=member.client_id,
         assignments=related(f"{here}/assignments"),
     )
 
 
-def _assignment_data(scope: _Scope, member: GroupMemberView, one: TopicPartition) -> Data:
+def _assignment_data(scope: GroupScope, member: GroupMemberView, one: TopicPartition) -> Data:
     return resource(
         "KafkaShareGroupConsumerAssignment",
         scope.url("consumers", member.member_id, "assignments"),
         scope.name(consumer=member.member_id, assignment=one.topic, partition=one.partition),
-        cluster_id=scope.cluster_id,
-        group_id=scope.group_id,
+        **scope.ids,
         consumer_id=member.member_id,
         topic_name=one.topic,
         partition_id=one.partition,
@@ -241,10 +196,6 @@ _MEMBER: Final = _ONE + "/consumers/{consumer_id}"
 _NAMES: Final = {"group_id": NAME, "consumer_id": NAME}
 
 
-def _list_of(title: str, kind: str, schema: Schema) -> Response:
-    return Response(description="All of them.", schema=collection_schema(title, kind, schema))
-
-
 ROUTES: Final = (
     Route(
         method="GET",
@@ -253,7 +204,7 @@ ROUTES: Final = (
         operation_id="listKafkaShareGroups",
         summary="List share groups.",
         tag=TAG,
-        responses={200: _list_of("ShareGroupDataList", "KafkaShareGroupList", _GROUP)},
+        responses={200: list_response("ShareGroupDataList", "KafkaShareGroupList", _GROUP)},
     ),
     Route(
         method="GET",
@@ -283,7 +234,9 @@ ROUTES: Final = (
         summary="List the consumers of a share group.",
         tag=TAG,
         path_parameters=_NAMES,
-        responses={200: _list_of("ShareGroupConsumerDataList", "KafkaShareGroupConsumerList", _CONSUMER)},
+        responses={
+            200: list_response("ShareGroupConsumerDataList", "KafkaShareGroupConsumerList", _CONSUMER)
+        },
     ),
     Route(
         method="GET",
@@ -304,7 +257,7 @@ ROUTES: Final = (
         tag=TAG,
         path_parameters=_NAMES,
         responses={
-            200: _list_of(
+            200: list_response(
                 "ShareGroupConsumerAssignmentDataList",
                 "KafkaShareGroupConsumerAssignmentList",
                 _ASSIGNMENT,
