@@ -12,6 +12,7 @@ group_load  how long a coordinator takes to load a million offsets
 transactions  commits a second, what they cost, and what readers of committed records pay
 workloads   what is measured: a table of named workloads
 report      medians, ratios and goals as a table and as JSON
+choice      which workloads and servers the command line asks for
 spark_session     a Spark session and its CPU
 spark_jobs  rows into a topic, out of one, from one to another
 spark_trickle     how long one record takes from topic to topic

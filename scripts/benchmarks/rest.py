@@ -25,6 +25,7 @@ from rich.console import Console
 from rich.table import Table
 
 from benchmarks import clients, load, servers
+from benchmarks.choice import chosen_workloads
 from benchmarks.report import machine, number
 from benchmarks.workload import Figures
 
@@ -312,11 +313,8 @@ Samples = dict[str, list[Figures]]
 
 def main(arguments: Namespace, console: Console) -> int:
     """Measure the workloads whose names have the words that were given, each `--runs` times."""
-    words = [text for text in arguments.only if text != "rest"]
-    chosen = [one for one in WORKLOADS if not words or any(text in one.name for text in words)]
+    chosen = chosen_workloads(WORKLOADS, arguments, console)
     if arguments.list:
-        for one in chosen:
-            console.print(one.name, markup=False)
         return 0
     seconds = 1.0 if arguments.quick else 3.0
     with tempfile.TemporaryDirectory(prefix="bench-", ignore_cleanup_errors=True) as folder:

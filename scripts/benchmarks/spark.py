@@ -112,7 +112,7 @@ Samples = dict[str, list[Figures]]  # by way, one for each round
 
 def main(arguments: Namespace, console: Console) -> int:
     """Measure the groups whose names have the words that were given, on each broker."""
-    words = [text for text in arguments.only if text != "spark"]
+    words = arguments.only
     groups = [group for group in GROUPS if not words or any(text in group.name for text in words)]
     if arguments.list:
         for group in groups:

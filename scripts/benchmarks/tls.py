@@ -27,9 +27,9 @@ from cryptography.hazmat.primitives.serialization import (
 from rich.console import Console
 
 from benchmarks import clients, load, report, servers
+from benchmarks.choice import chosen_servers, chosen_workloads, tell
 from benchmarks.turns import alone, noted
 from benchmarks.workload import Figures, Plan, Workload
-from tests.compat.java.jars import kafka_classpath, why_no_java
 from tests.ports import free_port
 
 PARTITIONS = 4
@@ -237,16 +237,10 @@ def start(name: str, folder: Path, keystore: Path, ca: Path) -> Stage:
 
 def main(arguments: Namespace, console: Console) -> int:
     """Measure the workloads whose names have the words that were given, each `--runs` times by turns."""
-    words = [text for text in arguments.only if text != "tls"]
-    chosen = [one for one in WORKLOADS if not words or any(text in one.name for text in words)]
+    chosen = chosen_workloads(WORKLOADS, arguments, console)
     if arguments.list:
-        for one in chosen:
-            console.print(one.name, markup=False)
         return 0
-    names = arguments.servers.split(",")
-    if "kafka" in names and (why_no_java() or kafka_classpath() is None):
-        console.print(f"without Apache Kafka: {why_no_java() or 'Maven does not resolve it'}")
-        names.remove("kafka")
+    names = chosen_servers(arguments, console)
     plan = Plan(seconds=1.0, limit_bytes=256 << 20) if arguments.quick else Plan()
     results = report.Report()
     stages: dict[str, Stage] = {}
@@ -267,7 +261,5 @@ def main(arguments: Namespace, console: Console) -> int:
         finally:
             for stage in stages.values():
                 stage.server.stop()
-    report.print_table(results, chosen, console)
-    if arguments.json:
-        report.write_json(results, chosen, arguments.json)
+    tell(results, chosen, arguments, console)
     return 0

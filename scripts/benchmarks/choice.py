@@ -1,0 +1,49 @@
+"""The workloads and servers that the command line of `scripts/bench` asks for, and where the figures go."""
+
+from argparse import Namespace
+from collections.abc import Sequence
+from typing import Any, Protocol, TypeVar
+
+from rich.console import Console
+
+from benchmarks import report
+from benchmarks.workload import Workload
+from tests.compat.java.jars import kafka_classpath, why_no_java
+
+
+class Named(Protocol):
+    """Something that is measured, with the name of its row."""
+
+    @property
+    def name(self) -> str: ...
+
+
+N = TypeVar("N", bound=Named)
+
+
+def chosen_workloads(known: Sequence[N], arguments: Namespace, console: Console) -> list[N]:
+    """Return the workloads whose names have one of the words that were given; print them for `--list`."""
+    words = arguments.only
+    chosen = [one for one in known if not words or any(text in one.name for text in words)]
+    if arguments.list:
+        for one in chosen:
+            console.print(one.name, markup=False)
+    return chosen
+
+
+def chosen_servers(arguments: Namespace, console: Console) -> list[str]:
+    """Return the names of the servers, without Apache Kafka where it cannot be had."""
+    names: list[str] = arguments.servers.split(",")
+    if "kafka" in names and (why_no_java() or kafka_classpath() is None):
+        console.print(f"without Apache Kafka: {why_no_java() or 'Maven does not resolve it'}")
+        names.remove("kafka")
+    return names
+
+
+def tell(
+    results: report.Report, chosen: Sequence[Workload[Any]], arguments: Namespace, console: Console
+) -> None:
+    """Print the figures, and write them to the file that `--json` names."""
+    report.print_table(results, chosen, console)
+    if arguments.json:
+        report.write_json(results, chosen, arguments.json)
