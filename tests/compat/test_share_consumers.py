@@ -12,7 +12,6 @@ from confluent_kafka import (
     AcknowledgeType,
     Consumer,
     KafkaError,
-    KafkaException,
     Message,
     Producer,
     ShareConsumer,
@@ -29,6 +28,7 @@ from confluent_kafka.admin import (
 
 from tests.compat.wire_client import eventually
 from tests.integration.cluster.conftest import Cluster
+from tests.share_polls import poll
 
 pytestmark = pytest.mark.slow
 
@@ -64,7 +64,7 @@ class Workers:
         consumer.subscribe([self._topic])
         while not self._stop.is_set():
             said: list[tuple[str, AcknowledgeType]] = []
-            for message in _polled(consumer):
+            for message in poll(consumer):
                 if message.error():
                     assert message.error().code() != KafkaError.UNKNOWN, message.error()
                     continue
@@ -77,17 +77,6 @@ class Workers:
                 if all(error is None for error in dict(results).values()):
                     self.accepted.update(value for value, kind in said if kind is AcknowledgeType.ACCEPT)
         consumer.close()
-
-
-def _polled(consumer: ShareConsumer) -> list[Message]:
-    """Poll once; librdkafka tells its application of a coordinator that is on its way, and can go on."""
-    try:
-        found: list[Message] = consumer.poll(0.2)
-    except KafkaException as error:
-        if error.args[0].code() != KafkaError.COORDINATOR_NOT_AVAILABLE:
-            raise
-        return []
-    return found
 
 
 def accept(message: Message) -> AcknowledgeType:

@@ -21,11 +21,10 @@ from cryptography.x509 import load_pem_x509_certificate
 
 from ottla.node.secure_client.scram_client import ScramClient
 from tests.compat.wire_client import WireClient
+from tests.integration.lone_command import TIMEOUT_S, environment
 from tests.ports import free_port
 from tests.tokens import AUDIENCE, ISSUER, claims, token
 
-TIMEOUT_S: Final = 60
-KEPT_VARIABLES: Final = ("PATH", "LANG", "LC_ALL", "PYTHONPYCACHEPREFIX")
 ADMIN: Final = "admin"
 SCRAM: Final = "SCRAM-SHA-512"
 STANDARD: Final = "org.apache.kafka.metadata.authorizer.StandardAuthorizer"
@@ -64,25 +63,6 @@ def forms(secret: bytes) -> set[bytes]:
 def found_in(text: bytes, secrets: Mapping[str, bytes]) -> list[str]:
     """Return the names of the secrets that a text has, in any form."""
     return [name for name, secret in secrets.items() if any(form in text for form in forms(secret))]
-
-
-def environment() -> dict[str, str]:
-    """Return the variables of processes that are started here."""
-    return {name: os.environ[name] for name in KEPT_VARIABLES if name in os.environ}
-
-
-def ottla(home: Path, *words: str, given: str = "") -> "subprocess.CompletedProcess[str]":
-    """Run a command to its end."""
-    return subprocess.run(
-        [sys.executable, "-P", "-m", "ottla", *words],
-        cwd=home,
-        env=environment(),
-        input=given,
-        capture_output=True,
-        text=True,
-        timeout=TIMEOUT_S,
-        check=False,
-    )
 
 
 def _line(text: str) -> str:

@@ -9,7 +9,8 @@ from typing import Any
 import pytest
 
 from tests.compat.wire_client import Closed
-from tests.integration.canary_node import ADMIN, PASSWORDS, SCRAM, CanaryNode, found_in, ottla
+from tests.integration.canary_node import ADMIN, PASSWORDS, SCRAM, CanaryNode, found_in
+from tests.integration.lone_command import ottla
 from tests.integration.oauth_provider import SECRET, serve_keys
 
 pytestmark = pytest.mark.slow

@@ -24,12 +24,11 @@ from ottla.node.secure_setup.client_settings import ClientLogin
 from ottla.node.settings.first_users import parse_first_users
 from ottla.node.settings.properties_file import parse_properties
 from ottla.node.settings.secure_settings import SecureFiles, administrator_of
+from tests.integration.lone_command import TIMEOUT_S, environment, ottla
 from tests.ports import free_port
 
 pytestmark = pytest.mark.slow
-TIMEOUT_S = 60
 QUIET = {"log_level": 0}
-KEEPS = ("PATH", "LANG", "LC_ALL", "PYTHONPYCACHEPREFIX")
 
 
 class Node:
@@ -87,23 +86,6 @@ class Node:
                 return answer.status, answer.read()
         except urllib.error.HTTPError as refused:
             return refused.code, refused.read()
-
-
-def environment() -> dict[str, str]:
-    return {name: os.environ[name] for name in KEEPS if name in os.environ}
-
-
-def ottla(home: Path, *arguments: str, given: str = "") -> "subprocess.CompletedProcess[str]":
-    return subprocess.run(
-        [sys.executable, "-P", "-m", "ottla", *arguments],
-        cwd=home,
-        env=environment(),
-        input=given,
-        capture_output=True,
-        text=True,
-        timeout=TIMEOUT_S,
-        check=False,
-    )
 
 
 @pytest.fixture(scope="module")

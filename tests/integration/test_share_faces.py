@@ -8,7 +8,7 @@ from typing import Any
 from uuid import uuid4
 
 import pytest
-from confluent_kafka import AcknowledgeType, KafkaError, KafkaException, Message, Producer, ShareConsumer
+from confluent_kafka import AcknowledgeType, Message, Producer, ShareConsumer
 from confluent_kafka.admin import (
     AdminClient,
     AlterConfigOpType,
@@ -23,6 +23,7 @@ from ottla.node.doctor.diagnosis import diagnose_cluster
 from ottla.testing import Cluster
 from tests.compat.command_line import ottla
 from tests.compat.wire_client import WireClient, eventually, only
+from tests.share_polls import poll
 
 pytestmark = pytest.mark.slow
 PARTITIONS = 3
@@ -77,12 +78,7 @@ class Worker:
         return next(number for number, leader in enumerate(leaders) if leader != coordinator)
 
     def poll(self) -> list[Message]:
-        try:
-            return [one for one in self.consumer.poll(0.5) if one.error() is None]
-        except KafkaException as error:
-            if error.args[0].code() != KafkaError.COORDINATOR_NOT_AVAILABLE:
-                raise
-            return []
+        return [one for one in poll(self.consumer, 0.5) if one.error() is None]
 
     def take(self) -> list[Message]:
         """All records, which this worker holds then."""

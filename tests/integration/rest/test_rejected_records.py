@@ -4,12 +4,13 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 
 import pytest
-from confluent_kafka import AcknowledgeType, KafkaError, KafkaException, Message, Producer, ShareConsumer
+from confluent_kafka import AcknowledgeType, Producer, ShareConsumer
 from confluent_kafka.admin import AdminClient, NewTopic
 
-from ottla.node.client.dead_letters import COPY_SETTING, TOPIC_SETTING
 from ottla.node.embedded import Cluster
+from ottla.node.settings.group_config_def import COPIES_RECORDS, DEAD_LETTER_TOPIC
 from tests.integration.rest.conftest import TIMEOUT_S, Api, eventually, name_of
+from tests.share_polls import poll
 
 pytestmark = pytest.mark.slow
 
@@ -29,16 +30,6 @@ def member(bootstrap: str, group: str, topic: str) -> Iterator[ShareConsumer]:
     consumer.close()
 
 
-def poll(consumer: ShareConsumer) -> list[Message]:
-    try:
-        found: list[Message] = consumer.poll(0.2)
-    except KafkaException as error:
-        if error.args[0].code() != KafkaError.COORDINATOR_NOT_AVAILABLE:
-            raise
-        return []
-    return found
-
-
 @pytest.mark.parametrize("copies", [True, False])
 def test_a_rejected_record_is_a_letter_and_comes_back(rest_cluster: Cluster, api: Api, copies: bool) -> None:
     topic, letters, group = name_of("orders"), name_of("dlq.orders"), name_of("workers")
@@ -49,8 +40,8 @@ def test_a_rejected_record_is_a_letter_and_comes_back(rest_cluster: Cluster, api
         one.result(TIMEOUT_S)
     changes = {
         "share.auto.offset.reset": "earliest",
-        TOPIC_SETTING: letters,
-        COPY_SETTING: str(copies).lower(),
+        DEAD_LETTER_TOPIC: letters,
+        COPIES_RECORDS: str(copies).lower(),
     }
     configs = [{"name": name, "value": value} for name, value in changes.items()]
     api.post(f"{api.v3}/groups/{group}/configs:alter", {"data": configs}, 204)

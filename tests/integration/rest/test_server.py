@@ -23,9 +23,9 @@ from ottla.node.rest_api.server_thread import RestServer
 from ottla.node.security.sasl.failed_logins import FailedLogins
 from ottla.node.security.sasl.false_credentials import FalseCredentials
 from ottla.node.security.security_reload import SecurityReload
-from ottla.node.services import StartTask
 from ottla.node.settings.config import parse_config
 from ottla.node.settings.rest_settings import REST_LISTENERS, RestAddress
+from ottla.node.work.handing_over import StartTask
 from tests.compat.servers import start_ottla
 from tests.integration.rest.conftest import Api, eventually, logged
 from tests.integration.rest.test_produce_records import create
