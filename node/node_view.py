@@ -13,8 +13,9 @@ from ottla.node.security.access_token import VerifiedToken
 from ottla.node.security.sasl.failed_logins import FailedLogins
 from ottla.node.security.sasl.false_credentials import FalseCredentials
 from ottla.node.security.security_reload import SecurityReload
-from ottla.node.services import QuorumServices, Services, StartTask
+from ottla.node.services import QuorumServices, Services
 from ottla.node.settings.config import BrokerConfig
+from ottla.node.work.handing_over import StartTask
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

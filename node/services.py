@@ -5,9 +5,9 @@ there are two records, and a handler names the one that it needs: `QuorumService
 once the logs are open and the coordinators are made.
 """
 
-from collections.abc import Awaitable, Callable, Coroutine, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any, Protocol, TypeVar
+from typing import TypeVar
 
 from ottla.logstore.log_manager import LogManager
 from ottla.metadata_raft.delta import MetadataChanges
@@ -52,21 +52,10 @@ from ottla.node.share.share_partition_manager import SharePartitionManager
 from ottla.node.share.share_views import ShareViews
 from ottla.node.wire.api_keys import ApiKey
 from ottla.node.work.fair_pool import FairPool
+from ottla.node.work.handing_over import InThread, StartTask
 from ottla.node.work.opened_batches import OpenedBatches
 
 T = TypeVar("T")
-
-
-class InThread(Protocol):
-    """Does in a thread what may wait for a disk."""
-
-    def __call__(self, work: Callable[[], T], /) -> Awaitable[T]: ...
-
-
-class StartTask(Protocol):
-    """Begins something that ends with the node at the latest."""
-
-    def __call__(self, work: Coroutine[Any, Any, T], /) -> Awaitable[T]: ...
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -12,17 +12,16 @@ from ottla.logstore.words.topic_partition import TopicPartition
 from ottla.node.client.cluster_client import Client
 from ottla.node.client.config_admin import describe_resources
 from ottla.node.client.topic_admin import config_of_group
-
-TOPIC_SETTING: Final = "errors.deadletterqueue.topic.name"
-COPY_SETTING: Final = "errors.deadletterqueue.copy.record.enable"
-
-PREFIX: Final = "__dlq.errors."
-TOPIC_HEADER: Final = PREFIX + "topic"
-PARTITION_HEADER: Final = PREFIX + "partition"
-OFFSET_HEADER: Final = PREFIX + "offset"
-GROUP_HEADER: Final = PREFIX + "group"
-DELIVERY_COUNT_HEADER: Final = PREFIX + "delivery.count"
-MESSAGE_HEADER: Final = PREFIX + "message"
+from ottla.node.settings.group_config_def import COPIES_RECORDS, DEAD_LETTER_TOPIC
+from ottla.node.wire.dead_letter_headers import (
+    DELIVERY_COUNT,
+    GROUP,
+    MESSAGE,
+    OFFSET,
+    PARTITION,
+    PREFIX,
+    TOPIC,
+)
 
 MAX_REASON: Final = 1_000  # characters; a server writes a sentence
 _TOPIC_NAME: Final = re.compile(r"[a-zA-Z0-9._-]{1,249}", re.ASCII)
@@ -52,7 +51,7 @@ async def dead_letter_settings(client: Client, group_id: str) -> DeadLetterSetti
     """Return what a group's settings say of its dead letters; nothing by a server that knows of none."""
     of = config_of_group(group_id)
     told = {one.name: one.value for one in (await describe_resources(client, [of]))[of]}
-    return DeadLetterSettings(told.get(TOPIC_SETTING) or None, told.get(COPY_SETTING) == "true")
+    return DeadLetterSettings(told.get(DEAD_LETTER_TOPIC) or None, told.get(COPIES_RECORDS) == "true")
 
 
 def dead_letter_of(headers: Iterable[tuple[str, bytes | None]]) -> DeadLetter | None:
@@ -61,19 +60,19 @@ def dead_letter_of(headers: Iterable[tuple[str, bytes | None]]) -> DeadLetter | 
     The last header of a name counts, as everywhere in Kafka.
     """
     told = {name: value for name, value in headers if name.startswith(PREFIX)}
-    topic, group_id = _text(told.get(TOPIC_HEADER)), _text(told.get(GROUP_HEADER))
-    partition = _number(told.get(PARTITION_HEADER), _MAX_INT32)
-    offset = _number(told.get(OFFSET_HEADER), _MAX_INT64)
+    topic, group_id = _text(told.get(TOPIC)), _text(told.get(GROUP))
+    partition = _number(told.get(PARTITION), _MAX_INT32)
+    offset = _number(told.get(OFFSET), _MAX_INT64)
     if topic is None or not group_id or partition is None or offset is None:
         return None
     if not _TOPIC_NAME.fullmatch(topic) or topic in (".", ".."):
         return None
-    reason = _text(told.get(MESSAGE_HEADER))
+    reason = _text(told.get(MESSAGE))
     return DeadLetter(
         group_id,
         TopicPartition(topic, partition),
         offset,
-        _number(told.get(DELIVERY_COUNT_HEADER), _MAX_INT32),
+        _number(told.get(DELIVERY_COUNT), _MAX_INT32),
         None if reason is None else reason[:MAX_REASON],
     )
 

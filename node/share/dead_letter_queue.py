@@ -33,6 +33,7 @@ from ottla.node.share.letter_batch import (
 )
 from ottla.node.share.share_group_settings import DeadLetterSettings
 from ottla.node.share.share_words import FENCED, UNFORESEEN, ArchivedRecords
+from ottla.node.work.handing_over import InThread
 
 # As in Kafka: five attempts at a batch, with pauses of 1, 2, 4 and 8 seconds.
 MAX_ATTEMPTS: Final = 5
@@ -79,12 +80,6 @@ _LOST: Final = KafkaError(
 log = logging.getLogger(__name__)
 
 T = TypeVar("T")
-
-
-class InThread(Protocol):
-    """Does in a thread what may wait for a disk."""
-
-    def __call__(self, work: Callable[[], T], /) -> Awaitable[T]: ...
 
 
 class Persister(Protocol):

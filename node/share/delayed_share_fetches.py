@@ -5,9 +5,9 @@ next one is asked, in the order in which they came.
 """
 
 import asyncio
-from collections.abc import Awaitable, Callable, Coroutine, Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from functools import partial
-from typing import Any, Final, Protocol, TypeVar
+from typing import Final, Protocol, TypeVar
 
 from ottla.logstore.words.errors import KafkaError
 from ottla.node.counters.share_counters import ShareCounters
@@ -16,24 +16,13 @@ from ottla.node.share.led_partition import LedPartition
 from ottla.node.share.share_fetch import ShareFetch
 from ottla.node.share.share_sessions import SessionKey
 from ottla.node.share.share_words import UNFORESEEN
+from ottla.node.work.handing_over import InThread, StartTask
 from ottla.node.work.turns import give_way
 
 # A page that is read in a thread may be gone again when the loop looks; so often the fetch tries anew.
 MAX_COLD_READS: Final = 10
 
 T = TypeVar("T")
-
-
-class InThread(Protocol):
-    """Does in a thread what may wait for a disk."""
-
-    def __call__(self, work: Callable[[], T], /) -> Awaitable[T]: ...
-
-
-class StartTask(Protocol):
-    """Begins something that ends with the node at the latest."""
-
-    def __call__(self, work: Coroutine[Any, Any, T], /) -> Awaitable[T]: ...
 
 
 class Attempt(Protocol):

@@ -13,17 +13,11 @@ from ottla.logstore.words.errors import KafkaError
 from ottla.logstore.words.schema import Buffer
 from ottla.node.share.dead_letters import DeadLetters
 from ottla.node.share.share_words import ArchivedRecords, ArchiveReason
+from ottla.node.wire.dead_letter_headers import DELIVERY_COUNT, GROUP, MESSAGE, OFFSET, PARTITION, TOPIC
 
 # Of one batch: each is a record that is made in Python.
 MAX_LETTERS: Final = 500
 
-# The headers that Kafka's have.
-TOPIC: Final = "__dlq.errors.topic"
-PARTITION: Final = "__dlq.errors.partition"
-OFFSET: Final = "__dlq.errors.offset"
-GROUP: Final = "__dlq.errors.group"
-DELIVERY_COUNT: Final = "__dlq.errors.delivery.count"
-MESSAGE: Final = "__dlq.errors.message"
 # In Kafka's words.
 MESSAGES: Final = {
     ArchiveReason.REJECTED: "Offset rejected by client.",

@@ -17,6 +17,7 @@ from ottla.node.wire.messages.produce import (
     ProduceResponse,
     TopicProduceData,
 )
+from ottla.node.work.handing_over import InThread
 
 PURPOSE: Final = "dead letters"  # a connection of its own: an answer comes when all replicas have them
 _ACKS_ALL: Final = -1
@@ -31,12 +32,6 @@ class Ask(Protocol):
     def __call__(
         self, node_id: int, purpose: str, request: object, response_type: type[T], timeout_s: float, /
     ) -> Awaitable[T]: ...
-
-
-class InThread(Protocol):
-    """Does in a thread what takes long."""
-
-    def __call__(self, work: Callable[[], T], /) -> Awaitable[T]: ...
 
 
 class LetterProducer:

@@ -219,11 +219,8 @@ class ShareFetch:
         """Find when the records of one partition are due, or have a thread do that."""
         led, batches = one.led, one.batches
         assert batches is not None
-        from_offset, last_offset = (
-            led.core.delays_from,
-            batches.last_offsets[-1] if batches.last_offsets else -1,
-        )
-        if last_offset < from_offset:
+        from_offset = led.core.delays_from
+        if not batches.last_offsets or batches.last_offsets[-1] < from_offset:
             one.due_times = ()
             return
         most = min(led.core.delayed_room, DELAYS_AT_ONCE)

@@ -16,8 +16,6 @@ from ottla.groupcoord.share_state.share_state_words import (
     ReadState,
     SharePartitionKey,
     StateRead,
-    StateResult,
-    WriteState,
 )
 from ottla.logstore.words.errors import ErrorCode, KafkaError
 from ottla.logstore.words.topic_partition import TopicPartition
@@ -25,8 +23,8 @@ from ottla.node.counters.share_counters import ShareCounters
 from ottla.node.net.connection_info import ConnectionInfo
 from ottla.node.replica.partition import Partition
 from ottla.node.replica.replica_manager import ReplicaManager
-from ottla.node.share.dead_letter_queue import DeadLetterQueue, DeadLetterWorld
-from ottla.node.share.delayed_share_fetches import DelayedShareFetches, InThread, StartTask
+from ottla.node.share.dead_letter_queue import DeadLetterQueue, DeadLetterWorld, Persister
+from ottla.node.share.delayed_share_fetches import DelayedShareFetches
 from ottla.node.share.led_partition import DELAYED_BYTES, LED_BYTES, LedPartition
 from ottla.node.share.share_fetch import Acquired, ShareFetch, ShareFetchParams
 from ottla.node.share.share_group_settings import ShareGroupConfigs
@@ -41,6 +39,7 @@ from ottla.node.share.share_words import (
     write_error,
 )
 from ottla.node.share.window_view import WindowView
+from ottla.node.work.handing_over import InThread, StartTask
 from ottla.node.work.turns import give_way, take_turns
 
 # Share-partitions that begin or end in one turn of the loop: some 60 us each.
@@ -63,11 +62,10 @@ class InitialOffset(Protocol):
     async def __call__(self, partition: Partition, group: str, connection: ConnectionInfo, /) -> int: ...
 
 
-class StatePersister(Protocol):
-    """Reads and writes states of share-partitions; an error is in the answer."""
+class StatePersister(Persister, Protocol):
+    """Reads states of share-partitions, too."""
 
     async def read(self, requests: Sequence[ReadState]) -> list[StateRead]: ...
-    async def write(self, requests: Sequence[WriteState]) -> list[StateResult]: ...
 
 
 class Refusal(NamedTuple):
@@ -267,17 +265,15 @@ class SharePartitionManager:
     def _finished(self, fetch: ShareFetch) -> ShareFetch:
         """Tell why partitions that this node led give nothing any more."""
         for place, led in fetch.led.items():
-            refusal = fetch.refusal_of(led)
-            if refusal and place not in fetch.results:
-                fetch.results[place] = Acquired(error=refusal, topic=led.partition.topic_partition.topic)
-            elif led.failure is not None and place not in fetch.results:
-                fetch.results[place] = Acquired(
-                    error=led.failure.code, topic=led.partition.topic_partition.topic
-                )
-            elif led.is_gone and not led.partition.is_leader and place not in fetch.results:
-                fetch.results[place] = Acquired(
-                    error=ErrorCode.NOT_LEADER_OR_FOLLOWER, topic=led.partition.topic_partition.topic
-                )
+            if place in fetch.results:
+                continue
+            error = fetch.refusal_of(led)
+            if not error and led.failure is not None:
+                error = led.failure.code
+            elif not error and led.is_gone and not led.partition.is_leader:
+                error = ErrorCode.NOT_LEADER_OR_FOLLOWER
+            if error:
+                fetch.results[place] = Acquired(error=error, topic=led.partition.topic_partition.topic)
         for topic in {one.topic for one in fetch.results.values() if one.error is not ErrorCode.NONE}:
             counters = self._replicas.counters_of(topic)
             if counters is not None:

@@ -12,7 +12,6 @@ from ottla.groupcoord.share_state.share_state_words import SharePartitionKey
 from ottla.logstore.words.errors import KafkaError
 from ottla.metadata_raft.image import MetadataImage
 from ottla.node.net.peer_client import PeerClient
-from ottla.node.share.delayed_share_fetches import StartTask
 from ottla.node.share.share_partition_manager import SharePartitionManager
 from ottla.node.share.window_view import MAX_RANGES, RangeView, WindowView
 from ottla.node.wire.messages.describe_share_partitions import (
@@ -26,6 +25,7 @@ from ottla.node.wire.messages.describe_share_partitions import (
     InFlightRange,
     InFlightState,
 )
+from ottla.node.work.handing_over import StartTask
 from ottla.node.work.turns import STEPS_PER_LOOK, Steps, take_turns
 
 TIMEOUT_S: Final = 5.0  # for a leader that hangs: whoever looks will look again

@@ -13,10 +13,10 @@ from typing import Any, Final, NamedTuple
 
 from ottla.logstore.words.errors import KafkaError
 from ottla.node.security.access_token import VerifiedToken
-from ottla.node.services import StartTask
 from ottla.node.settings.oauthbearer_settings import OauthBearer
 from ottla.node.settings.sasl_settings import ListenerSasl
 from ottla.node.wire.sasl_mechanisms import OAUTHBEARER
+from ottla.node.work.handing_over import StartTask
 
 Verify = Callable[[str], VerifiedToken]
 _MODULE: Final = "ottla.node.security.token_verifier"  # 10 MB, for those who need it

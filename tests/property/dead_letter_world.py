@@ -28,7 +28,6 @@ from ottla.node.share.dead_letter_queue import DeadLetterQueue, DeadLetterWorld
 from ottla.node.share.dead_letter_topic import Destination
 from ottla.node.share.dead_letters import read_note
 from ottla.node.share.led_partition import LedPartition
-from ottla.node.share.letter_batch import OFFSET
 from ottla.node.share.share_group_settings import DeadLetterSettings
 from ottla.node.share.share_partition import SharePartition
 from ottla.node.share.share_words import (
@@ -38,6 +37,7 @@ from ottla.node.share.share_words import (
     ShareConfig,
     ShareLimits,
 )
+from ottla.node.wire.dead_letter_headers import OFFSET
 from tests.unit.groupcoord.share_state.share_state_world import KEY, ShareStateWorld
 
 CONFIG: Final = ShareConfig(
