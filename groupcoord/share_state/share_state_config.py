@@ -9,7 +9,7 @@ from typing import Final
 # A share-partition has at most 10,000 records in flight (group.share.max.partition.max.record.locks), and
 # each of them may be a batch of its own. A snapshot of so many takes 400 kB.
 MAX_BATCHES: Final = 20_000
-# What a leader notes of the dead letters that it is about to produce: some 60 ranges of offsets.
+# The note of a leader on dead letters that it is about to produce: some 60 ranges of offsets.
 MAX_DEAD_LETTERS_BYTES: Final = 2_048
 # Of memory, as measured: the state of a share-partition without its batches, and a batch.
 STATE_BYTES: Final = 700

@@ -167,7 +167,7 @@ def fits_in_log(
 
 
 def _changing_bytes(state: ShareState) -> int:
-    """What a state takes of memory beside what every share-partition does."""
+    """Return the memory of a state beyond that which every share-partition takes."""
     return BATCH_BYTES * len(state.batches) + len(state.dead_letters)
 
 

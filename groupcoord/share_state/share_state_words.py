@@ -6,8 +6,7 @@ be written) and 4 for archived, and -1 stands for an epoch, offset or count that
 
 `dead_letters` is a note that the leader of a share-partition keeps with the state, on the dead letters that
 it is about to produce. It begins with its number, of 8 bytes, and one with a lower number changes nothing: a
-write that was repeated may come once more, behind others. So no write with a note moves the start offset
-back. None says nothing of it.
+write that was repeated may come once more, behind others. None says nothing of it.
 """
 
 from collections.abc import Sequence

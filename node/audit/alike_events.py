@@ -27,7 +27,7 @@ class Limits(NamedTuple):
 
 
 class Source(NamedTuple):
-    """Whose events share bounds; the principal is empty where it is not proven or stands for anybody."""
+    """Events of one source share bounds; the principal is empty if it is not proven or stands for anybody."""
 
     principal: str
     address: str

@@ -1,4 +1,4 @@
-"""What share groups have in flight as text, beside where they start and end."""
+"""Tables of the partitions of a share group: start and end, and the records in flight between them."""
 
 from collections.abc import Iterator, Mapping
 from typing import Final

@@ -1,4 +1,4 @@
-"""What share groups have in flight, as programs read it: from the command line and over REST."""
+"""The records in flight of share groups as JSON, for the command line and the REST API."""
 
 from typing import Final
 

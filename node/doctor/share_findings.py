@@ -17,7 +17,7 @@ HELD_MS: Final = 600_000
 
 
 class ShareFacts(NamedTuple):
-    """What the leader of a partition tells of a share group that reads it."""
+    """The state of a share group in one partition, as the partition's leader tells it."""
 
     group_id: str
     partition: TopicPartition

@@ -234,7 +234,7 @@ class RestAuthentication:
         if wait_s > 0:
             self._rejected[BY_USER] += 1
             if self._waits.waits_for_strangers(user, address, self.now_s()):
-                # The same line for all addresses: the log counts lines that come again.
+                # One line for all addresses, since the log counts lines that come again.
                 said = "Passwords for user %s are guessed from many addresses: those that are new to it wait."
                 self._lines.tell(logging.WARNING, address, said, user[:MAX_USER_CHARS])
             raise RestError(

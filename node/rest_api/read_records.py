@@ -74,7 +74,7 @@ PIECE_BYTES: Final = 256 * 1024  # of events, written at a time
 
 
 class Wish(NamedTuple):
-    """What a request wants to see, and how each record is shown."""
+    """The records that a request asks for, and how each is shown."""
 
     topic: str
     partitions: list[TopicPartition]

@@ -224,7 +224,7 @@ def refuse_contradictions(
         raise _refused(f"without {AUTHORIZER_CLASS} every client may do everything. Remove that setting.")
     if values[ALLOW_EVERYONE]:
         raise _refused(f"{ALLOW_EVERYONE}=true opens what no ACL names to everybody. Remove that setting.")
-    # Whether or not there is a way in now: ssl.client.auth of a listener may change while the node runs.
+    # Even if nobody gets in so now: ssl.client.auth of a listener may change while the node runs.
     if ANONYMOUS in super_users(str(values[SUPER_USERS])):
         raise _refused(
             f"{SUPER_USERS} names {ANONYMOUS}, which is every client without a login. Remove it from there."

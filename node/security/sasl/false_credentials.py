@@ -40,7 +40,7 @@ _ANY: Final = b""
 
 
 class CredentialForm(NamedTuple):
-    """What can be seen of a credential without knowing it.
+    """The parts of a credential that a login shows to everybody.
 
     A length of 0 is a number in base 36; behind letters of base64 may be a `padding` of signs of equality.
     """
