@@ -16,6 +16,8 @@ from ottla.groupcoord.share_state.share_state_words import (
     ReadState,
     SharePartitionKey,
     StateRead,
+    StateResult,
+    WriteState,
 )
 from ottla.logstore.words.errors import ErrorCode, KafkaError
 from ottla.logstore.words.topic_partition import TopicPartition
@@ -23,7 +25,7 @@ from ottla.node.counters.share_counters import ShareCounters
 from ottla.node.net.connection_info import ConnectionInfo
 from ottla.node.replica.partition import Partition
 from ottla.node.replica.replica_manager import ReplicaManager
-from ottla.node.share.dead_letter_queue import DeadLetterQueue, DeadLetterWorld, Persister
+from ottla.node.share.dead_letter_queue import DeadLetterQueue, DeadLetterWorld
 from ottla.node.share.delayed_share_fetches import DelayedShareFetches
 from ottla.node.share.led_partition import DELAYED_BYTES, LED_BYTES, LedPartition
 from ottla.node.share.share_fetch import Acquired, ShareFetch, ShareFetchParams
@@ -62,10 +64,11 @@ class InitialOffset(Protocol):
     async def __call__(self, partition: Partition, group: str, connection: ConnectionInfo, /) -> int: ...
 
 
-class StatePersister(Persister, Protocol):
-    """Reads states of share-partitions, too."""
+class StatePersister(Protocol):
+    """Reads and writes states of share-partitions; an error is in the answer."""
 
     async def read(self, requests: Sequence[ReadState]) -> list[StateRead]: ...
+    async def write(self, requests: Sequence[WriteState]) -> list[StateResult]: ...
 
 
 class Refusal(NamedTuple):
