@@ -6,6 +6,7 @@ password_input     passwords from a terminal, a file, standard input, or chance
 acl_words          ACLs in the words of a command line: what is to be created, which are meant
 shell_completion   completion of `ottla` in bash, zsh and fish
 added_commands     commands that other packages add to `ottla`
+log_stream         writes the lines of a log in a thread
 log_output         the log of a process on standard error
 record_text        records as lines of text
 standard_streams   standard input, output and error are there

@@ -14,6 +14,7 @@ from datetime import UTC, datetime
 from typing import Any, Final, TextIO
 
 from ottla.logstore.words.escaped_text import escape_controls
+from ottla.node.cli.log_stream import LogStream
 from ottla.node.loggers import level_name
 
 TEXT: Final = "text"
@@ -24,7 +25,7 @@ MAX_REMEMBERED: Final = 256  # lines that may come again; the oldest give way
 
 def begin(log_format: str, node_id: int) -> None:
     """Write the log of this process so, from here on."""
-    handler = RepeatingHandler(sys.stderr)
+    handler = RepeatingHandler(LogStream(sys.stderr.fileno(), encoding=sys.stderr.encoding))
     handler.setFormatter(JsonFormatter(node_id) if log_format == JSON else TextFormatter())
     logging.basicConfig(level=logging.INFO, handlers=[handler], force=True)
 
@@ -64,10 +65,10 @@ class JsonFormatter(logging.Formatter):
         return json.dumps(told)
 
 
-class RepeatingHandler(logging.StreamHandler[TextIO]):
+class RepeatingHandler(logging.StreamHandler[TextIO | LogStream]):
     """Writes a line that comes again and again once, and how often it came."""
 
-    def __init__(self, stream: TextIO, now_s: Callable[[], float] = time.monotonic) -> None:
+    def __init__(self, stream: TextIO | LogStream, now_s: Callable[[], float] = time.monotonic) -> None:
         super().__init__(stream)
         self._now_s = now_s
         # (logger, level, message) -> when it was written last, how often it came since, the last record
@@ -89,12 +90,14 @@ class RepeatingHandler(logging.StreamHandler[TextIO]):
         super().emit(record)
 
     def close(self) -> None:
-        """Tell what was only counted."""
+        """Tell what was only counted, and wait a moment for the stream."""
         self.acquire()
         try:
             self._tell_overdue(float("inf"))
         finally:
             self.release()
+        if isinstance(self.stream, LogStream):
+            self.stream.end()
         super().close()
 
     def _tell_overdue(self, now_s: float) -> None:

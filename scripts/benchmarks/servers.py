@@ -11,6 +11,7 @@ from collections.abc import Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
+from threading import Thread
 
 from tests.cpu_time import cpu_seconds_of
 from tests.ports import free_port
@@ -109,6 +110,8 @@ def start(name: str, data: Path, settings: Sequence[str] = (), *, port: int = 0)
             served = int(bootstrap[1]) if bootstrap else port
             worker = int(pid[1]) if pid else listener_of(served, process.pid)
             rest = re.search(r"\brest=http://([^\s,]+)", line)
+            # A server that waits for who reads its log serves nobody.
+            Thread(target=process.stdout.read, name="drain", daemon=True).start()
             return Server(
                 name=name,
                 port=served,

@@ -2,11 +2,13 @@
 
 import subprocess
 import sys
+from fcntl import F_SETPIPE_SZ, fcntl
 from pathlib import Path
 
 import pytest
 
 from tests.compat.servers import ROOT, Server
+from tests.compat.wire_client import WireClient
 
 pytestmark = pytest.mark.slow
 TIMEOUT_S = 60
@@ -74,3 +76,23 @@ def test_a_full_disk_behind_the_output_is_one_sentence(node: Server, arguments: 
     code, _, errors = run(">/dev/full", *arguments)
 
     assert (code, errors) == (1, f"{program}: The output cannot be written: No space left on device.\n")
+
+
+def test_a_node_whose_log_nobody_reads_serves_on_and_stops(tmp_path: Path) -> None:
+    listeners = ("listeners=PLAINTEXT://127.0.0.1:0", "ottla.rest.listeners=")
+    overrides = [word for setting in listeners for word in ("--override", setting)]
+    process = shell("", "start", "--data", str(tmp_path), *overrides)
+    assert process.stdout is not None and process.stderr is not None
+    fcntl(process.stderr.fileno(), F_SETPIPE_SZ, 4_096)
+    bootstrap = process.stdout.readline().split("bootstrap=")[1].split()[0]
+
+    with WireClient(bootstrap) as client:
+        for number in range(100):  # each is a line of the log
+            topic = {"name": f"topic-{number}", "num_partitions": 1, "replication_factor": 1}
+            assert not client.call("create_topics", 7, topics=[topic], timeout_ms=30_000).topics[0].error_code
+    process.terminate()
+
+    assert process.wait(TIMEOUT_S) == 0
+    process.stdout.close()
+    assert len(process.stderr.read()) >= 4_096, "there was more to read than the pipe has room for"
+    process.stderr.close()

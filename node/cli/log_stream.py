@@ -1,0 +1,91 @@
+"""Writes the lines of a log in a thread, so that a reader that takes nothing more never holds up the node.
+
+Standard error is often a pipe: `ottla start 2>&1 | less`, a container's runtime that lags behind, a test that
+reads the output at the end. When such a pipe is full, a write to it waits for its reader. The loop must not:
+it would answer no client until then. Lines wait here instead, up to `MAX_WAITING_BYTES`; what comes beyond
+that is counted, and the count is written when there is room again.
+"""
+
+import os
+import select
+import threading
+import time
+from collections import deque
+from typing import Final
+
+MAX_WAITING_BYTES: Final = 4 << 20
+END_PATIENCE_S: Final = 2.0  # at the end of the process, for what still waits
+RETRY_S: Final = 1.0  # until a descriptor that does not block is asked again
+
+
+class LogStream:
+    """A text stream without an end that `logging.StreamHandler` writes to, in front of a file descriptor."""
+
+    def __init__(
+        self, descriptor: int, *, encoding: str = "utf-8", max_waiting_bytes: int = MAX_WAITING_BYTES
+    ) -> None:
+        self._descriptor = descriptor
+        self._encoding = encoding
+        self._max_waiting_bytes = max_waiting_bytes
+        self._turn = threading.Condition()
+        self._waiting: deque[bytes] = deque()
+        self._waiting_bytes = 0  # with those that are being written
+        self._left_out = 0
+        self._thread: threading.Thread | None = None
+
+    def write(self, text: str) -> int:
+        """Have this written after what was written before; never waits, never fails."""
+        data = text.encode(self._encoding, "backslashreplace")
+        with self._turn:
+            if self._waiting_bytes + len(data) > self._max_waiting_bytes:
+                self._left_out += 1
+                return len(text)
+            self._waiting.append(data)
+            self._waiting_bytes += len(data)
+            if self._thread is None:
+                self._thread = threading.Thread(target=self._run, name="log", daemon=True)
+                self._thread.start()
+            self._turn.notify_all()
+        return len(text)
+
+    def flush(self) -> None:
+        """Do nothing: the thread writes at once what it can."""
+
+    def end(self, patience_s: float = END_PATIENCE_S) -> None:
+        """Wait until everything is written, but not for long: the reader may take nothing more."""
+        deadline = time.monotonic() + patience_s
+        with self._turn:
+            while self._waiting_bytes and (left_s := deadline - time.monotonic()) > 0:
+                self._turn.wait(left_s)
+
+    def _run(self) -> None:
+        while True:
+            with self._turn:
+                while not self._waiting:
+                    self._turn.wait()
+                data = b"".join(self._waiting)
+                self._waiting.clear()
+            self._write(data)
+            with self._turn:
+                self._waiting_bytes -= len(data)
+                if self._left_out:
+                    self._tell_left_out()
+                self._turn.notify_all()
+
+    def _tell_left_out(self) -> None:
+        lines = "1 line was" if self._left_out == 1 else f"{self._left_out:,} lines were"
+        told = f"{lines} left out of this log, as its reader took no more.\n".encode()
+        self._left_out = 0
+        self._waiting.append(told)
+        self._waiting_bytes += len(told)
+
+    def _write(self, data: bytes) -> None:
+        """Write everything; what nobody can read any more is lost, as it has no other place to go."""
+        rest = memoryview(data)
+        while rest:
+            try:
+                rest = rest[os.write(self._descriptor, rest) :]
+            except BlockingIOError:  # somebody else who has the descriptor has set it so
+                select.select([], [self._descriptor], [], RETRY_S)
+            except OSError:
+                return

@@ -1,0 +1,104 @@
+"""A log never waits for its reader: its lines do, so many, and what is beyond that is counted."""
+
+import logging
+import os
+import threading
+from collections.abc import Iterator
+
+import pytest
+
+from ottla.node.cli.log_output import RepeatingHandler
+from ottla.node.cli.log_stream import LogStream
+
+PIPE_BYTES = 65_536  # that Linux keeps of what nobody has read
+
+
+@pytest.fixture
+def pipe() -> Iterator[tuple[int, int]]:
+    ends = os.pipe()
+    yield ends
+    os.close(ends[0])
+    os.close(ends[1])
+
+
+def read_until(reader: int, last: bytes) -> bytes:
+    seen = b""
+    while not seen.endswith(last):
+        seen += os.read(reader, 1 << 20)
+    return seen
+
+
+def test_lines_are_written_in_their_order(pipe: tuple[int, int]) -> None:
+    stream = LogStream(pipe[1])
+    for number in range(1_000):
+        stream.write(f"line {number}\n")
+    stream.end()
+
+    assert read_until(pipe[0], b"line 999\n").decode().splitlines() == [f"line {n}" for n in range(1_000)]
+
+
+def test_who_logs_does_not_wait_for_a_reader_that_takes_nothing(pipe: tuple[int, int]) -> None:
+    logger = logging.Logger("test")
+    logger.addHandler(RepeatingHandler(LogStream(pipe[1])))  # type: ignore[arg-type, unused-ignore]
+
+    def log() -> None:
+        for number in range(4 * PIPE_BYTES // 64):
+            logger.warning("%064d", number)
+
+    thread = threading.Thread(target=log, daemon=True)
+    thread.start()
+    thread.join(30)
+
+    assert not thread.is_alive(), "the logger waits for the pipe"
+    lines = read_until(pipe[0], b"%064d\n" % (4 * PIPE_BYTES // 64 - 1)).splitlines()
+    assert lines == [b"%064d" % number for number in range(4 * PIPE_BYTES // 64)], "nothing was lost"
+
+
+def test_what_is_beyond_the_bound_is_counted_and_told_when_there_is_room(pipe: tuple[int, int]) -> None:
+    stream = LogStream(pipe[1], max_waiting_bytes=3 * PIPE_BYTES)
+    line = "x" * 1_023 + "\n"
+    for _ in range(1_000):
+        stream.write(line)
+
+    seen = read_until(pipe[0], b"took no more.\n").decode().splitlines()
+
+    kept = seen.count(line.strip())
+    assert 3 * PIPE_BYTES // 1_024 <= kept < 1_000
+    assert seen[-1] == f"{1_000 - kept:,} lines were left out of this log, as its reader took no more."
+    stream.write("again\n")
+    assert read_until(pipe[0], b"again\n") == b"again\n"
+
+
+def test_the_end_waits_for_the_reader_only_so_long(pipe: tuple[int, int]) -> None:
+    stream = LogStream(pipe[1])
+    stream.write("x" * 2 * PIPE_BYTES)
+
+    stream.end(patience_s=0.1)
+
+    assert len(os.read(pipe[0], 4 * PIPE_BYTES)) == PIPE_BYTES
+
+
+def test_a_reader_that_is_gone_ends_nothing() -> None:
+    reader, writer = os.pipe()
+    os.close(reader)
+    stream = LogStream(writer)
+
+    stream.write("nobody reads this\n")
+    stream.end()
+    os.close(writer)
+
+
+def test_a_descriptor_that_does_not_block_gets_everything(pipe: tuple[int, int]) -> None:
+    os.set_blocking(pipe[1], False)
+    stream = LogStream(pipe[1])
+    stream.write("x" * 4 * PIPE_BYTES)
+    stream.write("end\n")
+
+    assert len(read_until(pipe[0], b"end\n")) == 4 * PIPE_BYTES + 4
+
+
+def test_what_cannot_be_encoded_is_escaped(pipe: tuple[int, int]) -> None:
+    stream = LogStream(pipe[1], encoding="ascii")
+    stream.write("topic ö\n")
+
+    assert read_until(pipe[0], b"\n") == rb"topic \xf6" + b"\n"
