@@ -5,6 +5,7 @@ import os
 import socket
 import ssl
 import struct
+import tempfile
 import time
 from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
@@ -16,7 +17,7 @@ from typing import Final, NamedTuple
 
 from attacks.attack import Attack
 from attacks.good_client import GoodClient, Seen
-from attacks.nodes import Nodes
+from attacks.nodes import Nodes, start_nodes
 from attacks.secured_access import Role, tls_context
 
 ATTACKER: Final = "127.0.0.2"  # what fails there is not held against the good client
@@ -246,6 +247,17 @@ def _watched(nodes: Nodes, seconds: float) -> Seen:
         good.kill()
 
 
+@contextmanager
+def _another_node() -> Iterator[Nodes]:
+    """Start a secured node that nobody watches."""
+    with tempfile.TemporaryDirectory(prefix="stormed-", ignore_cleanup_errors=True) as folder:
+        nodes = start_nodes(1, Path(folder), {}, is_secure=True)
+        try:
+            yield nodes
+        finally:
+            nodes.stop()
+
+
 class Storm(NamedTuple):
     """Connections that fail, so many a second, and what a good client may notice of them."""
 
@@ -254,24 +266,32 @@ class Storm(NamedTuple):
     # Both p99 come of some hundred round trips: two runs on a busy machine differ by less than this.
     noise_ms: float = 8.0
 
-    def judge(self, opened: int, before: Seen, during: Seen) -> str:
-        """Return how it went; AssertionError if it was no such storm, or too much for a good client."""
+    def judge(self, opened: int, quiet: Seen, elsewhere: Seen, during: Seen) -> str:
+        """Return how it went; AssertionError if it was no such storm, or too much for a good client.
+
+        `elsewhere` is what the client saw of its node while another node had the storm. Attackers have
+        machines of their own; here they take the processors of the node, and that is not the node's fault.
+        """
+        p99_ms = [one.p99_ms for one in (quiet, elsewhere, during)]
         told = (
-            f"{opened / self.seconds:.0f} a second; p50 {before.p50_ms:.1f} -> {during.p50_ms:.1f} ms, "
-            f"p99 {before.p99_ms:.1f} -> {during.p99_ms:.1f} ms"
+            f"{opened / self.seconds:.0f} a second; "
+            f"p99 {p99_ms[0]:.1f} ms in peace, {p99_ms[1]:.1f} with the storm at another node, "
+            f"{p99_ms[2]:.1f} at this one; p50 {quiet.p50_ms:.1f} -> {during.p50_ms:.1f}"
         )
         assert opened >= LEAST_OF_STORM * self.per_second * self.seconds, f"only {told}"
         assert not during.failures, f"{told}; a good client saw {during.failures[0]}"
-        assert during.p99_ms < max(2 * before.p99_ms, before.p99_ms + self.noise_ms), told
+        assert p99_ms[2] < max(2 * p99_ms[1], p99_ms[1] + self.noise_ms), told
         return told
 
     def send(self, nodes: Nodes) -> str:
-        """Open the connections, and compare what a good client sees with what it saw before."""
-        before = _watched(nodes, self.seconds)
+        """Open the connections at another node and at this one, and compare what a good client sees."""
+        quiet = _watched(nodes, self.seconds)
+        with _another_node() as other, _stormed(other, self, []):
+            elsewhere = _watched(nodes, self.seconds)
         opened: list[int] = []
         with _stormed(nodes, self, opened):
             during = _watched(nodes, self.seconds)
-        return self.judge(sum(opened), before, during)
+        return self.judge(sum(opened), quiet, elsewhere, during)
 
 
 STORM: Final = Storm()
@@ -312,7 +332,7 @@ ATTACKS: Final[Sequence[Attack]] = (
     Attack(
         name="tls-thousand-a-second",
         sends=f"{STORM.per_second:,} connections a second that fail: junk, half a ClientHello, a whole one, "
-        "no login; a good client's p99 stays below twice what it was",
+        "no login; a good client's p99 stays below twice that with the same at another node",
         send=STORM.send,
         cpu_s=2.0 * STORM.seconds,
         is_secure=True,
