@@ -79,20 +79,38 @@ def test_a_full_disk_behind_the_output_is_one_sentence(node: Server, arguments: 
 
 
 def test_a_node_whose_log_nobody_reads_serves_on_and_stops(tmp_path: Path) -> None:
-    listeners = ("listeners=PLAINTEXT://127.0.0.1:0", "ottla.rest.listeners=")
-    overrides = [word for setting in listeners for word in ("--override", setting)]
-    process = shell("", "start", "--data", str(tmp_path), *overrides)
-    assert process.stdout is not None and process.stderr is not None
-    fcntl(process.stderr.fileno(), F_SETPIPE_SZ, 4_096)
-    bootstrap = process.stdout.readline().split("bootstrap=")[1].split()[0]
+    settings = (
+        "listeners=PLAINTEXT://127.0.0.1:0",
+        "ottla.rest.listeners=",
+        "authorizer.class.name=org.apache.kafka.metadata.authorizer.StandardAuthorizer",
+        "allow.everyone.if.no.acl.found=true",
+    )
+    overrides = [word for setting in settings for word in ("--override", setting)]
+    with shell("", "start", "--data", str(tmp_path), *overrides) as process:
+        assert process.stdout is not None and process.stderr is not None
+        fcntl(process.stderr.fileno(), F_SETPIPE_SZ, 4_096)
+        try:
+            bootstrap = process.stdout.readline().split("bootstrap=")[1].split()[0]
+            with WireClient(bootstrap) as client:
+                for number in range(100):
+                    audited_change(client, number)
+            process.terminate()
 
-    with WireClient(bootstrap) as client:
-        for number in range(100):  # each is a line of the log
-            topic = {"name": f"topic-{number}", "num_partitions": 1, "replication_factor": 1}
-            assert not client.call("create_topics", 7, topics=[topic], timeout_ms=30_000).topics[0].error_code
-    process.terminate()
+            assert process.wait(TIMEOUT_S) == 0
+            assert len(process.stderr.read()) >= 2_048, "the pipe was full"
+        finally:
+            process.kill()
 
-    assert process.wait(TIMEOUT_S) == 0
-    process.stdout.close()
-    assert len(process.stderr.read()) >= 4_096, "there was more to read than the pipe has room for"
-    process.stderr.close()
+
+def audited_change(client: WireClient, number: int) -> None:
+    """A change that is a line of the log."""
+    entry = {
+        "resource_type": 2,  # TOPIC
+        "resource_name": f"topic-{number}",
+        "resource_pattern_type": 3,  # LITERAL
+        "principal": "User:somebody",
+        "host": "*",
+        "operation": 3,  # READ
+        "permission_type": 3,  # ALLOW
+    }
+    assert not client.call("create_acls", 3, creations=[entry]).results[0].error_code
