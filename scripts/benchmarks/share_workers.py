@@ -19,6 +19,8 @@ from typing import Any, Final
 
 from confluent_kafka import AcknowledgeType, KafkaException, ShareConsumer
 
+from tests.cpu_time import cpu_seconds_of
+
 ROOT: Final = Path(__file__).resolve().parents[2]
 POLL_S: Final = 0.2
 STOP_TIMEOUT_S: Final = 30
@@ -106,6 +108,10 @@ class Workers:
             if time.monotonic() > deadline:
                 raise RuntimeError(f"only {self.total} of {records} records were given within {seconds:g} s")
             time.sleep(0.02)
+
+    def cpu_seconds(self) -> float:
+        """User and system time of all processes so far."""
+        return sum(cpu_seconds_of(one.pid) for one in self._processes)
 
     def rate(self) -> float:
         """Records a second, between the first that were given and the last."""

@@ -1,6 +1,7 @@
 """The page of figures, from the JSON that `scripts/bench --json` wrote."""
 
-from typing import Any
+from collections.abc import Mapping
+from typing import Any, Final
 
 HEAD = """# Benchmarks
 
@@ -34,12 +35,20 @@ Requests of one record to a node without an authorizer and to one with 10,000 AC
 the cost of judging shows most.
 
 """
+SHARES = """
+## Share groups
+
+The members are librdkafka's, two processes on the same machine; a topic is filled before they begin. Where
+the CPU of the server and of the members together takes both cores, the members bound the rate.
+
+"""
+# The end of a file's name in docs/data -> the words above its figures.
+SECTIONS: Final = {"": HEAD, "_tls": TLS, "_acls": ACLS, "_shares": SHARES}
 
 
-def benchmarks_page(document: dict[str, Any], tls: dict[str, Any], acls: dict[str, Any]) -> str:
-    """Return the page of JSON documents of `scripts/bench`, of which two are about security."""
-    sections = [(HEAD, document), (TLS, tls), (ACLS, acls)]
-    return "".join([*(head + _figures(of_section) for head, of_section in sections), TAIL])
+def benchmarks_page(documents: Mapping[str, dict[str, Any]]) -> str:
+    """Return the page of JSON documents of `scripts/bench`, one for each of `SECTIONS`."""
+    return "".join([*(head + _figures(documents[name]) for name, head in SECTIONS.items()), TAIL])
 
 
 def _figures(document: dict[str, Any]) -> str:

@@ -14,7 +14,7 @@ ROOT: Final = Path(__file__).resolve().parents[2]
 sys.path[:0] = [str(ROOT / "scripts"), str(ROOT / "src"), str(ROOT)]
 
 # ruff: noqa: E402
-from documentation.benchmarks_page import benchmarks_page
+from documentation.benchmarks_page import SECTIONS, benchmarks_page
 from documentation.commands_page import commands_page
 from documentation.design_numbers import numbers_as_links
 from documentation.metrics_page import metrics_page
@@ -25,7 +25,7 @@ MAKERS: Final[dict[str, Callable[[], str]]] = {
     "reference/settings.md": settings_page,
     "reference/commands.md": commands_page,
     "reference/metrics.md": metrics_page,
-    "benchmarks.md": lambda: benchmarks_page(*map(_figures, ("", "_tls", "_acls"))),
+    "benchmarks.md": lambda: benchmarks_page({name: _figures(name) for name in SECTIONS}),
 }
 
 
