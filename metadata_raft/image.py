@@ -248,7 +248,7 @@ class MetadataImage:
 
     @property
     def share_version(self) -> int:
-        """1 if there may be share groups (KIP-932), else 0."""
+        """1 if there may be share groups (KIP-932), 2 if they may have dead letters (KIP-1191), else 0."""
         return self.features.get(SHARE_VERSION, 0)
 
     @property

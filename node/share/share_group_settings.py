@@ -62,32 +62,41 @@ class ShareGroupConfigs:
         self,
         values: Callable[[], Mapping[str, ConfigValue]],
         configs: Callable[[str], Mapping[str, str]],
+        *,
+        has_dead_letters: Callable[[], bool] = lambda: True,
     ) -> None:
+        """`has_dead_letters` tells whether all nodes of the cluster know them, else no group has any."""
         self._values = values
+        self._has_dead_letters = has_dead_letters
+        self._had_dead_letters = has_dead_letters()
         self._configs = configs
         self._known: Mapping[str, ConfigValue] = values()
         self._settings: dict[str, tuple[Mapping[str, str], ShareGroupSettings]] = {}
 
     def __call__(self, group: str) -> ShareGroupSettings:
         values, own = self._values(), self._configs(group)
-        if values is not self._known:
-            self._known, self._settings = values, {}
+        has_dead_letters = self._has_dead_letters()
+        if values is not self._known or has_dead_letters is not self._had_dead_letters:
+            self._known, self._had_dead_letters, self._settings = values, has_dead_letters, {}
         name = group if own else ""
         found = self._settings.get(name)
         if found is None or found[0] is not own:
             if len(self._settings) >= _MAX_REMEMBERED:
                 self._settings.clear()
-            found = self._settings[name] = own, share_group_settings(values, own)
+            settings = share_group_settings(values, own, has_dead_letters=has_dead_letters)
+            found = self._settings[name] = own, settings
         return found[1]
 
 
-def share_group_settings(node: Mapping[str, ConfigValue], own: Mapping[str, str]) -> ShareGroupSettings:
+def share_group_settings(
+    node: Mapping[str, ConfigValue], own: Mapping[str, str], *, has_dead_letters: bool = True
+) -> ShareGroupSettings:
     """Return what a group with these settings of its own obeys at a node with those."""
     committed = _text(own, "share.isolation.level") == "read_committed"
     renews = GROUP_CONFIG_DEF.parse(
         "share.renew.acknowledge.enable", own.get("share.renew.acknowledge.enable", "true")
     )
-    topic = own.get(DEAD_LETTER_TOPIC, "").strip()
+    topic = own.get(DEAD_LETTER_TOPIC, "").strip() if has_dead_letters else ""
     copies = GROUP_CONFIG_DEF.parse(COPIES_RECORDS, own.get(COPIES_RECORDS, "false")) is True
     backoff_ms, backoff_max_ms = _own_number(own, RETRY_BACKOFF), _own_number(own, RETRY_BACKOFF_MAX)
     return ShareGroupSettings(

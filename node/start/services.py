@@ -14,6 +14,7 @@ from ottla.logstore.log_manager import LogManager
 from ottla.logstore.partition_log import PartitionLog
 from ottla.logstore.recovery import RECORDS_ARE_LOST
 from ottla.logstore.words.topic_partition import TopicPartition
+from ottla.metadata_raft.cluster_features import DEAD_LETTERS_SINCE
 from ottla.metadata_raft.image import METADATA_TOPIC
 from ottla.metadata_raft.raft_check import damage_in
 from ottla.node.client_metrics.client_instances import ClientInstances
@@ -295,7 +296,9 @@ def make_services(
     base.memory_uses.count("share_states", share_state_bytes)
     began_ms, began_monotonic_ms = world.clock.now_ms(), monotonic_ms()
     share_settings = ShareGroupConfigs(
-        lambda: base.config.values, lambda group_id: parts.image.configs.group(group_id)
+        lambda: base.config.values,
+        lambda group_id: parts.image.configs.group(group_id),
+        has_dead_letters=lambda: parts.image.share_version >= DEAD_LETTERS_SINCE,
     )
     produce_letters = LetterProducer(
         node_id=config.node_id,

@@ -116,7 +116,7 @@ def test_a_new_cluster_begins_at_the_latest_level() -> None:
         METADATA_VERSION: LATEST_METADATA_VERSION,
         GROUP_VERSION: 1,
         TRANSACTION_VERSION: 2,
-        SHARE_VERSION: 1,
+        SHARE_VERSION: 2,
         SECURITY_VERSION: 1,
     }
     assert world.image.group_version == 1
@@ -159,7 +159,7 @@ def level_of(world: MetadataWorld, name: str) -> int:
 
 
 @pytest.mark.parametrize(
-    ("name", "highest"), [(GROUP_VERSION, 1), (TRANSACTION_VERSION, 2), (SHARE_VERSION, 1)]
+    ("name", "highest"), [(GROUP_VERSION, 1), (TRANSACTION_VERSION, 2), (SHARE_VERSION, 2)]
 )
 def test_an_older_cluster_has_a_later_feature_when_somebody_says_so(name: str, highest: int) -> None:
     world = MetadataWorld(brokers=0)
@@ -180,7 +180,7 @@ def test_an_older_cluster_has_a_later_feature_when_somebody_says_so(name: str, h
 
 
 @pytest.mark.parametrize(
-    ("name", "highest"), [(GROUP_VERSION, 1), (TRANSACTION_VERSION, 2), (SHARE_VERSION, 1)]
+    ("name", "highest"), [(GROUP_VERSION, 1), (TRANSACTION_VERSION, 2), (SHARE_VERSION, 2)]
 )
 def test_nodes_of_an_older_release_and_a_later_feature_exclude_each_other(name: str, highest: int) -> None:
     world = MetadataWorld(brokers=0)

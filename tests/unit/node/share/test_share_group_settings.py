@@ -168,3 +168,15 @@ def test_a_back_off_is_a_number_of_milliseconds(name: str, value: str) -> None:
         check_group_configs(parse_config({}).values, {name: value})
 
     assert refused.value.code is ErrorCode.INVALID_CONFIG
+
+
+def test_dead_letters_are_there_when_all_nodes_know_them() -> None:
+    """`share.version` 2, as in Apache Kafka 4.4 (KAFKA-20415)."""
+    knows = False
+    values, own = parse_config({}).values, {"errors.deadletterqueue.topic.name": "dlq.t"}
+    settings = ShareGroupConfigs(lambda: values, lambda group: own, has_dead_letters=lambda: knows)
+    assert settings("g").dead_letters is None and not settings("g").config.sets_aside
+
+    knows = True
+
+    assert settings("g").dead_letters is not None and settings("g").config.sets_aside
