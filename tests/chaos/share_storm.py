@@ -22,7 +22,7 @@ from confluent_kafka.admin import (
 from tests.chaos.history import History
 from tests.chaos.nodes import Nodes
 from tests.chaos.share_history import Delivery, Place, ShareHistory
-from tests.chaos.storm import FAULTS, PARTITIONS, REST_S, WRITERS, hurt
+from tests.chaos.storm import FAULTS, PARTITIONS, WRITERS, faults_in_turn, hurt
 from tests.chaos.traffic import CALL_TIMEOUT_S, TOPIC, Writer, create_topic, read_all
 from tests.compat.wire_client import Closed, WireClient
 
@@ -200,13 +200,8 @@ def share_storm(
         fleet = Fleet(nodes.bootstrap, data / "workers", seed)
         outcome = ShareOutcome()
         fleet.wait_until_done(time.monotonic())
-        deadline = time.monotonic() + seconds
-        waiting = list(faults)
-        chance.shuffle(waiting)  # each at least once, if there is time
-        while time.monotonic() < deadline or len(outcome.faults) < at_least:
-            time.sleep(chance.uniform(*REST_S))
-            fault = waiting.pop() if waiting else chance.choice(faults)
-            outcome.faults.append(fault)
+        told = outcome.faults
+        for fault in faults_in_turn(faults, told, seconds=seconds, at_least=at_least, chance=chance):
             began_s = time.monotonic()
             if fault == "crash workers":
                 fleet.crash(chance.randint(1, WORKERS), chance)

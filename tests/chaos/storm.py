@@ -3,7 +3,7 @@
 import random
 import time
 from collections import Counter
-from collections.abc import Callable
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 
@@ -66,13 +66,8 @@ def storm(
         ]
         committed = CommittedReader(nodes.bootstrap, decided)
         outcome = Outcome([], 0, 0)
-        deadline = time.monotonic() + seconds
-        waiting = list(faults)
-        chance.shuffle(waiting)  # each at least once, if there is time
-        while time.monotonic() < deadline or len(outcome.faults) < at_least:
-            time.sleep(chance.uniform(*REST_S))
-            fault = waiting.pop() if waiting else chance.choice(faults)
-            outcome.faults.append(fault)
+        told = outcome.faults
+        for fault in faults_in_turn(faults, told, seconds=seconds, at_least=at_least, chance=chance):
             outcome.recoveries_s.append(hurt(nodes, fault, chance, history))
         nodes.wait_until_in_sync()
         for writer in (*writers, *producers):
@@ -92,6 +87,21 @@ def storm(
         return outcome
     finally:
         nodes.stop_all()
+
+
+def faults_in_turn(
+    faults: Sequence[str], told: list[str], *, seconds: float, at_least: int, chance: random.Random
+) -> Iterator[str]:
+    """Give faults for so long, and so many at least, each after a rest, and note them in `told`; each one
+    comes once before any comes again.
+    """
+    deadline = time.monotonic() + seconds
+    waiting = list(faults)
+    chance.shuffle(waiting)
+    while time.monotonic() < deadline or len(told) < at_least:
+        time.sleep(chance.uniform(*REST_S))
+        told.append(waiting.pop() if waiting else chance.choice(faults))
+        yield told[-1]
 
 
 def no_coordinator(nodes: Nodes, chance: random.Random) -> int:
