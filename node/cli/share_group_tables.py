@@ -6,7 +6,7 @@ from typing import Final
 from ottla.logstore.words.topic_partition import TopicPartition
 from ottla.node.cli.topic_commands import print_table
 from ottla.node.client.group_lag import PartitionLag
-from ottla.node.client.share_group_as_json import state_word
+from ottla.node.client.share_group_as_json import error_word, state_word
 from ottla.node.wire.messages.describe_share_partitions import InFlightRange, InFlightState
 
 _PLACES: Final = ("topic", "partition", "start", "end", "lag", "members")
@@ -19,7 +19,9 @@ _TWICE: Final = 2
 def print_partitions(
     lags: Mapping[TopicPartition, PartitionLag], members: Mapping[TopicPartition, int]
 ) -> None:
-    """Print the partitions, and below them the records that were delivered more than once."""
+    """Print the partitions, and below them the records that were delivered more than once, and why dead
+    letters could not be written.
+    """
     is_told = any(lag.in_flight is not None for lag in lags.values())
     rows: list[tuple[object, ...]] = []
     for one, lag in lags.items():
@@ -30,6 +32,10 @@ def print_partitions(
     if again:
         print("delivered more than once, most often first:")
         print_table(_AGAIN, again)
+    for one, lag in lags.items():
+        failure = None if lag.in_flight is None else error_word(lag.in_flight.letter_failure)
+        if failure is not None:
+            print(f"the last dead letters of {one} could not be written: {failure}")
 
 
 def _in_flight(state: InFlightState | None) -> tuple[object, ...]:

@@ -2,6 +2,7 @@
 
 from typing import Final
 
+from ottla.logstore.words.errors import ErrorCode
 from ottla.node.share.record_state import RecordState
 from ottla.node.wire.messages.describe_share_partitions import InFlightRange, InFlightState
 
@@ -29,7 +30,18 @@ def in_flight_as_json(state: InFlightState) -> dict[str, object]:
         "oldest": None if state.oldest is None else range_as_json(state.oldest),
         "most_delivered": [range_as_json(one) for one in state.most_delivered],
         "next_locks": [range_as_json(one) for one in state.next_locks],
+        "dead_letter_error": error_word(state.letter_failure),
     }
+
+
+def error_word(code: int) -> str | None:
+    """Return the name of an error, or its number if only a newer server knows it; None if it is none."""
+    if not code:
+        return None
+    try:
+        return ErrorCode(code).name
+    except ValueError:
+        return str(code)
 
 
 def range_as_json(one: InFlightRange) -> dict[str, object]:

@@ -30,6 +30,7 @@ from ottla.node.wire.messages.describe_lag import (
     LagTopic,
     LagTopicResult,
 )
+from ottla.node.work.each_leader import ask_each_leader
 from ottla.node.work.turns import Steps, take_turns
 
 TIMEOUT_S: Final = (
@@ -99,27 +100,20 @@ class GroupLag:
     ) -> dict[GroupOffset, PartitionLag]:
         """The lag of each place whose partition's leader answers in time; others are left out."""
         deadline = asyncio.get_running_loop().time() + timeout_s
-        by_leader = await take_turns(self._by_leader(places))
-        async with asyncio.TaskGroup() as tasks:
-            asked = [
-                tasks.create_task(
-                    self._measure_here(mine, deadline)
-                    if leader == self._node_id
-                    else self._ask_peer(leader, mine, deadline)
-                )
-                for leader, mine in sorted(by_leader.items())
-            ]
-        return {place: lag for one in asked for place, lag in one.result().items()}
-
-    def _by_leader(self, places: Iterable[GroupOffset]) -> Steps[dict[int, list[GroupOffset]]]:
         image = self._image()
-        by_leader: dict[int, list[GroupOffset]] = {}
-        for place in dict.fromkeys(places):
-            yield
+
+        def leader_of(place: GroupOffset) -> int | None:
             found = image.topics.partition(place.partition)
-            if found is not None and found.leader >= 0:
-                by_leader.setdefault(found.leader, []).append(place)
-        return by_leader
+            return None if found is None else found.leader
+
+        return await ask_each_leader(
+            places,
+            leader_of=leader_of,
+            node_id=self._node_id,
+            here=partial(self._measure_here, deadline=deadline),
+            there=partial(self._ask_peer, deadline=deadline),
+            deadline=deadline,
+        )
 
     # ---- partitions that this node leads ------------------------------------------------------------
 
@@ -201,15 +195,10 @@ class GroupLag:
     async def _ask_peer(
         self, leader: int, places: Iterable[GroupOffset], deadline: float
     ) -> dict[GroupOffset, PartitionLag]:
-        try:
-            async with asyncio.timeout_at(deadline):
-                peer = await self._connect(leader, PURPOSE)
-                left_s = (deadline - asyncio.get_running_loop().time()) * PEER_SHARE
-                request = await take_turns(self._question(places, max(0, int(left_s * 1000))))
-                response = await peer.request(request, DescribeLagResponse)
-            return await take_turns(self._answers(response))
-        except (KafkaError, TimeoutError):
-            return {}  # nobody can be asked but the leader
+        peer = await self._connect(leader, PURPOSE)
+        left_s = (deadline - asyncio.get_running_loop().time()) * PEER_SHARE
+        request = await take_turns(self._question(places, max(0, int(left_s * 1000))))
+        return await take_turns(self._answers(await peer.request(request, DescribeLagResponse)))
 
     def _question(self, places: Iterable[GroupOffset], timeout_ms: int) -> Steps[DescribeLagRequest]:
         image = self._image()

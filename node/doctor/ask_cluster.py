@@ -19,10 +19,12 @@ from ottla.metadata_raft.acl_set import super_users
 from ottla.node.client.cluster_admin import BROKER_RESOURCE, describe_cluster
 from ottla.node.client.cluster_client import Client
 from ottla.node.client.cluster_health import Health, cluster_health
+from ottla.node.client.config_admin import describe_resources
 from ottla.node.client.group_admin import list_groups
 from ottla.node.client.log_dirs import BrokerLogDirs, describe_log_dirs
 from ottla.node.client.quorum_admin import QuorumView, describe_quorum
 from ottla.node.client.share_group_admin import SHARE, share_starts
+from ottla.node.client.topic_admin import config_of_group
 from ottla.node.doctor.clock_findings import ClockFacts
 from ottla.node.doctor.codec_findings import MissingCodec
 from ottla.node.doctor.endpoint_facts import AdvertisedFacts, EndpointFacts, Speaks
@@ -39,6 +41,7 @@ from ottla.node.secure_client.client_security import PLAINTEXT, ClientSecurity, 
 from ottla.node.secure_client.sasl_login import token_of
 from ottla.node.settings.authorization_settings import ALLOW_EVERYONE, AUTHORIZER_CLASS, SUPER_USERS
 from ottla.node.settings.exposed_listeners import anonymous_ways
+from ottla.node.settings.group_config_def import DEAD_LETTER_TOPIC
 from ottla.node.settings.listener_settings import is_loopback, parse_listeners, parse_protocol_map
 from ottla.node.settings.rest_settings import ADVERTISED_REST_LISTENER, REST_LISTENERS, RestAddress
 from ottla.node.wire.messages.describe_acls import DescribeAclsRequest, DescribeAclsResponse
@@ -252,12 +255,26 @@ async def _share_groups(client: Client) -> list[ShareFacts]:
         mine = client.until(client.deadline.share(len(named) - place))
         with suppress(KafkaError):
             starts = await share_starts(mine, group_id, with_in_flight=True)
-            found += [
-                ShareFacts(group_id, partition, start.in_flight)
+            states = {
+                partition: start.in_flight
                 for partition, start in starts.items()
                 if start.in_flight is not None
-            ]
+            }
+            topic = None
+            if any(state.letter_failure for state in states.values()):
+                topic = await _letter_topic(mine, group_id)
+            found += [ShareFacts(group_id, partition, state, topic) for partition, state in states.items()]
     return found
+
+
+async def _letter_topic(client: Client, group_id: str) -> str | None:
+    """Return where the dead letters of a share group go; None if it does not say so to this client."""
+    group = config_of_group(group_id)
+    try:
+        settings = (await describe_resources(client, [group]))[group]
+    except KafkaError:
+        return None
+    return next((one.value or None for one in settings if one.name == DEAD_LETTER_TOPIC), None)
 
 
 def listeners_of(node_id: int, texts: Mapping[str, str]) -> NodeListeners | None:

@@ -1,12 +1,15 @@
-"""Share groups whose oldest record is retried, or held, while the start offset does not move."""
+"""Share groups whose oldest record is retried, held, or waits for its dead letter, so that the start offset
+does not move; and groups whose dead letters are lost.
+"""
 
 from collections.abc import Iterable, Iterator
 from typing import Final, NamedTuple
 
+from ottla.logstore.words.errors import ErrorCode
 from ottla.logstore.words.escaped_text import escape_controls
 from ottla.logstore.words.topic_partition import TopicPartition
 from ottla.node.doctor.finding import Finding, named, note, problem
-from ottla.node.share.record_state import RecordState
+from ottla.node.share.record_state import SET_ASIDE, RecordState
 from ottla.node.wire.messages.describe_share_partitions import InFlightRange, InFlightState
 
 # A record that fails at once reaches its limit in no time, and one whose lock ends each time within minutes.
@@ -14,6 +17,47 @@ RETRIED_MS: Final = 60_000
 LEAST_DELIVERIES: Final = 2
 # Work that lasts longer than this is rare, and holds up the memory of all that is done behind it.
 HELD_MS: Final = 600_000
+# A dead letter takes milliseconds; five attempts at one take some 15 seconds, or longer where nobody answers.
+UNWRITTEN_MS: Final = 60_000
+
+_UNREACHED: Final = (
+    "does not answer, has no leader, or has too few replicas in sync: see `ottla topic describe {topic}`"
+)
+# What is wrong with the topic of dead letters, by the error of the last attempt.
+_REASONS: Final = {
+    ErrorCode.UNKNOWN_TOPIC_OR_PARTITION: "is missing, and the nodes may not create it: create it with "
+    "errors.deadletterqueue.group.enable=true, or let them "
+    "(errors.deadletterqueue.auto.create.topics.enable)",
+    ErrorCode.UNKNOWN_TOPIC_ID: "was deleted",
+    ErrorCode.INVALID_CONFIG: "may not have them: it needs errors.deadletterqueue.group.enable=true and a "
+    "name that begins with errors.deadletterqueue.topic.name.prefix",
+    ErrorCode.MESSAGE_TOO_LARGE: "takes no batch as large as one letter (max.message.bytes)",
+    ErrorCode.RECORD_LIST_TOO_LARGE: "takes no batch as large as one letter (max.message.bytes)",
+    ErrorCode.TOPIC_AUTHORIZATION_FAILED: "is one to which the node that asks has no right",
+    ErrorCode.CLUSTER_AUTHORIZATION_FAILED: "is led by a node that refuses the one that asks: compare their "
+    "cluster.secret, certificates and logins",
+    **dict.fromkeys(
+        (
+            ErrorCode.LEADER_NOT_AVAILABLE,
+            ErrorCode.NOT_LEADER_OR_FOLLOWER,
+            ErrorCode.NETWORK_EXCEPTION,
+            ErrorCode.REQUEST_TIMED_OUT,
+            ErrorCode.NOT_ENOUGH_REPLICAS,
+            ErrorCode.NOT_ENOUGH_REPLICAS_AFTER_APPEND,
+            ErrorCode.BROKER_NOT_AVAILABLE,
+            ErrorCode.KAFKA_STORAGE_ERROR,
+        ),
+        _UNREACHED,
+    ),
+}
+# The state of the group cannot be written, without which no letter is sent.
+_OF_COORDINATOR: Final = frozenset(
+    {
+        ErrorCode.COORDINATOR_NOT_AVAILABLE,
+        ErrorCode.COORDINATOR_LOAD_IN_PROGRESS,
+        ErrorCode.NOT_COORDINATOR,
+    }
+)
 
 
 class ShareFacts(NamedTuple):
@@ -22,6 +66,7 @@ class ShareFacts(NamedTuple):
     group_id: str
     partition: TopicPartition
     state: InFlightState
+    letter_topic: str | None = None  # where its dead letters go, if the group says so to whoever asks
 
 
 def of_share_groups(facts: Iterable[ShareFacts], *, retried_ms: int | None = None) -> Iterator[Finding]:
@@ -29,14 +74,36 @@ def of_share_groups(facts: Iterable[ShareFacts], *, retried_ms: int | None = Non
     least_ms = RETRIED_MS if retried_ms is None else retried_ms
     retried: dict[str, list[str]] = {}
     held: dict[str, list[str]] = {}
-    for group_id, partition, state in facts:
+    unwritten: dict[tuple[str, str], list[str]] = {}
+    lost: dict[tuple[str, str], list[str]] = {}
+    for group_id, partition, state, letter_topic in facts:
         oldest = state.oldest
+        reason = _why_not_written(state.letter_failure, group_id, letter_topic)
+        if oldest is not None and oldest.state in SET_ASIDE:
+            if state.stalled_ms >= UNWRITTEN_MS:
+                unwritten.setdefault((group_id, reason), []).append(_words(partition, oldest, state))
+            continue
+        if state.letter_failure:
+            lost.setdefault((group_id, reason), []).append(str(partition))
         if oldest is None or oldest.state == RecordState.WAITING:
             continue  # the group has a back-off, or the topic a delay: nobody is to have it now
         if oldest.delivery_count >= LEAST_DELIVERIES and state.stalled_ms >= least_ms:
             retried.setdefault(group_id, []).append(_words(partition, oldest, state))
         elif oldest.member_id is not None and state.stalled_ms >= HELD_MS:
             held.setdefault(group_id, []).append(_words(partition, oldest, state))
+    for (group_id, reason), places in sorted(unwritten.items()):
+        yield problem(
+            "share group",
+            f"The start offset of share group {escape_controls(group_id)} waits for dead letters that cannot "
+            f"be written: {reason}. {named(places, separator='; ')}. After five attempts a record is "
+            "archived without.",
+        )
+    for (group_id, reason), places in sorted(lost.items()):
+        yield problem(
+            "share group",
+            f"The last dead letters of share group {escape_controls(group_id)} could not be written: "
+            f"{reason}. Records of {named(places)} may have none; the node's log names their offsets.",
+        )
     for group_id, places in sorted(retried.items()):
         yield problem(
             "share group",
@@ -50,6 +117,21 @@ def of_share_groups(facts: Iterable[ShareFacts], *, retried_ms: int | None = Non
             f"Share group {escape_controls(group_id)} has worked on the same record for long: "
             f"{named(places, separator='; ')}. Others get the records behind it, but it renews its lock.",
         )
+
+
+def _why_not_written(error_code: int, group_id: str, topic: str | None) -> str:
+    if not error_code:
+        return "the log of the leader may say why"
+    try:
+        code = ErrorCode(error_code)
+    except ValueError:
+        return f"error {error_code}, of a later release"
+    if code in _OF_COORDINATOR:
+        return f"its share coordinator does not write its state ({code.name}); see __share_group_state"
+    place = "TOPIC" if topic is None else escape_controls(topic)
+    told = f"`ottla group config {escape_controls(group_id)}` names it" if topic is None else place
+    what = _REASONS.get(code, "refuses them").format(topic=place)
+    return f"the topic for dead letters ({told}) {what} ({code.name})"
 
 
 def _words(partition: TopicPartition, oldest: InFlightRange, state: InFlightState) -> str:

@@ -49,6 +49,10 @@ _IN_FLIGHT: Final = record(
         "oldest": {"anyOf": [{"type": "null"}, _RANGE]},
         "most_delivered": listed(_RANGE),
         "next_locks": listed(_RANGE),
+        "dead_letter_error": {
+            **NULL_STRING,
+            "description": "Why the last dead letters could not be written; null if they were.",
+        },
     },
     title="InFlightRecords",
 )

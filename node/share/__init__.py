@@ -19,9 +19,11 @@ share_group_settings  what a share group obeys at the leaders of partitions
 initial_offset       where a group begins that has read nothing of a partition
 read_batches         the batches of a slice of the log, by their headers
 read_delays          when the records of these batches are due
+repeated_line        a line of the log that comes again and again, told once a minute
 share_timers         when locks end and delayed records are due, by two clocks
 dead_letter_topic    where dead letters go, by the rules of the cluster
 letter_batch         batches of dead letters: what the log has of the records, and words about them
+letter_lanes         the order in which dead letters go, by the partition they go to
 led_partition        a share-partition with the partition under it and those who wait for its records
 share_fetch          a share fetch while it is served: what there is, and what it acquires of that
 letter_producer      dead letters go to the leader of their partition

@@ -14,7 +14,6 @@ from ottla.node.share.share_window import ARCHIVED, ShareWindow
 from ottla.node.share.share_words import (
     AcknowledgementBatch,
     AcknowledgeType,
-    ArchivedRecords,
     ArchiveReason,
     ShareConfig,
 )
@@ -38,7 +37,6 @@ class Moves(NamedTuple):
     config: ShareConfig
     number: int
     ranges: list[tuple[int, int]]
-    archived: list[ArchivedRecords]
 
     def begin(self, first: int, last: int, state: int, reason: ArchiveReason | None) -> None:
         """Begin to move all ranges of these offsets, which are acquired."""
@@ -46,16 +44,13 @@ class Moves(NamedTuple):
         begin, end = records.cut_out(first, last)
         for index in range(begin, end):
             target, why = state, reason
-            count = records.counts[index]
-            if target == AVAILABLE and count >= self.config.delivery_count_limit:
+            if target == AVAILABLE and records.counts[index] >= self.config.delivery_count_limit:
                 target, why = ARCHIVED, ArchiveReason.DELIVERY_LIMIT
             if why is not None:
                 target = archived_as(why, self.config)
             records.begin_transition(index, target, self.number)
             if target in TERMINAL:
                 window.delivery_complete_count += window.counted(index)
-            if why is not None:
-                self.archived.append(ArchivedRecords(records.firsts[index], records.lasts[index], count, why))
         if self.ranges and self.ranges[-1][1] + 1 == first:
             first = self.ranges.pop()[0]
         self.ranges.append((first, last))

@@ -20,6 +20,8 @@ _ACQUIRED_ONLY = frozenset({ACQUIRED})
 _AVAILABLE_ONLY = frozenset({AVAILABLE})
 # Ranges that one fetch acquires, some 15 us each; the others wait for the next one.
 MAX_ACQUIRED_RANGES = 1_024
+# Ranges that are not due yet which one fetch passes over, about as much each.
+MAX_PASSED_RANGES = 512
 
 
 class Acquisition(NamedTuple):
@@ -219,19 +221,18 @@ def _acquire_new(asked: Acquisition, first: int, last: int, max_records: int) ->
     first = max(first, window.start_offset)
     if first > last or not may_take_new(window, first, asked.max_states):
         return []
-    if max_records < last - first + 1:
-        last = min(last, _end_of_batch(asked.fetched, first + max_records - 1))
+    waiting, last = _waiting_between(asked, first, last)
+    reach = min(last, _nth_due(first, waiting, max_records))
+    if reach < last:
+        last = min(last, _end_of_batch(asked.fetched, reach))
     time_ms = asked.now_ms + asked.config.record_lock_duration_ms
     window.highest_count = max(window.highest_count, asked.config.delivery_count_limit)
+    rest: list[AcquiredRecords] = []
     if asked.is_strict:
-        acquired = [AcquiredRecords(first, min(last, first + max_records - 1), 1)]
-        reach = acquired[0].last_offset
+        acquired = [AcquiredRecords(first, reach, 1)]
         records.add(first, last, state=ACQUIRED, count=1, holder=asked.member, time_ms=time_ms)
         if reach < last:
-            begin, end = records.cut_out(reach + 1, last)
-            records.move(begin, AVAILABLE, None, 0)
-            records.counts[begin] = 0
-            window.records_became_available()
+            rest.append(AcquiredRecords(reach + 1, last, 1))
     else:
         acquired = _pieces(asked, first, last)
         reach = last
@@ -243,7 +244,39 @@ def _acquire_new(asked: Acquisition, first: int, last: int, max_records: int) ->
         window.start_offset = max(window.start_offset, first)
     window.end_offset = max(window.end_offset, last)
     window.was_acquired_before(reach + 1)
-    return acquired
+    not_due, not_due_behind = _common(acquired, waiting), _common(rest, waiting)
+    for begin, end in (*not_due, *not_due_behind):
+        _delay(window, begin, end)
+    for begin, end, _ in _without(rest, not_due_behind):
+        place, _ = records.cut_out(begin, end)
+        records.move(place, AVAILABLE, None, 0)
+        records.counts[place] = 0
+        window.records_became_available()
+    return _without(acquired, not_due)
+
+
+def _waiting_between(asked: Acquisition, first: int, last: int) -> tuple[list[tuple[int, int]], int]:
+    """Return the ranges of new records that are not due yet, and up to which offset those are all."""
+    index = asked.window.delayed
+    if index is None or not index:
+        return [], last
+    runs = index.waiting_within(first, last, MAX_PASSED_RANGES + 1)
+    if len(runs) > MAX_PASSED_RANGES:
+        last = runs.pop()[0] - 1
+    # What is of an aborted transaction is archived at once, whenever it is due.
+    spans = [AcquiredRecords(begin, end, 0) for begin, end in runs]
+    never = _common(spans, asked.fetched.never_delivered)
+    return [(begin, end) for begin, end, _ in _without(spans, never)], last
+
+
+def _nth_due(first: int, waiting: Sequence[tuple[int, int]], count: int) -> int:
+    """Return the offset up to which there are so many records that are due."""
+    for begin, end in waiting:
+        if first + count <= begin:
+            break
+        count -= begin - first
+        first = end + 1
+    return first + count - 1
 
 
 def _pieces(asked: Acquisition, first: int, last: int) -> list[AcquiredRecords]:

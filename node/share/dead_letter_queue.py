@@ -10,6 +10,7 @@ import logging
 from collections.abc import Awaitable, Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
+from functools import partial
 from typing import Final, NamedTuple, Protocol, TypeVar
 
 from ottla.groupcoord.share_state.share_state_words import StateResult, WriteState
@@ -31,25 +32,19 @@ from ottla.node.share.letter_batch import (
     read_sources,
     without_copies,
 )
+from ottla.node.share.letter_lanes import FIRST_PAUSE_S, JITTER, REFUSED, LetterLanes, Sent
 from ottla.node.share.share_group_settings import DeadLetterSettings
 from ottla.node.share.share_words import FENCED, UNFORESEEN, ArchivedRecords
 from ottla.node.work.handing_over import InThread
 
-# As in Kafka: five attempts at a batch, with pauses of 1, 2, 4 and 8 seconds.
+# As in Kafka: five attempts at a batch.
 MAX_ATTEMPTS: Final = 5
-FIRST_PAUSE_S: Final = 1.0
 MAX_PAUSE_S: Final = 30.0
-JITTER: Final = 0.2
 # Of the log at once; a batch that is larger is read whole.
 READ_BYTES: Final = 1024 * 1024
 # So many batches are made at once, of all share-partitions: what was read of the log, and the batch.
 MAX_IN_MEMORY: Final = 16
-# So many more are on their way, of a megabyte each as topics are by default. A topic that nobody reaches has
-# one of each share-partition for the time of a request, so the letters of others would wait with fewer.
-MAX_ON_THEIR_WAY: Final = 128
 _NO_LIMIT: Final = 1 << 40
-# So seldom the log tells of a share-partition that records of it get no dead letters; the metric counts all.
-COMPLAINTS_MS: Final = 60_000
 # The log has the batch of this note already: no other has its epoch, and a later one is only used when this
 # batch is there, or given up.
 _THERE: Final = frozenset(
@@ -57,18 +52,6 @@ _THERE: Final = frozenset(
         ErrorCode.DUPLICATE_SEQUENCE_NUMBER,
         ErrorCode.OUT_OF_ORDER_SEQUENCE_NUMBER,
         ErrorCode.INVALID_PRODUCER_EPOCH,
-    }
-)
-# No attempt will change it.
-_REFUSED: Final = frozenset(
-    {
-        ErrorCode.MESSAGE_TOO_LARGE,
-        ErrorCode.RECORD_LIST_TOO_LARGE,
-        ErrorCode.INVALID_RECORD,
-        ErrorCode.INVALID_TIMESTAMP,
-        ErrorCode.INVALID_CONFIG,
-        ErrorCode.INVALID_TOPIC_EXCEPTION,
-        ErrorCode.POLICY_VIOLATION,
     }
 )
 
@@ -138,7 +121,7 @@ class DeadLetterQueue:
         self._changed = changed
         self._fenced = fenced
         self._room = asyncio.Semaphore(MAX_IN_MEMORY)
-        self._way = asyncio.Semaphore(MAX_ON_THEIR_WAY)
+        self._lanes = LetterLanes(sleep=world.sleep, chance=world.chance)
 
     async def work_off(self, led: LedPartition) -> None:
         """Write all dead letters that are due, until there are none, or this node does not lead any more."""
@@ -178,7 +161,7 @@ class DeadLetterQueue:
         """Read what a batch consists of, and find where it goes; None where that is given up."""
         group, partition = led.core.key.group, led.core.key.partition
         # A group that rejects much must not wait 15 seconds for each batch of letters that have no topic.
-        was_given_up = self._world.clock.now_ms() - led.complained_ms < COMPLAINTS_MS
+        was_given_up = led.lost_letters.was_told(self._world.clock.now_ms())
         attempts = 1 if was_given_up else MAX_ATTEMPTS
         for attempt in range(attempts):
             if led.is_gone:
@@ -193,7 +176,8 @@ class DeadLetterQueue:
                 error = KafkaError(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION)
             except KafkaError as failure:
                 error = failure
-            if error.code in _REFUSED or attempt == attempts - 1:
+            led.letter_failure = error.code
+            if error.code in REFUSED or attempt == attempts - 1:
                 break
             await self._pause(led, attempt)
         if not led.is_gone:
@@ -309,53 +293,53 @@ class DeadLetterQueue:
         settings = self._settings(led.core.key.group)
         is_copied = settings is not None and settings.copies_records
         error: KafkaError | None = None
-        for attempt in range(MAX_ATTEMPTS):
+        for _ in range(MAX_ATTEMPTS):
+            count, without, error = await self._lanes.in_turn(
+                letters.topic_id, letters.partition, partial(self._attempt, led, letters, is_copied=is_copied)
+            )
             if led.is_gone:
                 return False
-            max_bytes = self._world.max_message_bytes(letters.topic_id)
-            if max_bytes is None:
+            if error is not None and self._world.max_message_bytes(letters.topic_id) is None:
                 # What there was of them went with the topic.
                 led.core.forget_letters()
                 return True
-            async with self._way:
-                count, rest, error = await self._attempt(led, letters, max_bytes, is_copied)
+            led.letter_failure = ErrorCode.NONE if error is None else error.code
             if error is None:
                 counts.records += count
-                if rest:
-                    self._give_up(led, rest, "", _LOST)
+                if without:
+                    self._give_up(led, without, "", _LOST)
                 break
-            if error.code in _REFUSED:
+            if error.code in REFUSED:
                 if not is_copied:
                     break
                 is_copied = False  # the topic may take the letters without what the records had
-            elif attempt < MAX_ATTEMPTS - 1:
-                await self._pause(led, attempt)
-        if led.is_gone:
-            return False
         if error is not None:
             self._give_up(led, letters.records, "", error)
         write = led.core.end_letters()
         self._changed(led)
         return await self._persist(led, write)
 
-    async def _attempt(
-        self, led: LedPartition, letters: DeadLetters, max_bytes: int, is_copied: bool
-    ) -> tuple[int, list[ArchivedRecords], KafkaError | None]:
-        """Produce a batch once; return how many letters it has, what has none, and why it is not there."""
+    async def _attempt(self, led: LedPartition, letters: DeadLetters, *, is_copied: bool) -> Sent:
+        """Produce a batch once."""
+        if led.is_gone:  # while it waited for its turn
+            return Sent()
+        max_bytes = self._world.max_message_bytes(letters.topic_id)
+        if max_bytes is None:
+            return Sent(error=KafkaError(ErrorCode.UNKNOWN_TOPIC_ID))
         try:
             async with self._room:
                 with _refused_if_unforeseen():
-                    count, batch, rest = await self._build(led, letters, max_bytes, is_copied)
+                    count, batch, without = await self._build(led, letters, max_bytes, is_copied)
         except KafkaError as error:
-            return 0, [], error
+            return Sent(error=error)
         if not count:
-            return 0, rest, None
+            return Sent(0, without)
         self._counters.dead_letters_of(led.core.key.group).produces += 1
         try:
             await self._world.produce(letters.topic_id, letters.partition, batch)
         except KafkaError as error:
-            return count, rest, None if error.code in _THERE else error
-        return count, rest, None
+            return Sent(count, without, None if error.code in _THERE else error)
+        return Sent(count, without)
 
     async def _build(
         self, led: LedPartition, letters: DeadLetters, max_bytes: int, is_copied: bool
@@ -377,11 +361,9 @@ class DeadLetterQueue:
         self, led: LedPartition, records: Sequence[ArchivedRecords], topic: str, error: KafkaError
     ) -> None:
         self._counters.dead_letters_of(led.core.key.group).failed_produces += 1
-        now_ms = self._world.clock.now_ms()
-        is_news = now_ms - led.complained_ms >= COMPLAINTS_MS
-        led.complained_ms = now_ms if is_news else led.complained_ms
-        log.log(
-            logging.ERROR if is_news else logging.DEBUG,
+        led.lost_letters.tell(
+            log,
+            self._world.clock.now_ms(),
             "Records of %s from offset %d to %d, in %d ranges, are archived without dead letters of the "
             "share group %r%s: %s: %s",
             led.partition.topic_partition,
@@ -397,10 +379,11 @@ class DeadLetterQueue:
 
         Nothing else may be noted meanwhile: the coordinator may have this and not have said so.
         """
-        attempt = 0
+        attempt, failure = 0, led.letter_failure
         while not led.is_gone:
             result = (await self._persister.write([led.core.as_of_now(write)]))[0]
             if result.error is ErrorCode.NONE:
+                led.letter_failure = failure
                 return not led.is_gone
             if result.error in FENCED or result.error is ErrorCode.INVALID_REQUEST:  # it was deleted
                 self._fenced(led)
@@ -410,6 +393,7 @@ class DeadLetterQueue:
                 led.core.key.coordinator_key[-150:],
                 result.error.name,
             )
+            led.letter_failure = result.error
             await self._pause(led, attempt)
             attempt += 1
         return False

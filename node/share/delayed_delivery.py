@@ -124,6 +124,11 @@ def is_stopped(window: ShareWindow, offset: int) -> bool:
     return index is not None and index.is_full and index.stopped_at is not None and index.stopped_at <= offset
 
 
+def begins_with_delayed(window: ShareWindow) -> bool:
+    """Return whether the first record in flight is not due yet."""
+    return window.delayed is not None and len(window.records) > 0 and _is_delayed(window, 0)
+
+
 def check_delays(window: ShareWindow) -> None:
     """Assert that all that waits without a time of its own is in the index."""
     for index in range(len(window.records)):

@@ -259,10 +259,10 @@ class DelayedIndex:
             number += 1
         return found
 
-    def waiting_within(self, first: int, last: int) -> list[tuple[int, int]]:
-        """All ranges of records that wait, of these offsets."""
-        found = []
-        while first <= last:
+    def waiting_within(self, first: int, last: int, max_ranges: int = 2**31) -> list[tuple[int, int]]:
+        """Return the ranges of records that wait, of these offsets: all, or so many."""
+        found: list[tuple[int, int]] = []
+        while first <= last and len(found) < max_ranges:
             run = self.next_waiting(first)
             if run is None or run[0] > last:
                 break

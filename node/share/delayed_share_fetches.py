@@ -9,13 +9,11 @@ from collections.abc import Callable, Iterable, Sequence
 from functools import partial
 from typing import Final, Protocol, TypeVar
 
-from ottla.logstore.words.errors import KafkaError
 from ottla.node.counters.share_counters import ShareCounters
 from ottla.node.replica.delayed_fetch import DelayedFetch
 from ottla.node.share.led_partition import LedPartition
-from ottla.node.share.share_fetch import ShareFetch
+from ottla.node.share.share_fetch import UNREADABLE, ColdRead, ShareFetch
 from ottla.node.share.share_sessions import SessionKey
-from ottla.node.share.share_words import UNFORESEEN
 from ottla.node.work.handing_over import InThread, StartTask
 from ottla.node.work.turns import give_way
 
@@ -90,6 +88,7 @@ class DelayedShareFetches:
                 cold_reads += 1
                 await self._warm(fetch)
             elif fetch.has_passed_over:
+                cold_reads = 0
                 await give_way()  # and look behind what is not due
             else:
                 fetch.cold.clear()
@@ -111,7 +110,8 @@ class DelayedShareFetches:
         reads, fetch.cold = fetch.cold, []
         claimed = _claim(fetch)
         try:
-            await self._in_thread(partial(_run_all, reads))
+            for led, error in await self._in_thread(partial(_run_all, reads)):
+                fetch.read_failed(led, error)
         finally:
             # Others look after this one's attempt, which is made in this turn of the loop.
             asyncio.get_running_loop().call_soon(_release, fetch, claimed)
@@ -171,9 +171,12 @@ def _release(fetch: ShareFetch, claimed: Iterable[LedPartition]) -> None:
             led.check_waiting()
 
 
-def _run_all(reads: Sequence[Callable[[], object]]) -> None:
-    for read in reads:
+def _run_all(reads: Sequence[ColdRead]) -> list[tuple[LedPartition, Exception]]:
+    """Do what a fetch has noted; return what failed."""
+    failures: list[tuple[LedPartition, Exception]] = []
+    for led, run in reads:
         try:
-            read()
-        except (OSError, KafkaError, *UNFORESEEN):
-            continue  # the fetch will meet it, and name it
+            run()
+        except UNREADABLE as error:
+            failures.append((led, error))
+    return failures

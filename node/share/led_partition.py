@@ -2,10 +2,11 @@
 
 from collections.abc import Callable
 
-from ottla.logstore.words.errors import KafkaError
+from ottla.logstore.words.errors import ErrorCode, KafkaError
 from ottla.node.replica.delayed_fetch import DelayedFetch
 from ottla.node.replica.partition import Partition
 from ottla.node.share.read_delays import ReadDelays
+from ottla.node.share.repeated_line import RepeatedLine
 from ottla.node.share.share_partition import SharePartition
 from ottla.node.share.share_sessions import TopicIdPartition
 
@@ -20,7 +21,6 @@ class LedPartition:
 
     __slots__ = (
         "claimed_by",
-        "complained_ms",
         "core",
         "counted_bytes",
         "counted_delayed",
@@ -29,8 +29,10 @@ class LedPartition:
         "is_gone",
         "is_sending_letters",
         "leader_epoch",
+        "letter_failure",
         "letter_producer",
         "lock_timeouts",
+        "lost_letters",
         "oldest_offset",
         "oldest_since_ms",
         "partition",
@@ -52,7 +54,8 @@ class LedPartition:
         self.delays: ReadDelays | None = None  # that a thread has read for the next attempt of a fetch
         self.failure: KafkaError | None = None  # why its state could not be read
         self.is_sending_letters = False
-        self.complained_ms = -(10**12)  # when the log told last that there is no way to write dead letters
+        self.lost_letters = RepeatedLine()  # of records without a dead letter; the metric counts all
+        self.letter_failure = ErrorCode.NONE  # why the last attempt at its dead letters was in vain
         self.letter_producer: tuple[int, int] | None = None  # the id of its dead letters, and the last epoch
 
     @property
@@ -67,13 +70,18 @@ class LedPartition:
         return LED_BYTES + core.in_flight_range_count * RANGE_BYTES + core.delayed_count * DELAYED_BYTES
 
     def note_oldest(self, now_ms: int) -> None:
-        """Take note of the oldest record in flight, after anything that may have moved the start offset."""
-        oldest = self.core.start_offset if self.core.in_flight_range_count else None
+        """Take note of the oldest record in flight, after anything that may have moved the start offset.
+
+        One that is not due yet holds up nothing: its time counts from then on.
+        """
+        core = self.core
+        is_any = core.in_flight_range_count and not core.begins_with_delayed
+        oldest = core.start_offset if is_any else None
         if oldest != self.oldest_offset:
             self.oldest_offset, self.oldest_since_ms = oldest, now_ms
 
     def stalled_ms(self, now_ms: int) -> int:
-        """Return how long the oldest record in flight has been the same; 0 while there is none."""
+        """Return how long the oldest record in flight has been the same; 0 while none is due."""
         self.note_oldest(now_ms)
         return 0 if self.oldest_offset is None else max(now_ms - self.oldest_since_ms, 0)
 

@@ -19,7 +19,14 @@ from ottla.node.wire.messages.produce import (
 )
 from ottla.node.work.handing_over import InThread
 
-PURPOSE: Final = "dead letters"  # a connection of its own: an answer comes when all replicas have them
+# Connections of their own: an answer comes when all replicas have the letters, and those behind it wait.
+PURPOSE: Final = "dead letters"
+# Where the last attempt has failed, perhaps for want of replicas: this one may hang again.
+DOUBTFUL_PURPOSE: Final = "doubtful dead letters"
+# Until the answer of a leader that waits in vain for its replicas is here: else it would end the connection,
+# and with it what others have asked over it.
+ANSWER_S: Final = 2.0
+MAX_DOUBTFUL: Final = 10_000  # partitions that are remembered
 _ACKS_ALL: Final = -1
 _PRODUCE_VERSION: Final = 13
 
@@ -57,6 +64,7 @@ class LetterProducer:
         self._clock = clock
         self._timeout_ms = timeout_ms
         self._is_cut_off = is_cut_off
+        self._doubtful: dict[tuple[bytes, int], None] = {}
 
     async def __call__(self, topic_id: bytes, index: int, batch: bytearray) -> None:
         """Have all replicas in sync store a batch; KafkaError says why they may not have it."""
@@ -64,10 +72,17 @@ class LetterProducer:
         if topic is None or not 0 <= index < len(topic.partitions):
             raise KafkaError(ErrorCode.UNKNOWN_TOPIC_ID)
         leader = topic.partitions[index].leader
-        if leader == self._node_id:
-            await self._produce_here(topic.name, index, batch)
-        else:
-            await self._produce_there(leader, topic.name, topic_id, index, batch)
+        try:
+            if leader == self._node_id:
+                await self._produce_here(topic.name, index, batch)
+            else:
+                await self._produce_there(leader, topic.name, topic_id, index, batch)
+        except KafkaError:
+            self._doubtful[topic_id, index] = None
+            if len(self._doubtful) > MAX_DOUBTFUL:
+                del self._doubtful[next(iter(self._doubtful))]
+            raise
+        self._doubtful.pop((topic_id, index), None)
 
     async def _produce_here(self, topic: str, index: int, batch: bytearray) -> None:
         if self._is_cut_off():
@@ -107,7 +122,8 @@ class LetterProducer:
             timeout_ms=timeout_ms,
             topic_data=[TopicProduceData(name=topic, topic_id=topic_id, partition_data=[data])],
         )
-        response = await self._ask(leader, PURPOSE, request, ProduceResponse, timeout_ms / 1000)
+        purpose = DOUBTFUL_PURPOSE if (topic_id, index) in self._doubtful else PURPOSE
+        response = await self._ask(leader, purpose, request, ProduceResponse, timeout_ms / 1000 + ANSWER_S)
         answers = [one for each in response.responses for one in each.partition_responses]
         if len(answers) != 1 or answers[0].index != index:
             raise KafkaError(ErrorCode.UNKNOWN_SERVER_ERROR, "The leader did not say what became of them.")

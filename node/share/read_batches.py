@@ -1,7 +1,7 @@
 """The batches of a slice of the log, by their headers: what a share fetch may acquire of it.
 
-Headers are read piece by piece, and no further than what the fetch could acquire: members take some hundred
-records at a time of a log that has millions. The records themselves are not looked at.
+Headers are read piece by piece, and no further than what the fetch could acquire, or pass over: members take
+some hundred records at a time of a log that has millions. The records themselves are not looked at.
 """
 
 from bisect import bisect_left, bisect_right
@@ -42,12 +42,18 @@ Read = Callable[[FileSlice], Buffer | None]
 
 
 def read_batches(
-    piece: FileSlice, read: Read, *, last_offset: int, aborted: Sequence[AbortedTransaction]
+    piece: FileSlice,
+    read: Read,
+    *,
+    last_offset: int,
+    aborted: Sequence[AbortedTransaction],
+    further_offset: int = -1,
+    further_bytes: int = 0,
 ) -> ReadBatches | None:
     """Read the headers of a slice up to the batch that has `last_offset`; None where `read` gives None.
 
-    `aborted` are the transactions that have records in it, by their first offset. CORRUPT_MESSAGE for what is
-    no batch.
+    It goes on to `further_offset` while all together have fewer than so many bytes. `aborted` are the
+    transactions that have records in it, by their first offset. CORRUPT_MESSAGE for what is no batch.
     """
     bases: list[int] = []
     lasts: list[int] = []
@@ -86,6 +92,6 @@ def read_batches(
                 producers.discard(header.producer_id)
             elif header.is_transactional and header.producer_id in producers:
                 ranges.append((first, last))
-        if last >= last_offset:
+        if last >= last_offset and (last >= further_offset or position >= further_bytes):
             break
     return ReadBatches(bases, lasts, positions, ranges)

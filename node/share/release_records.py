@@ -5,7 +5,7 @@ from ottla.node.share.acknowledge_records import Moves, archived_as
 from ottla.node.share.in_flight_records import ACQUIRED, AVAILABLE, WAITING, written_state
 from ottla.node.share.record_state import TERMINAL
 from ottla.node.share.share_window import ARCHIVED, ShareWindow
-from ottla.node.share.share_words import ArchivedRecords, ArchiveReason, ShareConfig
+from ottla.node.share.share_words import ArchiveReason, ShareConfig
 
 
 def release_all(moves: Moves, member: str) -> None:
@@ -18,12 +18,9 @@ def release_all(moves: Moves, member: str) -> None:
             moves.begin(max(first, start), last, AVAILABLE, None)
 
 
-def expire(
-    window: ShareWindow, config: ShareConfig, now_ms: int
-) -> tuple[list[StateBatch], list[ArchivedRecords]]:
-    """Free what was held or has waited long enough; return what is to be written, and what was archived."""
+def expire(window: ShareWindow, config: ShareConfig, now_ms: int) -> list[StateBatch]:
+    """Free what was held or has waited long enough; return what is to be written."""
     written: list[StateBatch] = []
-    archived: list[ArchivedRecords] = []
     records = window.records
     for first, last in window.locks.take_due(now_ms):
         records.cut(window.start_offset)
@@ -35,9 +32,9 @@ def expire(
             if records.states[index] == WAITING:
                 window.end_wait(index, AVAILABLE)
             elif records.states[index] == ACQUIRED:
-                written.append(_end_lock(window, config, index, now_ms, archived))
+                written.append(_end_lock(window, config, index, now_ms))
         records.merge(begin, end)
-    return written, archived
+    return written
 
 
 def complete(
@@ -78,9 +75,7 @@ def take_back(window: ShareWindow, number: int, first: int, last: int) -> None:
     records.merge(begin, end)
 
 
-def _end_lock(
-    window: ShareWindow, config: ShareConfig, index: int, now_ms: int, archived: list[ArchivedRecords]
-) -> StateBatch:
+def _end_lock(window: ShareWindow, config: ShareConfig, index: int, now_ms: int) -> StateBatch:
     records = window.records
     first, last, count = records.firsts[index], records.lasts[index], records.counts[index]
     is_gone = last < window.start_offset  # no longer in the log
@@ -92,8 +87,6 @@ def _end_lock(
     records.move(index, state, None, 0)
     if state in TERMINAL:
         window.delivery_complete_count += window.counted(index)
-    if not is_gone:
-        archived.append(ArchivedRecords(first, last, count, ArchiveReason.DELIVERY_LIMIT))
     return StateBatch(first, last, written_state(state), count)
 
 

@@ -2,7 +2,8 @@
 
 Every partition whose records may be acquired is located in the log; if that is too little, the fetch waits.
 Else their headers and records are read, and only then records are acquired, so that nothing is acquired that
-cannot be sent. What is not in the page cache comes first, in a thread.
+cannot be sent. What is not in the page cache comes first, in a thread; so does what lies behind records that
+are not due yet, of which a fetch passes over as many as it takes.
 """
 
 from bisect import bisect_right
@@ -27,12 +28,17 @@ from ottla.node.share.share_sessions import SessionKey, ShareSession, TopicIdPar
 from ottla.node.share.share_window import MAX_OFFSET
 from ottla.node.share.share_words import UNFORESEEN, AcquiredRecords, FetchedRecords
 
+# Exceptions by which what the log or the disk has can not be given out.
+UNREADABLE = (OSError, KafkaError, *UNFORESEEN)
 # Less is read: one write of header and records costs less than two system calls.
 MIN_SENT_FILE_BYTES = 32 * 1024
 # Looked at in one turn: some 20 us each.
 MAX_LOCATED = 256
 # Records of a share-partition that are not due yet, where they have taken their part of the memory.
 FEW_DELAYED = 100
+# Read at once behind records that are not due yet, by a thread: a few milliseconds of work for it.
+PASSED_OVER_RECORDS = 4_096
+PASSED_OVER_BYTES = 1024 * 1024
 # Records that are not due yet, added in one turn: up to 2 us each. A batch that has more is opened again.
 DELAYS_AT_ONCE = 65_536
 
@@ -90,6 +96,13 @@ class Warm(NamedTuple):
     content: Buffer
 
 
+class ColdRead(NamedTuple):
+    """What a thread does for a fetch, and for which of its share-partitions."""
+
+    led: LedPartition
+    run: Callable[[], object]
+
+
 @dataclass(slots=True, eq=False)
 class ShareFetch:
     """One share fetch; `results` has partitions with an error from the beginning, the others at the end."""
@@ -98,10 +111,12 @@ class ShareFetch:
     isolation: FetchIsolation
     led: Mapping[TopicIdPartition, LedPartition]
     results: dict[TopicIdPartition, Acquired]
-    cold: list[Callable[[], object]] = field(default_factory=list)  # what a thread has to read first
+    cold: list[ColdRead] = field(default_factory=list)  # what a thread has to read first
     warm: dict[TopicIdPartition, Warm] = field(default_factory=dict)
     is_throttled: bool = False
     has_passed_over: bool = False  # all that was read is not due yet, so there may be more behind it
+    is_passing_over: bool = False  # since it has, it reads more at once
+    unreadable: list[tuple[LedPartition, KafkaError]] = field(default_factory=list)  # still to be told
     # Without memory for more states what is in flight is acquired again: nothing else would ever free any.
     is_short_of_memory: bool = False
     delays_few: bool = False  # records that are not due yet have taken their part of the memory
@@ -120,7 +135,10 @@ class ShareFetch:
         candidates = [
             one
             for one in self.led.values()
-            if one.may_acquire(self) and self._has_memory_for(one) and not self.refusal_of(one)
+            if one.may_acquire(self)
+            and self._has_memory_for(one)
+            and not self._has_failed(one)
+            and not self.refusal_of(one)
         ]
         del candidates[MAX_LOCATED:]
         located = []
@@ -141,6 +159,10 @@ class ShareFetch:
     def _has_memory_for(self, led: LedPartition) -> bool:
         """Return whether it may acquire now: where nothing is in flight one batch, so none stands still."""
         return not self.is_short_of_memory or led.core.fetches_again or not led.core.in_flight_range_count
+
+    def _has_failed(self, led: LedPartition) -> bool:
+        result = self.results.get(led.place)
+        return result is not None and result.error is not ErrorCode.NONE
 
     def _follow_log(self, led: LedPartition) -> None:
         """Tell a share-partition what its log has lost and how it delays, also if it may acquire nothing:
@@ -165,7 +187,7 @@ class ShareFetch:
             return None
         cold = log.cold_read(offset, self.isolation)
         if cold is not None:
-            self.cold.append(cold.run)
+            self.cold.append(ColdRead(led, cold.run))
             return None
         found = log.read(offset, max_bytes, isolation=self.isolation, minimum_one_batch=is_first)
         return Located(led, offset, found)
@@ -201,19 +223,22 @@ class ShareFetch:
         """
         for one in located:
             try:
-                self._read_one(one)
+                self._read_one(one, wall_ms)
                 config = one.led.partition.log.config
                 if config.ottla_delivery_delay_enable and one.batches is not None:
                     assert not isinstance(one.content, FileRecords)
                     self._read_delays(one, one.content, config, wall_ms)
-            except OSError as error:
-                self._failed(one.led, one.led.partition.log.flush_failed(error))
-            except KafkaError as error:
-                self._failed(one.led, error)
-            except UNFORESEEN as error:
-                self._failed(
-                    one.led, KafkaError(ErrorCode.CORRUPT_MESSAGE, f"{type(error).__name__}: {error}")
-                )
+            except UNREADABLE as error:
+                self.read_failed(one.led, error)
+
+    def read_failed(self, led: LedPartition, error: Exception) -> None:
+        """Take what a partition has for unreadable; this fetch does not try it again, and says why."""
+        if isinstance(error, OSError):
+            error = led.partition.log.flush_failed(error)
+        elif not isinstance(error, KafkaError):
+            error = KafkaError(ErrorCode.CORRUPT_MESSAGE, f"{type(error).__name__}: {error}")
+        self._failed(led, error)
+        self.unreadable.append((led, error))
 
     def _read_delays(self, one: Located, content: Buffer, config: LogConfig, wall_ms: int) -> None:
         """Find when the records of one partition are due, or have a thread do that."""
@@ -236,9 +261,9 @@ class ShareFetch:
             def read_in_thread() -> None:
                 led.delays = read_delays(content, batches, from_offset, config, wall_ms, most)
 
-            self.cold.append(read_in_thread)
+            self.cold.append(ColdRead(led, read_in_thread))
 
-    def _read_one(self, one: Located) -> None:
+    def _read_one(self, one: Located, wall_ms: int) -> None:
         core, piece = one.led.core, one.found.slice
         warm = self.warm.pop(one.led.place, None)
         if warm is not None and (warm.offset, warm.piece[:2]) == (one.offset, piece[:2]):
@@ -249,29 +274,59 @@ class ShareFetch:
         if self.is_short_of_memory:
             last_offset = max(one.offset, core.end_offset)
         aborted = one.found.aborted_transactions or ()
+        is_delayed = one.led.partition.log.config.ottla_delivery_delay_enable
+        if is_delayed and self.is_passing_over and not self.is_short_of_memory:
+            read_behind = partial(self._read_behind, one, last_offset, aborted, wall_ms)
+            self.cold.append(ColdRead(one.led, read_behind))
+            return
         batches = read_batches(piece, FileSlice.read_cached, last_offset=last_offset, aborted=aborted)
         content: Content | None = None
         if batches is not None:
             whole = FileSlice(piece.file, piece.position, batches.size_bytes)
-            is_delayed = one.led.partition.log.config.ottla_delivery_delay_enable
             is_plain = "SSL" not in self.params.connection.security_protocol
             if whole.size >= MIN_SENT_FILE_BYTES and is_plain and not is_delayed:
                 content = whole.to_send()
             if content is None:
                 content = whole.read_cached()
         if batches is None or content is None:
-            self.cold.append(partial(self._read_cold, one, last_offset, aborted))
+            self.cold.append(ColdRead(one.led, partial(self._read_cold, one, last_offset, aborted)))
         elif len(content) == batches.size_bytes:  # else the log was cut meanwhile
             one.batches, one.content = batches, content
 
-    def _read_cold(self, one: Located, last_offset: int, aborted: Sequence[AbortedTransaction]) -> None:
+    def _read_cold(
+        self,
+        one: Located,
+        last_offset: int,
+        aborted: Sequence[AbortedTransaction],
+        further_offset: int = -1,
+    ) -> Warm | None:
         """Read from the disk, in a thread, for the next attempt."""
         piece = one.found.slice
-        batches = read_batches(piece, FileSlice.read, last_offset=last_offset, aborted=aborted)
+        batches = read_batches(
+            piece,
+            FileSlice.read,
+            last_offset=last_offset,
+            aborted=aborted,
+            further_offset=further_offset,
+            further_bytes=PASSED_OVER_BYTES,
+        )
         assert batches is not None, "a read that waits gives something"
         content = FileSlice(piece.file, piece.position, batches.size_bytes).read()
-        if len(content) == batches.size_bytes:
-            self.warm[one.led.place] = Warm(one.offset, piece, batches, content)
+        if len(content) != batches.size_bytes:
+            return None
+        warm = self.warm[one.led.place] = Warm(one.offset, piece, batches, content)
+        return warm
+
+    def _read_behind(
+        self, one: Located, last_offset: int, aborted: Sequence[AbortedTransaction], wall_ms: int
+    ) -> None:
+        """Read, in a thread, what may all be passed over, and when it is due."""
+        led = one.led
+        from_offset, most = led.core.delays_from, min(led.core.delayed_room, DELAYS_AT_ONCE)
+        warm = self._read_cold(one, last_offset, aborted, one.offset + PASSED_OVER_RECORDS - 1)
+        if warm is not None and warm.batches.last_offsets and warm.batches.last_offsets[-1] >= from_offset:
+            config = led.partition.log.config
+            led.delays = read_delays(warm.content, warm.batches, from_offset, config, wall_ms, most)
 
     def acquire(self, located: Sequence[Located], now_ms: int) -> list[LedPartition]:
         """Acquire what was read, in order, and fill in the results; return what has locks now.

@@ -22,6 +22,7 @@ from ottla.node.share.acquire_records import Acquisition, acquire
 from ottla.node.share.dead_letters import DeadLetters, Note, encode_note, read_note
 from ottla.node.share.delayed_delivery import (
     begin_delays,
+    begins_with_delayed,
     check_delays,
     end_delays,
     free_due,
@@ -156,6 +157,11 @@ class SharePartition:
     def delayed_count(self) -> int:
         """Return how many records are known not to be due yet."""
         return len(self._window.delayed) if self._window.delayed is not None else 0
+
+    @property
+    def begins_with_delayed(self) -> bool:
+        """Return whether the oldest record in flight is not due yet."""
+        return begins_with_delayed(self._window)
 
     @property
     def delayed_room(self) -> int:
@@ -310,10 +316,10 @@ class SharePartition:
 
         The outcome is told to `persisted` or `failed` as any other, but nothing is taken back.
         """
-        written, archived = expire(self._window, self.config, now_ms)
+        written = expire(self._window, self.config, now_ms)
         if not written:
             return NOTHING_TO_WRITE
-        return Outcome(write=self._write(written), transition=Transition(0), archived=tuple(archived))
+        return Outcome(write=self._write(written), transition=Transition(0))
 
     def next_expiry(self) -> int | None:
         """The time at which `expire` will have something to do."""
@@ -424,7 +430,7 @@ class SharePartition:
 
     def _moves(self) -> Moves:
         self._number += 1
-        return Moves(self._window, self.config, self._number, [], [])
+        return Moves(self._window, self.config, self._number, [])
 
     def _outcome(self, moves: Moves) -> Outcome:
         if not moves.ranges:
@@ -440,11 +446,7 @@ class SharePartition:
                 if before and (before.last_offset + 1, *before[2:]) == (begins_at, state, count):
                     begins_at = batches.pop().first_offset
                 batches.append(StateBatch(begins_at, records.lasts[index], state, count))
-        return Outcome(
-            write=self._write(batches),
-            transition=Transition(moves.number, tuple(moves.ranges)),
-            archived=tuple(moves.archived),
-        )
+        return Outcome(write=self._write(batches), transition=Transition(moves.number, tuple(moves.ranges)))
 
     def _advance_start(self) -> bool:
         has_moved = self._window.advance_start()

@@ -28,6 +28,7 @@ from ottla.node.replica.replica_manager import ReplicaManager
 from ottla.node.share.dead_letter_queue import DeadLetterQueue, DeadLetterWorld
 from ottla.node.share.delayed_share_fetches import DelayedShareFetches
 from ottla.node.share.led_partition import DELAYED_BYTES, LED_BYTES, LedPartition
+from ottla.node.share.repeated_line import RepeatedLine
 from ottla.node.share.share_fetch import Acquired, ShareFetch, ShareFetchParams
 from ottla.node.share.share_group_settings import ShareGroupConfigs
 from ottla.node.share.share_partition import SharePartition
@@ -50,8 +51,6 @@ MAX_BEGUN: Final = 256
 MAX_ACKNOWLEDGED: Final = 512
 # Ranges of records that are given back in the time that a share-partition takes.
 RANGES_OF_ONE: Final = 8
-# So seldom the log tells that records cannot be given out.
-COMPLAINTS_MS: Final = 60_000
 # States that are taken over together with those of other partitions, some 2 us each.
 MAX_RESTORED: Final = 256
 
@@ -126,7 +125,7 @@ class SharePartitionManager:
         self._led_bytes = 0  # of share-partitions, about
         self._delayed_count = 0  # of their records that are not due yet
         self._is_closed = False
-        self._complained_ms = -(10**12)
+        self._unreadable = RepeatedLine()
         self.sessions = ShareSessions(max_sessions=max_sessions, limit_bytes=limit_bytes)
         self.counters = ShareCounters()
         self._delayed = DelayedShareFetches(
@@ -180,7 +179,8 @@ class SharePartitionManager:
         if led is None or not led.core.is_active:
             return None
         now_ms = self._now_ms()
-        return led.core.view(now_ms=now_ms, max_ranges=max_ranges, stalled_ms=led.stalled_ms(now_ms))
+        view = led.core.view(now_ms=now_ms, max_ranges=max_ranges, stalled_ms=led.stalled_ms(now_ms))
+        return view._replace(letter_failure=int(led.letter_failure))
 
     def stalled_ms(self, led: LedPartition) -> int:
         """Return how long the oldest record in flight of a share-partition has been the same."""
@@ -238,6 +238,7 @@ class SharePartitionManager:
 
     def _attempt(self, fetch: ShareFetch, *, is_last: bool) -> bool:
         """Acquire what there is; return whether the fetch is done with that."""
+        fetch.is_passing_over |= fetch.has_passed_over
         fetch.has_passed_over = False
         fetch.is_short_of_memory = self._led_bytes > self._limit_bytes
         # A half is for the states of records, however many wait for days until they are due.
@@ -267,6 +268,9 @@ class SharePartitionManager:
 
     def _finished(self, fetch: ShareFetch) -> ShareFetch:
         """Tell why partitions that this node led give nothing any more."""
+        for led, failure in fetch.unreadable:
+            self._tell_unreadable(led, failure)
+        fetch.unreadable.clear()
         for place, led in fetch.led.items():
             if place in fetch.results:
                 continue
@@ -364,15 +368,16 @@ class SharePartitionManager:
 
     def _drop_failed(self, led: LedPartition, failure: KafkaError) -> None:
         """Drop a share-partition whose records could not be given out: its state may be changed in part."""
-        now_ms = self._now_ms()
-        is_news = now_ms - self._complained_ms >= COMPLAINTS_MS
-        self._complained_ms = now_ms if is_news else self._complained_ms
-        log.log(
-            logging.ERROR if is_news else logging.DEBUG,
-            "Records of %s cannot be given out: %s",
-            *(led.core.key.coordinator_key[-150:], failure.detail[:500]),
-        )
+        self._tell_unreadable(led, failure)
         self._drop(led)
+
+    def _tell_unreadable(self, led: LedPartition, failure: KafkaError) -> None:
+        self._unreadable.tell(
+            log,
+            self._now_ms(),
+            "Records of %s cannot be given out: %s: %s",
+            *(led.core.key.coordinator_key[-150:], failure.code.name, failure.detail[:500]),
+        )
 
     def _drop_all(self, keys: Iterable[SharePartitionKey]) -> None:
         for key in list(keys):

@@ -6,10 +6,10 @@ asked for all of their share-partitions at once; what is not told in time is lef
 
 import asyncio
 from collections.abc import Awaitable, Callable, Iterable
+from functools import partial
 from typing import Final
 
 from ottla.groupcoord.share_state.share_state_words import SharePartitionKey
-from ottla.logstore.words.errors import KafkaError
 from ottla.metadata_raft.image import MetadataImage
 from ottla.node.net.peer_client import PeerClient
 from ottla.node.share.share_partition_manager import SharePartitionManager
@@ -25,6 +25,7 @@ from ottla.node.wire.messages.describe_share_partitions import (
     InFlightRange,
     InFlightState,
 )
+from ottla.node.work.each_leader import ask_each_leader
 from ottla.node.work.handing_over import StartTask
 from ottla.node.work.turns import STEPS_PER_LOOK, Steps, take_turns
 
@@ -62,33 +63,24 @@ class ShareViews:
 
     async def look(self, keys: Iterable[SharePartitionKey], *, timeout_s: float = TIMEOUT_S) -> Views:
         """Return what each share-partition has in flight whose leader tells it in time."""
-        deadline = asyncio.get_running_loop().time() + timeout_s
-        by_leader = await take_turns(self._by_leader(keys))
-        count = sum(map(len, by_leader.values()))
-        max_ranges = max(1, min(USUAL_RANGES, RANGES_IN_ALL // max(count, 1)))
-        async with asyncio.TaskGroup() as tasks:
-            asked = [
-                tasks.create_task(
-                    take_turns(self._look_here(mine, max_ranges))
-                    if leader == self._node_id
-                    else self._ask_peer(leader, mine, max_ranges, deadline)
-                )
-                for leader, mine in sorted(by_leader.items())
-            ]
-        return {key: view for one in asked for key, view in one.result().items()}
-
-    def _by_leader(self, keys: Iterable[SharePartitionKey]) -> Steps[dict[int, list[SharePartitionKey]]]:
+        wanted = list(dict.fromkeys(keys))
+        max_ranges = max(1, min(USUAL_RANGES, RANGES_IN_ALL // max(len(wanted), 1)))
         image = self._image()
-        by_leader: dict[int, list[SharePartitionKey]] = {}
-        for key in dict.fromkeys(keys):
-            yield
+
+        def leader_of(key: SharePartitionKey) -> int | None:
             topic = image.topics.by_id.get(key.topic_id)
             if topic is None or not 0 <= key.partition < len(topic.partitions):
-                continue
-            leader = topic.partitions[key.partition].leader
-            if leader >= 0:
-                by_leader.setdefault(leader, []).append(key)
-        return by_leader
+                return None
+            return topic.partitions[key.partition].leader
+
+        return await ask_each_leader(
+            wanted,
+            leader_of=leader_of,
+            node_id=self._node_id,
+            here=lambda mine: take_turns(self._look_here(mine, max_ranges)),
+            there=partial(self._ask_peer, max_ranges=max_ranges),
+            deadline=asyncio.get_running_loop().time() + timeout_s,
+        )
 
     def _look_here(self, keys: Iterable[SharePartitionKey], max_ranges: int) -> Steps[Views]:
         views: Views = {}
@@ -105,17 +97,10 @@ class ShareViews:
 
     # ---- partitions that others lead ---------------------------------------------------------------------
 
-    async def _ask_peer(
-        self, leader: int, keys: Iterable[SharePartitionKey], max_ranges: int, deadline: float
-    ) -> Views:
-        try:
-            async with asyncio.timeout_at(deadline):
-                peer = await self._connect(leader, PURPOSE)
-                request = await take_turns(_question(keys, max_ranges))
-                response = await peer.request(request, DescribeSharePartitionsResponse)
-            return await take_turns(_answers(response))
-        except (KafkaError, TimeoutError):
-            return {}  # one that is older, or gone: nobody else knows
+    async def _ask_peer(self, leader: int, keys: Iterable[SharePartitionKey], max_ranges: int) -> Views:
+        peer = await self._connect(leader, PURPOSE)
+        request = await take_turns(_question(keys, max_ranges))
+        return await take_turns(_answers(await peer.request(request, DescribeSharePartitionsResponse)))
 
     async def answer_peer(self, request: DescribeSharePartitionsRequest) -> DescribeSharePartitionsResponse:
         """Return what this node knows of the share-partitions that a node asks for."""
@@ -193,6 +178,7 @@ def _view(state: InFlightState) -> WindowView:
         oldest=None if state.oldest is None else _range(state.oldest),
         most_delivered=[_range(one) for one in state.most_delivered],
         next_locks=[_range(one) for one in state.next_locks],
+        letter_failure=state.letter_failure,
     )
 
 

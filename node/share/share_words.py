@@ -143,15 +143,13 @@ class Transition(NamedTuple):
 class Outcome:
     """The result of a request: an error, or the write that must succeed before it holds.
 
-    With a `write` its result is told to `persisted` or `failed`, with the transition. `archived` are records
-    that go with this write, which are not delivered again.
+    With a `write` its result is told to `persisted` or `failed`, with the transition.
     """
 
     error: ErrorCode = ErrorCode.NONE
     message: str = ""
     write: WriteState | None = None
     transition: Transition | None = None
-    archived: tuple[ArchivedRecords, ...] = ()
 
 
 NOTHING_TO_WRITE: Final = Outcome()

@@ -30,7 +30,8 @@ class WindowView(NamedTuple):
     `available` were read or held before and are the next to be given out; `delayed` are not due yet, and
     `backing_off` wait after they were given back. `stalled_ms` is how long the oldest record that is not done
     with has been the same, `oldest`. The lists have the records of the most deliveries, and the locks that
-    end first.
+    end first. `letter_failure` is the number of the error by which the last attempt to write dead letters
+    failed.
     """
 
     start_offset: int
@@ -46,6 +47,7 @@ class WindowView(NamedTuple):
     oldest: RangeView | None
     most_delivered: Sequence[RangeView]
     next_locks: Sequence[RangeView]
+    letter_failure: int = 0
 
 
 def view_window(

@@ -6,4 +6,5 @@ fair_pool       threads for one kind of work that a client may make long, shared
 large_requests  how much memory requests with very many elements have together while they are served
 opened_batches  how much memory batches have that were compressed anew, until they are appended
 turns           requests with very many elements give way to others
+each_leader     what the leaders of partitions know, asked at once, as far as they answer in time
 """

@@ -28,6 +28,7 @@ from ottla.node.share.dead_letter_queue import DeadLetterQueue, DeadLetterWorld
 from ottla.node.share.dead_letter_topic import Destination
 from ottla.node.share.dead_letters import read_note
 from ottla.node.share.led_partition import LedPartition
+from ottla.node.share.record_state import RecordState
 from ottla.node.share.share_group_settings import DeadLetterSettings
 from ottla.node.share.share_partition import SharePartition
 from ottla.node.share.share_words import (
@@ -287,7 +288,12 @@ class Leader:
         cluster, chance = self.cluster, self.cluster.random.random()
         if outcome.write is None or outcome.transition is None:
             return
-        offsets = {offset for first, last, _, _ in outcome.archived for offset in range(first, last + 1)}
+        offsets = {
+            offset
+            for first, last, state, _ in outcome.write.batches
+            if state == RecordState.ARCHIVING
+            for offset in range(first, last + 1)
+        }
         is_told = outcome.transition.number == 0  # the end of a lock, which nothing takes back
         if cluster.is_calm or chance < 0.8:
             assert cluster.write(outcome.write).error in (ErrorCode.NONE, ErrorCode.FENCED_LEADER_EPOCH)

@@ -46,10 +46,9 @@ BOUNDED: Final = {
     "security/security_reload.py:_refuse": "a problem that is another one than before",
     "security/security_reload.py:look": "a file that has changed",
     "security/sasl/failed_logins.py:_note": "one a minute for each address that fails a hundred times",
-    "share/dead_letter_queue.py:_give_up": "one a minute for each share-partition",
     "share/dead_letter_queue.py:_persist": "an attempt, each after a longer pause",
     "share/dead_letter_queue.py:_read_piece": "a failure of the disk",
-    "share/share_partition_manager.py:_drop_failed": "one a minute",
+    "share/repeated_line.py:tell": "one a minute of each kind, or for each share-partition",
 }
 
 

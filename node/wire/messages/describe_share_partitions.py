@@ -54,6 +54,7 @@ class InFlightState:
     oldest: InFlightRange | None = schema.struct_(InFlightRange, nullable_since=0, default=None)
     most_delivered: Sequence[InFlightRange] = schema.array(InFlightRange)
     next_locks: Sequence[InFlightRange] = schema.array(InFlightRange)
+    letter_failure: int = schema.int16(tag=0)  # by which the last attempt to write its dead letters failed
 
 
 @struct

@@ -287,6 +287,30 @@ def test_two_members_share_a_partition_alike(servers: list[tuple[Server, bytes]]
     assert_alike(*told)
 
 
+@pytest.mark.parametrize("ends", ["in order", "with its connection"])
+def test_what_a_session_leaves_behind_counts_as_delivered(
+    servers: list[tuple[Server, bytes]], ends: str
+) -> None:
+    """Kafka 4.1 took that back (KAFKA-17541), and counts it again since KAFKA-19972."""
+    told = []
+    for server, topic_id in servers:
+        group = Group(server, f"left-{ends.replace(' ', '-')}-{RUN}", topic_id)
+        group.begin()
+        until_begun(group, "m1", 0)
+        if ends == "in order":
+            group.fetch("m1", epoch=-1, max_wait_ms=0, min_bytes=0, max_bytes=0, max_records=0)
+        else:
+            group.wire("m1").close()
+        time.sleep(RELEASED_S)
+        group.fetch("m2", 0, max_records=10, max_wait_ms=5_000)
+        told.append(group.told)
+        group.close()
+
+    assert_alike(*told)
+    _, _, (_, _, [(_, _, _, _, acquired, _)]) = told[0][-1]
+    assert acquired == [(0, 9, 2)]
+
+
 @pytest.mark.parametrize("seed", range(SEED, SEED + 6))
 def test_random_members_are_answered_alike(servers: list[tuple[Server, bytes]], seed: int) -> None:
     told = []

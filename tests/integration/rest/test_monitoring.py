@@ -10,12 +10,14 @@ from typing import Any
 
 import pytest
 import yaml
-from confluent_kafka import Consumer, Producer, TopicPartition
+from confluent_kafka import AcknowledgeType, Consumer, Producer, ShareConsumer, TopicPartition
 from confluent_kafka.admin import AdminClient, NewTopic
 from prometheus_client.parser import text_string_to_metric_families
 
 from ottla.node.embedded import Cluster
-from tests.integration.rest.conftest import Api, eventually, name_of
+from ottla.node.settings.group_config_def import DEAD_LETTER_TOPIC
+from tests.integration.rest.conftest import TIMEOUT_S, Api, eventually, name_of
+from tests.share_polls import poll
 
 pytestmark = pytest.mark.slow
 
@@ -64,12 +66,36 @@ def told(rest_cluster: Cluster, apis: list[Api]) -> dict[str, set[str]]:
     assert eventually(lambda: (one := consumer.poll(1.0)) and not one.error())
     consumer.commit(offsets=[TopicPartition(topic, 0, 0)], asynchronous=False)
     consumer.close()
+    _reject_a_record(apis, rest_cluster.bootstrap, topic)
     names: dict[str, set[str]] = {}
     for api in apis:
         for family in text_string_to_metric_families(api.ask("GET", "/metrics").content.decode()):
             for sample in family.samples:
                 names.setdefault(sample.name, set()).update(sample.labels)
     return names
+
+
+def _reject_a_record(apis: list[Api], bootstrap: str, topic: str) -> None:
+    """Have a share group reject a record whose dead letter has no topic."""
+    group = name_of("workers")
+    changes = {"share.auto.offset.reset": "earliest", DEAD_LETTER_TOPIC: name_of("dlq.missing")}
+    configs = [{"name": name, "value": value} for name, value in changes.items()]
+    apis[0].post(f"{apis[0].v3}/groups/{group}/configs:alter", {"data": configs}, 204)
+    settings = {"bootstrap.servers": bootstrap, "group.id": group, "log_level": 0}
+    worker = ShareConsumer({**settings, "share.acknowledgement.mode": "explicit"})
+    worker.subscribe([topic])
+    [record] = eventually(lambda: poll(worker), "the record comes")
+    worker.acknowledge(record, AcknowledgeType.REJECT)
+    worker.commit_sync(TIMEOUT_S)
+    failed = "kafka_server_sharegroupmetrics_deadletterqueuefailedproducerequests_total"
+    stalled = "ottla_share_partition_stalled_seconds"
+
+    def are_told() -> bool:
+        told = "".join(api.ask("GET", "/metrics").content.decode() for api in apis)
+        return f'{failed}{{group="{group}"' in told and f'{stalled}{{group="{group}"' in told
+
+    assert eventually(are_told, "the rejection is counted where the partition is led")
+    worker.close()
 
 
 def test_every_metric_and_label_that_is_asked_for_is_told(told: dict[str, set[str]]) -> None:

@@ -249,6 +249,7 @@ def test_what_a_partition_has_in_flight_stands_beside_its_lag(capsys: pytest.Cap
         stalled_ms=90_000,
         most_delivered=[held, newer, first],
         next_locks=[held],
+        letter_failure=int(ErrorCode.LEADER_NOT_AVAILABLE),
     )
     lags = {A0: PartitionLag(5, 20, None, 7, state), A1: PartitionLag(None, None)}
 
@@ -264,12 +265,14 @@ def test_what_a_partition_has_in_flight_stands_beside_its_lag(capsys: pytest.Cap
         "topic partition offsets deliveries state member lock ends",
         "a 0 5 4 acquired m1 in 12.3 s",
         "a 0 6-7 2 99 - -",
+        "the last dead letters of a-0 could not be written: LEADER_NOT_AVAILABLE",
     ]
     flight = told[0]["in_flight"]
     assert (flight["acquired"], flight["delayed"], flight["backing_off"], flight["stalled_ms"]) == (
         *(1, 2, 1),
         90_000,
     )
+    assert flight["dead_letter_error"] == "LEADER_NOT_AVAILABLE"
     assert flight["most_delivered"][0] == flight["next_locks"][0]
     assert flight["next_locks"][0] == {
         "first_offset": 5,

@@ -2,9 +2,16 @@
 
 import pytest
 
+from ottla.logstore.words.errors import ErrorCode
 from ottla.logstore.words.topic_partition import TopicPartition
 from ottla.node.doctor.finding import Severity
-from ottla.node.doctor.share_findings import HELD_MS, RETRIED_MS, ShareFacts, of_share_groups
+from ottla.node.doctor.share_findings import (
+    HELD_MS,
+    RETRIED_MS,
+    UNWRITTEN_MS,
+    ShareFacts,
+    of_share_groups,
+)
 from ottla.node.share.record_state import RecordState
 from ottla.node.wire.messages.describe_share_partitions import InFlightRange, InFlightState
 
@@ -17,12 +24,16 @@ def facts(
     partition: int = 0,
     member: str | None = "m1",
     record_state: RecordState = RecordState.AVAILABLE,
+    letter_failure: int = 0,
+    letter_topic: str | None = "dlq.orders",
 ) -> ShareFacts:
     oldest = InFlightRange(
         first_offset=17, last_offset=17, delivery_count=deliveries, member_id=member, state=record_state
     )
-    state = InFlightState(delivery_count_limit=5, stalled_ms=stalled_ms, oldest=oldest)
-    return ShareFacts(group, TopicPartition("orders", partition), state)
+    state = InFlightState(
+        delivery_count_limit=5, stalled_ms=stalled_ms, oldest=oldest, letter_failure=letter_failure
+    )
+    return ShareFacts(group, TopicPartition("orders", partition), state, letter_topic)
 
 
 def test_a_record_that_is_tried_again_and_again_is_named_with_its_group() -> None:
@@ -47,6 +58,55 @@ def test_a_record_that_waits_by_the_groups_own_back_off_is_no_problem() -> None:
     waiting = facts(2, RETRIED_MS, member=None, record_state=RecordState.WAITING)
 
     assert list(of_share_groups([waiting])) == []
+
+
+@pytest.mark.parametrize("record_state", [RecordState.ARCHIVING, RecordState.SPENT])
+@pytest.mark.parametrize(
+    ("error", "why"),
+    [
+        (ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, "(dlq.orders) is missing, and the nodes may not create it"),
+        (ErrorCode.TOPIC_AUTHORIZATION_FAILED, "no right (TOPIC_AUTHORIZATION_FAILED)"),
+        (ErrorCode.REQUEST_TIMED_OUT, "too few replicas in sync: see `ottla topic describe dlq.orders`"),
+        (ErrorCode.COORDINATOR_NOT_AVAILABLE, "its share coordinator does not write its state"),
+        (ErrorCode.UNKNOWN_SERVER_ERROR, "refuses them (UNKNOWN_SERVER_ERROR)"),
+        (31_999, "error 31999, of a later release"),
+        (ErrorCode.NONE, "the log of the leader may say why"),
+    ],
+)
+def test_a_record_whose_dead_letter_cannot_be_written_is_not_called_tried_again(
+    record_state: RecordState, error: int, why: str
+) -> None:
+    stuck = facts(5, UNWRITTEN_MS, member=None, record_state=record_state, letter_failure=int(error))
+
+    [found] = of_share_groups([stuck])
+
+    assert found.severity is Severity.PROBLEM
+    assert "of share group workers waits for dead letters that cannot be written" in found.sentence
+    assert why in found.sentence
+    assert "offset 17 of orders-0, delivered 5 times of at most 5" in found.sentence
+
+
+def test_a_dead_letter_that_is_just_being_written_is_no_problem() -> None:
+    fresh = facts(5, UNWRITTEN_MS - 1, member=None, record_state=RecordState.SPENT, letter_failure=7)
+
+    assert list(of_share_groups([fresh])) == []
+
+
+def test_records_that_were_archived_without_dead_letters_are_told_with_the_reason() -> None:
+    lost = [facts(1, 0, partition=number, letter_failure=int(ErrorCode.INVALID_CONFIG)) for number in (0, 1)]
+
+    [found] = of_share_groups(lost)
+
+    assert "could not be written: the topic for dead letters (dlq.orders) may not have them" in found.sentence
+    assert "Records of orders-0, orders-1 may have none" in found.sentence
+
+
+def test_without_the_right_to_see_where_letters_go_the_command_is_named_that_shows_it() -> None:
+    lost = facts(1, 0, letter_failure=int(ErrorCode.LEADER_NOT_AVAILABLE), letter_topic=None)
+
+    [found] = of_share_groups([lost])
+
+    assert "(`ottla group config workers` names it) does not answer" in found.sentence
 
 
 def test_a_record_that_is_held_for_long_is_a_note() -> None:

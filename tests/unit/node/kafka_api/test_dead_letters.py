@@ -39,8 +39,10 @@ class Letters:
         self.may_create = False
         self.created: list[str] = []
         self.producer_id = 40
-        self.held = 0  # batches that are on their way until `released`
+        self.topics: dict[int, str] = {}  # by source partition, if they are others than the group says
+        self.hangs = ""  # batches to this topic are on their way until `released`
         self.released = asyncio.Event()
+        self.fails = False
 
     def destination(self, group: str, settings: DeadLetterSettings, partition: int) -> Destination | None:
         return find_destination(
@@ -48,7 +50,7 @@ class Letters:
             lambda topic: self.world.configs.get(topic, LogConfig()),
             TopicRules("dlq.", self.may_create),
             group=group,
-            topic=settings.topic,
+            topic=self.topics.get(partition, settings.topic),
             source_partition=partition,
         )
 
@@ -61,12 +63,13 @@ class Letters:
         return self.producer_id
 
     async def produce(self, topic_id: bytes, partition: int, batch: bytearray) -> None:
-        if self.held:
-            self.held -= 1
+        world = self.world
+        if self.hangs and world.metadata.image.topics.by_id[topic_id].name == self.hangs:
             await self.released.wait()
+        if self.fails:
+            raise KafkaError(ErrorCode.LEADER_NOT_AVAILABLE)
         if self.failures:
             raise KafkaError(self.failures.pop(0))
-        world = self.world
         send = LetterProducer(
             node_id=1,
             image=lambda: world.metadata.image,
@@ -136,12 +139,25 @@ def tell(story: Story, **own: str) -> None:
     play(told, dead_letters=letters.parts())
 
 
-async def written(world: ShareWorld, topic: str = "dlq.t") -> list[Record]:
-    """The dead letters, when nothing is left to do."""
+async def hold_all(world: ShareWorld, member: str, topic_id: bytes, partitions: int) -> None:
+    """Let a member hold the records of so many partitions."""
+    await world.fetch(member, 0, *range(partitions), topic_id=topic_id, max_records=0)
+    await world.fetch(member, 1, topic_id=topic_id)
+    await world.rest()
+    await world.fetch(member, 2, topic_id=topic_id)
+
+
+async def written_or_given_up(world: ShareWorld) -> None:
+    """Wait until nothing is left to do."""
     for _ in range(400):
         await asyncio.sleep(0.005)
         if not any(led.is_awaiting_letters for led in world.shares.share_partitions.values()):
             break
+
+
+async def written(world: ShareWorld, topic: str = "dlq.t") -> list[Record]:
+    """The dead letters, when nothing is left to do."""
+    await written_or_given_up(world)
     log = world.partition(topic).log
     found = log.read(0, 1 << 30, isolation=FetchIsolation.LOG_END, minimum_one_batch=True)
     content = bytes(found.slice.read())
@@ -450,29 +466,87 @@ def test_of_offsets_that_the_log_loses_meanwhile_no_more_have_letters_than_one_b
         tell(story, **{"errors.deadletterqueue.copy.record.enable": "true"})
 
 
-@pytest.mark.parametrize(("limit", "waits"), [("MAX_IN_MEMORY", False), ("MAX_ON_THEIR_WAY", True)], ids=str)
-def test_a_topic_that_nobody_reaches_holds_up_the_letters_of_no_other(
-    limit: str, waits: bool, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr(dead_letter_queue, limit, 1)
+@pytest.mark.parametrize("letter_partitions", [1, 200], ids=["one partition", "many partitions"])
+def test_a_topic_that_nobody_reaches_holds_up_the_letters_of_no_other(letter_partitions: int) -> None:
+    async def story(world: ShareWorld, letters: Letters) -> None:
+        world.create_topic("dlq.t", partitions=letter_partitions, config=DLQ)
+        world.create_topic("dlq.other", config=DLQ)
+        many = world.create_topic("many", partitions=200).topic_id
+        other = world.create_topic("u").topic_id
+        letters.hangs = "dlq.t"
+        for name, index in [*(("many", index) for index in range(200)), ("u", 0)]:
+            world.append(name, index=index)
+        await hold_all(world, "m2", many, 200)
+        for epoch, index in enumerate(range(200), 3):
+            await world.acknowledge("m2", epoch, [(0, 0, [REJECT])], partition=index, topic_id=many)
+        await asyncio.sleep(0.1)
+        letters.topics[0] = "dlq.other"
+        await hold_all(world, "m3", other, 1)
 
+        await world.acknowledge("m3", 3, [(0, 0, [REJECT])], topic_id=other)
+
+        for _ in range(100):
+            await asyncio.sleep(0.01)
+            if world.partition("dlq.other").log.log_end_offset:
+                break
+        assert world.partition("dlq.other").log.log_end_offset == 1
+        letters.hangs = ""
+        letters.released.set()
+        await world.acknowledge("m1", 3, [(0, 3, [ACCEPT])])
+        for _ in range(1_000):
+            await asyncio.sleep(0.01)
+            if not any(led.is_awaiting_letters for led in world.shares.share_partitions.values()):
+                break
+        logs = [world.partition("dlq.t", index).log for index in range(letter_partitions)]
+        assert sum(one.log_end_offset for one in logs) == 200
+
+    tell(story)
+
+
+def test_share_partitions_whose_letters_go_to_one_partition_make_attempts_together() -> None:
     async def story(world: ShareWorld, letters: Letters) -> None:
         world.create_topic("dlq.t", config=DLQ)
-        other = world.create_topic("u").topic_id
-        await world.fetch("m2", 0, 0, topic_id=other)
-        await world.rest()
-        world.append("u")
-        await world.fetch("m2", 1, topic_id=other)
-        letters.held = 1
-        await world.acknowledge("m1", 3, [(0, 3, [REJECT])])
-        await asyncio.sleep(0.05)
+        many = world.create_topic("many", partitions=40).topic_id
+        for index in range(40):
+            world.append("many", index=index)
+        await hold_all(world, "m2", many, 40)
+        letters.fails = True
 
-        await world.acknowledge("m2", 2, [(0, 0, [REJECT])], topic_id=other)
+        for epoch, index in enumerate(range(40), 3):
+            await world.acknowledge("m2", epoch, [(0, 0, [REJECT])], partition=index, topic_id=many)
 
-        await asyncio.sleep(0.05)
-        assert world.partition("dlq.t").log.log_end_offset == (0 if waits else 1)
-        letters.released.set()
-        assert len(await written(world)) == 5
+        for _ in range(500):
+            await asyncio.sleep(0.01)
+            if not any(led.is_awaiting_letters for led in world.shares.share_partitions.values()):
+                break
+        counts = world.shares.counters.dead_letters[GROUP]
+        assert counts.failed_produces == 40  # each gives up
+        assert counts.produces < 40 * MAX_ATTEMPTS / 2
+        assert world.shares.view(world.key(), 1) is not None
+
+    tell(story)
+
+
+def test_why_letters_are_not_written_is_told_until_one_is() -> None:
+    async def story(world: ShareWorld, letters: Letters) -> None:
+        def failure() -> int:
+            view = world.shares.view(world.key(), 1)
+            assert view is not None
+            return view.letter_failure
+
+        await world.acknowledge("m1", 3, [(0, 0, [REJECT])])
+        await written_or_given_up(world)
+        assert failure() == ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
+        world.create_topic("dlq.t", config=DLQ)
+        letters.failures = [ErrorCode.NOT_ENOUGH_REPLICAS] * MAX_ATTEMPTS
+        await world.acknowledge("m1", 4, [(1, 1, [REJECT])])
+        await written_or_given_up(world)
+        assert failure() == ErrorCode.NOT_ENOUGH_REPLICAS
+
+        await world.acknowledge("m1", 5, [(2, 2, [REJECT])])
+
+        await written(world)
+        assert failure() == ErrorCode.NONE
 
     tell(story)
 

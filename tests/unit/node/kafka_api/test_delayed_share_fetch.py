@@ -1,17 +1,21 @@
 """ShareFetch of topics that delay their delivery: settings and logs that change while records wait."""
 
 import asyncio
+import logging
 from collections.abc import Callable
 from typing import Any
 
 import pytest
 
 from ottla.logstore import delivery_delay
+from ottla.logstore.disk import FileSlice
 from ottla.logstore.log_config import LogConfig
 from ottla.logstore.record import build_batch
+from ottla.logstore.words.errors import ErrorCode, KafkaError
 from ottla.node.share import share_fetch
 from ottla.node.share.read_batches import ReadBatches
 from ottla.node.share.read_delays import ReadDelays, read_delays
+from ottla.node.share.share_fetch import ShareFetch
 from ottla.node.wire.messages.share_fetch import ShareFetchResponse
 from tests.unit.node.kafka_api.share_world import ShareWorld, acquired, play
 from tests.unit.node.kafka_api.test_share_fetch import only
@@ -163,3 +167,110 @@ def test_due_times_are_read_up_to_as_many_as_there_is_room_for(monkeypatch: pyte
     found = read_delays(content, batches, 0, delays(100), 0, 25)
 
     assert (found.last_offset, sum(len(piece.offsets) for piece in found.due_times)) == (29, 30)
+
+
+def test_a_member_that_takes_one_record_at_a_time_does_not_pass_over_one_at_a_time(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    attempts = 0
+    acquire = ShareFetch.acquire
+
+    def counted(*arguments: Any) -> Any:
+        nonlocal attempts
+        attempts += 1
+        return acquire(*arguments)
+
+    monkeypatch.setattr(ShareFetch, "acquire", counted)
+
+    async def story(world: ShareWorld) -> None:
+        world.create_topic(config=delays(10_000))
+        await world.ready()
+        for _ in range(3_000):
+            append(world, DAY_MS)
+        append(world, 0)
+        nonlocal attempts
+        attempts = 0
+
+        found = given(await world.fetch("m1", 2, max_wait_ms=20_000, max_records=1, batch_size=1))
+
+        assert found == [(3_000, 3_000, 1)]
+        assert attempts < 10
+        (led,) = world.shares.share_partitions.values()
+        assert (led.core.delayed_count, led.core.in_flight_range_count) == (3_000, 2)
+
+    play(story)
+
+
+def test_what_is_read_behind_records_that_wait_is_bounded(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(share_fetch, "PASSED_OVER_BYTES", 2_000)
+    sizes: list[int] = []
+    read = share_fetch.read_batches
+
+    def noted(*arguments: Any, **named: Any) -> Any:
+        found = read(*arguments, **named)
+        sizes.append(found.size_bytes)
+        return found
+
+    monkeypatch.setattr(share_fetch, "read_batches", noted)
+
+    async def story(world: ShareWorld) -> None:
+        world.create_topic(config=delays(10_000))
+        await world.ready()
+        for _ in range(200):
+            append(world, DAY_MS)
+        append(world, 0)
+
+        found = given(await world.fetch("m1", 2, max_wait_ms=20_000, max_records=1, batch_size=1))
+
+        assert found == [(200, 200, 1)]
+        assert 5 < len(sizes) < 50 and 2_000 <= max(sizes) < 2_200
+
+    play(story)
+
+
+@pytest.mark.parametrize(
+    ("failure", "code"),
+    [
+        (OSError(5, "Input/output error"), ErrorCode.KAFKA_STORAGE_ERROR),
+        (KafkaError(ErrorCode.CORRUPT_MESSAGE, "a record of 2 bytes"), ErrorCode.CORRUPT_MESSAGE),
+        (ValueError("nobody thought of it"), ErrorCode.CORRUPT_MESSAGE),
+    ],
+    ids=lambda one: type(one).__name__ if isinstance(one, Exception) else "",
+)
+@pytest.mark.parametrize("place", ["read_delays", "read_batches"])
+def test_what_a_thread_cannot_read_is_an_error_and_no_empty_answer(
+    place: str,
+    failure: Exception,
+    code: ErrorCode,
+    monkeypatch: pytest.MonkeyPatch,
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    real = getattr(share_fetch, place)
+    fails = True
+
+    def fail(*arguments: Any, **named: Any) -> Any:
+        if place == "read_batches" and arguments[1] == FileSlice.read_cached:
+            return None  # it is not in the page cache
+        if fails:
+            raise failure
+        return real(*arguments, **named)
+
+    monkeypatch.setattr(share_fetch, place, fail)
+    monkeypatch.setattr(share_fetch, "is_read_soon", lambda *_: False)
+
+    async def story(world: ShareWorld) -> None:
+        world.create_topic(config=delays(10_000))
+        world.create_topic("u")
+        await world.ready()
+        append(world, DAY_MS, 0)
+
+        answer = only(await world.fetch("m1", 2, max_wait_ms=5_000))
+
+        assert (answer.error_code, len(answer.acquired_records)) == (code, 0)
+        assert f"cannot be given out: {code.name}" in caplog.text
+        nonlocal fails
+        fails = False
+        assert given(await world.fetch("m1", 3, max_wait_ms=5_000)) == [(1, 1, 1)]
+
+    with caplog.at_level(logging.ERROR):
+        play(story)

@@ -125,7 +125,6 @@ def test_what_was_delivered_for_the_last_time_is_set_aside_however_that_ends(end
 
     assert outcome.write is not None
     assert [tuple(one) for one in outcome.write.batches] == [(0, 9, ARCHIVING, 2)]
-    assert outcome.archived == (spent(0, 9),)
     partition.settle(outcome)
     assert partition.states == [(0, 9, SPENT, 2)]
     assert partition.core.set_aside(MAX_RANGES) == [spent(0, 9)]

@@ -7,10 +7,12 @@ import pytest
 
 from ottla.groupcoord.share_state.share_state_words import StateBatch
 from ottla.logstore.delivery_delay import DueTimes
+from ottla.node.share.acquire_records import MAX_PASSED_RANGES
 from ottla.node.share.share_words import FetchedRecords, ShareConfig, ShareLimits
 from tests.unit.node.share.partitions import (
     ACCEPT,
     ACKNOWLEDGED,
+    ACQUIRED,
     ALL,
     AVAILABLE,
     LOCK_MS,
@@ -44,16 +46,26 @@ class Delaying:
         self.core.delay_delivery(max_records)
         self.due = {offset: NOW_MS + wait_ms for offset, wait_ms in due.items()}
 
-    def fetch(self, first: int, last: int, *, batch_records: int = 10) -> list[tuple[int, int, int]]:
+    def fetch(
+        self,
+        first: int,
+        last: int,
+        *,
+        batch_records: int = 10,
+        max_records: int = ALL,
+        is_strict: bool = False,
+        aborted: Sequence[tuple[int, int]] = (),
+    ) -> list[tuple[int, int, int]]:
         """Acquire of a log with batches of so many records what is between two offsets."""
         bases = list(range(first // batch_records * batch_records, last + 1, batch_records))
         fetched = FetchedRecords(
             fetch_offset=first,
             base_offsets=bases,
             last_offsets=[min(base + batch_records - 1, last) for base in bases],
+            never_delivered=aborted,
             due_times=[self.due_times(bases[0], last)],
         )
-        acquired = self.core.acquire("m1", self.partition.now_ms, fetched, ALL, ALL, False)
+        acquired = self.core.acquire("m1", self.partition.now_ms, fetched, max_records, ALL, is_strict)
         self.partition.check()
         return [tuple(each) for each in acquired]
 
@@ -82,6 +94,59 @@ def test_records_that_are_not_due_wait_and_others_go_on() -> None:
     assert delaying.core.next_fetch_offset() == 4
     assert delaying.fetch(4, 19) == [(4, 4, 1), (12, 12, 1)]
     assert delaying.core.next_due() == NOW_MS + 500
+
+
+def test_what_is_passed_over_takes_none_of_the_records_that_a_member_asks_for() -> None:
+    delaying = Delaying(dict.fromkeys(range(100), 500))
+
+    assert delaying.fetch(0, 129, max_records=1) == [(100, 109, 1)]
+
+    assert delaying.partition.states == [(0, 99, WAITING, 0), (100, 109, ACQUIRED, 1)]
+
+
+def test_of_records_of_which_every_second_waits_a_member_gets_as_many_as_it_asks_for() -> None:
+    delaying = Delaying(dict.fromkeys(range(1, 40, 2), 500))
+
+    acquired = delaying.fetch(0, 39, max_records=6)
+
+    assert acquired == [(offset, offset, 1) for offset in range(0, 20, 2)]  # to the end of the batch
+
+
+def test_in_strict_mode_no_more_is_acquired_and_what_is_not_due_waits_behind_it() -> None:
+    delaying = Delaying(dict.fromkeys((3, 5, 7), 500))
+
+    assert delaying.fetch(0, 9, max_records=4, is_strict=True) == [(0, 2, 1), (4, 4, 1)]
+
+    assert delaying.partition.states == [
+        (0, 2, ACQUIRED, 1),
+        (3, 3, WAITING, 0),
+        (4, 4, ACQUIRED, 1),
+        (5, 5, WAITING, 0),
+        (6, 6, AVAILABLE, 0),
+        (7, 7, WAITING, 0),
+        (8, 9, AVAILABLE, 0),
+    ]
+    assert delaying.fetch(6, 9, max_records=4, is_strict=True) == [(6, 6, 1), (8, 9, 1)]
+
+
+def test_one_fetch_passes_over_a_bounded_number_of_ranges_and_the_next_one_goes_on() -> None:
+    delaying = Delaying(dict.fromkeys(range(1, 2_000, 2), 500))
+
+    first = delaying.fetch(0, 1_999)
+    reached = delaying.core.next_fetch_offset()
+
+    assert reached == 2 * MAX_PASSED_RANGES + 1
+    assert first == [(offset, offset, 1) for offset in range(0, reached, 2)]
+    assert delaying.fetch(reached, 1_999)[0] == (reached + 1, reached + 1, 1)
+
+
+def test_records_of_an_aborted_transaction_do_not_wait_until_they_would_be_due() -> None:
+    delaying = Delaying(dict.fromkeys(range(20), 500))
+
+    assert delaying.fetch(0, 29, aborted=[(0, 9)]) == [(20, 29, 1)]
+
+    assert delaying.core.start_offset == 10
+    assert delaying.partition.states[0] == (10, 19, WAITING, 0)
 
 
 def test_a_record_that_waits_longer_than_a_lock_is_not_fetched_again_and_again() -> None:

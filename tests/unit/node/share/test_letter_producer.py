@@ -7,7 +7,7 @@ import pytest
 
 from ottla.logstore.record import build_batch
 from ottla.logstore.words.errors import ErrorCode, KafkaError
-from ottla.node.share.letter_producer import PURPOSE, LetterProducer
+from ottla.node.share.letter_producer import ANSWER_S, DOUBTFUL_PURPOSE, PURPOSE, LetterProducer
 from ottla.node.wire.messages.produce import (
     PartitionProduceResponse,
     ProduceRequest,
@@ -27,16 +27,8 @@ class World(ReplicaWorld):
         self.code = int(ErrorCode.NONE)
         self.index = 0
         self.asked: list[tuple[int, str, ProduceRequest]] = []
-
-    async def ask(
-        self, node_id: int, purpose: str, request: Any, response_type: type[Any], timeout_s: float
-    ) -> Any:
-        self.asked.append((node_id, purpose, request))
-        one = PartitionProduceResponse(index=self.index, error_code=self.code, base_offset=0)
-        return ProduceResponse(responses=[TopicProduceResponse(partition_responses=[one])])
-
-    def produce(self, batch: bytearray, index: int = 0, topic_id: bytes | None = None) -> None:
-        send = LetterProducer(
+        self.timeouts_s: list[float] = []
+        self._send = LetterProducer(
             node_id=NODE_ID,
             image=lambda: self.metadata.image,
             replicas=self.replica_manager,
@@ -47,8 +39,17 @@ class World(ReplicaWorld):
             is_cut_off=lambda: self.is_cut_off,
         )
 
+    async def ask(
+        self, node_id: int, purpose: str, request: Any, response_type: type[Any], timeout_s: float
+    ) -> Any:
+        self.asked.append((node_id, purpose, request))
+        self.timeouts_s.append(timeout_s)
+        one = PartitionProduceResponse(index=self.index, error_code=self.code, base_offset=0)
+        return ProduceResponse(responses=[TopicProduceResponse(partition_responses=[one])])
+
+    def produce(self, batch: bytearray, index: int = 0, topic_id: bytes | None = None) -> None:
         async def run() -> None:
-            await send(topic_id or self.topic.topic_id, index, batch)
+            await self._send(topic_id or self.topic.topic_id, index, batch)
 
         asyncio.run(run())
 
@@ -99,6 +100,28 @@ def test_what_the_leader_refuses_is_told(code: int, expected: ErrorCode) -> None
         world.produce(letters())
 
     assert refused.value.code is expected
+
+
+def test_what_has_failed_is_tried_over_a_connection_where_it_holds_up_no_others() -> None:
+    world = World(leader=OTHER_ID)
+    world.code = int(ErrorCode.REQUEST_TIMED_OUT)
+    with pytest.raises(KafkaError):
+        world.produce(letters())
+    world.code = int(ErrorCode.NONE)
+
+    world.produce(letters())
+    world.produce(letters(epoch=1))
+
+    assert [purpose for _, purpose, _ in world.asked] == [PURPOSE, DOUBTFUL_PURPOSE, PURPOSE]
+
+
+def test_the_connection_outlives_the_time_that_the_leader_waits_for_its_replicas() -> None:
+    world = World(leader=OTHER_ID)
+
+    world.produce(letters())
+
+    [(_, _, request)] = world.asked
+    assert (request.timeout_ms, world.timeouts_s) == (50, [0.05 + ANSWER_S])
 
 
 def test_an_answer_about_another_partition_is_none() -> None:

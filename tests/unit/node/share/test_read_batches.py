@@ -70,6 +70,31 @@ def test_no_more_is_read_than_is_asked_for() -> None:
     assert [piece.size for piece in pieces] == [CHUNK_BYTES] * 3
 
 
+def test_more_is_read_as_far_as_it_is_small() -> None:
+    small = [batch(base, 1) for base in range(50)]
+    size = len(small[0])
+
+    found = read_batches(
+        slice_of(*small),
+        FileSlice.read_cached,
+        last_offset=2,
+        aborted=(),
+        further_offset=40,
+        further_bytes=10 * size,
+    )
+    further = read_batches(
+        slice_of(*small),
+        FileSlice.read_cached,
+        last_offset=2,
+        aborted=(),
+        further_offset=7,
+        further_bytes=10 * size,
+    )
+
+    assert found is not None and found.last_offsets[-1] == 9
+    assert further is not None and further.last_offsets[-1] == 7
+
+
 def test_what_is_not_in_memory_is_told() -> None:
     assert read_batches(slice_of(batch(0)), lambda _: None, last_offset=ALL, aborted=()) is None
 

@@ -7,8 +7,6 @@ from ottla.logstore.words.errors import ErrorCode, KafkaError
 from ottla.node.share.share_partition import SharePartition
 from ottla.node.share.share_words import (
     AcknowledgementBatch,
-    ArchivedRecords,
-    ArchiveReason,
     FetchedRecords,
     ShareConfig,
     ShareLimits,
@@ -118,8 +116,6 @@ def test_records_are_said_something_of_singly() -> None:
         StateBatch(8, 8, AVAILABLE, 1),
         StateBatch(9, 9, ACKNOWLEDGED, 1),
     ]
-    # A gap was no record: nobody sets it aside.
-    assert outcome.archived == (ArchivedRecords(3, 3, 1, ArchiveReason.REJECTED),)
     assert partition.settle(outcome)
     assert partition.window == (2, 9)
     assert partition.core.delivery_complete_count == 6
@@ -211,7 +207,6 @@ def test_a_record_is_archived_at_its_delivery_limit() -> None:
 
     assert outcome.write is not None
     assert outcome.write.batches == [StateBatch(0, 9, ARCHIVED, 2)]
-    assert outcome.archived == (ArchivedRecords(0, 9, 2, ArchiveReason.DELIVERY_LIMIT),)
     partition.settle(outcome)
     assert partition.window == (10, 10)
 
@@ -224,7 +219,8 @@ def test_a_lock_that_ends_at_the_delivery_limit_archives() -> None:
 
     outcome = partition.wait(LOCK_MS)
 
-    assert outcome.archived == (ArchivedRecords(0, 9, 2, ArchiveReason.DELIVERY_LIMIT),)
+    assert outcome.write is not None
+    assert outcome.write.batches == [StateBatch(0, 9, ARCHIVED, 2)]
     partition.settle(outcome)
     assert partition.window == (10, 10)
 
@@ -402,11 +398,10 @@ def test_records_deleted_from_the_log_are_archived() -> None:
     # A member may say what it likes of what is gone.
     assert partition.say(0, 9, ACCEPT).error is ErrorCode.NONE
     assert partition.fetch("m3") == [(13, 14, 2)]
-    # What it had held is archived when its lock ends, for no reason that sets a record aside.
+    # What it had held is archived when its lock ends.
     outcome = partition.wait(LOCK_MS)
     assert outcome.write is not None
     assert outcome.write.batches[0] == StateBatch(0, 9, ARCHIVED, 1)
-    assert outcome.archived == ()
 
 
 def test_the_start_offset_never_goes_backwards() -> None:
@@ -547,7 +542,8 @@ def test_a_lower_limit_archives_what_was_delivered_more_often() -> None:
 
     assert partition.fetch() == [(0, 1, 4)]
     outcome = partition.say(0, 1, RELEASE)
-    assert outcome.archived == (ArchivedRecords(0, 1, 4, ArchiveReason.DELIVERY_LIMIT),)
+    assert outcome.write is not None
+    assert outcome.write.batches == [StateBatch(0, 1, ARCHIVED, 4)]
 
 
 @pytest.mark.parametrize(("first", "last"), [(-(2**63), -1), (-5, 3), (0, 2**63 - 1), (2**63 - 1, 2**63 - 1)])

@@ -1,0 +1,150 @@
+"""The order in which dead letters go, so that a partition that nobody reaches holds up no other.
+
+To each partition one batch goes at a time. After one that failed, the next is sent after a pause, longer
+each time, and it is an attempt of all who wait for that partition meanwhile: they share its failure, and need
+no memory for a batch of their own. Such attempts have places apart from those of other batches, and a topic
+has a part of either, however many partitions it has.
+"""
+
+import asyncio
+from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
+from contextlib import asynccontextmanager
+from typing import Final, NamedTuple
+
+from ottla.logstore.words.errors import ErrorCode, KafkaError, kept
+from ottla.node.share.share_words import ArchivedRecords
+
+# Batches on their way, of a megabyte each as topics are by default. One hangs for as long as a request may.
+MAX_ON_THEIR_WAY: Final = 128
+# Of these, to partitions to which the last attempt has failed.
+MAX_DOUBTFUL: Final = 64
+# To partitions of one topic, of either kind.
+MAX_OF_TOPIC: Final = 16
+# As in Kafka: pauses of 1, 2, 4 and 8 seconds.
+FIRST_PAUSE_S: Final = 1.0
+MAX_PAUSE_S: Final = 8.0
+JITTER: Final = 0.2
+# So many partitions are remembered that nobody waits for, as the last attempt at them has failed.
+MAX_REMEMBERED: Final = 1_000
+# What is refused for what is in the batch: no attempt will change it, and it tells nothing of the partition.
+REFUSED: Final = frozenset(
+    {
+        ErrorCode.MESSAGE_TOO_LARGE,
+        ErrorCode.RECORD_LIST_TOO_LARGE,
+        ErrorCode.INVALID_RECORD,
+        ErrorCode.INVALID_TIMESTAMP,
+        ErrorCode.INVALID_CONFIG,
+        ErrorCode.INVALID_TOPIC_EXCEPTION,
+        ErrorCode.POLICY_VIOLATION,
+    }
+)
+
+
+class Sent(NamedTuple):
+    """The end of an attempt: how many letters are in the log, which records have none, and why it failed."""
+
+    letters: int = 0
+    without: Sequence[ArchivedRecords] = ()
+    error: KafkaError | None = None
+
+
+class _Lane:
+    """The way to one partition."""
+
+    __slots__ = ("error", "failed_attempts", "failures", "retry_at_s", "turn", "users")
+
+    def __init__(self) -> None:
+        self.turn = asyncio.Lock()
+        self.users = 0  # who send or wait
+        self.failures = 0  # in a row
+        self.failed_attempts = 0  # since it was made
+        self.error: KafkaError | None = None  # of the last failure
+        self.retry_at_s = 0.0  # by the loop's clock
+
+
+class _Places:
+    """The places of batches that are on their way, some of them for each topic."""
+
+    def __init__(self, most: int, most_of_topic: int) -> None:
+        self._all = asyncio.Semaphore(most)
+        self._most_of_topic = most_of_topic
+        self._of_topic: dict[bytes, asyncio.Semaphore] = {}
+        self._users: dict[bytes, int] = {}
+
+    @asynccontextmanager
+    async def take(self, topic_id: bytes) -> AsyncIterator[None]:
+        """Have a place as soon as there is one, in the order of those who come."""
+        if topic_id not in self._of_topic:
+            self._of_topic[topic_id] = asyncio.Semaphore(self._most_of_topic)
+        self._users[topic_id] = self._users.get(topic_id, 0) + 1
+        try:
+            async with self._of_topic[topic_id], self._all:
+                yield
+        finally:
+            self._users[topic_id] -= 1
+            if not self._users[topic_id]:
+                del self._users[topic_id], self._of_topic[topic_id]
+
+
+class LetterLanes:
+    """Lives on the event loop."""
+
+    def __init__(self, *, sleep: Callable[[float], Awaitable[None]], chance: Callable[[], float]) -> None:
+        """`chance` returns a number from 0 to 1."""
+        self._sleep = sleep
+        self._chance = chance
+        self._lanes: dict[tuple[bytes, int], _Lane] = {}
+        self._places = _Places(MAX_ON_THEIR_WAY, MAX_OF_TOPIC)
+        self._doubtful = _Places(MAX_DOUBTFUL, MAX_OF_TOPIC)
+
+    def __len__(self) -> int:
+        return len(self._lanes)
+
+    async def in_turn(self, topic_id: bytes, partition: int, attempt: Callable[[], Awaitable[Sent]]) -> Sent:
+        """Make an attempt at a partition when it is its turn; it is not made, and has failed, if another's
+        attempt at the same partition fails while it waits.
+        """
+        place = topic_id, partition
+        lane = self._lanes.setdefault(place, _Lane())
+        lane.users += 1
+        failed_before = lane.failed_attempts
+        try:
+            async with lane.turn:
+                if lane.failed_attempts > failed_before:
+                    return Sent(error=lane.error)
+                places = self._places
+                if lane.failures:
+                    places = self._doubtful
+                    await self._sleep(max(lane.retry_at_s - asyncio.get_running_loop().time(), 0.0))
+                async with places.take(topic_id):
+                    sent = await attempt()
+                self._note(lane, sent)
+                return sent
+        finally:
+            lane.users -= 1
+            self._forget(place, lane)
+
+    def _note(self, lane: _Lane, sent: Sent) -> None:
+        error = sent.error
+        if error is None or error.code in REFUSED:
+            if sent.letters:  # else nothing was sent
+                lane.failures = 0
+            return
+        pause_s = min(FIRST_PAUSE_S * 2 ** min(lane.failures, 10), MAX_PAUSE_S)
+        pause_s *= 1 + JITTER * (2 * self._chance() - 1)
+        lane.retry_at_s = asyncio.get_running_loop().time() + pause_s
+        lane.error = kept(error)  # its frames hold the batch
+        lane.failures += 1
+        lane.failed_attempts += 1
+
+    def _forget(self, place: tuple[bytes, int], lane: _Lane) -> None:
+        """Remember a partition while somebody waits for it, or the last attempt at it has failed."""
+        if lane.users or place not in self._lanes:
+            return
+        del self._lanes[place]
+        if not lane.failures:
+            return
+        self._lanes[place] = lane  # behind all others
+        if len(self._lanes) > MAX_REMEMBERED:
+            oldest = next((name for name, one in self._lanes.items() if not one.users), place)
+            del self._lanes[oldest]

@@ -1,0 +1,49 @@
+"""Asks the leaders of partitions, all at once: this node by itself, others as far as they answer in time."""
+
+import asyncio
+from collections.abc import Awaitable, Callable, Iterable, Sequence
+from typing import TypeVar
+
+from ottla.logstore.words.errors import KafkaError
+from ottla.node.work.turns import Steps, take_turns
+
+P = TypeVar("P")
+A = TypeVar("A")
+
+
+async def ask_each_leader(
+    places: Iterable[P],
+    *,
+    leader_of: Callable[[P], int | None],
+    node_id: int,
+    here: Callable[[Sequence[P]], Awaitable[dict[P, A]]],
+    there: Callable[[int, Sequence[P]], Awaitable[dict[P, A]]],
+    deadline: float,
+) -> dict[P, A]:
+    """Return what is said of each place until `deadline`, by the loop's clock; of others nothing, as nobody
+    else knows it. A leader is None, or below 0, where there is none.
+    """
+
+    async def ask(leader: int, mine: Sequence[P]) -> dict[P, A]:
+        if leader == node_id:
+            return await here(mine)
+        try:
+            async with asyncio.timeout_at(deadline):
+                return await there(leader, mine)
+        except (KafkaError, TimeoutError):
+            return {}  # one that is older, hangs, or is gone
+
+    by_leader = await take_turns(_by_leader(places, leader_of))
+    async with asyncio.TaskGroup() as tasks:
+        asked = [tasks.create_task(ask(leader, mine)) for leader, mine in sorted(by_leader.items())]
+    return {place: said for one in asked for place, said in one.result().items()}
+
+
+def _by_leader(places: Iterable[P], leader_of: Callable[[P], int | None]) -> Steps[dict[int, list[P]]]:
+    by_leader: dict[int, list[P]] = {}
+    for place in dict.fromkeys(places):
+        yield
+        leader = leader_of(place)
+        if leader is not None and leader >= 0:
+            by_leader.setdefault(leader, []).append(place)
+    return by_leader

@@ -1,0 +1,39 @@
+"""Leaders of partitions are asked at once: this node by itself, others as far as they answer."""
+
+import asyncio
+from collections.abc import Sequence
+
+from ottla.logstore.words.errors import ErrorCode, KafkaError
+from ottla.node.work.each_leader import ask_each_leader
+
+HERE, THERE, REFUSES, HANGS = 1, 2, 3, 4
+
+
+def test_each_leader_is_asked_for_all_of_its_own_and_silence_is_no_answer() -> None:
+    asked: list[tuple[int, list[str]]] = []
+    leaders = {"a": HERE, "b": THERE, "c": HERE, "d": REFUSES, "e": HANGS, "f": None, "g": -1}
+
+    async def here(mine: Sequence[str]) -> dict[str, int]:
+        asked.append((HERE, list(mine)))
+        return dict.fromkeys(mine, HERE)
+
+    async def there(leader: int, mine: Sequence[str]) -> dict[str, int]:
+        asked.append((leader, list(mine)))
+        if leader == REFUSES:
+            raise KafkaError(ErrorCode.NETWORK_EXCEPTION)
+        if leader == HANGS:
+            await asyncio.Event().wait()
+        return dict.fromkeys(mine, leader)
+
+    async def ask() -> dict[str, int]:
+        return await ask_each_leader(
+            [*leaders, "a"],
+            leader_of=leaders.__getitem__,
+            node_id=HERE,
+            here=here,
+            there=there,
+            deadline=asyncio.get_running_loop().time() + 0.05,
+        )
+
+    assert asyncio.run(ask()) == {"a": HERE, "b": THERE, "c": HERE}
+    assert asked == [(HERE, ["a", "c"]), (THERE, ["b"]), (REFUSES, ["d"]), (HANGS, ["e"])]
