@@ -8,7 +8,7 @@ together when they were new: Kafka gives out and throttles by those.
 
 from array import array
 from bisect import bisect_left, bisect_right
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from typing import Final
 
 from ottla.node.share.record_state import MOVES, TAKEN_BACK_TO, TERMINAL, RecordState
@@ -22,6 +22,7 @@ _MAY_MOVE: Final = frozenset((int(old), int(new)) for old, following in MOVES.it
 _TERMINAL_BYTES: Final = bytes(sorted(TERMINAL))
 _JOINED_BYTES: Final = bytes(sorted({*TERMINAL, RecordState.WAITING}))
 _NO_TRANSITION: Final = 0
+_WRITTEN_TABLE: Final = bytes(_WRITTEN_AS.get(state, state) for state in range(256))
 
 
 def written_state(state: int) -> int:
@@ -90,6 +91,12 @@ class InFlightRecords:
     def floor_batch(self, offset: int) -> int:
         """The last batch that begins at this offset or before it, or -1."""
         return bisect_right(self.batch_firsts, offset) - 1
+
+    def written(self, first: int, last: int) -> Iterable[tuple[int, int, int, int]]:
+        """First and last offset, state as it is written, and delivery count of each range of these offsets."""
+        begin, end = self.span(first, last)
+        states = self.states[begin:end].translate(_WRITTEN_TABLE)
+        return zip(self.firsts[begin:end], self.lasts[begin:end], states, self.counts[begin:end], strict=True)
 
     def next_available(self, index: int) -> int:
         """This range or the next one behind it that may be acquired; -1 when there is none."""
@@ -175,6 +182,24 @@ class InFlightRecords:
         assert self.states[index] == ACQUIRED and not self.transitions[index], self.describe(index)
         self.states[index] = state
         self.transitions[index] = number
+
+    def begin_transitions(self, index: int, firsts: Sequence[int], states: bytes, number: int) -> None:
+        """Cut a whole range at these offsets, and move each part as `begin_transition` does.
+
+        All parts at once, as a member may say something else of each of 500 records.
+        """
+        assert firsts[0] == self.firsts[index], (self.describe(index), firsts[0])
+        assert self.states[index] == ACQUIRED and not self.transitions[index], self.describe(index)
+        assert all((ACQUIRED, state) in _MAY_MOVE for state in set(states)), (self.describe(index), states)
+        parts, here = len(firsts), slice(index, index + 1)
+        self.lasts[here] = array("q", [*(offset - 1 for offset in firsts[1:]), self.lasts[index]])
+        self.firsts[here] = array("q", firsts)
+        self.states[here] = states
+        self.counts[here] = self.counts[here] * parts
+        self.holders[here] = self.holders[here] * parts
+        self.times_ms[here] = self.times_ms[here] * parts
+        self.transitions[here] = array("q", [number]) * parts
+        self.batches[here] = self.batches[here] * parts
 
     def take_back(self, index: int, state: int) -> None:
         """End a transition that was refused, in the state that the range has now; its holder stays."""

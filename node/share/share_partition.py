@@ -30,7 +30,7 @@ from ottla.node.share.delayed_delivery import (
     may_take_new,
     next_due_ms,
 )
-from ottla.node.share.in_flight_records import ACQUIRED, written_state
+from ottla.node.share.in_flight_records import ACQUIRED
 from ottla.node.share.record_state import SET_ASIDE
 from ottla.node.share.release_records import complete, expire, release_all, take_back
 from ottla.node.share.set_aside import mark_archived, set_aside_records
@@ -435,17 +435,13 @@ class SharePartition:
     def _outcome(self, moves: Moves) -> Outcome:
         if not moves.ranges:
             return NOTHING_TO_WRITE
-        records = self._window.records
         batches: list[StateBatch] = []
         for first, last in moves.ranges:
-            begin, end = records.span(first, last)
-            for index in range(begin, end):
-                state, count = written_state(records.states[index]), records.counts[index]
-                begins_at = records.firsts[index]
+            for begins_at, ends_at, state, count in self._window.records.written(first, last):
                 before = batches[-1] if batches else None
                 if before and (before.last_offset + 1, *before[2:]) == (begins_at, state, count):
                     begins_at = batches.pop().first_offset
-                batches.append(StateBatch(begins_at, records.lasts[index], state, count))
+                batches.append(StateBatch(begins_at, ends_at, state, count))
         return Outcome(write=self._write(batches), transition=Transition(moves.number, tuple(moves.ranges)))
 
     def _advance_start(self) -> bool:
