@@ -93,7 +93,7 @@ class InFlightRecords:
         return bisect_right(self.batch_firsts, offset) - 1
 
     def written(self, first: int, last: int) -> Iterable[tuple[int, int, int, int]]:
-        """First and last offset, state as it is written, and delivery count of each range of these offsets."""
+        """First and last offset, state as written, and delivery count of each range of these offsets."""
         begin, end = self.span(first, last)
         states = self.states[begin:end].translate(_WRITTEN_TABLE)
         return zip(self.firsts[begin:end], self.lasts[begin:end], states, self.counts[begin:end], strict=True)

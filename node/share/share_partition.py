@@ -17,7 +17,13 @@ from ottla.groupcoord.share_state.share_state_words import (
     WriteState,
 )
 from ottla.logstore.words.errors import ErrorCode, KafkaError
-from ottla.node.share.acknowledge_records import TYPES_PER_STEP, Moves, acknowledge_batch, pieces_of
+from ottla.node.share.acknowledge_records import (
+    TYPES_PER_STEP,
+    Moves,
+    acknowledge_batch,
+    acknowledge_run,
+    runs_of,
+)
 from ottla.node.share.acquire_records import Acquisition, acquire
 from ottla.node.share.dead_letters import DeadLetters, Note, encode_note, read_note
 from ottla.node.share.delayed_delivery import (
@@ -289,13 +295,12 @@ class SharePartition:
         moves = self._moves()
         count = 0
         try:
-            for batch in batches:
-                for piece in pieces_of(batch):
-                    acknowledge_batch(moves, member, piece, now_ms, self._limits.max_states)
-                    count += len(piece.types)
-                    if count >= TYPES_PER_STEP:
-                        count = 0
-                        yield
+            for run in runs_of(batches):
+                acknowledge_run(moves, member, run, now_ms, self._limits.max_states)
+                count += sum(len(piece.types) for piece in run)
+                if count >= TYPES_PER_STEP:
+                    count = 0
+                    yield
         except KafkaError as error:
             self._take_back(moves.number, moves.ranges)
             self._holders.add(member)  # it may have left meanwhile

@@ -1,0 +1,100 @@
+"""Acknowledgements in steps, where neighbours move at once, do what one batch after the other does."""
+
+from collections.abc import Sequence
+
+from hypothesis import given
+from hypothesis import strategies as st
+
+from ottla.node.share.share_words import AcknowledgementBatch, Outcome, ShareConfig, ShareLimits
+from tests.unit.node.share.partitions import ACCEPT, GAP, NOW_MS, REJECT, RELEASE, RENEW, Partition
+
+RECORDS = 60
+OFFSETS = st.integers(0, RECORDS + 2)
+# An invalid type now and then: it is refused wherever it stands.
+TYPES = st.sampled_from([GAP, ACCEPT, ACCEPT, RELEASE, REJECT, RENEW, 5])
+FATES = st.sampled_from([ACCEPT, RELEASE, REJECT])
+HISTORY = st.lists(st.tuples(OFFSETS, st.integers(0, 5), FATES), max_size=4)
+
+
+@st.composite
+def batches_of(draw: st.DrawFn) -> list[AcknowledgementBatch]:
+    """Batches as librdkafka sends them, one for each record, or as Java does, or as nobody does."""
+    batches: list[AcknowledgementBatch] = []
+    first = draw(OFFSETS)
+    kinds = draw(st.sampled_from([TYPES, FATES]))
+    for _ in range(draw(st.integers(1, 40))):
+        last = first + draw(st.sampled_from([0, 0, 0, 0, 1, 4, -1]))
+        count = draw(st.sampled_from([last - first + 1] * 9 + [1, 2]))
+        batches.append(AcknowledgementBatch(first, last, tuple(draw(kinds) for _ in range(max(count, 0)))))
+        first = max(last, first) + draw(st.sampled_from([1] * 19 + [2]))
+    return batches
+
+
+@given(
+    batch_records=st.sampled_from([7, 20, RECORDS]),
+    by_others=st.sets(st.integers(0, 3), max_size=2),
+    history=HISTORY,
+    batches=batches_of(),
+    limit=st.integers(1, 3),
+)
+def test_acknowledgements_in_steps_do_what_one_after_the_other_do(
+    batch_records: int,
+    by_others: set[int],
+    history: Sequence[tuple[int, int, int]],
+    batches: list[AcknowledgementBatch],
+    limit: int,
+) -> None:
+    def partition() -> Partition:
+        log = [(first, min(first + batch_records, RECORDS) - 1) for first in range(0, RECORDS, batch_records)]
+        made = Partition(log=log, config=ShareConfig(delivery_count_limit=limit))
+        for place in range(len(log)):
+            made.fetch("m2" if place in by_others else "m1")
+        for first, more, kind in history:
+            said = made.say(first, first + more, kind)
+            if said.transition is not None:
+                made.settle(said)
+        return made
+
+    one_by_one, in_steps = partition(), partition()
+    for each in (one_by_one, in_steps):
+        each.check()
+
+    expected = one_by_one.core.acknowledge("m1", batches, NOW_MS)
+    seen = _run(in_steps, batches)
+
+    assert seen == expected
+    assert by_offset(in_steps) == by_offset(one_by_one)
+    if expected.transition is not None:
+        assert in_steps.settle(seen) == one_by_one.settle(expected)
+        assert (by_offset(in_steps), in_steps.window) == (by_offset(one_by_one), one_by_one.window)
+
+
+@given(batches=batches_of(), max_states=st.integers(1, 30))
+def test_no_more_ranges_than_allowed_come_of_it(batches: list[AcknowledgementBatch], max_states: int) -> None:
+    partition = Partition(log=[(0, RECORDS - 1)], limits=ShareLimits(max_states=max_states))
+    partition.fetch()
+
+    _run(partition, batches)
+
+    assert len(partition.states) <= max_states
+
+
+def by_offset(partition: Partition) -> dict[int, tuple[int, int]]:
+    """State and delivery count of each offset, however they are cut into ranges."""
+    return {
+        offset: (state, count)
+        for first, last, state, count in partition.states
+        for offset in range(first, last + 1)
+    }
+
+
+def _run(partition: Partition, batches: list[AcknowledgementBatch]) -> Outcome:
+    steps = partition.core.acknowledge_in_steps("m1", batches, NOW_MS)
+    try:
+        while True:
+            next(steps)
+            partition.check()
+    except StopIteration as end:
+        partition.check()
+        outcome: Outcome = end.value
+        return outcome
