@@ -120,6 +120,7 @@ class ShareFetch:
     # Without memory for more states what is in flight is acquired again: nothing else would ever free any.
     is_short_of_memory: bool = False
     delays_few: bool = False  # records that are not due yet have taken their part of the memory
+    delays_room: int = 2**31  # how many more of them there is memory for
     changed: list[LedPartition] = field(default_factory=list)  # as their log or its settings have
 
     def refusal_of(self, led: LedPartition) -> ErrorCode:
@@ -248,7 +249,7 @@ class ShareFetch:
         if not batches.last_offsets or batches.last_offsets[-1] < from_offset:
             one.due_times = ()
             return
-        most = min(led.core.delayed_room, DELAYS_AT_ONCE)
+        most = self._delays_at_once(led)
         known, led.delays = led.delays, None
         if known is None or not known.first_offset <= from_offset <= known.last_offset >= one.offset:
             known = None
@@ -262,6 +263,9 @@ class ShareFetch:
                 led.delays = read_delays(content, batches, from_offset, config, wall_ms, most)
 
             self.cold.append(ColdRead(led, read_in_thread))
+
+    def _delays_at_once(self, led: LedPartition) -> int:
+        return min(led.core.delayed_room, DELAYS_AT_ONCE, self.delays_room)
 
     def _read_one(self, one: Located, wall_ms: int) -> None:
         core, piece = one.led.core, one.found.slice
@@ -322,7 +326,7 @@ class ShareFetch:
     ) -> None:
         """Read, in a thread, what may all be passed over, and when it is due."""
         led = one.led
-        from_offset, most = led.core.delays_from, min(led.core.delayed_room, DELAYS_AT_ONCE)
+        from_offset, most = led.core.delays_from, self._delays_at_once(led)
         warm = self._read_cold(one, last_offset, aborted, one.offset + PASSED_OVER_RECORDS - 1)
         if warm is not None and warm.batches.last_offsets and warm.batches.last_offsets[-1] >= from_offset:
             config = led.partition.log.config

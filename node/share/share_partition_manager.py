@@ -29,7 +29,7 @@ from ottla.node.share.dead_letter_queue import DeadLetterQueue, DeadLetterWorld
 from ottla.node.share.delayed_share_fetches import DelayedShareFetches
 from ottla.node.share.led_partition import DELAYED_BYTES, LED_BYTES, LedPartition
 from ottla.node.share.repeated_line import RepeatedLine
-from ottla.node.share.share_fetch import Acquired, ShareFetch, ShareFetchParams
+from ottla.node.share.share_fetch import FEW_DELAYED, Acquired, ShareFetch, ShareFetchParams
 from ottla.node.share.share_group_settings import ShareGroupConfigs
 from ottla.node.share.share_partition import SharePartition
 from ottla.node.share.share_sessions import SessionKey, ShareSession, ShareSessions, TopicIdPartition
@@ -242,8 +242,9 @@ class SharePartitionManager:
         fetch.has_passed_over = False
         fetch.is_short_of_memory = self._led_bytes > self._limit_bytes
         # A half is for the states of records, however many wait for days until they are due.
-        delayed_bytes = self._delayed_count * DELAYED_BYTES
-        fetch.delays_few = fetch.is_short_of_memory or delayed_bytes > self._limit_bytes // 2
+        left_bytes = self._limit_bytes // 2 - self._delayed_count * DELAYED_BYTES
+        fetch.delays_few = fetch.is_short_of_memory or left_bytes < 0
+        fetch.delays_room = max(left_bytes // DELAYED_BYTES, FEW_DELAYED)
         located = fetch.locate()
         self._follow_changes(fetch)
         if fetch.cold or not (is_last or fetch.is_enough(located)):
