@@ -40,6 +40,7 @@ from ottla.metadata_raft.raft_wire import CLOSED, LinkWire
 from ottla.metadata_raft.voters import Voter, VoterSet
 
 HANDSHAKE_SECONDS: Final = 5.0
+MAX_LEFT: Final = 64  # who is remembered to have left a handshake, the last of them: anybody may do that
 STRANGER_SECONDS: Final = 3.0  # for which a connection may prove nothing
 DIAL_SECONDS: Final = 3.0  # a name that is not found, a host that does not answer
 FIRST_PAUSE_SECONDS: Final = 0.05
@@ -56,6 +57,18 @@ REFUSED_IN_SILENCE: Final = (
 )
 
 log = logging.getLogger(__name__)
+
+
+class LeftError(KafkaError):
+    """The other end left the handshake before it had proven anything; `node_id` is what it says it is."""
+
+    def __init__(self, node_id: int) -> None:
+        super().__init__(
+            ErrorCode.CLUSTER_AUTHORIZATION_FAILED,
+            f"Node {node_id} closed the connection before it proved that it "
+            "knows the cluster's secret: check that its cluster.secret is the same.",
+        )
+        self.node_id = node_id
 
 
 class LinkTls(NamedTuple):
@@ -91,6 +104,10 @@ class LinkSettings(NamedTuple):
     users: Callable[[], Mapping[str, str]] | None = None  # of the listener; None: it takes no logins
     login: Callable[[], LinkLogin | None] = lambda: None  # of this node, at others
 
+    def __repr__(self) -> str:
+        """Return a text without the secret."""
+        return "LinkSettings([hidden])"
+
 
 class RaftLinks:
     """`on_frame(peer, frame)` and `on_link(peer, is_up=)` are called on the loop that `run` runs on."""
@@ -118,6 +135,8 @@ class RaftLinks:
         self._servers: list[asyncio.Server] = []
         self.endpoints: dict[int, Endpoint] = {settings.identity.peer.node_id: settings.identity.endpoint}
         self.refused = 0
+        # Nodes by id, and addresses: who left a handshake, and has not come through one since.
+        self._left: dict[int | str, None] = {}
         self._troubles = LinkTroubles()
 
     # ---- start and stop --------------------------------------------------------------------------------
@@ -327,6 +346,8 @@ class RaftLinks:
                     told = await self._let_in(wire, listener)
             finally:
                 self._strangers.leave(wire)
+            for who in (told.node_id, wire.peer_host):
+                self._left.pop(who, None)
             if told.purpose == QUESTION:
                 wire.close()
                 return
@@ -337,16 +358,18 @@ class RaftLinks:
             self._add(peer, wire, is_dialled=False)
             await wire.closed
         except (KafkaError, OSError, TimeoutError) as error:
-            self._note_refusal(error)
+            self._note_refusal(error, wire)
         finally:
             if peer is not None:
                 self._drop(peer, wire)
             if peer is not None or not wire.is_closed:
                 wire.close()
 
-    def _note_refusal(self, error: Exception) -> None:
+    def _note_refusal(self, error: Exception, wire: LinkWire) -> None:
         """Say why, but not as often as strangers come."""
         self.refused += 1
+        if self._leaves_once(error, wire):
+            return
         now = asyncio.get_running_loop().time()
         if now - self._refusal_logged_at >= REFUSAL_LOG_SECONDS:
             self._refusal_logged_at = now
@@ -355,6 +378,25 @@ class RaftLinks:
                 self.refused,
                 reason_of(error),
             )
+
+    def _leaves_once(self, error: Exception, wire: LinkWire) -> bool:
+        """Return whether the other end has left a handshake without a reason, and for the first time.
+
+        So does a node that ends. One that does not believe this node leaves each handshake, and comes again
+        soon: the second time tells of it.
+        """
+        if isinstance(error, LeftError):
+            who: int | str = error.node_id
+        elif _has_left(error, wire):
+            who = wire.peer_host
+        else:
+            return False
+        if who in self._left:
+            return False
+        if len(self._left) >= MAX_LEFT:
+            del self._left[next(iter(self._left))]
+        self._left[who] = None
+        return True
 
     async def _let_in(self, wire: LinkWire, listener: LinkListener) -> LinkHello:
         settings = self._settings
@@ -385,16 +427,19 @@ class RaftLinks:
         ]
 
 
+def _has_left(error: Exception, wire: LinkWire) -> bool:
+    """Return whether the other end has closed the connection, and TLS does not say why."""
+    if isinstance(error, KafkaError):
+        return wire.has_left and error.detail == CLOSED
+    return isinstance(error, ConnectionError | ssl.SSLEOFError)
+
+
 async def _proof_of(wire: LinkWire, told: LinkHello) -> bytes:
-    """The second frame of a client; one that ends instead has not believed this node's proof."""
+    """Return the second frame of a client; LeftError where it ends, or does not believe this node's proof."""
     try:
         return await wire.next_frame()
     except KafkaError:
-        raise KafkaError(
-            ErrorCode.CLUSTER_AUTHORIZATION_FAILED,
-            f"Node {told.node_id} closed the connection before it proved that it "
-            "knows the cluster's secret: check that its cluster.secret is the same.",
-        ) from None
+        raise LeftError(told.node_id) from None
 
 
 async def introduce(

@@ -37,6 +37,7 @@ class LinkWire:
         self.max_frame_bytes = MAX_HANDSHAKE_BYTES
         self.on_frame: Callable[[bytes], None] | None = None
         self.is_closed = False
+        self.has_left = False  # the other end has closed the connection, not this one
         self.closed: asyncio.Future[None] = asyncio.get_running_loop().create_future()
         self.heard_at = 0.0
         self.peer_host = ""  # the address of the other end
@@ -84,6 +85,7 @@ class LinkWire:
         return False
 
     def connection_lost(self, error: Exception | None) -> None:
+        self.has_left = not self.is_closed
         self.is_closed = True
         self._problem = self._problem or tls_problem(error)
         self._wake()
@@ -118,6 +120,7 @@ class LinkWire:
             ssl_handshake_timeout=timeout_seconds,
         )
         if made is None or self.is_closed:
+            self.has_left = self.has_left or not self.is_closed
             raise KafkaError(ErrorCode.NETWORK_EXCEPTION, CLOSED)
         self._transport = made
 

@@ -22,8 +22,16 @@ from ottla.metadata_raft import raft_link
 from ottla.metadata_raft.image import Endpoint
 from ottla.metadata_raft.raft_guard import Peer
 from ottla.metadata_raft.raft_handshake import LINK, LinkIdentity, LinkLogin, LinkProof, hello, prove
-from ottla.metadata_raft.raft_link import LinkSettings, LinkTls, RaftLinks, ask_the_quorum
+from ottla.metadata_raft.raft_link import (
+    MAX_LEFT,
+    LeftError,
+    LinkSettings,
+    LinkTls,
+    RaftLinks,
+    ask_the_quorum,
+)
 from ottla.metadata_raft.raft_strangers import MAX_STRANGERS
+from ottla.metadata_raft.raft_wire import LinkWire
 from ottla.metadata_raft.voters import Voter, VoterSet
 from tests.integration.certificates import write_certificates, write_forged
 from tests.ports import free_port
@@ -414,6 +422,65 @@ def test_a_peer_that_moved_is_looked_up_anew(monkeypatch: pytest.MonkeyPatch) ->
         return running
 
     play(scene)
+
+
+@pytest.mark.parametrize("with_hello", [True, False])
+@pytest.mark.parametrize("with_tls", [False, True], ids=["plain", "TLS"])
+def test_who_leaves_a_handshake_is_told_when_it_leaves_again_and_has_not_come_through_one_meanwhile(
+    with_hello: bool, with_tls: bool, caplog: pytest.LogCaptureFixture, request: pytest.FixtureRequest
+) -> None:
+    """A node that ends leaves the handshakes that it is in: nobody has rejected it."""
+    caplog.set_level("INFO")
+    certificates = request.getfixturevalue("certificates") if with_tls else None
+    said = "was rejected"
+
+    async def leave(one: End) -> None:
+        """Leave the handshake of node 2 after its hello, or in the midst of TLS, or without a word."""
+        refused = one.links.refused
+        hand = None
+        if certificates is not None and with_hello:
+            hand = _dialling(certificates, "node-2")
+        reader, writer = await asyncio.open_connection(*one.settings.listen, ssl=hand)
+        if with_hello:
+            words = hello(identity(2), b"n" * 32, purpose=LINK)
+            writer.write(struct.pack(">I", len(words)) + words)
+            await reader.readexactly(4)
+        writer.transport.abort()
+        await until(lambda: one.links.refused > refused)
+
+    async def scene(tasks: asyncio.TaskGroup) -> list["asyncio.Task[None]"]:
+        ports = {1: free_port(), 2: free_port()}
+        settings = [{"tls": tls(certificates, f"node-{one}") if certificates else None} for one in ports]
+        one, two = (End(number, ports, **told) for number, told in zip(ports, settings, strict=True))
+        running = [await one.start(tasks)]
+        await leave(one)
+        assert said not in caplog.text
+
+        running.append(await two.start(tasks))
+        # Each of them has been dialled.
+        await until(
+            lambda: all(len(end.links._wires.get(3 - own, ())) > 1 for own, end in ((1, one), (2, two)))
+        )
+        await leave(one)
+        assert said not in caplog.text, "it had come through one since"
+        await leave(one)
+        assert said in caplog.text
+        return running
+
+    play(scene)
+
+
+def test_only_the_last_who_left_are_remembered() -> None:
+    async def scene() -> None:
+        ports = {1: free_port(), 2: free_port()}
+        links, wire = End(1, ports).links, LinkWire()
+        for number in range(3 * MAX_LEFT):
+            assert links._leaves_once(LeftError(number), wire)
+        assert len(links._left) == MAX_LEFT
+        assert not links._leaves_once(LeftError(3 * MAX_LEFT - 1), wire)
+        assert not links._leaves_once(KafkaError(ErrorCode.CLUSTER_AUTHORIZATION_FAILED, "refused"), wire)
+
+    asyncio.run(scene())
 
 
 # ---- with certificates -------------------------------------------------------------------------------------
