@@ -46,6 +46,7 @@ from ottla.node.replica.replica_manager import ReplicaManager
 from ottla.node.replica.replication import Replication
 from ottla.node.security.administrators import Administrators
 from ottla.node.security.security_reload import SecurityReload
+from ottla.node.security.token_verifiers import TokenVerifiers
 from ottla.node.settings.config import BrokerConfig
 from ottla.node.settings.group_settings import CONSUMER
 from ottla.node.share.share_partition_manager import SharePartitionManager
@@ -103,6 +104,7 @@ class Services:
     administrators: Administrators
     audit: AuditLog
     listener_tls: SecurityReload
+    token_verifiers: TokenVerifiers
     request_counters: AllRequestCounters
     refused_requests: RefusedRequests
     receive_memory: ReceiveMemory

@@ -25,6 +25,7 @@ from ottla.node.metadata.metadata_runtime import DEFAULT_TIMEOUT_MS
 from ottla.node.services import Services
 from ottla.node.settings.broker_settings import listener_setting
 from ottla.node.settings.config import BrokerConfig
+from ottla.node.settings.sasl_settings import ENABLED_MECHANISMS
 from ottla.node.settings.security_settings import LISTENER_SETTINGS
 from ottla.node.work.turns import listed
 
@@ -164,7 +165,7 @@ async def _refusal_of_brokers(
 
 
 async def _stores_problem(services: Services, changes: ResourceChanges) -> ResourceResult | None:
-    """Return why this node could not take over other keys or certificates, or None if it could.
+    """Return why this node could not take over other keys, certificates or mechanisms, or None if it could.
 
     Those of another broker are judged by that broker alone, which keeps what it has if they are no good.
     """
@@ -172,22 +173,24 @@ async def _stores_problem(services: Services, changes: ResourceChanges) -> Resou
     if changes.resource_name != str(config.node_id):
         return None
     after = _texts_after(config, changes)
-    if _of_tls(after) == _of_tls(config.broker_texts):
+    if _of_files(after) == _of_files(config.broker_texts):
         return None
     changed = config.with_dynamic(config.cluster_texts, after)
     try:
         await services.listener_tls.check(changed.listener_security)
+        await services.token_verifiers.check(changed.listener_sasl)
     except KafkaError as error:
         return ResourceResult(error_code=ErrorCode.INVALID_REQUEST, error_message=error.detail)
     return None
 
 
-def _of_tls(texts: Mapping[str, str]) -> dict[str, str]:
-    """Return those of these settings by which single listeners get their keys and certificates."""
+def _of_files(texts: Mapping[str, str]) -> dict[str, str]:
+    """Return those of these settings by which single listeners need files: keys, authorities."""
     return {
         name: text
         for name, text in texts.items()
-        if (found := listener_setting(name)) is not None and found[1] in LISTENER_SETTINGS
+        if (found := listener_setting(name)) is not None
+        and found[1] in (*LISTENER_SETTINGS, ENABLED_MECHANISMS)
     }
 
 

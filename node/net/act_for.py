@@ -55,6 +55,10 @@ class ActingSecrets(NamedTuple):
     identity: Callable[[], ActingNode]
     unique: Callable[[int], bytes]
 
+    def __repr__(self) -> str:
+        """Return a text without the secrets."""
+        return "ActingSecrets([hidden])"
+
     def secret(self, node_id: int) -> bytes:
         """Return the secret that is shared with a node; CLUSTER_AUTHORIZATION_FAILED if there is none."""
         if node_id == self.identity().node_id:

@@ -160,3 +160,7 @@ class PeerGate(NamedTuple):
     identity: Callable[[], PeerIdentity]
     unique: Callable[[int], bytes]
     hosts_of: Callable[[int], Collection[str]] = lambda node_id: ()  # at which the cluster knows a node
+
+    def __repr__(self) -> str:
+        """Return a text without the secret."""
+        return "PeerGate([hidden])"

@@ -138,9 +138,14 @@ def _unlinked(node: NodeView) -> list[dict[str, Any]]:
 
 
 def _refused_certificates(node: NodeView) -> list[dict[str, str]]:
-    """Return the listeners that keep their old certificates, and why the new ones were refused."""
-    refused = node.listener_tls.refused()
-    return [{"listener": name, "reason": reason} for name, reason in refused.items()]
+    """Return the listeners that keep their old certificates, and why the new ones were refused.
+
+    Those of authorities by which the host of an OAuth provider is trusted are among them.
+    """
+    refused = list(node.listener_tls.refused().items())
+    if node.has_services:
+        refused += node.services.token_verifiers.refused().items()
+    return [{"listener": name, "reason": reason} for name, reason in refused]
 
 
 def _unjudged_acls(node: NodeView) -> int:

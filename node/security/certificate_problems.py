@@ -9,6 +9,7 @@ from ottla.node.security.server_context import OwnCertificate
 from ottla.node.settings.security_settings import ListenerSecurity
 
 SOON: Final = timedelta(days=30)
+_NO_NODE: Final = -1
 
 
 class OwnNode(NamedTuple):
@@ -52,6 +53,23 @@ def warning_of(certificate: OwnCertificate, security: ListenerSecurity, now: dat
     return (
         f"The certificate of the listener {security.listener} expires {days}, on "
         f"{_day(certificate.valid_until)}: renew {_store(security)}."
+    )
+
+
+def names_problem(
+    certificate: OwnCertificate, which: str, hosts: Collection[str], setting: str
+) -> str | None:
+    """Return which hosts that clients are told a certificate does not name, in a sentence; None if none.
+
+    `which` is what shows it, as in "the listener SSL", and `setting` the one that has the hosts.
+    """
+    unnamed = [one for one in hosts if not is_named(certificate.host_names, _NO_NODE, [one])]
+    if not unnamed:
+        return None
+    said = ", ".join(sorted(certificate.host_names)[:MAX_NAMES_SAID]) or "nobody"
+    return (
+        f"The certificate of {which} was issued for {said}, so clients that check names refuse it: issue one "
+        f"for {' and '.join(unnamed)}, or correct {setting}."
     )
 
 

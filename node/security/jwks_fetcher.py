@@ -8,6 +8,7 @@ last.
 import asyncio
 import logging
 import ssl
+from collections.abc import Callable
 from typing import Final
 
 import aiohttp
@@ -34,14 +35,15 @@ class JwksFetcher:
         *,
         allowed_hosts: tuple[str, ...],
         pauses: JwksPauses,
-        trust: ssl.SSLContext | None = None,
+        trust: Callable[[], ssl.SSLContext],
     ) -> None:
+        """`trust` gives the context by which the host of the URL is trusted now."""
         check_url(url, allowed_hosts)
         self.keys = KeySet()
         self.problem = "they were not fetched yet"  # empty once the last fetch succeeded
         self._url = url
         self._schedule = JwksSchedule(pauses)
-        self._trust = trust if trust is not None else ssl.create_default_context()
+        self._trust = trust
         self._is_asked = asyncio.Event()
         self._began_s = monotonic_s()
 
@@ -84,7 +86,7 @@ class JwksFetcher:
         self.keys, self.problem = keys, ""
 
     async def _read(self) -> KeySet:
-        connector = aiohttp.TCPConnector(ssl=self._trust, limit=1, force_close=True)
+        connector = aiohttp.TCPConnector(ssl=self._trust(), limit=1, force_close=True)
         async with (
             aiohttp.ClientSession(
                 connector=connector, timeout=_TIMEOUT, auto_decompress=False, trust_env=False

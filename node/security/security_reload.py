@@ -3,10 +3,9 @@
 Certificates live for weeks and nodes for years. When a file of a store changes, or a setting of it
 (AlterConfigs of `listener.name.NAME.ssl.*`), the store is read anew, and connections that come from then on
 get the new one; those that are open keep theirs. The promise: what cannot be used, or names somebody else,
-changes nothing but the log. What was refused is tried again, later and later, though nothing has changed: a
-disk that failed, or a clock that was wrong, leaves no trace in a file. As in Apache Kafka a new certificate
-must have the same distinguished name and all subject alternative names of the old one, unless
-`ssl.allow.dn.changes` and `ssl.allow.san.changes` say otherwise.
+changes nothing but the log. What was refused is tried again, later and later, though nothing has changed
+(`tried_again`). As in Apache Kafka a new certificate must have the same distinguished name and all subject
+alternative names of the old one, unless `ssl.allow.dn.changes` and `ssl.allow.san.changes` say otherwise.
 """
 
 import asyncio
@@ -14,20 +13,16 @@ import logging
 import ssl
 from collections.abc import Callable, Mapping
 from contextlib import suppress
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from datetime import UTC, datetime
-from typing import Final
 
 from ottla.logstore.words.errors import ErrorCode, KafkaError
 from ottla.node.net.server_tls import DialTls, ListenerTls, ServerTls
 from ottla.node.security.certificate_problems import OwnNode, problem_of, warning_of
 from ottla.node.security.server_context import BuiltTls, OwnCertificate, build_tls
+from ottla.node.security.tried_again import LOOK_SECONDS, MAX_MINUTES_BETWEEN, TriedAgain
 from ottla.node.settings.security_settings import ListenerSecurity
 from ottla.node.tls.key_store import Stamp, stamps_of
-
-LOOK_SECONDS: Final = 5.0  # Kubernetes itself takes a minute until a renewed secret is in a pod
-# Between two attempts to read what was refused: five minutes, as an attempt may start a reader of PKCS12.
-MAX_LOOKS_BETWEEN: Final = 60
 
 log = logging.getLogger(__name__)
 
@@ -40,9 +35,7 @@ class _Listener:
     certificate: OwnCertificate
     security: ListenerSecurity
     stamps: tuple[Stamp | None, ...]
-    refused: str = ""  # why the stores that were tried last were not taken over
-    looks_left: int = 0  # until what was refused is tried again
-    looks_between: int = 1  # doubled with each attempt
+    attempts: TriedAgain = field(default_factory=TriedAgain)
 
 
 class SecurityReload:
@@ -85,7 +78,8 @@ class SecurityReload:
 
     def refused(self) -> dict[str, str]:
         """Return why new keys and certificates were refused, by the listener that keeps its old ones."""
-        return {name: one.refused for name, one in self._listeners.items() if one.refused}
+        found = {name: one.attempts.refused for name, one in self._listeners.items()}
+        return {name: reason for name, reason in found.items() if reason}
 
     def listeners(self) -> list[str]:
         """Return the listeners that have keys and certificates."""
@@ -137,18 +131,16 @@ class SecurityReload:
         for name, listener in self._listeners.items():
             security = wanted.get(name, listener.security)
             stamps = await asyncio.to_thread(_stamps_of, security)
-            if security == listener.security and stamps == listener.stamps:
-                if not _is_due(listener):
-                    continue
-            else:
-                listener.looks_between = 1
+            has_changed = security != listener.security or stamps != listener.stamps
+            if not listener.attempts.is_due(has_changed=has_changed):
+                continue
             listener.security, listener.stamps = security, stamps
             try:
                 built = await self._built(listener, security)
             except KafkaError as error:
                 _refuse(listener, error.detail)
                 continue
-            listener.refused, listener.looks_between = "", 1
+            listener.attempts.succeeded()
             listener.tls.current, listener.certificate = built.server, built.certificate
             log.info("The listener %s has read its keys and certificates anew.", name)
         self._say_problems()
@@ -177,27 +169,16 @@ class SecurityReload:
         return problem_of(new, security, self._node, now)
 
 
-def _is_due(listener: _Listener) -> bool:
-    """Return whether what was refused is to be tried again in this look."""
-    if not listener.refused:
-        return False
-    listener.looks_left -= 1
-    return listener.looks_left <= 0
-
-
 def _refuse(listener: _Listener, reason: str) -> None:
     """Keep the old certificate, and say why unless that was said before."""
-    if reason != listener.refused:
+    if listener.attempts.failed(reason):
         log.error(
             "The listener %s keeps the certificate that it had, because the new one is refused: %s It is "
             "tried again when a file changes, and else later and later, at least every %.0f minutes.",
             listener.security.listener,
             reason,
-            MAX_LOOKS_BETWEEN * LOOK_SECONDS / 60,
+            MAX_MINUTES_BETWEEN,
         )
-    listener.refused = reason
-    listener.looks_left = listener.looks_between
-    listener.looks_between = min(2 * listener.looks_between, MAX_LOOKS_BETWEEN)
 
 
 def _problem(old: OwnCertificate, new: OwnCertificate, security: ListenerSecurity) -> str | None:

@@ -16,6 +16,7 @@ client_metrics_config_def  the settings of subscriptions to client metrics (Conf
 group_settings         the broker settings of groups and their offsets, and what they must be to each other
 metrics_settings       the broker settings of what is told to a Prometheus
 rest_settings          the broker settings of the REST API and of probes, and the addresses in them
+failed_login_settings  the broker settings of failed logins: how many of one address are answered at once
 rest_security_settings  the broker settings of TLS and logins of the REST API, and what they come to
 share_coordinator_settings  the broker settings of the share coordinator
 share_partition_settings  the broker settings of share-partitions, at their leaders

@@ -28,6 +28,7 @@ from ottla.node.memory.memory_budget import MIN_MEMORY_BYTES
 from ottla.node.settings.audit_settings import AUDIT_SETTINGS
 from ottla.node.settings.authorization_settings import AUTHORIZATION_SETTINGS
 from ottla.node.settings.cluster_settings import CLUSTER_SETTINGS
+from ottla.node.settings.failed_login_settings import FAILED_LOGIN_SETTINGS
 from ottla.node.settings.first_users import ADD_SCRAM
 from ottla.node.settings.group_settings import GROUP_SETTINGS
 from ottla.node.settings.metrics_settings import METRICS_SETTINGS
@@ -445,6 +446,7 @@ BROKER_CONFIG_DEF: Final = ConfigDef(
         *CLUSTER_SETTINGS,
         *TLS_SETTINGS,
         *SASL_SETTINGS,
+        *FAILED_LOGIN_SETTINGS,
         *AUTHORIZATION_SETTINGS,
         *AUDIT_SETTINGS,
         *SECURE_SETTINGS,

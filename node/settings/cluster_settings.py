@@ -359,7 +359,8 @@ _SECURITY = (
         None,
         "A secret shared by all nodes of the cluster. Nodes prove to each other by challenge and "
         f"response that they know it; it is never sent. Use at least {MIN_SECRET_CHARACTERS} "
-        "characters, and preferably set it by the environment variable OTTLA_CLUSTER_SECRET.",
+        "characters, better 24 random bytes (openssl rand -base64 24), and preferably set it by the "
+        "environment variable OTTLA_CLUSTER_SECRET.",
         Validator(allowed=f"at least {MIN_SECRET_CHARACTERS} characters", problem_of=_secret_problem),
         importance=HIGH,
     ),

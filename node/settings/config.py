@@ -25,6 +25,7 @@ from ottla.node.settings.authorization_settings import (
 )
 from ottla.node.settings.broker_settings import BROKER_CONFIG_DEF, check_log_settings, listener_setting
 from ottla.node.settings.cluster_settings import QuorumVoter, parse_bootstrap_servers, parse_voters
+from ottla.node.settings.failed_login_settings import parse_exempt
 from ottla.node.settings.first_users import FirstUser, parse_first_users
 from ottla.node.settings.group_settings import check_group_settings, within_limits
 from ottla.node.settings.listener_settings import (
@@ -152,6 +153,9 @@ class BrokerConfig:
     socket_send_buffer_bytes: int
     connections_max_idle_ms: int
     connection_failed_authentication_delay_ms: int
+    ottla_failed_logins_burst: int
+    ottla_failed_logins_rate: int
+    ottla_failed_logins_exempt: tuple[Network, ...]
     ottla_anonymous_administrators: str
     max_connections: int
     listener_max_connections: Mapping[str, int]  # listener.name.NAME.max.connections
@@ -606,6 +610,7 @@ def _build(
         "ottla_rest_allowed_hosts": parse_allowed_hosts(typed["ottla_rest_allowed_hosts"]),
         "ottla_rest_trusted_proxies": parse_trusted_proxies(typed["ottla_rest_trusted_proxies"]),
         "ottla_probe_listener": parse_probe_listener(typed["ottla_probe_listener"]),
+        "ottla_failed_logins_exempt": parse_exempt(typed["ottla_failed_logins_exempt"]),
     }
     special["pid_file"] = Path(typed["pid_file"]) if typed["pid_file"] else None
     special["metadata_log_dir"] = (
@@ -795,6 +800,7 @@ _SPECIAL_FIELDS: Final = {
     "rest_security",
     "rest_logins",
     "ottla_probe_listener",
+    "ottla_failed_logins_exempt",
 }
 _PLAIN_FIELDS: Final = frozenset(BrokerConfig.__dataclass_fields__) - _SPECIAL_FIELDS
 

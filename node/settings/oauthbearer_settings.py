@@ -18,6 +18,7 @@ AUDIENCE: Final = "sasl.oauthbearer.expected.audience"
 ISSUER: Final = "sasl.oauthbearer.expected.issuer"
 ACCEPT_ANY: Final = "ottla.sasl.oauthbearer.accept.any"
 ALLOWED_HOSTS: Final = "ottla.sasl.oauthbearer.allowed.hosts"
+TRUSTSTORE_LOCATION: Final = "ottla.sasl.oauthbearer.truststore.location"
 
 OAUTHBEARER_SETTINGS: Final[tuple[ConfigKey, ...]] = (
     setting(
@@ -93,11 +94,11 @@ OAUTHBEARER_SETTINGS: Final[tuple[ConfigKey, ...]] = (
         importance=LOW,
     ),
     setting(
-        "ottla.sasl.oauthbearer.truststore.location",
+        TRUSTSTORE_LOCATION,
         STRING,
         None,
         "A PEM file with the authorities that certify the host of the keys. If empty, those of the operating "
-        "system.",
+        "system. A file that changes is read anew.",
         importance=LOW,
     ),
     setting(
@@ -159,7 +160,7 @@ def oauth_bearer(values: Mapping[str, ConfigValue]) -> OauthBearer:
     return OauthBearer(
         url=url,
         allowed_hosts=allowed,
-        truststore_location=_text(values, "ottla.sasl.oauthbearer.truststore.location"),
+        truststore_location=_text(values, TRUSTSTORE_LOCATION),
         pauses=JwksPauses(
             _number(values, "sasl.oauthbearer.jwks.endpoint.refresh.ms"),
             _number(values, "sasl.oauthbearer.jwks.endpoint.retry.backoff.ms"),

@@ -45,6 +45,7 @@ _OF_SECURITY: Final = (
     "ottla.sasl.",
     "ottla.rest.",
     "ottla.audit.",
+    "ottla.failed.",
     "cluster.secr",
 )
 _MORE_OF_SECURITY: Final = frozenset(

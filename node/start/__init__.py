@@ -5,7 +5,6 @@ signals         events of early parts that later parts listen to
 node_tasks      the tasks of a node, which end with it
 peer_addresses  where this node reaches the others
 part_settings   the settings of a node as its parts name them
-token_verifiers  the verifiers of access tokens, one for each listener
 foundation      the parts that need neither sockets nor metadata
 sockets         the listeners
 quorum          the voter of a node, or how a node that is none finds the voters

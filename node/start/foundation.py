@@ -35,16 +35,22 @@ from ottla.node.net.unsent_answers import UnsentAnswers
 from ottla.node.node_state import NodeState
 from ottla.node.secure_client.client_security import SaslLogin
 from ottla.node.security.certificate_problems import OwnNode
+from ottla.node.security.cluster_key import cluster_key
 from ottla.node.security.sasl.failed_logins import FailedLogins
 from ottla.node.security.sasl.false_credentials import FalseCredentials
 from ottla.node.security.security_reload import SecurityReload
+from ottla.node.security.token_verifiers import TokenVerifiers
 from ottla.node.settings.audit_settings import AUDIT_FILE
 from ottla.node.settings.config import BrokerConfig
 from ottla.node.start.node_tasks import NodeTasks
-from ottla.node.start.part_settings import client_quotas, connection_limits, connection_rates
+from ottla.node.start.part_settings import (
+    client_quotas,
+    connection_limits,
+    connection_rates,
+    failure_allowance,
+)
 from ottla.node.start.peer_addresses import PeerAddresses, own_hosts
 from ottla.node.start.signals import Signal
-from ottla.node.start.token_verifiers import TokenVerifiers
 from ottla.node.start.world import World
 from ottla.node.work.fair_pool import FairPool
 from ottla.node.work.large_requests import LargeRequests
@@ -150,16 +156,17 @@ def lay_foundation(config: BrokerConfig, world: World) -> Foundation:
     log_manager.on_offline = went_offline
     addresses, peer_connection_lost = PeerAddresses(state), Signal[str]()
     peer_gate = None
-    if config.cluster_secret is not None:
+    key = None if config.cluster_secret is None else cluster_key(config.cluster_secret)
+    if key is not None:
         peer_gate = PeerGate(
-            config.cluster_secret.encode(),
+            key,
             lambda: identity_of(state, log_manager),
             world.unique,
             addresses.hosts_of,
         )
     acting = ActingSecrets(
         own=world.unique(32),
-        of_cluster=None if config.cluster_secret is None else config.cluster_secret.encode(),
+        of_cluster=key,
         identity=lambda: ActingNode(config.node_id, state.cluster_id),
         unique=world.unique,
     )
@@ -242,7 +249,7 @@ def lay_foundation(config: BrokerConfig, world: World) -> Foundation:
         cut_off=Signal[bool](),
         connection_quota=connection_quota,
         handshakes=HandshakeLane(),
-        failed_logins=FailedLogins(),
+        failed_logins=FailedLogins(failure_allowance(config)),
         false_credentials=FalseCredentials(dispatcher.scram_credentials),
         token_verifiers=TokenVerifiers(world.clock.now_ms),
         lasting_work=[],

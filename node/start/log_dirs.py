@@ -9,12 +9,13 @@ from ottla.logstore.words.errors import ErrorCode, KafkaError
 from ottla.logstore.words.topic_partition import ZERO_UUID, TopicPartition, uuid_to_text
 from ottla.metadata_raft.image import MetadataImage
 from ottla.node.metadata.metadata_publisher import log_config_of
+from ottla.node.security.cluster_key import cluster_key
 from ottla.node.start.foundation import Foundation
 from ottla.node.start.login_key import find_login_key
 from ottla.node.start.quorum import FoundQuorum, check_cluster
 from ottla.node.start.secured_mark import SECURED_MARK, leave_mark
 
-_CLUSTER_ID_LABEL: Final = b"ottla cluster id 1:"
+_CLUSTER_ID_LABEL: Final = b"ottla cluster id 2:"
 
 
 def claim_directories(base: Foundation, found: FoundQuorum | None) -> None:
@@ -25,7 +26,7 @@ def claim_directories(base: Foundation, found: FoundQuorum | None) -> None:
     if owner is not None:
         base.state.cluster_id = owner.cluster_id
     else:
-        base.state.cluster_id = _new_cluster_id(base) if found is None else found.cluster_id
+        base.state.cluster_id = new_cluster_id(base) if found is None else found.cluster_id
     check_cluster(base, found)
     if config.cluster_id not in (None, base.state.cluster_id):
         raise KafkaError(
@@ -47,7 +48,7 @@ def _mark(manager: LogManager) -> None:
             manager.take_offline(log_dir, f"{SECURED_MARK} cannot be written: {error}")
 
 
-def _new_cluster_id(base: Foundation) -> bytes:
+def new_cluster_id(base: Foundation) -> bytes:
     """The id of a new cluster: voters that share a secret and name each other find the same."""
     config = base.config
     if config.cluster_id is not None:
@@ -55,9 +56,8 @@ def _new_cluster_id(base: Foundation) -> bytes:
     if not config.controller_quorum_voters or config.cluster_secret is None:
         return base.world.unique(16)
     voters = ",".join(f"{one.node_id}@{one.host}:{one.port}" for one in config.controller_quorum_voters)
-    made = bytearray(
-        hmac.digest(config.cluster_secret.encode(), _CLUSTER_ID_LABEL + voters.encode(), "sha256")[:16]
-    )
+    key = cluster_key(config.cluster_secret)
+    made = bytearray(hmac.digest(key, _CLUSTER_ID_LABEL + voters.encode(), "sha256")[:16])
     made[0] &= 0x7F  # no '-' in front, which tools would take for an option
     return bytes(made)
 

@@ -11,11 +11,12 @@ from pathlib import Path
 from typing import Final
 
 from ottla.logstore.disk import Disk
+from ottla.node.security.cluster_key import cluster_key
 from ottla.node.security.sasl.false_credentials import KEY_BYTES
 from ottla.node.start.foundation import Foundation
 
 LOGIN_KEY: Final = "ottla-login-key"
-_LABEL: Final = b"ottla login key 1"
+_LABEL: Final = b"ottla login key 2"
 
 log = logging.getLogger(__name__)
 
@@ -27,7 +28,7 @@ def find_login_key(base: Foundation) -> bytes:
     """
     config = base.config
     if config.cluster_secret is not None:
-        return hmac.digest(config.cluster_secret.encode(), _LABEL, "sha256")
+        return hmac.digest(cluster_key(config.cluster_secret), _LABEL, "sha256")
     made = base.world.unique(KEY_BYTES)
     if not (config.listener_sasl or config.rest_logins.methods):
         return made

@@ -11,6 +11,7 @@ from ottla.node.quota.connection_rates import ConnectionRates, RateLimits
 from ottla.node.quota.rate import Windows
 from ottla.node.replica.follower_fetcher import FetcherSettings
 from ottla.node.replica.follower_state import FetchBounds
+from ottla.node.security.sasl.failed_logins import FailureAllowance
 from ottla.node.settings.config import BrokerConfig
 from ottla.node.settings.group_settings import assignor_names
 
@@ -22,6 +23,15 @@ def connection_limits(config: BrokerConfig) -> ConnectionLimits:
         listener_max_connections=config.listener_max_connections,
         max_connections_per_ip=config.max_connections_per_ip,
         max_connections_per_ip_overrides=config.max_connections_per_ip_overrides,
+    )
+
+
+def failure_allowance(config: BrokerConfig) -> FailureAllowance:
+    """Return how many logins may fail before their answers are delayed."""
+    return FailureAllowance(
+        burst=config.ottla_failed_logins_burst,
+        per_second=config.ottla_failed_logins_rate,
+        exempt=config.ottla_failed_logins_exempt,
     )
 
 

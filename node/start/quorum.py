@@ -20,6 +20,7 @@ from ottla.metadata_raft.voters import CONTROLLER_LISTENER, Voter, VoterSet
 from ottla.node.metadata.member_quorum import MemberQuorum
 from ottla.node.metadata.metadata_observer import MetadataObserver
 from ottla.node.metadata.metadata_runtime import MetadataRuntime
+from ottla.node.security.cluster_key import cluster_key
 from ottla.node.settings.config import BrokerConfig
 from ottla.node.start.foundation import Foundation
 from ottla.node.wire.sasl_mechanisms import PLAIN
@@ -56,7 +57,11 @@ async def find_quorum(base: Foundation) -> FoundQuorum | None:
     addresses = named or list(config.controller_quorum_bootstrap_servers)
     identity = LinkIdentity(ZERO_UUID, Peer(config.node_id, ZERO_UUID), _NOWHERE)
     settings = LinkSettings(
-        identity, (config.cluster_secret or "").encode(), ("", 0), _tls(base), login=lambda: _login(base)
+        identity,
+        b"" if config.cluster_secret is None else cluster_key(config.cluster_secret),
+        ("", 0),
+        _tls(base),
+        login=lambda: _login(base),
     )
     loop = asyncio.get_running_loop()
     timeout_ms = config.initial_broker_registration_timeout_ms
@@ -226,7 +231,7 @@ def _links(base: Foundation, identity: LinkIdentity) -> LinkSettings | None:
     first, *more = config.controller_listeners
     return LinkSettings(
         identity,
-        config.cluster_secret.encode(),
+        cluster_key(config.cluster_secret),
         (first.host, first.port),
         _tls(base),
         [

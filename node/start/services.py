@@ -62,6 +62,7 @@ from ottla.node.start.node_tasks import in_thread, monotonic_ms
 from ottla.node.start.part_settings import (
     connection_limits,
     coordinator_config,
+    failure_allowance,
     fetcher_settings,
     rate_limits,
     share_coordinator_config,
@@ -130,6 +131,7 @@ def apply_settings(
     )
     base.connection_quota.limits = connection_limits(config)
     base.connection_quota.rates.limit(rate_limits(config))
+    base.failed_logins.allowance = failure_allowance(config)
     base.listener_tls.settings_changed()
     of_clients = {one.name for one in config.listeners} & config.listener_sasl.keys()
     base.token_verifiers.settings_changed(
@@ -391,6 +393,7 @@ def make_services(
         unsent=base.unsent,
         batch_pool=base.batch_pool,
         listener_tls=base.listener_tls,
+        token_verifiers=base.token_verifiers,
         time_pool=base.time_pool,
         opened_batches=base.opened_batches,
         log_manager=base.log_manager,

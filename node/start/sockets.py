@@ -10,9 +10,9 @@ from ottla.node.net.listener import Listener, ListenerLimits
 from ottla.node.node_view import RestDoors
 from ottla.node.security.access_token import VerifiedToken
 from ottla.node.settings.config import BrokerConfig
+from ottla.node.settings.rest_security_settings import REST
 from ottla.node.settings.security_settings import ListenerSecurity
 from ottla.node.start.foundation import Foundation, node_login
-from ottla.node.start.token_verifiers import make_verifier
 from ottla.node.wire.sasl_mechanisms import OAUTHBEARER
 
 
@@ -95,7 +95,7 @@ async def rest_token_verifier(base: Foundation) -> Callable[[str], VerifiedToken
     tokens = base.config.rest_logins.tokens
     if tokens is None:
         return None
-    verifier = await make_verifier(tokens, base.world.clock.now_ms)
+    verifier = await base.token_verifiers.open(REST, tokens)
     base.lasting_work.append(verifier.run)
     return verifier.verify
 

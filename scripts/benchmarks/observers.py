@@ -35,6 +35,7 @@ from ottla.node.metadata.command_sender import CommandSender
 from ottla.node.metadata.metadata_observer import FETCH_BYTES, FETCH_WAIT_MS
 from ottla.node.net.peer_handshake import PeerGate, PeerIdentity
 from ottla.node.net.peer_network import PeerNetwork
+from ottla.node.security.cluster_key import cluster_key
 from ottla.node.settings.properties_file import parse_properties
 from ottla.node.wire.messages.fetch_metadata import FetchMetadataRequest, FetchMetadataResponse
 
@@ -198,7 +199,7 @@ if __name__ == "__main__":
     asyncio.run(
         _crowd(
             int(sys.argv[1]),
-            os.environ["OTTLA_BENCH_SECRET"].encode(),
+            cluster_key(os.environ["OTTLA_BENCH_SECRET"]),
             int(sys.argv[2]),
             float(sys.argv[3]),
         )

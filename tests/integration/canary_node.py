@@ -20,6 +20,7 @@ from cryptography.hazmat.primitives.serialization import pkcs12
 from cryptography.x509 import load_pem_x509_certificate
 
 from ottla.node.secure_client.scram_client import ScramClient
+from ottla.node.security.cluster_key import cluster_key
 from tests.compat.wire_client import WireClient
 from tests.integration.lone_command import TIMEOUT_S, environment
 from tests.ports import free_port
@@ -83,6 +84,7 @@ class CanaryNode:
         self.properties = home / "server.properties"
         self.log_file, self.audit_file = home / "node.log", home / "audit.log"
         self.secrets = {name: value.encode() for name, value in PASSWORDS.items()}
+        self.secrets["cluster key"] = bytes(cluster_key(PASSWORDS["cluster.secret"]))
         self._write_settings(issued, keys_url, authorities)
         with self.log_file.open("ab") as log:
             self.process = subprocess.Popen(

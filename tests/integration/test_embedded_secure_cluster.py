@@ -33,6 +33,7 @@ from ottla.node.net.peer_network import PeerNetwork
 from ottla.node.net.server_tls import DialTls
 from ottla.node.secure_setup.issued_certificates import of_client
 from ottla.node.secure_setup.secure_directory import issue_more
+from ottla.node.security.cluster_key import cluster_key
 from tests.integration.cluster.conftest import eventually
 
 with warnings.catch_warnings():  # it reads its schemas in a way that Python 3.11 deprecates
@@ -318,7 +319,7 @@ def test_who_knows_the_secret_is_a_node_by_the_id_in_its_certificate_alone(
     inner = next(one for one in config.listeners if one.name == "INTERNAL")
     assert config.cluster_secret is not None
     gate = PeerGate(
-        config.cluster_secret.encode(),
+        cluster_key(config.cluster_secret),
         lambda: PeerIdentity(claims, broker.base.state.cluster_id, bytes(16)),
         os.urandom,
         lambda node_id: (),

@@ -11,6 +11,7 @@ import pytest
 import trustme
 from aiohttp import web
 
+from ottla.node.security import trust_file
 from ottla.node.security.jwks import MAX_DOCUMENT_BYTES
 from ottla.node.security.jwks_fetcher import JwksFetcher
 from ottla.node.security.jwks_schedule import ASKED_PAUSE_MS
@@ -63,7 +64,9 @@ def run(story: Callable[[Provider, JwksFetcher], Awaitable[None]], *, is_trusted
         if is_trusted:
             ca.configure_trust(trust)
         try:
-            fetcher = JwksFetcher(provider.url, allowed_hosts=("localhost",), pauses=PAUSES, trust=trust)
+            fetcher = JwksFetcher(
+                provider.url, allowed_hosts=("localhost",), pauses=PAUSES, trust=lambda: trust
+            )
             await asyncio.wait_for(story(provider, fetcher), WAIT_S)
         finally:
             await runner.cleanup()
@@ -156,6 +159,47 @@ def test_tokens_are_verified_by_the_keys_of_now_and_a_new_key_is_fetched(tmp_pat
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr("ottla.node.security.jwks_schedule.ASKED_PAUSE_MS", 50)
         asyncio.run(asyncio.wait_for(scene(), WAIT_S))
+
+
+def test_a_provider_with_another_authority_is_trusted_when_the_file_has_it(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """While the file is not there the old authority counts, and the keys that were fetched last."""
+    monkeypatch.setattr(trust_file, "LOOK_SECONDS", 0.05)
+    place, old, new = tmp_path / "ca.pem", trustme.CA(), trustme.CA()
+    old.cert_pem.write_to_path(str(place))
+
+    async def scene() -> None:
+        provider = Provider(new)
+        runner = await provider.start()
+        verifier = await TokenVerifier.make(
+            OauthBearer(
+                url=provider.url,
+                allowed_hosts=("localhost",),
+                truststore_location=str(place),
+                pauses=PAUSES,
+                rules=TokenRules(audiences=frozenset({AUDIENCE}), issuer=ISSUER),
+            ),
+            now_ms=lambda: 0,
+        )
+        running = asyncio.ensure_future(verifier.run())
+        try:
+            while "CERTIFICATE_VERIFY_FAILED" not in verifier.problem:
+                await asyncio.sleep(0.01)
+            place.unlink()
+            await asyncio.sleep(0.3)
+            assert "CERTIFICATE_VERIFY_FAILED" in verifier.problem and provider.requests == 0
+            new.cert_pem.write_to_path(str(place))
+            while verifier.problem:
+                await asyncio.sleep(0.01)
+            assert provider.requests == 1 and not running.done()
+        finally:
+            running.cancel()
+            with suppress(asyncio.CancelledError):
+                await running
+            await runner.cleanup()
+
+    asyncio.run(asyncio.wait_for(scene(), WAIT_S))
 
 
 def test_a_provider_that_cannot_prove_itself_is_not_asked() -> None:

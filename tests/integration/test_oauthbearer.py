@@ -349,6 +349,29 @@ def test_tokens_without_the_settings_that_they_need_are_refused(tmp_path: Path) 
     assert code != 0 and "OAUTHBEARER needs sasl.oauthbearer.jwks.endpoint.url" in told
 
 
+def test_tokens_are_refused_while_the_authorities_of_the_provider_cannot_be_read_and_taken_then(
+    tmp_path: Path, provider: tuple[str, Path]
+) -> None:
+    """The listener must not be told to have what it cannot offer."""
+    url, authorities = provider
+    place, mine = tmp_path / "authorities.pem", "listener_name_logins_sasl_enabled_mechanisms"
+    place.write_bytes(authorities.read_bytes())
+    changing = Changing(tmp_path / "node", (url, place))
+    place.write_text("no certificate")
+    try:
+        code, told = changing.change(**{mine: "SCRAM-SHA-512,OAUTHBEARER"})
+        assert code == ErrorCode.INVALID_REQUEST
+        assert f"The listener LOGINS cannot offer OAUTHBEARER: The authorities in {place}" in told
+        assert changing.offered(changing.logins) == ["SCRAM-SHA-512"]
+
+        place.write_bytes(authorities.read_bytes())
+        assert changing.change(**{mine: "SCRAM-SHA-512,OAUTHBEARER"})[0] == 0
+        said = message(token(claims(int(time.time()))))
+        assert eventually(lambda: changing.log_in("OAUTHBEARER", said), lambda code: code == 0) == 0
+    finally:
+        changing.node.stop()
+
+
 # ---- tokens that a client fetches ------------------------------------------------------------------------
 
 

@@ -22,7 +22,7 @@ from confluent_kafka import Consumer, KafkaError, Producer
 from confluent_kafka.admin import AdminClient, NewTopic
 
 from ottla.node.broker import Broker
-from tests.compat.wire_client import WireClient
+from tests.compat.wire_client import Closed, WireClient
 from tests.integration.embedded_broker import EmbeddedBroker, start_embedded
 
 with warnings.catch_warnings():  # it reads its schemas in a way that Python 3.11 deprecates
@@ -286,3 +286,52 @@ def test_a_stranger_cannot_tell_which_users_there_are_also_after_a_restart(tmp_p
     salts = {user: text.split(b",")[0].removeprefix(b"s=") for user, text in seen[0].items()}
     assert {text.split(b",")[1] for text in seen[0].values()} == {b"i=8192"}
     assert {len(salt) for salt in salts.values()} == {32} and len(set(salts.values())) == len(users)
+
+
+def test_an_address_that_stands_for_many_clients_is_let_in_again_by_a_setting(tmp_path: Path) -> None:
+    """As of a load balancer: one client with an old password keeps all others out, until somebody says so."""
+    users = 'org.apache.kafka.common.security.plain.PlainLoginModule required user_ann="right";'
+    embedded = start_embedded(
+        tmp_path,
+        listeners="OPEN://127.0.0.1:0,PLAINTEXT://127.0.0.1:0",
+        listener_security_protocol_map="OPEN:SASL_PLAINTEXT,PLAINTEXT:PLAINTEXT",
+        inter_broker_listener_name="PLAINTEXT",
+        sasl_enabled_mechanisms=PLAIN,
+        ottla_sasl_plain_without_tls="true",
+        listener_name_open_plain_sasl_jaas_config=users,
+        ottla_failed_logins_burst=5,
+        ottla_failed_logins_rate=1,
+    )
+    plaintext = embedded.call(lambda one: f"127.0.0.1:{one.listeners[1].port}")
+
+    def is_let_in() -> bool:
+        try:
+            with WireClient(embedded.bootstrap) as client:
+                client.call("sasl_handshake", 1, mechanism=PLAIN)
+                return client.call("sasl_authenticate", 2, auth_bytes=b"\0ann\0right").error_code == 0
+        except (Closed, OSError):
+            return False
+
+    def change(value: str | None) -> None:
+        name = "ottla.failed.logins.exempt"
+        config = {"name": name, "config_operation": value is None, "value": value}
+        every = {"resource_type": 4, "resource_name": "", "configs": [config]}
+        with WireClient(plaintext) as client:
+            answer = client.call("incremental_alter_configs", 1, resources=[every], validate_only=False)
+        assert answer.responses[0].error_code == 0, answer.responses[0].error_message
+
+    def fail(broker: Broker) -> None:
+        now_s = asyncio.get_running_loop().time()
+        for _ in range(60):  # beyond the burst, and what is made good while the test runs
+            broker.base.failed_logins.note("127.0.0.1", now_s)
+
+    try:
+        assert is_let_in()
+        embedded.call(fail)
+        assert not is_let_in(), "also with the right password"
+        change("10.0.0.0/8,127.0.0.1")
+        until(is_let_in)
+        change(None)
+        until(lambda: not is_let_in())
+    finally:
+        embedded.stop()

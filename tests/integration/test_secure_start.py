@@ -21,6 +21,7 @@ from confluent_kafka.admin import AdminClient
 
 from ottla.logstore.words.topic_partition import uuid_from_text
 from ottla.node.secure_setup.client_settings import ClientLogin
+from ottla.node.security.cluster_key import cluster_key
 from ottla.node.settings.first_users import parse_first_users
 from ottla.node.settings.properties_file import parse_properties
 from ottla.node.settings.secure_settings import SecureFiles, administrator_of
@@ -170,7 +171,7 @@ def secrets_of(node: Node) -> dict[str, bytes]:
         found[path.name] = lines[1].encode()
     [cluster] = json.loads(node.ask("/v3/clusters")[1])["data"]
     [user] = parse_first_users(f'SCRAM-SHA-512=[name="admin",password="{node.login().password}"]')
-    key = hmac.digest(found["cluster.secret"], b"ottla login key 1", "sha256")
+    key = hmac.digest(cluster_key(found["cluster.secret"].decode()), b"ottla login key 2", "sha256")
     kept = user.record(uuid_from_text(cluster["cluster_id"]), key)
     return {**found, "salt": kept.salt, "stored key": kept.stored_key, "server key": kept.server_key}
 

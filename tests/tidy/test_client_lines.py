@@ -45,6 +45,8 @@ BOUNDED: Final = {
     "security/security_reload.py:_say_problems": "a problem that is another one than before",
     "security/security_reload.py:_refuse": "a problem that is another one than before",
     "security/security_reload.py:look": "a file that has changed",
+    "security/token_verifiers.py:_begin": "a change of settings, or another problem than before",
+    "security/trust_file.py:look": "a file that has changed, or a problem that is another one than before",
     "security/sasl/failed_logins.py:_note": "one a minute for each address that fails a hundred times",
     "share/dead_letter_queue.py:_persist": "an attempt, each after a longer pause",
     "share/dead_letter_queue.py:_read_piece": "a failure of the disk",

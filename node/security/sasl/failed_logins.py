@@ -1,19 +1,26 @@
 """Limits the passwords that are tried from one address: of IPv6, from the 64 bits of network of one host.
 
-Each address may fail `BURST` times at once, and `PER_SECOND` times a second after that. Beyond that its
-failures are answered later and later; and when so many would wait that one takes `MAX_DELAY_S`, its logins
-are not looked at any more until it has calmed down. Logins that succeed never wait.
+Each address may fail so many times at once, and so many times a second after that. Beyond that its failures
+are answered later and later; and when so many would wait that one takes `MAX_DELAY_S`, its logins are not
+looked at any more until it has calmed down. Logins that succeed never wait. Addresses that stand for many
+clients may be exempt.
 """
 
+import ipaddress
 import logging
 import threading
 from collections import OrderedDict
-from typing import Final
+from typing import Final, NamedTuple
 
 from ottla.node.net.connection_info import network_of
+from ottla.node.settings.failed_login_settings import (
+    DEFAULT_BURST,
+    DEFAULT_RATE,
+    FAILED_LOGINS_BURST,
+    FAILED_LOGINS_EXEMPT,
+)
+from ottla.node.settings.rest_settings import Network
 
-BURST: Final = 100
-PER_SECOND: Final = 10
 MAX_DELAY_S: Final = 10.0
 MAX_ADDRESSES: Final = 4_096  # that are remembered; the oldest is forgotten first
 LOG_PAUSE_S: Final = 60.0
@@ -21,24 +28,46 @@ LOG_PAUSE_S: Final = 60.0
 log = logging.getLogger(__name__)
 
 
+class FailureAllowance(NamedTuple):
+    """The failures that are answered without a delay: of an address at once and each second, of some all."""
+
+    burst: int = DEFAULT_BURST
+    per_second: int = DEFAULT_RATE
+    exempt: tuple[Network, ...] = ()
+
+    def is_exempt(self, network: str) -> bool:
+        """Return whether the failures of an address, or a network of IPv6, are not counted."""
+        if not self.exempt:
+            return False
+        try:
+            address = ipaddress.ip_network(network).network_address
+        except ValueError:
+            return False
+        return any(address in one for one in self.exempt)
+
+
 class _Failures:
     """The failures of one address."""
 
     __slots__ = ("count", "logged_s", "tokens", "updated_s")
 
-    def __init__(self, now_s: float) -> None:
-        self.tokens = float(BURST)
+    def __init__(self, now_s: float, burst: int) -> None:
+        self.tokens = float(burst)
         self.updated_s = now_s
         self.logged_s = -LOG_PAUSE_S
         self.count = 0
 
 
 class FailedLogins:
-    """The failures of all addresses, for any thread; times are those of one monotonic clock."""
+    """The failures of all addresses, for any thread; times are those of one monotonic clock.
 
-    __slots__ = ("_lock", "_of")
+    `allowance` may be replaced at any time.
+    """
 
-    def __init__(self) -> None:
+    __slots__ = ("_lock", "_of", "allowance")
+
+    def __init__(self, allowance: FailureAllowance | None = None) -> None:
+        self.allowance = FailureAllowance() if allowance is None else allowance
         self._lock = threading.Lock()  # listeners and the REST API count together, each in a thread
         self._of: OrderedDict[str, _Failures] = OrderedDict()
 
@@ -48,19 +77,25 @@ class FailedLogins:
 
     def is_refused(self, address: str, now_s: float) -> bool:
         """Return whether logins from an address are not looked at for now."""
+        network, allowance = network_of(address), self.allowance
         with self._lock:
-            found = self._of.get(network_of(address))
-            return found is not None and self._tokens(found, now_s) <= -PER_SECOND * MAX_DELAY_S
+            found = self._of.get(network)
+            if found is None or self._tokens(found, now_s) > -allowance.per_second * MAX_DELAY_S:
+                return False
+        return not allowance.is_exempt(network)
 
     def note(self, address: str, now_s: float) -> float:
         """Count a failure; return how long its answer is to wait, in seconds."""
+        network = network_of(address)
+        if self.allowance.is_exempt(network):
+            return 0.0
         with self._lock:
-            return self._note(network_of(address), now_s)
+            return self._note(network, now_s)
 
     def _note(self, address: str, now_s: float) -> float:
         found = self._of.get(address)
         if found is None:
-            found = self._of[address] = _Failures(now_s)
+            found = self._of[address] = _Failures(now_s, self.allowance.burst)
             if len(self._of) > MAX_ADDRESSES:
                 self._of.popitem(last=False)
         self._of.move_to_end(address)
@@ -71,15 +106,19 @@ class FailedLogins:
         if now_s - found.logged_s >= LOG_PAUSE_S:
             log.warning(
                 "%d logins from %s have failed: the answers to failures are delayed, and more than %d a "
-                "second are refused unseen.",
+                "second are refused unseen. Where many clients have this address, raise %s, or name it in "
+                "%s.",
                 found.count,
                 address,
-                PER_SECOND,
+                self.allowance.per_second,
+                FAILED_LOGINS_BURST,
+                FAILED_LOGINS_EXEMPT,
             )
             found.logged_s, found.count = now_s, 0
-        return min(-found.tokens / PER_SECOND, MAX_DELAY_S)
+        return min(-found.tokens / self.allowance.per_second, MAX_DELAY_S)
 
     def _tokens(self, found: _Failures, now_s: float) -> float:
-        found.tokens = min(BURST, found.tokens + (now_s - found.updated_s) * PER_SECOND)
+        allowance = self.allowance
+        found.tokens = min(allowance.burst, found.tokens + (now_s - found.updated_s) * allowance.per_second)
         found.updated_s = now_s
         return found.tokens

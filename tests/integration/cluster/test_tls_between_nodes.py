@@ -20,6 +20,7 @@ from ottla.node.cli.local_cluster import NodeHome
 from ottla.node.net.peer_handshake import PeerGate, PeerIdentity
 from ottla.node.net.peer_network import PeerNetwork
 from ottla.node.net.server_tls import DialTls
+from ottla.node.security.cluster_key import cluster_key
 from ottla.node.settings.config import parse_config
 from ottla.node.settings.properties_file import parse_properties
 from tests.integration.cluster.conftest import Cluster, running, written
@@ -189,7 +190,7 @@ def gate_of(home: NodeHome, node_id: int) -> PeerGate:
     """The proof of a client that knows the secret of the cluster."""
     settings = settings_of(home)
     identity = PeerIdentity(node_id, uuid_from_text(settings["cluster.id"]), os.urandom(16))
-    return PeerGate(settings["cluster.secret"].encode(), lambda: identity, os.urandom)
+    return PeerGate(cluster_key(settings["cluster.secret"]), lambda: identity, os.urandom)
 
 
 def test_the_rest_api_asks_its_cluster_by_tls(cluster: Cluster) -> None:

@@ -13,7 +13,7 @@ import trustme
 
 from ottla.logstore.words.errors import KafkaError
 from ottla.node.rest_api import tls_door
-from ottla.node.security.sasl import failed_logins
+from ottla.node.settings.failed_login_settings import DEFAULT_BURST
 from ottla.node.settings.rest_security_settings import REST
 from tests.integration.embedded_broker import EmbeddedBroker, start_embedded
 from tests.integration.rest.conftest import Api, eventually
@@ -199,14 +199,14 @@ def test_handshakes_that_fail_or_are_left_count_until_the_address_is_refused(
     left = 0
     while not failures.is_refused("127.0.0.1", time.monotonic()):
         left += 1
-        assert left < failed_logins.BURST * 3
+        assert left < DEFAULT_BURST * 3
         with socket.create_connection(address, timeout=60) as plain:
             plain.sendall(hello)
             plain.recv(1)
     with pytest.raises(OSError):
         api_of(node, certificates).get("/v3/clusters")
 
-    assert left > failed_logins.BURST
+    assert left > DEFAULT_BURST
     failures._of.clear()
     assert api_of(node, certificates).get("/v3/clusters")["data"]
 

@@ -22,8 +22,9 @@ from ottla.node.net.handshake_lane import HandshakeLane
 from ottla.node.net.listener import Listener, ListenerLimits
 from ottla.node.net.login import LOGIN_SECONDS
 from ottla.node.net.receive_memory import ReceiveMemory
-from ottla.node.security.sasl.failed_logins import BURST, FailedLogins
+from ottla.node.security.sasl.failed_logins import FailedLogins
 from ottla.node.security.sasl.false_credentials import FalseCredentials
+from ottla.node.settings.failed_login_settings import DEFAULT_BURST
 from ottla.node.settings.sasl_settings import ListenerSasl, MechanismSettings
 from ottla.node.wire import codec
 from ottla.node.wire.api_keys import ApiKey
@@ -536,7 +537,7 @@ def test_salts_that_were_asked_for_and_not_used_exhaust_what_an_address_may_fail
     loop: asyncio.AbstractEventLoop,
 ) -> None:
     failures = FailedLogins()
-    for number in range(BURST + 101):
+    for number in range(DEFAULT_BURST + 101):
         client = Client(loop, failures=failures)
         client.shake_hands("SCRAM-SHA-512")
         client.send(
@@ -546,7 +547,7 @@ def test_salts_that_were_asked_for_and_not_used_exhaust_what_an_address_may_fail
             break
         client.connection.connection_lost(None)
 
-    assert client.transport.is_closed and number >= BURST, "refused unseen"
+    assert client.transport.is_closed and number >= DEFAULT_BURST, "refused unseen"
     before = client.gate.counts.failed
     client.connection.connection_lost(None)
     assert client.gate.counts.failed == before, "what is not looked at keeps nobody out for longer"
@@ -623,7 +624,7 @@ def test_failures_of_an_address_wait_longer_and_are_refused_unseen_in_the_end(
     loop: asyncio.AbstractEventLoop,
 ) -> None:
     failures = FailedLogins()
-    for _ in range(BURST + 19):
+    for _ in range(DEFAULT_BURST + 19):
         failures.note("10.0.0.1", 100.0)
     client = Client(loop, passwords={"anna": "secret"}, failures=failures)
     client.shake_hands()
@@ -645,7 +646,7 @@ def test_nodes_at_a_listener_of_their_own_log_in_whatever_others_at_their_addres
     loop: asyncio.AbstractEventLoop,
 ) -> None:
     failures = FailedLogins()
-    for _ in range(BURST + 200):
+    for _ in range(DEFAULT_BURST + 200):
         failures.note("10.0.0.1", 100.0)
     client = Client(loop, passwords={"anna": "secret"}, failures=failures, is_for_nodes_only=True)
 

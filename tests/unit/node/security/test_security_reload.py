@@ -12,7 +12,8 @@ import pytest
 import trustme
 
 from ottla.logstore.words.errors import KafkaError
-from ottla.node.security.security_reload import MAX_LOOKS_BETWEEN, SecurityReload
+from ottla.node.security.security_reload import SecurityReload
+from ottla.node.security.tried_again import MAX_LOOKS_BETWEEN
 from ottla.node.settings.broker_settings import BROKER_CONFIG_DEF
 from ottla.node.settings.listener_settings import Listener
 from ottla.node.settings.security_settings import ListenerSecurity, listener_security

@@ -6,9 +6,12 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+import trustme
 
+from ottla.logstore.words.errors import KafkaError
+from ottla.node.security import token_verifiers, trust_file
+from ottla.node.security.token_verifiers import TokenVerifiers
 from ottla.node.settings.config import BrokerConfig, parse_config
-from ottla.node.start.token_verifiers import TokenVerifiers
 
 LOGINS = "listener.name.logins.sasl.enabled.mechanisms"
 
@@ -59,7 +62,7 @@ def test_a_listener_that_takes_tokens_from_now_on_gets_one_and_keeps_it() -> Non
     asyncio.run(story())
 
 
-def test_authorities_that_cannot_be_used_are_told_and_tried_with_the_next_change(
+def test_authorities_that_cannot_be_used_are_told_and_tried_again_and_at_once_with_the_next_change(
     tmp_path: Path, caplog: pytest.LogCaptureFixture
 ) -> None:
     place = tmp_path / "ca.pem"
@@ -72,10 +75,80 @@ def test_authorities_that_cannot_be_used_are_told_and_tried_with_the_next_change
             works.append(asyncio.get_running_loop().create_task(work))
             return works[-1]
 
-        for number in (1, 2):
-            verifiers.settings_changed({"LOGINS": config.listener_sasl["LOGINS"]}, start)
-            await works[-1]
-            assert verifiers.of("LOGINS") is None and len(works) == number
-            assert caplog.text.count("LOGINS does not offer OAUTHBEARER: The authorities in") == number
+        wanted = {"LOGINS": config.listener_sasl["LOGINS"]}
+        with pytest.raises(KafkaError, match="The listener LOGINS cannot offer OAUTHBEARER: The authorities"):
+            await verifiers.check(wanted)
+        verifiers.settings_changed(wanted, start)
+        async with asyncio.timeout(20):
+            while "LOGINS does not offer OAUTHBEARER: The authorities in" not in caplog.text:
+                await asyncio.sleep(0.01)
+        verifiers.settings_changed(wanted, start)
+        await asyncio.sleep(0.1)
+        assert verifiers.of("LOGINS") is None and len(works) == 1
+        assert caplog.text.count("does not offer OAUTHBEARER") == 1, "told once"
+
+        trustme.CA().cert_pem.write_to_path(str(place))
+        await verifiers.check(wanted)
+        verifiers.settings_changed(wanted, start)  # without this it would be tried some seconds later
+        async with asyncio.timeout(4):
+            while verifiers.of("LOGINS") is None:
+                await asyncio.sleep(0.01)
+        place.unlink()
+        await verifiers.check(wanted)  # a verifier that is there needs the file no more
+        works[0].cancel()
+        await asyncio.wait(works)
+
+    asyncio.run(story())
+
+
+def test_a_file_that_is_mended_is_taken_without_another_change(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(token_verifiers, "LOOK_SECONDS", 0.05)
+    place = tmp_path / "ca.pem"
+    config = node(**{LOGINS: "OAUTHBEARER", "ottla.sasl.oauthbearer.truststore.location": str(place)})
+
+    async def story() -> None:
+        verifiers = TokenVerifiers(lambda: 0)
+        works: list[asyncio.Task[Any]] = []
+
+        def start(work: Coroutine[Any, Any, Any], /) -> "asyncio.Task[Any]":
+            works.append(asyncio.get_running_loop().create_task(work))
+            return works[-1]
+
+        verifiers.settings_changed({"LOGINS": config.listener_sasl["LOGINS"]}, start)
+        await asyncio.sleep(0.5)
+        trustme.CA().cert_pem.write_to_path(str(place))
+        async with asyncio.timeout(20):
+            while verifiers.of("LOGINS") is None:
+                await asyncio.sleep(0.01)
+        works[0].cancel()
+        await asyncio.wait(works)
+
+    asyncio.run(story())
+
+
+def test_what_a_verifier_refuses_is_told_by_its_listener(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(trust_file, "LOOK_SECONDS", 0.05)
+    place = tmp_path / "ca.pem"
+    trustme.CA().cert_pem.write_to_path(str(place))
+    config = node(**{"ottla.sasl.oauthbearer.truststore.location": str(place)})
+
+    async def story() -> None:
+        verifiers = TokenVerifiers(lambda: 0)
+        tokens = config.listener_sasl["OTHERS"].mechanisms["OAUTHBEARER"].tokens
+        assert tokens is not None
+        verifier = await verifiers.open("OTHERS", tokens)
+        running = asyncio.get_running_loop().create_task(verifier.run())
+        assert verifiers.refused() == {}
+        place.unlink()
+        async with asyncio.timeout(20):
+            while not verifiers.refused():
+                await asyncio.sleep(0.01)
+        assert str(place) in verifiers.refused()["OTHERS"] and not running.done()
+        running.cancel()
+        await asyncio.wait([running])
 
     asyncio.run(story())

@@ -1,0 +1,94 @@
+"""The authorities by which the host of an OAuth provider is trusted, read anew when their file changes.
+
+As with the keys of listeners: what cannot be used changes nothing but the log, and is tried again.
+"""
+
+import asyncio
+import logging
+import ssl
+
+from ottla.logstore.words.errors import ErrorCode, KafkaError
+from ottla.node.security.tried_again import LOOK_SECONDS, MAX_MINUTES_BETWEEN, TriedAgain
+from ottla.node.settings.oauthbearer_settings import TRUSTSTORE_LOCATION
+from ottla.node.tls.key_store import Stamp, read_authorities, stamps_of
+from ottla.node.tls.pem_store import certificates_in, reason_of
+from ottla.node.tls.store_settings import PEM, StoreSettings
+
+log = logging.getLogger(__name__)
+
+
+class TrustFile:
+    """The context by which a provider is trusted now, `context`; without a path the system's authorities."""
+
+    @classmethod
+    async def open(cls, path: str | None) -> "TrustFile":
+        """Read the authorities for the first time; INVALID_CONFIG if they cannot be used."""
+        if path is None:
+            return cls(None, await asyncio.to_thread(ssl.create_default_context), None)
+        # The stamp first: what changes while it is read is read once more.
+        stamp = await asyncio.to_thread(_stamp_of, path)
+        return cls(path, await asyncio.to_thread(read_trust, path), stamp)
+
+    def __init__(self, path: str | None, context: ssl.SSLContext, stamp: Stamp | None) -> None:
+        self.context = context
+        self._path = path
+        self._stamp = stamp
+        self._attempts = TriedAgain()
+
+    @property
+    def refused(self) -> str:
+        """Return why the file that is there was not taken over; empty if it was."""
+        return self._attempts.refused
+
+    async def follow(self) -> None:
+        """Take over what changes until it is cancelled."""
+        while self._path is not None:
+            await asyncio.sleep(LOOK_SECONDS)
+            await self.look()
+
+    async def look(self) -> bool:
+        """Take over the file if it has changed since the last look; return whether that was so."""
+        if self._path is None:
+            return False
+        stamp = await asyncio.to_thread(_stamp_of, self._path)
+        if not self._attempts.is_due(has_changed=stamp != self._stamp):
+            return False
+        self._stamp = stamp
+        try:
+            self.context = await asyncio.to_thread(read_trust, self._path)
+        except KafkaError as error:
+            if self._attempts.failed(error.detail):
+                log.error(
+                    "The host of an OAuth provider is trusted by the authorities that were read before: %s "
+                    "The file is tried again when it changes, and else later and later, at least every %.0f "
+                    "minutes.",
+                    error.detail,
+                    MAX_MINUTES_BETWEEN,
+                )
+            return False
+        self._attempts.succeeded()
+        log.info("The authorities in %s, by which an OAuth provider is trusted, were read anew.", self._path)
+        return True
+
+
+def _store(path: str) -> StoreSettings:
+    return StoreSettings(type=PEM, location=path, password=None)
+
+
+def _stamp_of(path: str) -> Stamp | None:
+    return stamps_of([_store(path)])[0]
+
+
+def read_trust(path: str) -> ssl.SSLContext:
+    """Return a context that trusts the authorities in a file; INVALID_CONFIG if it cannot. Blocks."""
+    try:
+        pem = b"\n".join(certificates_in(read_authorities(_store(path)).pem, path))
+        return ssl.create_default_context(cadata=pem.decode("ascii", "replace"))
+    except KafkaError as error:
+        reason = error.detail.rpartition("cannot be used: ")[2].rstrip(".")
+    except (OSError, ValueError) as error:
+        reason = reason_of(error)
+    raise KafkaError(
+        ErrorCode.INVALID_CONFIG,
+        f"The authorities in {path} ({TRUSTSTORE_LOCATION}) cannot be used: {reason}.",
+    )

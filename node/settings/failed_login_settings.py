@@ -1,0 +1,85 @@
+"""The broker settings of failed logins: how many of one address a node answers without a delay.
+
+They may change while a node runs: where a wrong limit keeps people out, a restart would keep out all others.
+"""
+
+import ipaddress
+from collections.abc import Sequence
+from typing import Final
+
+from ottla.logstore.words.config_def import ConfigKey, ConfigScope, at_least
+from ottla.logstore.words.errors import ErrorCode, KafkaError
+from ottla.node.settings.rest_settings import Network
+from ottla.node.settings.setting import INT, LIST, LOW, setting
+
+FAILED_LOGINS_BURST: Final = "ottla.failed.logins.burst"
+FAILED_LOGINS_RATE: Final = "ottla.failed.logins.rate"
+FAILED_LOGINS_EXEMPT: Final = "ottla.failed.logins.exempt"
+DEFAULT_BURST: Final = 100
+DEFAULT_RATE: Final = 10
+MAX_EXEMPT: Final = 100  # each is compared at each login
+_HOST_BITS: Final = 64  # of IPv6, of which one host may have the network whole
+
+FAILED_LOGIN_SETTINGS: Final[tuple[ConfigKey, ...]] = (
+    setting(
+        FAILED_LOGINS_BURST,
+        INT,
+        DEFAULT_BURST,
+        "How many logins and TLS handshakes from one address (of IPv6 a /64 network) may fail at once before "
+        "the answers to further ones are delayed. All clients behind one NAT or load balancer have one "
+        "address.",
+        at_least(1),
+        importance=LOW,
+        scope=ConfigScope.CLUSTER_WIDE,
+    ),
+    setting(
+        FAILED_LOGINS_RATE,
+        INT,
+        DEFAULT_RATE,
+        f"How many more of an address may fail each second. Beyond {FAILED_LOGINS_BURST} and this rate "
+        "answers wait up to ten seconds, then logins from the address are closed unseen.",
+        at_least(1),
+        importance=LOW,
+        scope=ConfigScope.CLUSTER_WIDE,
+    ),
+    setting(
+        FAILED_LOGINS_EXEMPT,
+        LIST,
+        (),
+        "Addresses and networks (10.0.0.7, 10.1.0.0/16) whose failed logins are not counted, such as those "
+        "of a load balancer: passwords may be tried from there as fast as connections come "
+        "(max.connection.creation.rate).",
+        importance=LOW,
+        scope=ConfigScope.CLUSTER_WIDE,
+    ),
+)
+
+
+def parse_exempt(entries: Sequence[str]) -> tuple[Network, ...]:
+    """Return the networks whose failures are not counted; INVALID_CONFIG for an entry that is none.
+
+    As failures are counted by it, a part of a /64 network of IPv6 stands for that whole network.
+    """
+    if len(entries) > MAX_EXEMPT:
+        raise _invalid(f"{len(entries)} entries", f"at most {MAX_EXEMPT} are allowed.")
+    return tuple(map(_network, entries))
+
+
+def _network(entry: str) -> Network:
+    try:
+        found = ipaddress.ip_network(entry.strip(), strict=False)
+    except ValueError:
+        raise _invalid(entry, "it must be an address or a network, such as 10.1.0.0/16.") from None
+    if isinstance(found, ipaddress.IPv6Network) and found.prefixlen > _HOST_BITS:
+        mapped = found.network_address.ipv4_mapped
+        if mapped is not None and found.prefixlen >= 96:
+            return ipaddress.IPv4Network((mapped, found.prefixlen - 96))
+        return found.supernet(new_prefix=_HOST_BITS)
+    return found
+
+
+def _invalid(value: str, problem: str) -> KafkaError:
+    return KafkaError(
+        ErrorCode.INVALID_CONFIG,
+        f"Invalid value {value[:200]} for configuration {FAILED_LOGINS_EXEMPT}: {problem}",
+    )
