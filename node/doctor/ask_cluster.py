@@ -31,9 +31,10 @@ from ottla.node.doctor.endpoint_facts import AdvertisedFacts, EndpointFacts, Spe
 from ottla.node.doctor.limit_findings import LimitFacts
 from ottla.node.doctor.log_findings import DamagedFacts, UncleanableFacts
 from ottla.node.doctor.quorum_findings import QuorumFacts, UnlinkedFacts
+from ottla.node.doctor.rest_findings import RestFacts
 from ottla.node.doctor.security_findings import AccessFacts, NodeListeners, RefusedFacts
 from ottla.node.doctor.share_findings import ShareFacts
-from ottla.node.doctor.try_endpoint import try_endpoint
+from ottla.node.doctor.try_endpoint import try_certificate, try_endpoint
 from ottla.node.doctor.version_findings import ClientFacts
 from ottla.node.net.peer_client import PeerClient
 from ottla.node.secure_client.client_context import client_context
@@ -43,7 +44,13 @@ from ottla.node.settings.authorization_settings import ALLOW_EVERYONE, AUTHORIZE
 from ottla.node.settings.exposed_listeners import anonymous_ways
 from ottla.node.settings.group_config_def import DEAD_LETTER_TOPIC
 from ottla.node.settings.listener_settings import is_loopback, parse_listeners, parse_protocol_map
-from ottla.node.settings.rest_settings import ADVERTISED_REST_LISTENER, REST_LISTENERS, RestAddress
+from ottla.node.settings.rest_security_settings import AUTHENTICATION
+from ottla.node.settings.rest_settings import (
+    ADVERTISED_REST_LISTENER,
+    REST_LISTENERS,
+    RestAddress,
+    parse_rest_listeners,
+)
 from ottla.node.wire.messages.describe_acls import DescribeAclsRequest, DescribeAclsResponse
 from ottla.node.wire.messages.describe_cluster import (
     DescribeClusterBroker,
@@ -74,6 +81,7 @@ _SECURITY_KEYS: Final = (
     AUTHORIZER_CLASS,
     SUPER_USERS,
     ALLOW_EVERYONE,
+    AUTHENTICATION,
 )
 MAX_SHARE_GROUPS: Final = 500  # some milliseconds each
 MAX_NODE_BYTES: Final = 1024 * 1024  # of GET /v1/node
@@ -100,6 +108,8 @@ class ClusterFacts(NamedTuple):
     access: AccessFacts | None  # None: there is no authorizer, or it was not told
     share_groups: Sequence[ShareFacts]  # of partitions that members read
     unasked: Sequence[int]  # nodes that told nothing of themselves: no REST API was reached
+    rest: Sequence[RestFacts] = ()  # of those that tell their settings
+    rest_endpoints: Sequence[EndpointFacts] = ()  # of REST APIs with TLS, and what they show
 
 
 class Asking(NamedTuple):
@@ -169,6 +179,11 @@ async def ask_cluster(
         _access(known.values(), principals, users),
         share_groups,
         [one.node_id for one in advertised if one.node_id not in nodes],
+        [rest for node_id, texts in known.items() if (rest := rest_of(node_id, texts)) is not None],
+        [
+            await try_certificate(one.host, one.port, timeout_s=timeout_s)
+            for one in _secure_rest(advertised, known)
+        ],
     )
 
 
@@ -295,6 +310,16 @@ def listeners_of(node_id: int, texts: Mapping[str, str]) -> NodeListeners | None
     return NodeListeners(node_id, found, has_authorizer, ways)
 
 
+def rest_of(node_id: int, texts: Mapping[str, str]) -> RestFacts | None:
+    """Return the REST API of a node by its settings; None where they cannot be read."""
+    methods = [one.strip() for one in texts.get(AUTHENTICATION, "").split(",")]
+    try:
+        addresses = parse_rest_listeners(list(filter(None, texts.get(REST_LISTENERS, "").split(","))))
+    except KafkaError:
+        return None
+    return RestFacts(node_id, addresses, list(filter(None, methods)), bool(texts.get(AUTHORIZER_CLASS)))
+
+
 def _client_auth_in(texts: Mapping[str, str]) -> Callable[[str], str]:
     """Return what gives `ssl.client.auth` of a listener by these settings of its node."""
     of_all = texts.get("ssl.client.auth", "")
@@ -398,9 +423,8 @@ class _Told(NamedTuple):
     body: Mapping[str, Any]
 
 
-async def _told(node: AdvertisedFacts, settings: Mapping[str, str] | None, asking: Asking) -> _Told | None:
-    if settings is None:
-        return None
+def _rest_address(node: AdvertisedFacts, settings: Mapping[str, str]) -> RestAddress | None:
+    """Return where the REST API of a node is, as it looks from here; None if its settings do not say."""
     listed = settings.get(ADVERTISED_REST_LISTENER) or settings.get(REST_LISTENERS, "").partition(",")[0]
     authority = listed.partition("://")[2].rstrip("/")
     host, _, port = authority.rpartition(":")
@@ -409,8 +433,28 @@ async def _told(node: AdvertisedFacts, settings: Mapping[str, str] | None, askin
     host = host.strip("[]")
     if host in ("", "0.0.0.0", "::"):
         host = node.endpoint.host
-    at = await asyncio.to_thread(rest_access, listed.startswith("https:"), host, asking, node.endpoint.host)
-    told = await asyncio.to_thread(_get, host, int(port), asking.timeout_s, "/v1/node", 200, at)
+    return RestAddress(host, int(port), listed.startswith("https:"))
+
+
+def _secure_rest(
+    nodes: Iterable[AdvertisedFacts], known: Mapping[int, Mapping[str, str]]
+) -> list[RestAddress]:
+    """Return the addresses of REST APIs with TLS; the loopback address of a node elsewhere is not there."""
+    found: dict[RestAddress, None] = {}
+    for node in nodes:
+        at = _rest_address(node, known.get(node.node_id, {}))
+        if at is not None and at.is_secure and (not is_loopback(at.host) or is_loopback(node.endpoint.host)):
+            found[at] = None
+    return list(found)
+
+
+async def _told(node: AdvertisedFacts, settings: Mapping[str, str] | None, asking: Asking) -> _Told | None:
+    address = None if settings is None else _rest_address(node, settings)
+    if address is None:
+        return None
+    host, port, is_secure = address
+    at = await asyncio.to_thread(rest_access, is_secure, host, asking, node.endpoint.host)
+    told = await asyncio.to_thread(_get, host, port, asking.timeout_s, "/v1/node", 200, at)
     # Another node may have the port that this one did not get.
     return told if told is not None and is_of(node, told.body) else None
 

@@ -20,6 +20,8 @@ from ottla.node.doctor import (
     partition_findings,
     quorum_findings,
     readiness_findings,
+    rest_findings,
+    secure_dir_findings,
     security_findings,
     share_findings,
     version_findings,
@@ -31,13 +33,15 @@ from ottla.node.doctor.endpoint_facts import EndpointFacts, ListenerFacts, Speak
 from ottla.node.doctor.finding import Finding, note, problem
 from ottla.node.doctor.limit_findings import LimitFacts
 from ottla.node.doctor.look_at_disk import look_at_disk
-from ottla.node.doctor.look_at_security import look_at_files, look_at_tls
+from ottla.node.doctor.look_at_secure_dir import keystore_to_be_made, look_at_secure_dir
+from ottla.node.doctor.look_at_security import look_at_files, look_at_tls, look_at_trust
+from ottla.node.doctor.rest_findings import RestFacts
 from ottla.node.doctor.security_findings import NodeListeners
 from ottla.node.doctor.try_endpoint import has_address, try_endpoint
 from ottla.node.doctor.version_findings import NEEDED, VersionFacts
 from ottla.node.secure_client.client_security import PLAINTEXT, ClientSecurity
 from ottla.node.settings.config import BrokerConfig
-from ottla.node.settings.exposed_listeners import anonymous_ways_of, rest_sentence
+from ottla.node.settings.exposed_listeners import anonymous_ways_of
 from ottla.node.settings.listener_settings import Listener
 from ottla.node.wire import codec
 from ottla.node.wire.api_keys import ApiKey
@@ -53,6 +57,7 @@ async def diagnose_cluster(
     found = list(endpoint_findings.of_bootstrap(facts.bootstrap))
     found += endpoint_findings.of_advertised(facts.advertised)
     found += security_findings.of_listeners(facts.listeners)
+    found += rest_findings.of_rest(facts.rest)
     found += security_findings.of_access(facts.access)
     found += security_findings.of_refused(facts.refused)
     found += [
@@ -66,7 +71,8 @@ async def diagnose_cluster(
     found += partition_findings.of_partitions(facts.health)
     found += disk_findings.of_brokers(facts.log_dirs)
     endpoints = {one.name: one for one in (*facts.bootstrap, *(one.endpoint for one in facts.advertised))}
-    found += security_findings.of_certificates(endpoints.values(), datetime.now(UTC))
+    shown = (*endpoints.values(), *facts.rest_endpoints)
+    found += security_findings.of_certificates(shown, datetime.now(UTC))
     served = [_versions(one) for one in endpoints.values() if one.speaks is Speaks.KAFKA]
     found += version_findings.of_versions(served, _ours())
     found += version_findings.of_clients(facts.clients)
@@ -119,14 +125,18 @@ async def diagnose_node(
         found += readiness_findings.of_readiness(config.node_id, told)
     found += codec_findings.of_codecs(_codecs(config, await asyncio.to_thread(missing_codecs)))
     found += [note("setting", warning) for warning in config.warnings]
-    found += security_findings.of_tls(await asyncio.to_thread(look_at_tls, config, datetime.now(UTC)))
+    now = datetime.now(UTC)
+    found += secure_dir_findings.of_directory(await asyncio.to_thread(look_at_secure_dir, config), now)
+    not_yet = await asyncio.to_thread(keystore_to_be_made, config)
+    found += security_findings.of_tls(await asyncio.to_thread(look_at_tls, config, now, not_yet))
+    found += security_findings.of_trust(await asyncio.to_thread(look_at_trust, config))
     found += security_findings.of_files(await asyncio.to_thread(look_at_files, config, written))
     own = (*config.listeners, *config.controller_listeners)
     has_authorizer = config.authorizer is not None
     reached = NodeListeners(config.node_id, own, has_authorizer, anonymous_ways_of(config))
     found += security_findings.of_listeners([reached], names_nodes=False)
-    rest = rest_sentence(config.ottla_rest_listeners)
-    found += [] if rest is None else [note("listener", rest)]
+    rest = RestFacts(config.node_id, config.ottla_rest_listeners, config.rest_logins.methods, has_authorizer)
+    found += rest_findings.of_rest([rest], names_nodes=False)
     return found
 
 

@@ -3,23 +3,78 @@
 from collections.abc import Sequence
 from datetime import datetime
 from pathlib import Path
+from typing import Final
 
 from ottla.logstore.words.errors import KafkaError
 from ottla.node.doctor.security_findings import FileFacts, TlsFacts
-from ottla.node.security.certificate_problems import OwnNode, problem_of, warning_of
+from ottla.node.security.certificate_problems import OwnNode, names_problem, problem_of, warning_of
 from ottla.node.security.server_context import build_tls, own_refusal
+from ottla.node.security.trust_file import read_trust
 from ottla.node.settings.config import BrokerConfig
+from ottla.node.settings.listener_settings import is_loopback
+from ottla.node.settings.rest_security_settings import REST
+from ottla.node.settings.rest_settings import ADVERTISED_REST_LISTENER, REST_LISTENERS
 from ottla.node.settings.security_settings import ListenerSecurity
 from ottla.node.start.peer_addresses import own_hosts
 
+ADVERTISED: Final = "advertised.listeners"
+ANYWHERE: Final = ("", "0.0.0.0", "::")
 
-def look_at_tls(config: BrokerConfig, now: datetime) -> list[TlsFacts]:
-    """Return what is found of each listener with TLS. Blocks."""
+
+def look_at_tls(config: BrokerConfig, now: datetime, not_yet: str = "") -> list[TlsFacts]:
+    """Return what is found of each listener with TLS, but for those with a keystore that is `not_yet` there.
+
+    Blocks.
+    """
     node = OwnNode(config.node_id, own_hosts(config))
-    return [_of_listener(one, node, now) for one in config.listener_security.values()]
+    advertised = {one.name: [one.host] for one in config.advertised_listeners}
+    found = [
+        _of_listener(
+            one, node, now, f"the listener {one.listener}", advertised.get(one.listener, []), ADVERTISED
+        )
+        for one in config.listener_security.values()
+        if not not_yet or one.keystore.location != not_yet
+    ]
+    rest = config.rest_security
+    if rest is not None and (not not_yet or rest.keystore.location != not_yet):
+        found.append(_of_listener(rest, node, now, f"the {REST}", *_hosts_of_rest(config)))
+    return found
 
 
-def _of_listener(security: ListenerSecurity, node: OwnNode, now: datetime) -> TlsFacts:
+def _hosts_of_rest(config: BrokerConfig) -> tuple[list[str], str]:
+    """Return the hosts by which settings say that clients reach the REST API over TLS, and which does."""
+    told = config.ottla_rest_advertised_listener
+    if told is not None:
+        return ([told.host] if told.is_secure else []), ADVERTISED_REST_LISTENER
+    bound = (one.host for one in config.ottla_rest_listeners if one.is_secure)
+    return [one for one in bound if one not in ANYWHERE and not is_loopback(one)], REST_LISTENERS
+
+
+def look_at_trust(config: BrokerConfig) -> list[str]:
+    """Return why files of authorities of OAuth providers cannot be used, a sentence each. Blocks."""
+    tokens = [one.tokens for sasl in config.listener_sasl.values() for one in sasl.mechanisms.values()]
+    found: list[str] = []
+    for place in dict.fromkeys(
+        one.truststore_location for one in (*tokens, config.rest_logins.tokens) if one is not None
+    ):
+        if place is None:
+            continue
+        try:
+            read_trust(place)
+        except KafkaError as error:
+            found.append(error.detail)
+    return found
+
+
+def _of_listener(
+    security: ListenerSecurity,
+    node: OwnNode,
+    now: datetime,
+    which: str,
+    hosts: Sequence[str],
+    setting: str,
+) -> TlsFacts:
+    """Return what is found of the certificate of one listener, which clients reach by these `hosts`."""
     facts = TlsFacts(security.listener)
     try:
         built = build_tls(security)
@@ -31,13 +86,17 @@ def _of_listener(security: ListenerSecurity, node: OwnNode, now: datetime) -> Tl
         warning=warning_of(built.certificate, security, now) or "",
         weakness=built.certificate.weakness,
         distrust="" if problem or not security.is_between_nodes else own_refusal(built),
+        unnamed=""
+        if security.is_between_nodes
+        else names_problem(built.certificate, which, hosts, setting) or "",
     )
 
 
 def look_at_files(config: BrokerConfig, written: Sequence[Path]) -> list[FileFacts]:
     """Return the modes of key stores, and of `written`, the files with settings. Blocks."""
     held: dict[str, str] = {}
-    for security in config.listener_security.values():
+    of_rest = [] if config.rest_security is None else [config.rest_security]
+    for security in (*config.listener_security.values(), *of_rest):
         if security.keystore.location:
             held[security.keystore.location] = "the private key of this node"
     has_secrets = config.cluster_secret is not None or any(

@@ -27,6 +27,7 @@ class TlsFacts(NamedTuple):
     warning: str = ""  # that they will soon
     weakness: str = ""
     distrust: str = ""  # why this node itself would refuse it, if another showed it
+    unnamed: str = ""  # that it does not name hosts by which clients are told to come
 
 
 class FileFacts(NamedTuple):
@@ -68,7 +69,7 @@ def of_tls(facts: Iterable[TlsFacts]) -> Iterator[Finding]:
     for one in facts:
         if one.error:
             yield problem("certificate", one.error)
-        for sentence in (one.problem, one.warning):
+        for sentence in (one.problem, one.warning, one.unnamed):
             if sentence:
                 yield problem("certificate", sentence)
         if one.weakness:
@@ -83,6 +84,12 @@ def of_tls(facts: Iterable[TlsFacts]) -> Iterator[Finding]:
                 f"({one.distrust}), so other nodes with this truststore refuse it: the authority that has "
                 "signed ssl.keystore.location belongs into ssl.truststore.location.",
             )
+
+
+def of_trust(problems: Iterable[str]) -> Iterator[Finding]:
+    """Tell why the hosts of OAuth providers cannot be trusted."""
+    for one in problems:
+        yield problem("certificate", one)
 
 
 def of_files(facts: Iterable[FileFacts]) -> Iterator[Finding]:

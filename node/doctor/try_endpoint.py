@@ -65,6 +65,13 @@ async def try_endpoint(
     return facts
 
 
+async def try_certificate(host: str, port: int, *, timeout_s: float) -> EndpointFacts:
+    """Return the certificate that is shown at an address, whosever it is. Raises nothing."""
+    facts = EndpointFacts(host, port)
+    shown = await _shown_by_tls(host, port, timeout_s)
+    return facts if shown is None else facts._replace(speaks=Speaks.TLS, certificate=shown)
+
+
 def judged(facts: EndpointFacts, answer: bytes) -> EndpointFacts:
     if not answer:
         return facts._replace(speaks=Speaks.SILENT)

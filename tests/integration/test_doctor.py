@@ -44,6 +44,7 @@ from ottla.node.secure_client.client_security import (
     SaslLogin,
     read_client_security,
 )
+from ottla.node.security.distinguished_name import host_names
 from ottla.node.settings.config import load_config
 from ottla.node.tls.store_settings import StoreSettings
 from tests.compat import command_line
@@ -279,6 +280,11 @@ def test_a_rest_api_with_tls_and_logins_is_asked_as_the_listeners_are(tmp_path: 
     node.stop()
 
     assert list(facts.unasked) == [] and [one.node_id for one in facts.clocks] == [0]
+    (rest,) = facts.rest
+    assert list(rest.methods) == ["basic"] and rest.addresses[0].is_secure and not rest.has_authorizer
+    (shown,) = facts.rest_endpoints
+    assert shown.port == rest.addresses[0].port and shown.speaks is Speaks.TLS
+    assert host_names(shown.certificate) == {"127.0.0.1"}
 
 
 def test_what_speaks_otherwise_or_not_at_all() -> None:
@@ -408,7 +414,8 @@ def test_what_other_machines_reach_without_tls_is_noted_and_warned_of_at_each_st
     for found in (node, cluster):
         assert problems(found) == "" and any(plain in one.sentence for one in found)
         assert any("there is no authorizer" in one.sentence for one in found)
-    assert any("reach the REST API" in one.sentence for one in node)
+        rest_said = [one.sentence for one in found if "reach the REST API" in one.sentence]
+        assert len(rest_said) == 2 and "without TLS" in rest_said[0] and "asks for no login" in rest_said[1]
     assert server.output().count(f"WARNING {plain}") == 1
     assert server.output().count("WARNING Other machines reach the REST API") == 1
 
@@ -440,6 +447,30 @@ def test_a_certificate_that_ends_soon_is_told_from_afar_and_on_the_machine(tmp_p
     assert f"The certificate of the listener SSL expires in 8 days, on {ends:%Y-%m-%d}" in problems(node)
     assert f"can read {tmp_path / 'node.pem'}, which holds the private key" in problems(node)
     assert f"The certificate of 127.0.0.1:{encrypted} expires on {ends:%Y-%m-%d}" in problems(afar)
+
+
+def test_the_certificate_of_a_rest_api_is_judged_from_afar_and_on_the_machine(tmp_path: Path) -> None:
+    ca, rest = trustme.CA(), free_port()
+    issued = ca.issue_cert("other.example", not_after=datetime.now(UTC) + timedelta(days=9))
+    issued.private_key_and_cert_chain_pem.write_to_path(str(tmp_path / "rest.pem"))
+    port = free_port()
+    settings = (
+        f"listeners=PLAINTEXT://127.0.0.1:{port}",
+        f"ottla.rest.listeners=https://127.0.0.1:{rest}",
+        f"ottla.rest.advertised.listener=https://127.0.0.1:{rest}",
+        f"ottla.rest.ssl.keystore.location={tmp_path / 'rest.pem'}",
+    )
+    node = problems(of_node(f"log.dirs={tmp_path / 'data'}", *settings))
+    server = start_ottla(tmp_path, *settings)
+    try:
+        afar = problems(of_cluster(f"127.0.0.1:{port}"))
+    finally:
+        server.stop()
+
+    assert "The certificate of the listener REST API expires in 8 days" in node
+    assert "The certificate of the REST API was issued for other.example" in node
+    assert f"The certificate of 127.0.0.1:{rest} expires on" in afar
+    assert f"The certificate of 127.0.0.1:{rest} was issued for other.example" in afar
 
 
 def test_a_refused_certificate_and_acls_without_an_authorizer_are_found(

@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 import trustme
 
-from ottla.node.doctor.look_at_security import look_at_files, look_at_tls
+from ottla.node.doctor.look_at_security import look_at_files, look_at_tls, look_at_trust
 from ottla.node.settings.config import BrokerConfig, parse_config
 
 NOW = datetime.now(UTC)
@@ -36,7 +36,7 @@ def config(
 def test_a_certificate_that_other_nodes_take_is_well(tmp_path: Path) -> None:
     (facts,) = look_at_tls(config(tmp_path), NOW)
 
-    assert facts == ("INNER", "", "", "", "", "")
+    assert facts == ("INNER", "", "", "", "", "", "")
 
 
 def test_a_name_that_is_none_of_the_node_is_told(tmp_path: Path) -> None:
@@ -81,3 +81,98 @@ def test_modes_are_told_of_keys_and_of_settings_with_secrets(tmp_path: Path) -> 
     assert found == {str(tmp_path / "node.pem"): "0o640", str(written): "0o644"}
     without_secrets = parse_config({"listeners": "PLAINTEXT://127.0.0.1:9092"})
     assert look_at_files(without_secrets, [written]) == []
+
+
+def rest(home: Path, name: str = "rest.example", *, days: int = 90, **settings: str) -> BrokerConfig:
+    """Return the configuration of a node whose REST API has a certificate of its own."""
+    issued = trustme.CA().issue_cert(name, not_after=NOW + timedelta(days=days))
+    issued.private_key_and_cert_chain_pem.write_to_path(str(home / "rest.pem"))
+    return parse_config(
+        {
+            "listeners": "PLAINTEXT://127.0.0.1:9092",
+            "ottla.rest.listeners": "https://:8082",
+            "ottla.rest.ssl.keystore.location": str(home / "rest.pem"),
+            **settings,
+        }
+    )
+
+
+@pytest.mark.parametrize(
+    ("settings", "is_named"),
+    [
+        ({}, True),  # nobody says how it is reached
+        ({"ottla.rest.advertised.listener": "https://rest.example:8082"}, True),
+        ({"ottla.rest.advertised.listener": "https://other.example:8082"}, False),
+        ({"ottla.rest.advertised.listener": "http://other.example:8083"}, True),
+        ({"ottla.rest.listeners": "https://10.0.0.1:8082"}, False),
+        ({"ottla.rest.listeners": "https://127.0.0.1:8082"}, True),
+        ({"ottla.rest.listeners": "https://rest.example:8082,http://10.0.0.1:8083"}, True),
+    ],
+)
+def test_the_certificate_of_the_rest_api_names_the_host_that_clients_are_told(
+    tmp_path: Path, settings: dict[str, str], is_named: bool
+) -> None:
+    (facts,) = look_at_tls(rest(tmp_path, **settings), NOW)
+
+    assert facts.error == facts.problem == facts.warning == ""
+    assert (facts.unnamed == "") is is_named
+    if not is_named:
+        assert facts.unnamed.startswith(
+            "The certificate of the REST API was issued for rest.example, so clients that check names"
+        )
+        assert any(one in facts.unnamed for one in settings)
+
+
+def test_the_certificate_of_the_rest_api_ends_and_its_key_is_a_secret(tmp_path: Path) -> None:
+    made = rest(tmp_path, days=-1)
+    (facts,) = look_at_tls(made, NOW)
+    (tmp_path / "rest.pem").chmod(0o644)
+
+    assert "certificate of the listener REST API expired on" in facts.problem
+    assert [one.path for one in look_at_files(made, [])] == [str(tmp_path / "rest.pem")]
+    (tmp_path / "rest.pem").unlink()
+    (facts,) = look_at_tls(made, NOW)
+    assert "rest.pem" in facts.error
+
+
+def test_the_host_that_a_listener_advertises_is_named_by_its_certificate(tmp_path: Path) -> None:
+    issued = trustme.CA().issue_cert("broker.example")
+    issued.private_key_and_cert_chain_pem.write_to_path(str(tmp_path / "own.pem"))
+
+    def unnamed(host: str) -> str:
+        made = parse_config(
+            {
+                "listeners": "PLAINTEXT://127.0.0.1:9092,SSL://:9093",
+                "advertised.listeners": f"SSL://{host}:9093",
+                "ssl.keystore.location": str(tmp_path / "own.pem"),
+                "ottla.rest.listeners": "",
+            }
+        )
+        (facts,) = look_at_tls(made, NOW)
+        return facts.unnamed
+
+    assert unnamed("broker.example") == ""
+    assert "the listener SSL was issued for broker.example" in unnamed("10.0.0.1")
+    assert "issue one for 10.0.0.1, or correct advertised.listeners." in unnamed("10.0.0.1")
+
+
+def test_authorities_of_an_oauth_provider_that_cannot_be_read_are_told(tmp_path: Path) -> None:
+    place = tmp_path / "provider.pem"
+    made = parse_config(
+        {
+            "listeners": "PLAINTEXT://127.0.0.1:9092,A://:9093,B://:9094",
+            "listener.security.protocol.map": "PLAINTEXT:PLAINTEXT,A:SASL_PLAINTEXT,B:SASL_PLAINTEXT",
+            "sasl.enabled.mechanisms": "OAUTHBEARER",
+            "ottla.sasl.plain.without.tls": "true",
+            "sasl.oauthbearer.jwks.endpoint.url": "https://localhost/keys",
+            "sasl.oauthbearer.expected.audience": "ottla",
+            "sasl.oauthbearer.expected.issuer": "https://localhost",
+            "ottla.sasl.oauthbearer.truststore.location": str(place),
+        }
+    )
+
+    (said,) = look_at_trust(made)
+    assert said.startswith(f"The authorities in {place} (ottla.sasl.oauthbearer.truststore.location) cannot")
+    assert "No such file" in said
+    trustme.CA().cert_pem.write_to_path(str(place))
+    assert look_at_trust(made) == []

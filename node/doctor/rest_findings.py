@@ -1,0 +1,42 @@
+"""Who comes in to the REST APIs of nodes, and by what. Pure."""
+
+from collections.abc import Collection, Iterable, Iterator, Sequence
+from typing import NamedTuple
+
+from ottla.node.authorization.access import ANONYMOUS
+from ottla.node.doctor.finding import Finding, named, note
+from ottla.node.settings.exposed_listeners import rest_sentence
+from ottla.node.settings.listener_settings import is_loopback
+from ottla.node.settings.rest_security_settings import AUTHENTICATION
+from ottla.node.settings.rest_settings import RestAddress
+
+
+class RestFacts(NamedTuple):
+    """The addresses of the REST API of a node, and how its clients prove who they are."""
+
+    node_id: int
+    addresses: Sequence[RestAddress]
+    methods: Collection[str]  # of ottla.rest.authentication; without any nobody logs in
+    has_authorizer: bool
+
+
+def of_rest(nodes: Iterable[RestFacts], *, names_nodes: bool = True) -> Iterator[Finding]:
+    """Judge what other machines reach."""
+    for one in nodes:
+        where = f"Node {one.node_id}: " if names_nodes else ""
+        plaintext = rest_sentence(one.addresses)
+        if plaintext is not None:
+            yield note("listener", f"{where}{plaintext}")
+        reached = [address.url for address in one.addresses if not is_loopback(address.host)]
+        if reached and not one.methods:
+            may = (
+                f"may do what ACLs allow {ANONYMOUS}"
+                if one.has_authorizer
+                else "may read and write all topics, and see what this node says of its cluster"
+            )
+            yield note(
+                "access",
+                f"{where}Other machines reach the REST API ({named(reached)}), which asks for no login, so "
+                f"whoever comes in {may}: set {AUTHENTICATION}, or bind it to 127.0.0.1 "
+                "(ottla.rest.listeners).",
+            )
