@@ -1,5 +1,6 @@
 """A cluster that is under load while its nodes are restarted, one after another, with other settings."""
 
+import socket
 import threading
 import time
 from collections import Counter
@@ -12,6 +13,7 @@ from confluent_kafka import Consumer, KafkaError, Message, Producer
 
 from ottla.node.cli.local_cluster import NodeHome
 from tests.integration.cluster.conftest import Cluster, eventually
+from tests.ports import free_ports
 
 PATIENT_S: Final = 60.0
 PAUSE_S: Final = 0.005  # between records: a load that notices each gap, and leaves the machine to others
@@ -32,6 +34,37 @@ def setting(home: NodeHome, name: str) -> str:
     """Return a setting in the file of a node."""
     lines = home.properties.read_text().splitlines()
     return next(line.partition("=")[2] for line in lines if line.startswith(f"{name}="))
+
+
+def with_listener_of_clients(cluster: Cluster) -> None:
+    """Give each node a listener CLIENTS before the one by which nodes reach each other, which may go then."""
+    ports = free_ports(len(cluster.homes))
+    for home in cluster.homes:
+        change(
+            home,
+            listeners=f"CLIENTS://127.0.0.1:{ports + home.node_id},{setting(home, 'listeners')}",
+            listener_security_protocol_map="CLIENTS:PLAINTEXT,PLAINTEXT:PLAINTEXT,CONTROLLER:PLAINTEXT",
+            inter_broker_listener_name="PLAINTEXT",
+        )
+
+
+def without_listener(home: NodeHome, name: str) -> int:
+    """Take a listener away from a node; return the port that it had."""
+    listeners = setting(home, "listeners").split(",")
+    (gone,) = (one for one in listeners if one.startswith(f"{name}://"))
+    protocols = setting(home, "listener.security.protocol.map").split(",")
+    change(
+        home,
+        listeners=",".join(one for one in listeners if one != gone),
+        listener_security_protocol_map=",".join(one for one in protocols if not one.startswith(f"{name}:")),
+    )
+    return int(gone.rpartition(":")[2])
+
+
+def is_listening(port: int) -> bool:
+    """Return whether somebody listens on this port of this machine."""
+    with socket.socket() as probe:
+        return probe.connect_ex(("127.0.0.1", port)) == 0
 
 
 def roll(cluster: Cluster) -> None:

@@ -7,10 +7,20 @@ from pathlib import Path
 from urllib.request import urlopen
 
 import pytest
+from confluent_kafka.admin import ScramCredentialInfo, ScramMechanism, UserScramCredentialUpsertion
 
 from tests.integration.certificates import write_certificates
-from tests.integration.cluster.conftest import Cluster, running, written
-from tests.integration.cluster.rolling import change, load, roll, setting
+from tests.integration.cluster.conftest import Cluster, MakeCluster, running, written
+from tests.integration.cluster.rolling import (
+    PATIENT_S,
+    change,
+    is_listening,
+    load,
+    roll,
+    setting,
+    with_listener_of_clients,
+    without_listener,
+)
 from tests.integration.cluster.test_cluster import consume, create, produce
 from tests.integration.cluster.test_failures import refused
 from tests.ports import free_ports
@@ -41,7 +51,9 @@ def with_listener(cluster: Cluster, certificates: Path) -> None:
         change(
             home,
             listeners=f"{setting(home, 'listeners')},INNER://127.0.0.1:{ports + home.node_id}",
-            listener_security_protocol_map="PLAINTEXT:PLAINTEXT,CONTROLLER:PLAINTEXT,INNER:SASL_SSL",
+            listener_security_protocol_map=(
+                "CLIENTS:PLAINTEXT,PLAINTEXT:PLAINTEXT,CONTROLLER:PLAINTEXT,INNER:SASL_SSL"
+            ),
             ssl_keystore_location=certificates / f"node-{home.node_id}.pem",
             ssl_truststore_location=certificates / "ca.pem",
             sasl_enabled_mechanisms="SCRAM-SHA-512",
@@ -109,21 +121,30 @@ def test_who_does_not_log_in_as_a_node_is_refused_and_says_so(
     assert password not in said
 
 
-def test_nodes_go_over_to_logins_one_after_another(tmp_path: Path, certificates: Path) -> None:
-    made = written(tmp_path / "rolled", 3, f"ottla.add.scram={USERS}")
-    with running(made) as three:
-        topic = create(three, by=0, min_insync_replicas="2")
-        with load(three, topic):
-            with_listener(three, certificates)
-            roll(three)
-            for home in three.homes:
-                # Logins that end are renewed while records flow.
-                renewed = {"listener.name.inner.connections.max.reauth.ms": "2000"}
-                change(home, inter_broker_listener_name="INNER", **renewed)
-            roll(three)
+def test_nodes_go_over_to_logins_one_after_another(make_cluster: MakeCluster, certificates: Path) -> None:
+    """All three steps of docs/tls.md, in a cluster that has had no user yet."""
+    three = make_cluster(3)
+    with_listener_of_clients(three)
+    three.start(0, 1, 2)
+    topic = create(three, by=0, min_insync_replicas="2")
+    with load(three, topic):
+        node = UserScramCredentialUpsertion(
+            "node", ScramCredentialInfo(ScramMechanism.SCRAM_SHA_512, 4096), b"node-secret"
+        )
+        three.admin().alter_user_scram_credentials([node])["node"].result(PATIENT_S)
+        with_listener(three, certificates)
+        roll(three)
         for home in three.homes:
-            said = three.output(home.node_id)
-            assert "authentication" not in said.lower(), said[-3000:]
+            # Logins that end are renewed while records flow.
+            renewed = {"listener.name.inner.connections.max.reauth.ms": "2000"}
+            change(home, inter_broker_listener_name="INNER", **renewed)
+        roll(three)
+        old = [without_listener(home, "PLAINTEXT") for home in three.homes]
+        roll(three)
+        assert not any(map(is_listening, old))
+    for home in three.homes:
+        said = three.output(home.node_id)
+        assert "authentication" not in said.lower() and "Traceback" not in said, said[-3000:]
 
 
 def test_brokers_and_controllers_log_in_by_plain(tmp_path: Path, certificates: Path) -> None:

@@ -2,7 +2,7 @@
 
 import socket
 import ssl
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from functools import partial
 from pathlib import Path
 
@@ -10,8 +10,17 @@ import pytest
 import trustme
 from cryptography import x509
 
-from tests.integration.cluster.conftest import Cluster, MakeCluster, eventually, running, written
-from tests.integration.cluster.rolling import change, is_dialled, load, roll, setting
+from tests.integration.cluster.conftest import Cluster, MakeCluster, eventually
+from tests.integration.cluster.rolling import (
+    change,
+    is_dialled,
+    is_listening,
+    load,
+    roll,
+    setting,
+    with_listener_of_clients,
+    without_listener,
+)
 from tests.integration.cluster.test_cluster import create
 from tests.ports import free_ports
 
@@ -69,33 +78,39 @@ def with_tls(make_cluster: MakeCluster, authorities: Authorities) -> Cluster:
     return made
 
 
-@pytest.fixture(scope="module")
-def cluster(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Cluster]:
-    """Three nodes in plaintext."""
-    with running(written(tmp_path_factory.mktemp("cluster"), 3)) as three:
-        yield three
-
-
-def test_brokers_go_over_to_tls_one_after_another(cluster: Cluster, authorities: Authorities) -> None:
+def test_brokers_go_over_to_tls_one_after_another(
+    make_cluster: MakeCluster, authorities: Authorities
+) -> None:
+    """All three steps of docs/tls.md; clients have a listener of their own, so the old one may go."""
+    cluster, ports, trusted = make_cluster(3), free_ports(3), authorities.trust(authorities.old)
+    with_listener_of_clients(cluster)
+    cluster.start(0, 1, 2)
     topic = create(cluster, by=0, min_insync_replicas="2")
-    ports, trusted = free_ports(3), authorities.trust(authorities.old)
 
     with load(cluster, topic):
         for home in cluster.homes:
             change(
                 home,
                 listeners=f"{setting(home, 'listeners')},INNER://127.0.0.1:{ports + home.node_id}",
-                listener_security_protocol_map="PLAINTEXT:PLAINTEXT,CONTROLLER:PLAINTEXT,INNER:SSL",
+                listener_security_protocol_map=f"{setting(home, 'listener.security.protocol.map')},INNER:SSL",
                 ssl_keystore_location=authorities.issue(home.node_id, authorities.old),
                 ssl_truststore_location=trusted,
             )
         roll(cluster)
+        assert not any(is_dialled(ports + node_id) for node_id in range(3))
         for home in cluster.homes:
             change(home, inter_broker_listener_name="INNER")
-        assert not any(is_dialled(ports + node_id) for node_id in range(3))
         roll(cluster)
         # Who leads nothing is dialled by nobody.
         assert any(is_dialled(ports + node_id) for node_id in range(3))
+        old = [without_listener(home, "PLAINTEXT") for home in cluster.homes]
+        assert all(map(is_listening, old))
+        roll(cluster)
+        assert not any(map(is_listening, old)) and any(is_dialled(ports + node_id) for node_id in range(3))
+
+    for home in cluster.homes:
+        said = cluster.output(home.node_id)
+        assert "was rejected" not in said and "Traceback" not in said, said[-5000:]
 
 
 def test_the_authority_changes_while_the_nodes_run(with_tls: Cluster, authorities: Authorities) -> None:
