@@ -7,11 +7,12 @@ rules, for records of one log:
   was delivered as often as the limit allows;
 - what was accepted or rejected, and answered without an error, is not done with a second time, and is given
   to nobody afterwards;
-- no record is delivered more often than the limit allows.
+- no record is delivered more often than the limit allows;
+- what was rejected, and answered so, has one dead letter, and nothing has two, nor one without such a reason.
 """
 
-from collections import defaultdict
-from collections.abc import Iterable
+from collections import Counter, defaultdict
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 from typing import NamedTuple
 
@@ -72,6 +73,22 @@ class ShareHistory:
             for kind, problem in self._of(place, self.of_record.get(place, [])):
                 found[kind].append(f"{kind}: {problem}")
         return [one for some in found.values() for one in some[:MAX_PROBLEMS]]
+
+    def letter_problems(self, letters: Sequence[Place]) -> list[str]:
+        """Every rule of dead letters that is broken; `letters` are the places of their records."""
+        found = Counter(letters)
+        problems = [f"letter twice: {place} has {count}" for place, count in found.items() if count > 1]
+        for place, deliveries in self.of_record.items():
+            ended = {one.said for one in deliveries if one.ends_it}
+            if REJECT in ended and not found[place]:
+                problems.append(f"letter lost: {place} was rejected")
+            if ACCEPT in ended and found[place]:
+                problems.append(f"letter of what was accepted: {place}")
+        for place in found:
+            deliveries = self.of_record.get(place, [])
+            if not any(one.said == REJECT or one.count >= self.limit for one in deliveries):
+                problems.append(f"letter without a reason: {place}, of {deliveries}")
+        return problems[:MAX_PROBLEMS]
 
     def _of(self, place: Place, deliveries: list[Delivery]) -> list[tuple[str, str]]:
         if not deliveries:

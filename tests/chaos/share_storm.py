@@ -1,4 +1,7 @@
-"""A share group under faults: its workers are processes that die as nodes do; and the judgement."""
+"""A share group under faults: its workers are processes that die as nodes do; and the judgement.
+
+What is released waits a little (back-off), and what is rejected has a dead letter.
+"""
 
 import os
 import random
@@ -11,6 +14,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
+from confluent_kafka import Message
 from confluent_kafka.admin import (
     AdminClient,
     AlterConfigOpType,
@@ -19,15 +23,24 @@ from confluent_kafka.admin import (
     ResourceType,
 )
 
+from ottla.node.wire.dead_letter_headers import OFFSET, PARTITION
 from tests.chaos.history import History
 from tests.chaos.nodes import Nodes
 from tests.chaos.share_history import Delivery, Place, ShareHistory
 from tests.chaos.storm import FAULTS, PARTITIONS, WRITERS, faults_in_turn, hurt
-from tests.chaos.traffic import CALL_TIMEOUT_S, TOPIC, Writer, create_topic, read_all
+from tests.chaos.traffic import CALL_TIMEOUT_S, TOPIC, Writer, create_topic, read_all, read_topic
 from tests.compat.wire_client import Closed, WireClient
 
 ROOT = Path(__file__).resolve().parents[2]
 GROUP, STATE_TOPIC = "chaos-workers", "__share_group_state"
+LETTER_TOPIC = "dlq.chaos"
+GROUP_SETTINGS = {
+    "share.auto.offset.reset": "earliest",
+    "errors.deadletterqueue.topic.name": LETTER_TOPIC,
+    "errors.deadletterqueue.copy.record.enable": "true",
+    "ottla.share.retry.backoff.ms": "200",
+    "ottla.share.retry.backoff.max.ms": "2000",
+}
 WORKERS = 5
 RATE = 10  # records a second, writer and partition, unless told otherwise
 LIMIT = 10
@@ -59,6 +72,7 @@ class ShareOutcome:
     records: int = 0
     deliveries: Counter[int] = field(default_factory=Counter)  # by delivery count
     done: int = 0
+    letters: int = 0
     faults: list[str] = field(default_factory=list)
     recoveries_s: list[float] = field(default_factory=list)  # until workers were done with something again
 
@@ -194,7 +208,9 @@ def share_storm(
     fleet = None
     try:
         create_topic(nodes.bootstrap, PARTITIONS, 3)
-        _begin_at_the_beginning(nodes.bootstrap)
+        allowed = {"errors.deadletterqueue.group.enable": "true"}
+        create_topic(nodes.bootstrap, PARTITIONS, 3, name=LETTER_TOPIC, config=allowed)
+        _configure_group(nodes.bootstrap)
         history = History()
         writers = [Writer(number, nodes.bootstrap, PARTITIONS, rate, history) for number in range(WRITERS)]
         fleet = Fleet(nodes.bootstrap, data / "workers", seed)
@@ -219,6 +235,9 @@ def share_storm(
         outcome.records, outcome.done = len(log), len(seen.ended())
         outcome.deliveries = Counter(one.count for some in seen.of_record.values() for one in some)
         outcome.problems += seen.problems(Place(partition, offset) for partition, offset, _ in log)
+        letters = [_place_of(one) for one in read_topic(nodes.bootstrap, LETTER_TOPIC, PARTITIONS)]
+        outcome.letters = len(letters)
+        outcome.problems += seen.letter_problems(letters)
         return outcome
     finally:
         if fleet is not None:
@@ -226,11 +245,20 @@ def share_storm(
         nodes.stop_all()
 
 
-def _begin_at_the_beginning(bootstrap: str) -> None:
-    entry = ConfigEntry("share.auto.offset.reset", "earliest", incremental_operation=AlterConfigOpType.SET)
-    resource = ConfigResource(ResourceType.GROUP, GROUP, incremental_configs=[entry])
+def _configure_group(bootstrap: str) -> None:
+    entries = [
+        ConfigEntry(name, value, incremental_operation=AlterConfigOpType.SET)
+        for name, value in GROUP_SETTINGS.items()
+    ]
+    resource = ConfigResource(ResourceType.GROUP, GROUP, incremental_configs=entries)
     admin = AdminClient({"bootstrap.servers": bootstrap})
     admin.incremental_alter_configs([resource])[resource].result(CALL_TIMEOUT_S)
+
+
+def _place_of(letter: Message) -> Place:
+    """The record of a dead letter."""
+    told = dict(letter.headers() or [])
+    return Place(int(told[PARTITION]), int(told[OFFSET]))
 
 
 def _coordinator_of(nodes: Nodes, chance: random.Random) -> int:

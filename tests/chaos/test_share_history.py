@@ -51,3 +51,38 @@ def test_a_clean_run_has_no_problems(deliveries: list[Delivery]) -> None:
 )
 def test_each_rule_is_found_broken(deliveries: list[Delivery], kind: str) -> None:
     assert any(one.startswith(kind) for one in problems(*deliveries)), problems(*deliveries)
+
+
+def letter_problems(*deliveries: Delivery, letters: int) -> list[str]:
+    history = ShareHistory(LIMIT)
+    for one in deliveries:
+        history.add(one)
+    return history.letter_problems([HERE] * letters)
+
+
+@pytest.mark.parametrize(
+    ("delivery", "letters"),
+    [
+        (given(1, 1, REJECT, 2), 1),
+        (given(1, 1, REJECT, None), 0),  # the answer was lost: rejected, perhaps
+        (given(1, 1, REJECT, None), 1),
+        (given(1, 1, ACCEPT, 2), 0),
+        (given(3, 1, None), 1),
+        (given(3, 1, None), 0),
+    ],
+)
+def test_letters_of_a_clean_run_have_no_problems(delivery: Delivery, letters: int) -> None:
+    assert letter_problems(delivery, letters=letters) == []
+
+
+@pytest.mark.parametrize(
+    ("delivery", "letters", "kind"),
+    [
+        (given(1, 1, REJECT, 2), 0, "letter lost"),
+        (given(1, 1, REJECT, 2), 2, "letter twice"),
+        (given(1, 1, ACCEPT, 2), 1, "letter of what was accepted"),
+        (given(2, 1, RELEASE, 2), 1, "letter without a reason"),
+    ],
+)
+def test_each_rule_of_letters_is_found_broken(delivery: Delivery, letters: int, kind: str) -> None:
+    assert any(one.startswith(kind) for one in letter_problems(delivery, letters=letters))

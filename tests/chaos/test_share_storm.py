@@ -1,4 +1,5 @@
-"""A share group of real processes under faults: nothing is lost, and nothing comes again that is done with.
+"""A share group of real processes under faults: nothing is lost, nothing comes again that is done
+with, and what is rejected has one dead letter.
 
 A short storm here; `scripts/chaos --shares --minutes 10 --seed N` runs long ones.
 """
@@ -19,3 +20,4 @@ def test_a_share_group_survives_a_storm_of_faults(tmp_path: Path) -> None:
     assert outcome.problems == []
     assert outcome.done > 200, outcome
     assert outcome.deliveries[2] > 0, outcome
+    assert outcome.letters > 0, outcome

@@ -2,10 +2,10 @@
 
 import threading
 import time
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any
 
-from confluent_kafka import Consumer, KafkaError, Producer, TopicPartition
+from confluent_kafka import Consumer, KafkaError, Message, Producer, TopicPartition
 from confluent_kafka.admin import AdminClient, NewTopic
 
 from tests.chaos.history import History, Stamp
@@ -29,10 +29,12 @@ WRITER: dict[str, Any] = {
 }
 
 
-def create_topic(bootstrap: str, partitions: int, replicas: int) -> None:
+def create_topic(
+    bootstrap: str, partitions: int, replicas: int, *, name: str = TOPIC, config: Mapping[str, str] = {}
+) -> None:
     admin = AdminClient({"bootstrap.servers": bootstrap})
-    config = {"min.insync.replicas": "2"}
-    admin.create_topics([NewTopic(TOPIC, partitions, replicas, config=config)])[TOPIC].result(CALL_TIMEOUT_S)
+    configs = {"min.insync.replicas": "2", **config}
+    admin.create_topics([NewTopic(name, partitions, replicas, config=configs)])[name].result(CALL_TIMEOUT_S)
 
 
 class Writer:
@@ -106,14 +108,22 @@ class Reader:
 
 def read_all(bootstrap: str, partitions: int) -> list[tuple[int, int, Stamp]]:
     """Every record that the topic holds, as (partition, offset, stamp)."""
+    return [
+        (message.partition(), message.offset(), Stamp.decode(message.value()))
+        for message in read_topic(bootstrap, TOPIC, partitions)
+    ]
+
+
+def read_topic(bootstrap: str, topic: str, partitions: int) -> list[Message]:
+    """Every record that a topic holds."""
     consumer = _consumer(bootstrap)
-    places = [TopicPartition(TOPIC, index, 0) for index in range(partitions)]
+    places = [TopicPartition(topic, index, 0) for index in range(partitions)]
     ends = {
         place.partition: consumer.get_watermark_offsets(place, CALL_TIMEOUT_S, cached=False)[1]
         for place in places
     }
     consumer.assign(places)
-    log: list[tuple[int, int, Stamp]] = []
+    found: list[Message] = []
     deadline = time.monotonic() + DRAIN_TIMEOUT_S
     waiting = {partition for partition, end in ends.items() if end > 0}
     while waiting:
@@ -121,11 +131,11 @@ def read_all(bootstrap: str, partitions: int) -> list[tuple[int, int, Stamp]]:
         for message in consumer.consume(5000, 0.2):
             if message.error() is not None:
                 continue
-            log.append((message.partition(), message.offset(), Stamp.decode(message.value())))
+            found.append(message)
             if message.offset() + 1 >= ends[message.partition()]:
                 waiting.discard(message.partition())
     consumer.close()
-    return log
+    return found
 
 
 def acknowledged_after(history: History, known: int, partitions: Sequence[int], timeout_s: float) -> float:

@@ -13,6 +13,12 @@ from ottla.node.wire.messages.alter_partition_reassignments import (
     ReassignablePartition,
     ReassignableTopic,
 )
+from ottla.node.wire.messages.alter_share_group_offsets import (
+    AlterShareGroupOffsetsRequest,
+    AlterShareGroupOffsetsRequestPartition,
+    AlterShareGroupOffsetsRequestTopic,
+    AlterShareGroupOffsetsResponse,
+)
 from ottla.node.wire.messages.create_partitions import (
     CreatePartitionsRequest,
     CreatePartitionsResponse,
@@ -24,11 +30,17 @@ from ottla.node.wire.messages.create_topics import (
     CreateTopicsRequest,
     CreateTopicsResponse,
 )
+from ottla.node.wire.messages.delete_groups import DeleteGroupsRequest, DeleteGroupsResponse
 from ottla.node.wire.messages.delete_records import (
     DeleteRecordsPartition,
     DeleteRecordsRequest,
     DeleteRecordsResponse,
     DeleteRecordsTopic,
+)
+from ottla.node.wire.messages.delete_share_group_offsets import (
+    DeleteShareGroupOffsetsRequest,
+    DeleteShareGroupOffsetsRequestTopic,
+    DeleteShareGroupOffsetsResponse,
 )
 from ottla.node.wire.messages.delete_topics import DeleteTopicsRequest, DeleteTopicsResponse, DeleteTopicState
 from ottla.node.wire.messages.describe_quorum import (
@@ -177,6 +189,39 @@ async def delete_records(client: SimClient, partition: TopicPartition, offset: i
     one = response.topics[0].partitions[0]
     check(one.error_code)
     return one.low_watermark
+
+
+# ---- share groups ------------------------------------------------------------------------------------------
+
+
+async def alter_share_offset(client: SimClient, group: str, partition: TopicPartition, offset: int) -> None:
+    """Have a share group without members start there."""
+    one = AlterShareGroupOffsetsRequestPartition(partition_index=partition.partition, start_offset=offset)
+    topic = AlterShareGroupOffsetsRequestTopic(topic_name=partition.topic, partitions=[one])
+    request = AlterShareGroupOffsetsRequest(group_id=group, topics=[topic])
+    coordinator = await client.coordinator_of(group)
+    answer = await client.ask(coordinator, request, AlterShareGroupOffsetsResponse)
+    check(answer.error_code, answer.error_message)
+    altered = answer.responses[0].partitions[0]
+    check(altered.error_code, altered.error_message)
+
+
+async def delete_share_offsets(client: SimClient, group: str, topic: str) -> None:
+    """Have a share group without members forget a topic; nothing is no error."""
+    request = DeleteShareGroupOffsetsRequest(
+        group_id=group, topics=[DeleteShareGroupOffsetsRequestTopic(topic_name=topic)]
+    )
+    coordinator = await client.coordinator_of(group)
+    answer = await client.ask(coordinator, request, DeleteShareGroupOffsetsResponse)
+    check(answer.error_code, answer.error_message)
+    check(answer.responses[0].error_code, answer.responses[0].error_message)
+
+
+async def delete_group(client: SimClient, group: str) -> None:
+    """Delete a group without members."""
+    coordinator = await client.coordinator_of(group)
+    answer = await client.ask(coordinator, DeleteGroupsRequest(groups_names=[group]), DeleteGroupsResponse)
+    check(answer.results[0].error_code, answer.results[0].error_message)
 
 
 # ---- the quorum --------------------------------------------------------------------------------------------

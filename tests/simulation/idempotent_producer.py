@@ -8,9 +8,10 @@ refused; the oldest that is on its way never is, for the leader has all before i
 
 import asyncio
 import random
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from typing import Final
 
+from ottla.logstore.record import Headers
 from ottla.logstore.record_batch import MAX_SEQUENCE
 from ottla.logstore.words.errors import KafkaError
 from ottla.logstore.words.topic_partition import TopicPartition
@@ -24,6 +25,9 @@ IMPATIENCE: Final = 0.03  # the chance that a request is given up early
 # A producer that is unknown may begin anywhere: this one comes past the last sequence before long.
 NEAR_THE_LAST_SEQUENCE: Final = MAX_SEQUENCE - 100
 
+# The headers of a new record of a partition, by chance and the time in ms.
+HeadersOf = Callable[[TopicPartition, random.Random, int], Headers]
+
 
 def add_producer(
     workload: Workload,
@@ -32,6 +36,7 @@ def add_producer(
     *,
     pause_s: float,
     max_in_flight: int = MAX_IN_FLIGHT,
+    headers: HeadersOf = lambda *_: (),
 ) -> None:
     """A client that writes to all of `partitions`, each in an order of its own, until the workload ends."""
     client, chance, process = workload.client(name)
@@ -40,7 +45,7 @@ def add_producer(
         producer = await _init_producer(workload, client, chance)
         async with asyncio.TaskGroup() as tasks:
             for partition in partitions:
-                sender = _Sender(workload, client, chance, name, partition, producer, max_in_flight)
+                sender = _Sender(workload, client, chance, name, partition, producer, max_in_flight, headers)
                 tasks.create_task(sender.run(pause_s))
         client.close()
 
@@ -68,7 +73,9 @@ class _Sender:
         partition: TopicPartition,
         producer: tuple[int, int],
         max_in_flight: int,
+        headers: HeadersOf,
     ) -> None:
+        self._headers = headers
         self._workload = workload
         self._client = client
         self._chance = chance
@@ -151,12 +158,14 @@ class _Sender:
             values.append(b"%s:%d:" % (self._name.encode(), self._next_number) + filler)
             self._next_number += 1
         self._workload.history.attempt(self._partition, values)
+        now_ms = START_MS + int(self._workload.world.loop.now_s * 1000)
         request = produce_request(
             self._partition,
             values,
-            now_ms=START_MS + int(self._workload.world.loop.now_s * 1000),
+            now_ms=now_ms,
             producer=self._producer,
             base_sequence=self._next_sequence,
+            headers=[self._headers(self._partition, chance, now_ms) for _ in values],
         )
         batch = Batch(self._next_sequence, values, request)
         self._next_sequence = (self._next_sequence + len(values)) & MAX_SEQUENCE

@@ -14,6 +14,7 @@ from typing import Final
 from ottla.groupcoord.share_state.share_state_records import SHARE_STATE_TOPIC
 from ottla.logstore.words.topic_partition import TopicPartition
 from ottla.metadata_raft.image import MetadataImage
+from ottla.node.share.led_partition import LedPartition
 from tests.simulation.virtual_loop import Process
 from tests.simulation.world import VirtualNode, World
 
@@ -41,7 +42,9 @@ KINDS: Final = (
 TXN_KINDS: Final = (*KINDS, "kill_coordinator_at_markers")
 # And where there is a share group.
 SHARE_KINDS: Final = (*KINDS, "cut_leader_from_quorum", "kill_share_coordinator", "kill_leader_at_write")
-ALL_KINDS: Final = tuple(dict.fromkeys((*TXN_KINDS, *SHARE_KINDS)))
+# And where it has dead letters.
+LETTER_KINDS: Final = (*SHARE_KINDS, "kill_leader_at_letters")
+ALL_KINDS: Final = tuple(dict.fromkeys((*TXN_KINDS, *LETTER_KINDS)))
 
 
 class Nemesis:
@@ -264,15 +267,24 @@ class Nemesis:
     async def _kill_leader_at_write(self) -> None:
         """A leader dies when it has asked for a write of a state, and has heard nothing yet."""
 
-        def who_writes() -> VirtualNode | None:
+        await self._kill_where(lambda led: any(led.core._window.records.transitions))
+
+    async def _kill_leader_at_letters(self) -> None:
+        """A leader dies when dead letters are on their way that it has noted."""
+        await self._kill_where(lambda led: led.core.letters is not None)
+
+    async def _kill_where(self, is_it: Callable[[LedPartition], bool]) -> None:
+        """Kill the first node that leads such a share-partition, at once or a moment later."""
+
+        def who_leads() -> VirtualNode | None:
             for node in self.world.nodes:
-                if node.is_alive and node.is_serving and node.broker is not None:
-                    for led in node.broker.services.shares.share_partitions.values():
-                        if any(led.core._window.records.transitions):
-                            return node
+                if not node.is_alive or not node.is_serving or node.broker is None:
+                    continue
+                if any(map(is_it, node.broker.services.shares.share_partitions.values())):
+                    return node
             return None
 
-        node = await self._until(who_writes, every_s=0.0002, seconds=3.0)
+        node = await self._until(who_leads, every_s=0.0002, seconds=3.0)
         await asyncio.sleep(self.chance.choice((0.0, 0.0002, 0.001, 0.003)) * self.chance.random())
         if node is not None and self._end(node):
             await self._return(node)

@@ -5,6 +5,9 @@ from the share coordinator, is told to a `ShareWatch`. Besides, a hold ends only
 member has asked for, with its member's session or with the record itself; and who reads the state knows all
 that was written before. An older term may go on beside a newer one, as long as nobody has told it: it holds
 the records of its own members, and writes no more.
+
+Where the group's state begins anew (its offsets are altered or deleted), so do the terms: what was done with
+before need not be known. What is set aside for its dead letter is done with for members, as it is written.
 """
 
 from copy import deepcopy
@@ -12,17 +15,24 @@ from typing import Final, NamedTuple
 
 from ottla.logstore.words.topic_partition import TopicPartition
 from ottla.node.share.led_partition import LedPartition
-from ottla.node.share.record_state import TERMINAL, RecordState
+from ottla.node.share.record_state import SET_ASIDE, TERMINAL, RecordState
 from ottla.node.share.share_partition import SharePartition
 from ottla.node.share.share_sessions import SessionKey, ShareSession, TopicIdPartition
 from tests.share_watch import ShareWatch
 from tests.simulation.share_history import ACCEPT, GAP, REJECT, RELEASE, RENEW, ShareHistory
+from tests.simulation.share_traits import Traits
 from tests.simulation.virtual_loop import Process, SimulationError
-from tests.simulation.world import VirtualNode, World
+from tests.simulation.world import START_MS, VirtualNode, World
 
 ACQUIRED: Final = int(RecordState.ACQUIRED)
 ACKNOWLEDGED: Final = int(RecordState.ACKNOWLEDGED)
 ARCHIVED: Final = int(RecordState.ARCHIVED)
+AVAILABLE, WAITING = int(RecordState.AVAILABLE), int(RecordState.WAITING)
+ARCHIVING, SPENT = int(RecordState.ARCHIVING), int(RecordState.SPENT)
+ENDED: Final = frozenset(map(int, TERMINAL | SET_ASIDE))  # of which no member will hear any more
+CLOCK_MS: Final = 2  # by which two clocks round differently
+# Five attempts with pauses of 1, 2, 4 and 8 seconds, each a fifth shorter at most.
+MIN_ATTEMPTS_MS: Final = 12_000
 
 
 class Known(NamedTuple):
@@ -53,6 +63,9 @@ class Term:
         self.restored: set[int] = set()  # what was done with when the state was read
         self.signature: object = None
         self.moves = 0  # that were ever begun
+        self.reign: Reign
+        self.freed: dict[int, tuple[int, int]] = {}  # when a delivery ended in vain, and which
+        self.aside_ms: dict[int, int] = {}  # since when a record waits for its dead letter
 
     @property
     def name(self) -> str:
@@ -75,13 +88,29 @@ class Reign:
 class ShareInvariants:
     """Watches the nodes of a world on behalf of one group."""
 
-    def __init__(self, world: World, history: ShareHistory, *, lock_ms: int, delivery_limit: int) -> None:
+    def __init__(
+        self,
+        world: World,
+        history: ShareHistory,
+        *,
+        lock_ms: int,
+        delivery_limit: int,
+        traits: Traits = Traits(),
+    ) -> None:
         self._world = world
+        self._traits = traits
         self._history = history
         self._lock_ms = lock_ms
         self._delivery_limit = delivery_limit
         self._nodes = {node.host.name: node for node in world.nodes}
-        self._reigns: dict[tuple[TopicPartition, int], Reign] = {}
+        # By state epoch and life of the state: deleted ones begin with any epoch.
+        self._reigns: dict[tuple[TopicPartition, int, int], Reign] = {}
+        self._lives: dict[TopicPartition, int] = {}
+        self._unsure: set[TopicPartition] = set()  # whose state may begin anew now
+        self._in_doubt: set[TopicPartition] = set()  # or at any time
+        self._walls: dict[Process, tuple[int, int]] = {}  # how wrong a clock is, and the latest it has shown
+        self._failed_letters: dict[Process, int] = {}
+        self.letters = 0  # records that were archived with one
         self._terms: dict[Process, dict[SharePartition, Term]] = {}
         self._sessions: dict[Process, dict[str, tuple[ShareSession, list[TopicIdPartition]]]] = {}
         self.terms = 0
@@ -97,7 +126,7 @@ class ShareInvariants:
 
     def is_done(self, partition: TopicPartition, offset: int) -> bool:
         """Return whether a leader may say that nobody will be given a record again."""
-        for (name, _), reign in self._reigns.items():
+        for (name, _, _), reign in self._reigns.items():
             if name == partition and (
                 offset in reign.done or any(offset < term.core.start_offset for term in reign.terms)
             ):
@@ -107,6 +136,29 @@ class ShareInvariants:
     def renewal_answered(self, member: str, partition: TopicPartition, offset: int, sent_s: float) -> None:
         """A member was told that its lock begins anew: it began when that was asked for, or later."""
         self._renewed_to_ms[member, partition, offset] = int(sent_s * 1000) + self._lock_ms
+
+    # ---- the state begins anew
+
+    def reset_asked(self, partition: TopicPartition) -> None:
+        """From now on who reads the state may find another one."""
+        self._unsure.add(partition)
+
+    def reset_refused(self, partition: TopicPartition) -> None:
+        self._unsure.discard(partition)
+
+    def reset_in_doubt(self, partition: TopicPartition) -> None:
+        """It may happen at any later time."""
+        self._in_doubt.add(partition)
+
+    def reset_answered(self, partition: TopicPartition) -> None:
+        self._unsure.discard(partition)
+        self._lives[partition] = self._lives.get(partition, 0) + 1
+
+    def _reign_of(self, partition: TopicPartition, state_epoch: int, watch: ShareWatch) -> Reign:
+        """Return what is known of a state; of one that may be another's, nothing."""
+        is_unsure = partition in self._unsure or partition in self._in_doubt
+        life = -1 - len(self._reigns) if is_unsure else self._lives.get(partition, 0)
+        return self._reigns.setdefault((partition, state_epoch, life), Reign(watch))
 
     def start_offset_at(self, node: VirtualNode, partition: TopicPartition) -> int:
         """The start offset that this node has in memory, -1 if it does not lead."""
@@ -126,6 +178,7 @@ class ShareInvariants:
             return
         if node.broker.quorum_services is None or not node.broker.view.has_services:
             return
+        self._read_clock(node, process)
         shares, terms = node.broker.services.shares, self._terms.setdefault(process, {})
         led_now = shares.share_partitions
         if not led_now and not terms:
@@ -143,25 +196,39 @@ class ShareInvariants:
                     if not any(one.transition for one in term.known.values()):
                         del terms[core]
             self._look_at_sessions(node, process)
+            if self._traits.has_letters:
+                self._failed_letters[process] = self._letters_failed_at(node)
         except SimulationError:
             raise
         except AssertionError as error:
             raise SimulationError(f"{process!r} {error}") from error
 
+    def _read_clock(self, node: VirtualNode, process: Process) -> None:
+        """Take note of the latest time that a node can have seen."""
+        loop_ms = START_MS + int(self._world.loop.now_s * 1000)
+        ahead_ms, latest_ms = self._walls.get(process, (node.clock.offset_ms, 0))
+        latest_ms = max(latest_ms, loop_ms + max(ahead_ms, node.clock.offset_ms))
+        self._walls[process] = node.clock.offset_ms, latest_ms
+
+    def _letters_failed_at(self, node: VirtualNode) -> int:
+        """Return how often a node has archived records whose letters it could not write."""
+        assert node.broker is not None
+        return node.broker.services.shares.counters.dead_letters_of(self._history.group).failed_produces
+
     def _begin(self, node: VirtualNode, led: LedPartition) -> Term:
         self.terms += 1
         core, partition = led.core, led.partition.topic_partition
-        reign = self._reigns.get((partition, core.state_epoch))
         watch = ShareWatch(lock_duration_ms=self._lock_ms, delivery_count_limit=self._delivery_limit)
-        if reign is None:
-            reign = self._reigns[partition, core.state_epoch] = Reign(watch)
+        reign = self._reign_of(partition, core.state_epoch, watch)
         newest = reign.terms[-1] if reign.terms else None
         term = Term(node, led, watch)
+        term.reign = reign
         self._world.trace("term", f"{term.name} from {core.start_offset}")
         for offset, one in _known(core).items():
-            if one.state in TERMINAL:
+            if one.state in ENDED:
                 term.restored.add(offset)
                 term.known[offset] = one
+                term.aside_ms[offset] = int(self._world.loop.now_s * 1000)
         if newest is not None and core.leader_epoch < newest.core.leader_epoch:
             reign.terms.insert(0, term)  # it has read before the newest did, and was told late
             return term
@@ -243,8 +310,27 @@ class ShareInvariants:
                 self._renewed(term, offset, new, now_ms)
         if old is not None and old.transition and (new is None or new.transition != old.transition):
             self._answered(term, offset, old, new)
+        was_aside = old is not None and old.state in SET_ASIDE
+        if was_aside and (new is None or new.state == ARCHIVED):
+            self._letter_ended(term, process, offset, now_ms)
+        if new is not None and new.state in SET_ASIDE and not was_aside:
+            term.aside_ms[offset] = now_ms
         if new is not None and new.is_held and not is_same:
             self._acquired(term, offset, old, new, now_ms)
+
+    def _letter_ended(self, term: Term, process: Process, offset: int, now_ms: int) -> None:
+        """A record that was set aside is archived: with a letter, or after many attempts without."""
+        since_ms = term.aside_ms.pop(offset)
+        if self._letters_failed_at(term.node) == self._failed_letters.get(process, 0):
+            self.letters += 1
+            self._history.has_letter(term.partition, offset)
+            self._done(term, offset)
+            return
+        if now_ms - since_ms < MIN_ATTEMPTS_MS:
+            raise SimulationError(
+                f"{term.name}: {offset} is archived without a dead letter after {now_ms - since_ms} ms"
+            )
+        self._history.has_no_letter(term.partition, offset)
 
     def _renewed(self, term: Term, offset: int, new: Known, now_ms: int) -> None:
         assert new.holder is not None
@@ -259,6 +345,13 @@ class ShareInvariants:
             raise SimulationError(
                 f"{term.name}: {offset} is given to {new.holder} as delivery {new.count}, after {before}"
             )
+        freed_ms, in_vain = term.freed.pop(offset, (0, 0))
+        wait_ms = self._traits.wait_ms(in_vain) if in_vain else 0
+        if now_ms + CLOCK_MS < freed_ms + wait_ms:
+            raise SimulationError(
+                f"{term.name}: {offset} is given {now_ms - freed_ms} ms after delivery {in_vain},"
+                f" not {wait_ms}"
+            )
         log_start_offset = term.led.partition.log.log_start_offset
         if offset < log_start_offset:
             raise SimulationError(f"{term.name}: {offset} is given, the log begins at {log_start_offset}")
@@ -267,7 +360,9 @@ class ShareInvariants:
         except AssertionError as error:
             raise SimulationError(f"{term.name}: {error}") from error
         is_last = new.count >= self._delivery_limit
-        self._history.gives(new.holder, term.partition, offset, new.count, is_last=is_last)
+        process = term.node.process
+        wall_ms = self._walls[process][1] if process in self._walls else 0
+        self._history.gives(new.holder, term.partition, offset, new.count, is_last=is_last, wall_ms=wall_ms)
 
     def _hold_ended(
         self, term: Term, process: Process, offset: int, old: Known, new: Known | None, now_ms: int
@@ -284,12 +379,20 @@ class ShareInvariants:
         is_released = RELEASE in asked or self._has_lost_session(process, term.node, member)
         is_last = old.count >= self._delivery_limit
         state = ARCHIVED if new is None else new.state
+        if state in (AVAILABLE, WAITING) or (new is not None and new.is_held):
+            term.freed[offset] = now_ms, old.count
         if state == ACKNOWLEDGED:
             is_explained = ACCEPT in asked
+        elif state == ARCHIVING:
+            is_explained = REJECT in asked
+        elif state == SPENT:
+            is_explained = is_released and is_last
         elif new is None:
             is_explained = bool(asked & {ACCEPT, REJECT, GAP}) or (is_released and is_last)
         elif state == ARCHIVED:
             is_explained = bool(asked & {REJECT, GAP}) or (is_released and is_last)
+            if self._traits.has_letters and not is_gone and GAP not in asked:
+                raise SimulationError(f"{term.name}: {offset} is archived, and not for a dead letter: {old}")
         else:
             is_explained = is_released
         if not is_explained and not is_over:
@@ -299,8 +402,8 @@ class ShareInvariants:
             )
         if is_explained and not (is_over and is_last) and (new is None or not new.transition):
             # Asked for and written in one moment, as by a node that needs no other.
-            if new is None or new.state in TERMINAL:
-                self._done(term, offset)
+            if new is None or new.state in ENDED:
+                self._done(term, offset, is_accepted=state == ACKNOWLEDGED)
             elif not is_over:
                 term.watch.released(offset, offset, old.count)
 
@@ -308,18 +411,20 @@ class ShareInvariants:
         """The coordinator has answered of a move: it holds, or is taken back."""
         if new is not None and new.is_held and new.count == old.count:
             return
-        if old.state not in TERMINAL:
+        if old.state not in ENDED:
             if new is not None:
                 term.watch.released(offset, offset, old.count)
             return
-        if new is not None and new.state not in TERMINAL:
+        if new is not None and new.state not in ENDED:
             raise SimulationError(f"{term.name}: {offset} was {old}, and is {new}")
         if new is None or not new.transition:
-            self._done(term, offset)
+            self._done(term, offset, is_accepted=old.state == ACKNOWLEDGED)
 
-    def _done(self, term: Term, offset: int) -> None:
+    def _done(self, term: Term, offset: int, *, is_accepted: bool = False) -> None:
         """The coordinator has it that a record is done with."""
-        reign = self._reigns[term.partition, term.core.state_epoch]
+        if is_accepted:
+            self._history.accepted(term.partition, offset)
+        reign = term.reign
         reign.done.add(offset)
         term.watch.done(offset, offset)
         later = reign.terms[reign.terms.index(term) + 1 :]

@@ -2,8 +2,8 @@
 of these.
 
 A member accepts, releases, rejects, renews and keeps records for too long, falls silent and comes back under
-another id, or leaves. It sends what it has sent before, in an epoch of its session that is over; some of its
-acknowledgements are on their way twice. What it says and hears goes into a `ShareHistory`.
+another id, leaves, or is sent away. It sends what it has sent before, in an epoch of its session that is
+over; some of its acknowledgements are on their way twice. What it says and hears goes into a `ShareHistory`.
 """
 
 import asyncio
@@ -38,6 +38,7 @@ from ottla.node.wire.messages.share_group_heartbeat import (
 )
 from tests.simulation.share_history import ACCEPT, ENDS, GAP, REJECT, RELEASE, RENEW, ShareHistory
 from tests.simulation.share_invariants import ShareInvariants
+from tests.simulation.share_traits import Traits
 from tests.simulation.sim_client import SimClient, check, pause
 from tests.simulation.txn_clients import LatePath
 from tests.simulation.virtual_loop import Process, SimulationError
@@ -109,11 +110,14 @@ class ShareMember:
         saw: Saw,
         invariants: ShareInvariants,
         pause_s: float,
+        traits: Traits = Traits(),
     ) -> None:
         self.name = name
         self.assigned: set[TopicPartition] = set()
         self.is_calm = False  # it stays, and accepts whatever it is given
         self.is_stopped = False
+        self.is_away = False  # it leaves, and comes back when it may
+        self._traits = traits
         self._workload = workload
         self._history = history
         self._topics = topics
@@ -130,6 +134,7 @@ class ShareMember:
         self._sessions: dict[Endpoint, Session] = {}
         self._life = 0
         self._epoch = 0
+        self._tells_all = False
         self._is_silent = False
         self._rests = False
         self.tasks = [workload.world.spawn(self._process, work) for work in (self._live(), self._work())]
@@ -161,6 +166,7 @@ class ShareMember:
             except KafkaError as error:
                 self._workload.judge(error)
                 self._workload.world.trace("share", f"{self.member_id} {error.code.name}")
+                self._tells_all = True
                 if error.code in OUT:
                     self._epoch = 0
                 self._client.forget_coordinator(self._history.group)
@@ -179,13 +185,15 @@ class ShareMember:
             group_id=self._history.group,
             member_id=self.member_id,
             member_epoch=self._epoch,
-            subscribed_topic_names=list(self._topics) if not self._epoch else None,
+            # After an answer that was lost all is said again, so that all is told.
+            subscribed_topic_names=list(self._topics) if not self._epoch or self._tells_all else None,
         )
         coordinator = await self._client.coordinator_of(self._history.group)
         answer = await self._client.ask(coordinator, request, ShareGroupHeartbeatResponse)
         check(answer.error_code, answer.error_message)
         if life != self._life:
             return
+        self._tells_all = False
         self._epoch = answer.member_epoch
         if answer.assignment is not None:
             self.assigned = {
@@ -225,6 +233,18 @@ class ShareMember:
         await asyncio.sleep(self._chance.choice((0.1, 1.0, 5.0)) * self._chance.random())
         self._is_silent = False
 
+    async def _stay_away(self) -> None:
+        """Leave, or fall silent, until it may come back."""
+        self._is_silent = True
+        if self._chance.random() < 0.05:
+            await self._die()
+            self._is_silent = True
+        else:
+            await self._leave()
+        while self.is_away:
+            await asyncio.sleep(CALM_S)
+        self._is_silent = False
+
     def _begin_anew(self) -> None:
         self._life += 1
         self._epoch = 0
@@ -239,7 +259,9 @@ class ShareMember:
             chance = self._chance
             dice = chance.random()
             try:
-                if self.is_calm or dice > 0.08:
+                if self.is_away:
+                    await self._stay_away()
+                elif self.is_calm or dice > 0.08:
                     await self._round()
                     if self._rests and not self.is_calm:
                         await asyncio.sleep(REST_S)  # it has said that it needs more time
@@ -354,8 +376,17 @@ class ShareMember:
             for batch in batches:
                 self._history.asks(self.member_id, partition, batch.first, batch.each())
 
+    def _generations(self, said: Said) -> dict[TopicPartition, int]:
+        return {partition: self._history.generation_of(partition) for partition in said}
+
     def _answered(
-        self, partition: TopicPartition, batches: Sequence[Batch], code: int, *, sent_s: float
+        self,
+        partition: TopicPartition,
+        batches: Sequence[Batch],
+        code: int,
+        *,
+        sent_s: float,
+        generation: int,
     ) -> None:
         """What was accepted or rejected, and answered, nobody is given any more; what was renewed is held."""
         if code:
@@ -370,6 +401,8 @@ class ShareMember:
                             f"{self.member_id} was told that {offset} of {partition} is done with,"
                             " and no leader has heard so from the coordinator"
                         )
+                    if kind == REJECT and self._traits.has_letters:
+                        self._history.rejected(partition, offset, generation)
                 elif kind == RENEW:
                     self._invariants.renewal_answered(self.member_id, partition, offset, sent_s)
 
@@ -402,7 +435,7 @@ class ShareMember:
         )
         if not self.is_calm and self._chance.random() < LATE_CHANCE:
             await self._late.send(self._client, endpoint, request, ShareAcknowledgeResponse, VERSION)
-        sent_s = self._workload.world.loop.now_s
+        sent_s, generations = self._workload.world.loop.now_s, self._generations(said)
         try:
             answer = await self._client.ask(endpoint, request, ShareAcknowledgeResponse, max_version=VERSION)
         except KafkaError:
@@ -415,7 +448,13 @@ class ShareMember:
         for topic in answer.responses:
             for one in topic.partitions:
                 partition = TopicPartition(self._names[bytes(topic.topic_id)], one.partition_index)
-                self._answered(partition, said.get(partition, []), one.error_code, sent_s=sent_s)
+                self._answered(
+                    partition,
+                    said.get(partition, []),
+                    one.error_code,
+                    sent_s=sent_s,
+                    generation=generations.get(partition, -1),
+                )
 
     async def _repeat(self, endpoint: Endpoint, old: ShareAcknowledgeRequest) -> None:
         """What was answered before comes once more, as from a client that has slept."""
@@ -494,6 +533,7 @@ class ShareMember:
             ],
         )
         member_id, sent_s = self.member_id, self._workload.world.loop.now_s
+        generations = self._generations(said)
         try:
             answer = await self._client.ask(endpoint, request, ShareFetchResponse, max_version=VERSION)
         except KafkaError:
@@ -507,7 +547,13 @@ class ShareMember:
             for one in topic.partitions:
                 partition = TopicPartition(self._names[bytes(topic.topic_id)], one.partition_index)
                 if partition in said:
-                    self._answered(partition, said[partition], one.acknowledge_error_code, sent_s=sent_s)
+                    self._answered(
+                        partition,
+                        said[partition],
+                        one.acknowledge_error_code,
+                        sent_s=sent_s,
+                        generation=generations[partition],
+                    )
                 self._take(member_id, session, partition, one)
 
     def _take(self, member_id: str, session: Session, partition: TopicPartition, one: PartitionData) -> None:
@@ -516,18 +562,20 @@ class ShareMember:
             session.partitions.discard(partition)
             return
         content = bytes(one.records) if isinstance(one.records, bytes | bytearray | memoryview) else b""
-        values = {
-            record.offset: record.value or b""
+        records = {
+            record.offset: record
             for position, header in iterate_headers(content)
             for record in records_of([content[position : position + header.size_bytes]])
         }
         for each in one.acquired_records:
             first, last = each.first_offset, each.last_offset
-            there = {offset for offset in range(first, last + 1) if offset in values}
+            there = {offset for offset in range(first, last + 1) if offset in records}
             self._workload.world.trace("got", f"{member_id} {partition} {first}-{last} {each.delivery_count}")
             for offset in range(first, last + 1):
                 self._history.hears_of(member_id, partition, offset, each.delivery_count)
             for offset in sorted(there):
-                self._saw(partition, offset, values[offset])
+                self._saw(partition, offset, records[offset].value or b"")
+                due_ms = self._traits.due_ms(partition, records[offset])
+                self._history.has_due(member_id, partition, offset, each.delivery_count, due_ms)
             others = [one for one in session.held.get(partition, []) if one[1] < first or one[0] > last]
             session.held[partition] = [*others, (first, last, there)]

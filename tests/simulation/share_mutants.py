@@ -1,10 +1,12 @@
-"""Rules of share groups taken out one at a time: of leaders, sessions, share coordinators and the group.
+"""Rules of share groups taken out one at a time: of leaders, sessions, share coordinators and the group, of
+dead letters, of waits and of resets.
 
 As in `mutants`: whole clusters with a share group, looked for by what its members were told and its leaders
 did.
 """
 
 from collections.abc import Callable
+from dataclasses import replace
 from functools import partial
 from typing import Any, Final
 
@@ -13,24 +15,36 @@ import pytest
 from ottla.groupcoord.share import share_group_heartbeat
 from ottla.groupcoord.share_state import check_request, write_state
 from ottla.groupcoord.share_state.share_state_records import SHARE_STATE_TOPIC
-from ottla.groupcoord.share_state.share_state_words import StateRequest, WriteState
+from ottla.groupcoord.share_state.share_state_words import (
+    DeleteState,
+    InitializeState,
+    StateRequest,
+    StateResult,
+    WriteState,
+)
 from ottla.logstore.words.errors import KafkaError
 from ottla.node.coordinators.coordinator_log import CoordinatorLog
 from ottla.node.share import (
     acknowledge_records,
     acquire_records,
+    release_records,
     share_fetch,
     share_group_settings,
     share_partition,
     share_partition_manager,
 )
+from ottla.node.share.dead_letter_queue import DeadLetterQueue
+from ottla.node.share.dead_letters import DeadLetters
 from ottla.node.share.in_flight_records import ACQUIRED, InFlightRecords
 from ottla.node.share.record_state import TERMINAL
+from ottla.node.share.share_partition import SharePartition
 from ottla.node.share.share_partition_manager import SharePartitionManager
 from ottla.node.share.share_sessions import ShareSessions
-from ottla.node.share.share_window import ShareWindow
+from ottla.node.share.share_window import ARCHIVED, ShareWindow
+from ottla.node.share.share_words import ArchiveReason, ShareConfig
 from tests.simulation import share_stories
 from tests.simulation.mutants import MAX_SEEDS, Mutant
+from tests.simulation.share_traits import BACKOFF, DELAYS, LETTERS, RESETS
 from tests.simulation.simulation import Options, Simulation, run_seed
 from tests.simulation.stories import Story
 
@@ -38,8 +52,13 @@ Patch = pytest.MonkeyPatch
 
 KINDS: Final = ("kill", "reset", "kill_leaders_in_turn", "kill_share_coordinator", "kill_leader_at_write")
 SHARE: Final = Options(seconds=3.0, workers=5, kinds=KINDS)
-RESETS: Final = Options(seconds=2.0, workers=5, kinds=("reset",))
+CUTS: Final = Options(seconds=2.0, workers=5, kinds=("reset",))
 ABORTS: Final = Options(seconds=2.0, workers=5, transactions=2, kinds=("reset",))
+LETTER_KINDS: Final = ("kill_leader_at_letters", "kill_leaders_in_turn")
+WITH_LETTERS: Final = Options(seconds=3.0, workers=5, kinds=LETTER_KINDS, traits=(LETTERS,))
+WITH_BACKOFF: Final = Options(seconds=1.0, workers=5, kinds=("reset",), traits=(BACKOFF,))
+WITH_DELAYS: Final = Options(seconds=1.0, workers=5, kinds=("reset",), traits=(DELAYS,))
+WITH_RESETS: Final = Options(seconds=3.0, workers=5, kinds=("reset",), traits=(RESETS,))
 
 SHARE_MUTANTS: list[Mutant] = []
 
@@ -188,7 +207,7 @@ def aborted_records_are_delivered(patch: Patch) -> None:
 # ---- sessions ----------------------------------------------------------------------------------------------
 
 
-@mutant(RESETS, 4)
+@mutant(CUTS, 4)
 def what_a_member_held_outlives_its_session(patch: Patch) -> None:
     patch.setattr(SharePartitionManager, "_give_back", lambda *_: None)
 
@@ -253,3 +272,107 @@ def who_is_silent_stays_a_member(patch: Patch) -> None:
         return type(timer)(timer.key, 3_600_000, timer.command)
 
     patch.setattr(share_group_heartbeat, "start_share_session", for_ever)
+
+
+# ---- dead letters ------------------------------------------------------------------------------------------
+
+
+@mutant(WITH_LETTERS)
+def letters_are_sent_without_a_note(patch: Patch) -> None:
+    begin = SharePartition.begin_letters
+
+    def without_note(core: SharePartition, letters: DeadLetters) -> WriteState:
+        return replace(begin(core, letters), dead_letters=None)
+
+    patch.setattr(SharePartition, "begin_letters", without_note)
+
+
+@mutant(WITH_LETTERS)
+def a_letter_that_nobody_took_is_as_good_as_written(patch: Patch) -> None:
+    attempt = DeadLetterQueue._attempt
+
+    async def succeed(queue: DeadLetterQueue, *args: Any) -> Any:
+        count, rest, _ = await attempt(queue, *args)
+        return count, rest, None
+
+    patch.setattr(DeadLetterQueue, "_attempt", succeed)
+
+
+@mutant(WITH_LETTERS)
+def what_was_delivered_too_often_gets_no_letter(patch: Patch) -> None:
+    for module in (acknowledge_records, release_records):
+        archived_as = module.archived_as
+        patch.setattr(
+            module,
+            "archived_as",
+            lambda reason, config, archived_as=archived_as: (
+                ARCHIVED if reason is ArchiveReason.DELIVERY_LIMIT else archived_as(reason, config)
+            ),
+        )
+
+
+# ---- waits -------------------------------------------------------------------------------------------------
+
+
+@mutant(WITH_BACKOFF)
+def what_a_member_releases_comes_again_at_once(patch: Patch) -> None:
+    complete = release_records.complete
+
+    def at_once(window: ShareWindow, config: ShareConfig, *args: Any) -> bool:
+        return complete(window, replace(config, retry_backoff_ms=0), *args)
+
+    patch.setattr(share_partition, "complete", at_once)
+
+
+@mutant(WITH_BACKOFF)
+def the_wait_after_a_delivery_is_always_the_same(patch: Patch) -> None:
+    patch.setattr(ShareConfig, "backoff_ms", lambda config, _: config.retry_backoff_ms)
+
+
+@mutant(WITH_DELAYS)
+def a_record_is_given_a_little_before_it_is_due(patch: Patch) -> None:
+    free_due = share_partition.free_due
+    patch.setattr(
+        share_partition,
+        "free_due",
+        lambda window, wall_ms, max_states: free_due(window, wall_ms + 200, max_states),
+    )
+
+
+@mutant(WITH_DELAYS)
+def what_lies_behind_a_delayed_record_waits_for_it(patch: Patch) -> None:
+    for module in (share_partition, acquire_records):
+        may_take = module.may_take_new
+        patch.setattr(
+            module,
+            "may_take_new",
+            lambda window, *args, may_take=may_take: not window.delayed and may_take(window, *args),
+        )
+
+
+# ---- resets ------------------------------------------------------------------------------------------------
+
+
+@mutant(WITH_RESETS)
+def no_start_offset_is_set_back(patch: Patch) -> None:
+    initialize = write_state._initialize
+
+    def at_least_as_before(shard: Any, request: InitializeState, now_ms: int) -> Any:
+        known = shard.states.get(request.key)
+        before = -1 if known is None else known.current.start_offset
+        start_offset = max(before, request.start_offset)
+        return initialize(shard, replace(request, start_offset=start_offset), now_ms)
+
+    patch.setattr(write_state, "_initialize", at_least_as_before)
+
+
+@mutant(WITH_RESETS)
+def a_state_that_was_deleted_is_there_still(patch: Patch) -> None:
+    decide = write_state._decide
+
+    def keep(shard: Any, request: StateRequest, now_ms: int) -> Any:
+        if isinstance(request, DeleteState):
+            return None, StateResult(request.key)
+        return decide(shard, request, now_ms)
+
+    patch.setattr(write_state, "_decide", keep)

@@ -7,9 +7,11 @@ that is left, until the leaders have nothing more for them; then every record ha
 import asyncio
 import random
 from collections.abc import Mapping, Sequence
+from itertools import count
 from typing import Final
 
 from ottla.groupcoord.share_state.share_state_records import SHARE_STATE_TOPIC
+from ottla.logstore.record_batch import NO_PRODUCER_EPOCH, NO_PRODUCER_ID, NO_SEQUENCE
 from ottla.logstore.words.errors import KafkaError
 from ottla.logstore.words.topic_partition import TopicPartition
 from ottla.node.wire.messages.describe_share_group_offsets import (
@@ -17,6 +19,7 @@ from ottla.node.wire.messages.describe_share_group_offsets import (
     DescribeShareGroupOffsetsRequestGroup,
     DescribeShareGroupOffsetsResponse,
 )
+from ottla.node.wire.messages.produce import ProduceResponse
 from ottla.node.wire.messages.share_group_describe import (
     ShareGroupDescribeRequest,
     ShareGroupDescribeResponse,
@@ -25,17 +28,30 @@ from tests.simulation import admin_requests
 from tests.simulation.invariants import replicas_of
 from tests.simulation.share_history import ShareHistory
 from tests.simulation.share_invariants import ShareInvariants
+from tests.simulation.share_letters import check_letters, read_letters
 from tests.simulation.share_members import ShareMember
-from tests.simulation.sim_client import SimClient, check, pause
+from tests.simulation.share_resets import ShareResetter
+from tests.simulation.share_traits import DELAYED_TOPICS, DELIVER_AFTER, Traits
+from tests.simulation.sim_client import (
+    LAST_VERSION_WITH_NAMES,
+    SimClient,
+    base_offset_of,
+    check,
+    pause,
+    produce_request,
+)
 from tests.simulation.txn_history import TxnHistory
 from tests.simulation.virtual_loop import SimulationError
 from tests.simulation.workload import Workload
+from tests.simulation.world import START_MS
 
 GROUP: Final = "workers"
 LOCK_MS: Final = 1_000
 DELIVERY_LIMITS: Final = ("2", "3", "5")
 STATE_PARTITIONS: Final = 2
 LOOK_S: Final = 0.3
+PROBE_MS: Final = 4_000  # longer than any other delay
+LETTERS_S: Final = 40.0  # a write is tried again after up to 30 s
 SETTINGS: Final = {
     "group.share.min.session.timeout.ms": "1000",
     "group.share.session.timeout.ms": "3000",
@@ -75,8 +91,13 @@ class ShareWorkload:
         txn_partitions: Sequence[TopicPartition],
         *,
         delivery_limit: int,
+        traits: Traits = Traits(),
+        letter_partitions: Sequence[TopicPartition] = (),
     ) -> None:
         self.history = ShareHistory(GROUP)
+        self.traits = traits
+        self.resetter: ShareResetter | None = None
+        self._letter_partitions = letter_partitions
         self.partitions = [*partitions, *txn_partitions]
         self.members: list[ShareMember] = []
         self._workload = workload
@@ -84,13 +105,14 @@ class ShareWorkload:
         self._txn_history = txn_history
         self._txn_partitions = frozenset(txn_partitions)
         self.invariants = ShareInvariants(
-            workload.world, self.history, lock_ms=LOCK_MS, delivery_limit=delivery_limit
+            workload.world, self.history, lock_ms=LOCK_MS, delivery_limit=delivery_limit, traits=traits
         )
 
-    async def begin(self, client: SimClient, count: int, *, limit_s: float) -> None:
+    async def begin(self, client: SimClient, workers: int, *, limit_s: float) -> None:
         """Say what the group obeys, and let it have members."""
         isolation = "read_committed" if self._txn_partitions else "read_uncommitted"
         configs = {"share.auto.offset.reset": "earliest", "share.isolation.level": isolation}
+        configs |= self.traits.group_configs()
         deadline_s = self._world.loop.now_s + limit_s
         while True:
             try:
@@ -100,9 +122,13 @@ class ShareWorkload:
                 if self._world.loop.now_s > deadline_s:
                     raise SimulationError(f"{GROUP} cannot be configured: {error}") from error
                 await pause(self._world.chance)
+        while self.traits != Traits() and not self._is_known(configs):
+            if self._world.loop.now_s > deadline_s:
+                raise SimulationError(f"not all nodes know how {GROUP} is configured")
+            await asyncio.sleep(0.05)
         topics = sorted({partition.topic for partition in self.partitions})
         chance = random.Random(f"share {self._world.seed}")
-        for number in range(count):
+        for number in range(workers):
             self.members.append(
                 ShareMember(
                     self._workload,
@@ -112,9 +138,22 @@ class ShareWorkload:
                     saw=self._saw,
                     invariants=self.invariants,
                     pause_s=chance.choice((0.02, 0.1, 0.3)),
+                    traits=self.traits,
                 )
             )
         self._watch_start_offsets()
+        if self.traits.resets:
+            self.resetter = ShareResetter(
+                self._workload, self.history, self.invariants, self.partitions, self.members
+            )
+
+    def _is_known(self, configs: Mapping[str, str]) -> bool:
+        """Whether all nodes know what the group obeys: faults may begin."""
+        return all(
+            node.broker is not None
+            and dict(node.broker.quorum_services.image.configs.group(GROUP)) == configs
+            for node in self._world.nodes
+        )
 
     def _saw(self, partition: TopicPartition, offset: int, value: bytes) -> None:
         self._workload.history.saw(partition, offset, value)
@@ -188,9 +227,54 @@ class ShareWorkload:
             return f"the members of {GROUP} share {told} of {self.partitions}"
         return None
 
+    async def probe(self, client: SimClient, *, limit_s: float) -> None:
+        """A record that is not due for long holds up nobody: one behind it is done with before."""
+        if not self.traits.delays:
+            return
+        partitions = [one for one in self.partitions if one.topic in DELAYED_TOPICS]
+        due_s = self._world.loop.now_s + PROBE_MS / 1000
+        behind = {one: await self._produce_probe(client, one, limit_s) for one in partitions}
+        while left := [one for one, offset in behind.items() if not self.history.has_ended(one, offset)]:
+            if self._world.loop.now_s >= due_s:
+                raise SimulationError(f"{GROUP} is not given what lies behind a delayed record of {left}")
+            await asyncio.sleep(0.05)
+
+    async def _produce_probe(self, client: SimClient, partition: TopicPartition, limit_s: float) -> int:
+        """A record that is due much later, and behind it one that is due at once; return its offset."""
+        deadline_s = self._world.loop.now_s + limit_s
+        offset = -1
+        delays_ms = [PROBE_MS, 0]
+        for number in count():
+            value = b"probe:%d:" % number
+            self._workload.history.attempt(partition, [value])
+            request = produce_request(
+                partition,
+                [value],
+                now_ms=START_MS + int(self._world.loop.now_s * 1000),
+                producer=(NO_PRODUCER_ID, NO_PRODUCER_EPOCH),
+                base_sequence=NO_SEQUENCE,
+                headers=[((DELIVER_AFTER, b"%d" % delays_ms[0]),)],
+            )
+            try:
+                leader = await client.leader(partition)
+                answer = await client.ask(
+                    leader, request, ProduceResponse, max_version=LAST_VERSION_WITH_NAMES
+                )
+                offset = base_offset_of(answer)
+                self._workload.history.acknowledge(partition, offset, [value])
+                del delays_ms[0]
+                if not delays_ms:
+                    break
+            except KafkaError as error:
+                if self._world.loop.now_s > deadline_s:
+                    raise SimulationError(f"{partition} takes nothing when all is well: {error}") from error
+                client.forget_leader(partition)
+                await pause(self._world.chance)
+        return offset
+
     async def drain(self, *, limit_s: float) -> None:
         """Nothing is written any more: let the members accept all that is left, and stop."""
-        deadline_s = self._world.loop.now_s + limit_s
+        deadline_s = self._world.loop.now_s + limit_s + (LETTERS_S if self.traits.has_letters else 0)
         while (rest := self._rest()) or not all(member.has_nothing for member in self.members):
             if self._world.loop.now_s > deadline_s:
                 raise SimulationError(f"{GROUP} does not come to the end of {rest}")
@@ -216,7 +300,17 @@ class ShareWorkload:
                         rest[partition] = start, end
         return rest
 
-    def check_end(self, contents: Mapping[TopicPartition, Mapping[int, bytes]]) -> None:
+    async def judge(
+        self, client: SimClient, contents: Mapping[TopicPartition, Mapping[int, bytes]], *, limit_s: float
+    ) -> None:
         """Compare with what the group could see when all is at rest."""
         for partition in self.partitions:
             self.history.check_end(partition, contents[partition])
+        letters = [
+            letter
+            for partition in self._letter_partitions
+            for letter in await read_letters(
+                self._world, client, self._world.chance, partition, limit_s=limit_s
+            )
+        ]
+        check_letters(self.history, self.traits, letters, {one: contents[one] for one in self.partitions})

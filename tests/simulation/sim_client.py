@@ -9,7 +9,7 @@ import random
 from collections.abc import Sequence
 from typing import Final, NamedTuple, TypeVar
 
-from ottla.logstore.record import Record, build_batch, records_of
+from ottla.logstore.record import Headers, Record, build_batch, records_of
 from ottla.logstore.words.errors import ErrorCode, KafkaError
 from ottla.logstore.words.topic_partition import TopicPartition
 from ottla.node.net.peer_client import PeerClient
@@ -303,10 +303,14 @@ def produce_request(
     producer: tuple[int, int],
     base_sequence: int,
     transactional_id: str | None = None,
+    headers: Sequence[Headers] = (),
 ) -> ProduceRequest:
-    """One batch with acks=all, in a transaction if there is an id of one."""
+    """One batch with acks=all, in a transaction if there is an id of one; `headers` are of each record."""
     batch = build_batch(
-        [(None, value, now_ms, ()) for value in values],
+        [
+            (None, value, now_ms, own)
+            for value, own in zip(values, headers or [()] * len(values), strict=True)
+        ],
         producer_id=producer[0],
         producer_epoch=producer[1],
         base_sequence=base_sequence,

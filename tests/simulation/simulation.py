@@ -35,6 +35,7 @@ from tests.simulation.group_members import GroupMember
 from tests.simulation.history import History
 from tests.simulation.invariants import Invariants
 from tests.simulation.nemesis import KINDS, Nemesis
+from tests.simulation.share_traits import LETTER_TOPIC, traits_of
 from tests.simulation.share_workload import ShareWorkload
 from tests.simulation.sim_client import SimClient, pause
 from tests.simulation.txn_history import TxnHistory
@@ -73,6 +74,7 @@ class Options:
     two_phase: int = 0  # more of them, whose transactions outlive them (KIP-939)
     copiers: int = 0  # that consume what these produce, and produce copies
     workers: int = 0  # members of a share group
+    traits: tuple[str, ...] = ()  # that the share group may have, of `share_traits`; the seed picks some
     cleans: bool = False  # the logs of the coordinators, all the while
     may_lose: bool = False  # records, not metadata: whole clusters lose power, or elections are unclean
 
@@ -136,6 +138,8 @@ class Simulation:
         self.copiers: list[txn_workload.Copier] = []
         self.copier_history = GroupHistory("copiers", may_lose=options.may_lose)
         self.share: ShareWorkload | None = None
+        self.traits = traits_of(seed, options.traits)
+        self.letter_partitions: list[TopicPartition] = []
         assert not (options.workers and options.may_lose), "a share group's promises are about records"
 
     def run(self) -> Outcome:
@@ -196,6 +200,7 @@ class Simulation:
                 self.partitions,
                 pause_s=chance.choice((0.2, 0.5, 1.0)),
                 max_in_flight=chance.choice((1, idempotent_producer.MAX_IN_FLIGHT)),
+                headers=self.traits.headers,
             )
         self.workload.add_reader("reader", self.partitions)
         self.workload.add_group("g", self.partitions[0], pause_s=0.4)
@@ -281,6 +286,8 @@ class Simulation:
             [partition for partition in self.partitions if partition.topic == "a"],
             self.txn_partitions,
             delivery_limit=int(self.settings["group.share.delivery.count.limit"]),
+            traits=self.traits,
+            letter_partitions=self.letter_partitions,
         )
         begun = self.share.begin(self.admin_client, self.options.workers, limit_s=RECOVERY_S)
         await self.world.spawn(self.admin, begun)
@@ -292,6 +299,10 @@ class Simulation:
             await self.world.spawn(self.admin, agreed)
         await self.workload.finish(limit_s=limit_s)
         if self.share is not None:
+            if self.traits.resets:  # after the last one members come back
+                agreed = self.share.wait_until_agreed(self.admin_client, limit_s=limit_s)
+                await self.world.spawn(self.admin, agreed)
+            await self.world.spawn(self.admin, self.share.probe(self.admin_client, limit_s=limit_s))
             await self.share.drain(limit_s=limit_s)
         for copier in self.copiers:
             await asyncio.wait_for(self.world.spawn(copier.process, copier.finish()), limit_s)
@@ -301,7 +312,7 @@ class Simulation:
         if self.options.transactions:
             movable += [*self.txn_partitions, *self.copies, TopicPartition(TRANSACTIONS_TOPIC, 0)]
         if self.options.workers:
-            movable += share_workload.STATES
+            movable += [*share_workload.STATES, *self.letter_partitions]
         return movable
 
     async def _begin(self) -> None:
@@ -317,11 +328,14 @@ class Simulation:
         names = {"a": self.partitions, "b": self.partitions}
         if self.options.transactions:
             names |= {"t": self.txn_partitions, "c": self.copies}
+        if self.traits.has_letters:
+            names[LETTER_TOPIC] = self.letter_partitions
         for name, made in names.items():
             partitions = chance.randint(1, 3)
             configs = {
                 "min.insync.replicas": str(min(2, replicas)),
                 "segment.ms": str(chance.choice((2_000, 3_600_000))),
+                **self.traits.topic_configs(name),
             }
             deadline_s = self.world.loop.now_s + RECOVERY_S
             while True:
@@ -455,7 +469,7 @@ class Simulation:
                 found = visible[partition]
                 contents[partition] = dict(zip(found.offsets, found.values, strict=True))
         if self.share is not None:
-            self.share.check_end(contents)
+            await self.share.judge(client, contents, limit_s=RECOVERY_S)
         for node in self.world.nodes:
             assert node.broker is not None
             image = node.broker.quorum_services.image

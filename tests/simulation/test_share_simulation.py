@@ -1,12 +1,14 @@
 """A share group under faults, seed by seed, beside all other clients of a cluster.
 
-`scripts/simulate --seeds A-B --workers 5` looks for more. What must hold stands in `share_invariants` and
-`share_history`.
+`scripts/simulate --seeds A-B --workers 5` looks for more. What must hold stands in `share_invariants`,
+`share_history` and `share_letters`. In each run the group has some of the traits: dead letters, back-off,
+delayed delivery, and somebody who alters and deletes its offsets.
 """
 
 import pytest
 
-from tests.simulation.nemesis import SHARE_KINDS
+from tests.simulation.nemesis import LETTER_KINDS
+from tests.simulation.share_traits import TRAITS, traits_of
 from tests.simulation.simulation import Options, Simulation
 from tests.thorough import some_of
 
@@ -24,21 +26,28 @@ def play(seed: int, options: Options) -> Simulation:
 
 @pytest.mark.parametrize("seed", some_of(range(20, 40), of_each_run=4))
 def test_no_record_is_lost_and_none_is_held_twice(seed: int) -> None:
-    play(seed, Options(seconds=3.0, workers=5, kinds=SHARE_KINDS))
+    play(seed, Options(seconds=3.0, workers=5, kinds=LETTER_KINDS, traits=TRAITS))
 
 
-@pytest.mark.parametrize("seed", some_of(range(15, 25), of_each_run=1))
+@pytest.mark.parametrize("seed", some_of(range(15, 20), of_each_run=1))
 def test_aborted_records_are_given_to_nobody(seed: int) -> None:
-    play(seed, Options(seconds=3.0, workers=5, transactions=2, kinds=SHARE_KINDS))
+    play(seed, Options(seconds=3.0, workers=5, transactions=2, kinds=LETTER_KINDS, traits=TRAITS))
 
 
 @pytest.mark.parametrize("seed", some_of(range(4), of_each_run=1))
 def test_a_lone_node_keeps_what_it_answered(seed: int) -> None:
-    play(seed, Options(nodes=1, seconds=3.0, workers=3))
+    play(seed, Options(nodes=1, seconds=3.0, workers=3, traits=TRAITS))
+
+
+def test_the_seeds_of_each_run_have_all_traits() -> None:
+    found = [traits_of(seed, TRAITS) for seed in range(20, 24)]
+
+    assert any(one.has_letters for one in found) and any(one.backoff_ms for one in found)
+    assert any(one.delays for one in found) and any(one.resets for one in found)
 
 
 def test_the_same_seed_is_the_same_run() -> None:
-    options = Options(seconds=2.0, workers=3, keep_trace=True)
+    options = Options(seconds=2.0, workers=3, traits=TRAITS, keep_trace=True)
     one, other = (Simulation(7, options).run() for _ in "ab")
 
     assert one.trace == other.trace

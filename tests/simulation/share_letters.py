@@ -1,0 +1,115 @@
+"""The dead letters of a share group when all is at rest, held against what its members and leaders did.
+
+A record that was rejected, and answered so, has one letter, as has one that a leader has archived with a
+letter; no record has two, and none has one that was not rejected or delivered as often as it may be. A group
+whose state begins anew may reject a record anew.
+"""
+
+import random
+from collections import Counter
+from collections.abc import Mapping, Sequence
+from typing import Final, NamedTuple
+
+from ottla.logstore.record import Record
+from ottla.logstore.words.errors import KafkaError
+from ottla.logstore.words.topic_partition import TopicPartition
+from ottla.node.wire.dead_letter_headers import DELIVERY_COUNT, GROUP, MESSAGE, OFFSET, PARTITION, TOPIC
+from tests.simulation.share_history import REJECT, ShareHistory
+from tests.simulation.share_traits import Traits
+from tests.simulation.sim_client import EARLIEST, SimClient, pause
+from tests.simulation.virtual_loop import SimulationError
+from tests.simulation.world import World
+
+REJECTED: Final = b"Offset rejected by client."
+SPENT: Final = b"Offset delivery count exceeded the threshold."
+
+
+class Letter(NamedTuple):
+    """A dead letter, as its headers tell."""
+
+    partition: TopicPartition
+    offset: int
+    group: str
+    delivery_count: int
+    message: bytes
+    value: bytes | None
+
+
+async def read_letters(
+    world: World, client: SimClient, chance: random.Random, partition: TopicPartition, *, limit_s: float
+) -> list[Letter]:
+    """All letters of a partition of their topic."""
+    deadline_s = world.loop.now_s + limit_s
+    letters: list[Letter] = []
+    offset = -1
+    while True:
+        try:
+            if offset < 0:
+                offset = await client.list_offset(partition, EARLIEST)
+            fetched = await client.fetch(partition, offset, max_wait_ms=0)
+        except KafkaError as error:
+            if world.loop.now_s > deadline_s:
+                raise SimulationError(f"{partition} cannot be read when all is well: {error}") from error
+            client.forget_leader(partition)
+            await pause(chance)
+            continue
+        for record in fetched.records:
+            letters.append(_letter(record))
+            offset = record.offset + 1
+        if offset >= fetched.high_watermark:
+            return letters
+        if world.loop.now_s > deadline_s:
+            raise SimulationError(f"{partition} gives nothing at {offset} of {fetched.high_watermark}")
+
+
+def _letter(record: Record) -> Letter:
+    told = {name: value or b"" for name, value in record.headers}
+    return Letter(
+        TopicPartition(told[TOPIC].decode(), int(told[PARTITION])),
+        int(told[OFFSET]),
+        told[GROUP].decode(),
+        int(told[DELIVERY_COUNT]),
+        told[MESSAGE],
+        record.value,
+    )
+
+
+def check_letters(
+    history: ShareHistory,
+    traits: Traits,
+    letters: Sequence[Letter],
+    contents: Mapping[TopicPartition, Mapping[int, bytes]],
+) -> None:
+    """Compare with what was rejected, spent and archived; `contents` are the records that are left."""
+    for letter in letters:
+        _check_letter(history, traits, letter, contents)
+    found = Counter((one.partition, one.offset) for one in letters)
+    for (partition, offset), count in found.items():
+        if count > 1 + history.generation_of(partition):
+            raise SimulationError(f"{offset} of {partition} has {count} dead letters")
+        if history.is_accepted(partition, offset) and not history.generation_of(partition):
+            raise SimulationError(f"{offset} of {partition} was accepted, and has a dead letter")
+    for partition, values in contents.items():
+        owed = history.owed_letters(partition)
+        missing = sorted(at for at in owed if at in values and not found[partition, at])
+        if missing:
+            raise SimulationError(f"{missing[:9]} of {partition} have no dead letters, {len(missing)} in all")
+
+
+def _check_letter(
+    history: ShareHistory,
+    traits: Traits,
+    letter: Letter,
+    contents: Mapping[TopicPartition, Mapping[int, bytes]],
+) -> None:
+    partition, offset = letter.partition, letter.offset
+    is_rejected = history.was_asked(partition, offset, REJECT)
+    is_spent = history.was_spent(partition, offset)
+    if letter.group != history.group or partition not in contents:
+        raise SimulationError(f"{letter} is of no record of {history.group}")
+    if not (is_rejected if letter.message == REJECTED else is_spent and letter.message == SPENT):
+        raise SimulationError(f"{letter}: rejected is {is_rejected}, delivered for the last time {is_spent}")
+    value = contents[partition].get(offset)
+    # What was deleted, or is no more beside others of its batch, goes without.
+    if letter.value is not None and (not traits.copies_records or value not in (None, letter.value)):
+        raise SimulationError(f"{letter} is a copy of {value!r}")

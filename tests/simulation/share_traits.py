@@ -1,0 +1,103 @@
+"""What a share group has besides in some runs: dead letters, back-off, delayed delivery, resets.
+
+A seed picks some of those that a run may have, and their numbers, by a chance of its own: so runs without
+them are the same as ever.
+"""
+
+import random
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Final
+
+from ottla.logstore.record import Headers, Record
+from ottla.logstore.words.topic_partition import TopicPartition
+
+LETTERS, BACKOFF, DELAYS, RESETS = "letters", "backoff", "delays", "resets"
+TRAITS: Final = (LETTERS, BACKOFF, DELAYS, RESETS)
+LETTER_TOPIC: Final = "dlq.workers"
+DELIVER_AT, DELIVER_AFTER = "ottla.deliver.at", "ottla.deliver.after.ms"
+DELAYS_MS: Final = (50, 300, 1_500)
+DELAYED_TOPICS: Final = frozenset({"a"})
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Traits:
+    """Of one run."""
+
+    has_letters: bool = False
+    copies_records: bool = False
+    backoff_ms: int = 0
+    backoff_max_ms: int = 1_000
+    delays: bool = False
+    default_delay_ms: int = 0
+    max_delayed: int = 100_000
+    resets: bool = False
+
+    def group_configs(self) -> dict[str, str]:
+        """What is set for the group."""
+        configs: dict[str, str] = {}
+        if self.has_letters:
+            configs["errors.deadletterqueue.topic.name"] = LETTER_TOPIC
+            configs["errors.deadletterqueue.copy.record.enable"] = str(self.copies_records).lower()
+        if self.backoff_ms:
+            configs["ottla.share.retry.backoff.ms"] = str(self.backoff_ms)
+            configs["ottla.share.retry.backoff.max.ms"] = str(self.backoff_max_ms)
+        return configs
+
+    def topic_configs(self, topic: str) -> dict[str, str]:
+        """What is set for a topic when it is made."""
+        if topic == LETTER_TOPIC:
+            return {"errors.deadletterqueue.group.enable": "true"}
+        if not self.delays or topic not in DELAYED_TOPICS:
+            return {}
+        return {
+            "ottla.delivery.delay.enable": "true",
+            "ottla.delivery.delay.ms": str(self.default_delay_ms),
+            "ottla.delivery.delay.max.records": str(self.max_delayed),
+        }
+
+    def headers(self, partition: TopicPartition, chance: random.Random, now_ms: int) -> Headers:
+        """Those of a new record: some say when they are due."""
+        if not self.delays or partition.topic not in DELAYED_TOPICS or chance.random() < 0.6:
+            return ()
+        delay_ms = chance.choice(DELAYS_MS)
+        if chance.random() < 0.5:
+            return ((DELIVER_AFTER, b"%d" % delay_ms),)
+        return ((DELIVER_AT, (now_ms + delay_ms).to_bytes(8, "big")),)
+
+    def due_ms(self, partition: TopicPartition, record: Record) -> int:
+        """The time of the wall clock before which nobody may be given a record."""
+        if not self.delays or partition.topic not in DELAYED_TOPICS:
+            return 0
+        told = dict(record.headers)
+        at, after = told.get(DELIVER_AT), told.get(DELIVER_AFTER)
+        if at is not None:
+            return int.from_bytes(at, "big")
+        return record.timestamp + (self.default_delay_ms if after is None else int(after))
+
+    def wait_ms(self, delivery_count: int) -> int:
+        """How long a record waits after a delivery in vain: doubled each time."""
+        if not self.backoff_ms:
+            return 0
+        wait_ms = self.backoff_ms
+        for _ in range(delivery_count - 1):
+            wait_ms = min(2 * wait_ms, self.backoff_max_ms)
+        return min(wait_ms, self.backoff_max_ms)
+
+
+def traits_of(seed: int, names: Sequence[str]) -> Traits:
+    """Pick some of what a run may have, one at least if there is any."""
+    if not names:
+        return Traits()
+    chance = random.Random(f"traits {seed}")
+    picked = {name for name in names if chance.random() < 0.5} or {chance.choice(names)}
+    return Traits(
+        has_letters=LETTERS in picked,
+        copies_records=chance.random() < 0.5,
+        backoff_ms=chance.choice((100, 400)) if BACKOFF in picked else 0,
+        backoff_max_ms=chance.choice((300, 1_000)),
+        delays=DELAYS in picked,
+        default_delay_ms=chance.choice((0, 0, 100)),
+        max_delayed=chance.choice((100_000, 8)),
+        resets=RESETS in picked,
+    )
