@@ -92,6 +92,7 @@ class DelayedShareFetches:
                 await give_way()  # and look behind what is not due
             else:
                 fetch.cold.clear()
+                fetch.warm.clear()
                 await self._sleep(fetch, end_s - loop.time())
             is_over = loop.time() >= end_s or self._is_closed
             if future.done() or not self._is_current(fetch):

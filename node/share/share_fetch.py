@@ -250,7 +250,7 @@ class ShareFetch:
             one.due_times = ()
             return
         most = self._delays_at_once(led)
-        known, led.delays = led.delays, None
+        known = led.delays  # kept until it acquires: something of another partition may have to be read first
         if known is None or not known.first_offset <= from_offset <= known.last_offset >= one.offset:
             known = None
             if is_read_soon(content, batches, from_offset):
@@ -269,7 +269,7 @@ class ShareFetch:
 
     def _read_one(self, one: Located, wall_ms: int) -> None:
         core, piece = one.led.core, one.found.slice
-        warm = self.warm.pop(one.led.place, None)
+        warm = self.warm.get(one.led.place)
         if warm is not None and (warm.offset, warm.piece[:2]) == (one.offset, piece[:2]):
             one.batches, one.content = warm.batches, warm.content
             return
@@ -373,6 +373,8 @@ class ShareFetch:
                 one.led.failure = KafkaError(ErrorCode.UNKNOWN_SERVER_ERROR, reason)
                 self._failed(one.led, one.led.failure)
                 continue
+            self.warm.pop(one.led.place, None)
+            one.led.delays = None
             topic = one.led.partition.topic_partition.topic
             if not acquired:
                 if one.due_times is not None:

@@ -8,7 +8,7 @@ replicas in sync, and then the other nodes are not ended until it has caught up 
 import asyncio
 import errno
 import os
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Sequence
 from typing import Final
 
 from ottla.groupcoord.share_state.share_state_records import SHARE_STATE_TOPIC
@@ -270,10 +270,15 @@ class Nemesis:
         await self._kill_where(lambda led: any(led.core._window.records.transitions))
 
     async def _kill_leader_at_letters(self) -> None:
-        """A leader dies when dead letters are on their way that it has noted."""
-        await self._kill_where(lambda led: led.core.letters is not None)
+        """A leader dies when it notes dead letters, when they are on their way, or when they are there."""
+        moments_s = 0.0, 0.005, 0.01, 0.02
+        await self._kill_where(lambda led: led.core.letters is not None, moments_s)
 
-    async def _kill_where(self, is_it: Callable[[LedPartition], bool]) -> None:
+    async def _kill_where(
+        self,
+        is_it: Callable[[LedPartition], bool],
+        moments_s: Sequence[float] = (0.0, 0.0002, 0.001, 0.003),
+    ) -> None:
         """Kill the first node that leads such a share-partition, at once or a moment later."""
 
         def who_leads() -> VirtualNode | None:
@@ -285,7 +290,7 @@ class Nemesis:
             return None
 
         node = await self._until(who_leads, every_s=0.0002, seconds=3.0)
-        await asyncio.sleep(self.chance.choice((0.0, 0.0002, 0.001, 0.003)) * self.chance.random())
+        await asyncio.sleep(self.chance.choice(moments_s) * self.chance.random())
         if node is not None and self._end(node):
             await self._return(node)
 
