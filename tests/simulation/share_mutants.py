@@ -55,6 +55,9 @@ SHARE: Final = Options(seconds=3.0, workers=5, kinds=KINDS)
 CUTS: Final = Options(seconds=2.0, workers=5, kinds=("reset",))
 ABORTS: Final = Options(seconds=2.0, workers=5, transactions=2, kinds=("reset",))
 WITH_LETTERS: Final = Options(seconds=3.0, workers=5, kinds=("kill_leader_at_letters",), traits=(LETTERS,))
+WITHOUT_LEADERS: Final = Options(
+    seconds=3.0, workers=5, kinds=("kill_leaders_in_turn", "kill_all"), traits=(LETTERS,)
+)
 WITH_BACKOFF: Final = Options(seconds=1.0, workers=5, kinds=("reset",), traits=(BACKOFF,))
 WITH_DELAYS: Final = Options(seconds=1.0, workers=5, kinds=("reset",), traits=(DELAYS,))
 WITH_RESETS: Final = Options(seconds=3.0, workers=5, kinds=("reset",), traits=(RESETS,))
@@ -286,7 +289,7 @@ def letters_are_sent_without_a_note(patch: Patch) -> None:
     patch.setattr(SharePartition, "begin_letters", without_note)
 
 
-@mutant(WITH_LETTERS)
+@mutant(WITHOUT_LEADERS)
 def a_letter_that_nobody_took_is_as_good_as_written(patch: Patch) -> None:
     attempt = DeadLetterQueue._attempt
 
@@ -365,7 +368,7 @@ def no_start_offset_is_set_back(patch: Patch) -> None:
     patch.setattr(write_state, "_initialize", at_least_as_before)
 
 
-@mutant(WITH_RESETS)
+@mutant(WITH_RESETS, 2)
 def a_state_that_was_deleted_is_there_still(patch: Patch) -> None:
     decide = write_state._decide
 
