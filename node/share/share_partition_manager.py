@@ -121,6 +121,7 @@ class SharePartitionManager:
         self._led: dict[SharePartitionKey, LedPartition] = {}
         self._of_partition: dict[TopicPartition, set[SharePartitionKey]] = {}
         self._of_group: dict[str, set[SharePartitionKey]] = {}
+        self._asked_ms: dict[SharePartitionKey, int] = {}  # when a member has asked last for its records
         self._restoring = asyncio.Lock()  # very many states are taken over by one partition in a turn
         self._led_bytes = 0  # of share-partitions, about
         self._delayed_count = 0  # of their records that are not due yet
@@ -207,7 +208,7 @@ class SharePartitionManager:
         fetch = ShareFetch(params, settings.isolation, led, results)
         if not wanted or params.max_records <= 0 or params.max_bytes <= 0 or self._is_closed:
             return fetch
-        begun = 0
+        begun, now_ms = 0, self._now_ms()
         for place, topic in wanted.items():
             key = SharePartitionKey(params.key.group, place.topic_id, place.partition)
             one = self._find(key)
@@ -222,6 +223,7 @@ class SharePartitionManager:
                 continue
             led[place] = one
             one.core.config = settings.config
+            self._asked_ms[key] = now_ms
         self._count_fetches(wanted.values())
         if not led:
             return self._finished(fetch)
@@ -357,6 +359,7 @@ class SharePartitionManager:
         led.core.fence()
         key, name = led.core.key, led.partition.topic_partition
         del self._led[key]
+        self._asked_ms.pop(key, None)
         self._of_partition[name].discard(key)
         if not self._of_partition[name]:
             del self._of_partition[name]
@@ -421,6 +424,7 @@ class SharePartitionManager:
                 continue
             topics.add(led.partition.topic_partition.topic)
             led.core.config = config
+            self._asked_ms[led.core.key] = self._now_ms()
             if is_large:
                 said_in_turns[place] = said
                 answers[place] = asyncio.get_running_loop().create_future()
@@ -558,7 +562,19 @@ class SharePartitionManager:
             raise KafkaError(ErrorCode.SHARE_SESSION_NOT_FOUND)
         if is_first:  # what was kept for its dead letters may be of another life of the group
             self._drop_all(self._of_group.get(key.group, ()))
+        else:
+            self._drop_all(self._left_of(key.group))
         return self.sessions.create(key, partitions, connection)
+
+    def _left_of(self, group: str) -> list[SharePartitionKey]:
+        """Return the share-partitions that no member has asked for so long that none can hold anything there.
+
+        Their sessions may be of members that died without a word, and the group of another life by now.
+        """
+        before_ms = self._now_ms() - self.record_lock_duration_ms(group)
+        return [
+            key for key in self._of_group.get(group, ()) if self._asked_ms.get(key, before_ms) < before_ms
+        ]
 
     def end_session(self, key: SessionKey) -> ShareSession | None:
         """End a session, if there is one, and give back what its member holds."""

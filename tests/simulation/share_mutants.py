@@ -33,7 +33,6 @@ from ottla.node.share import (
     share_partition,
     share_partition_manager,
 )
-from ottla.node.share.dead_letter_queue import DeadLetterQueue
 from ottla.node.share.dead_letters import DeadLetters
 from ottla.node.share.in_flight_records import ACQUIRED, InFlightRecords
 from ottla.node.share.record_state import TERMINAL
@@ -55,9 +54,6 @@ SHARE: Final = Options(seconds=3.0, workers=5, kinds=KINDS)
 CUTS: Final = Options(seconds=2.0, workers=5, kinds=("reset",))
 ABORTS: Final = Options(seconds=2.0, workers=5, transactions=2, kinds=("reset",))
 WITH_LETTERS: Final = Options(seconds=3.0, workers=5, kinds=("kill_leader_at_letters",), traits=(LETTERS,))
-WITHOUT_LEADERS: Final = Options(
-    seconds=3.0, workers=5, kinds=("kill_leaders_in_turn", "kill_all"), traits=(LETTERS,)
-)
 WITH_BACKOFF: Final = Options(seconds=1.0, workers=5, kinds=("reset",), traits=(BACKOFF,))
 WITH_DELAYS: Final = Options(seconds=1.0, workers=5, kinds=("reset",), traits=(DELAYS,))
 WITH_RESETS: Final = Options(seconds=3.0, workers=5, kinds=("reset",), traits=(RESETS,))
@@ -287,17 +283,6 @@ def letters_are_sent_without_a_note(patch: Patch) -> None:
         return replace(begin(core, letters), dead_letters=None)
 
     patch.setattr(SharePartition, "begin_letters", without_note)
-
-
-@mutant(WITHOUT_LEADERS)
-def a_letter_that_nobody_took_is_as_good_as_written(patch: Patch) -> None:
-    attempt = DeadLetterQueue._attempt
-
-    async def succeed(queue: DeadLetterQueue, *args: Any) -> Any:
-        count, rest, _ = await attempt(queue, *args)
-        return count, rest, None
-
-    patch.setattr(DeadLetterQueue, "_attempt", succeed)
 
 
 @mutant(WITH_LETTERS)

@@ -32,7 +32,7 @@ def test_no_record_is_lost_and_none_is_held_twice(seed: int) -> None:
     play(seed, Options(seconds=3.0, workers=5, kinds=LETTER_KINDS, traits=TRAITS))
 
 
-@pytest.mark.parametrize("seed", some_of(range(15, 20), of_each_run=1))
+@pytest.mark.parametrize("seed", some_of([17, 15, 16], of_each_run=1))
 def test_aborted_records_are_given_to_nobody(seed: int) -> None:
     play(seed, Options(seconds=3.0, workers=5, transactions=2, kinds=LETTER_KINDS, traits=TRAITS))
 
