@@ -5,7 +5,7 @@ nodes         a node or three as processes: their CPU, memory and metrics
 attack        an attack: its name, what it sends, its limits in CPU seconds and MiB
 hostile       hostile frames, built and sent without the code under test where that matters
 good_client   a client that behaves, in a process of its own: what it saw
-trial         one attack on running nodes: what it cost, and which limits it missed
+trial         attacks on running nodes: what each cost, and which limits it missed
 long_ids      attacks with ids of kilobytes, in every API that takes one
 metrics_bomb  attacks with names that make an exposition of metrics large
 slow_patterns  attacks with regular expressions that take long

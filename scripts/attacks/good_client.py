@@ -1,8 +1,9 @@
 """A client that behaves, in a process of its own, as `python -m attacks.good_client BOOTSTRAP[,BOOTSTRAP]
 [PROPERTIES]`; PROPERTIES are the administrator's, where the nodes are secured.
 
-It produces a record, fetches it, and heartbeats for a member of a group, some times a second, until its input
-ends; then it prints as JSON how long each took, what failed, and whether a leader has changed meanwhile.
+At the line BEGIN it joins a group; then it produces a record, fetches it and heartbeats, some times a second.
+At the line FINISH it leaves the group and prints as JSON how long each took, what failed, and whether a
+leader has changed meanwhile. Then it rests until the next BEGIN: one process serves for many attacks.
 """
 
 import json
@@ -13,6 +14,7 @@ import sys
 import time
 import uuid
 from collections.abc import Callable
+from contextlib import ExitStack
 from dataclasses import dataclass
 from pathlib import Path
 from statistics import quantiles
@@ -26,9 +28,12 @@ from tests.compat.wire_client import Closed, WireClient, eventually
 ROOT: Final = Path(__file__).resolve().parents[2]
 PAUSE_S: Final = 0.02
 TIMEOUT_S: Final = 30.0  # as clients have by default
+PATIENCE_S: Final = 6 * TIMEOUT_S  # whatever it does last may take its time-out
 PARTITIONS: Final = 6
 SESSION_MS: Final = 30_000
 READY: Final = "READY"
+BEGIN: Final = "BEGIN"
+FINISH: Final = "FINISH"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -44,7 +49,7 @@ class Seen:
 
 
 class GoodClient:
-    """The process, from outside. It has made its topic and its group when this is made."""
+    """The process, from outside. It has made its topic when this is made, and rests."""
 
     def __init__(self, nodes: Nodes) -> None:
         secured = [] if nodes.access is None else [str(nodes.access.properties)]
@@ -56,26 +61,55 @@ class GoodClient:
             stdout=subprocess.PIPE,
             text=True,
         )
-        assert self._process.stdout is not None
-        if self._process.stdout.readline().strip() != READY:
-            self.kill()
-            raise RuntimeError("the good client could not begin")
+        self._until_ready()
+
+    @property
+    def is_running(self) -> bool:
+        return self._process.poll() is None
+
+    def begin(self) -> None:
+        """Have it behave from now on."""
+        self._tell(BEGIN)
+        self._until_ready()
 
     def finish(self) -> Seen:
-        """Let it end; what it saw."""
-        told, _ = self._process.communicate(timeout=2 * TIMEOUT_S)
+        """Let it rest; what it saw since `begin`. After a failure it ends, as its connections may be gone."""
+        self._tell(FINISH)
+        told = self._line()
+        if not told:
+            raise RuntimeError("the good client has ended")
         fields: dict[str, Any] = json.loads(told)
-        return Seen(**{**fields, "failures": tuple(fields["failures"]), "moved": tuple(fields["moved"])})
+        seen = Seen(**{**fields, "failures": tuple(fields["failures"]), "moved": tuple(fields["moved"])})
+        if seen.failures:
+            self.kill()
+        return seen
 
     def kill(self) -> None:
         """End it without a word; nothing if it has ended."""
-        if self._process.poll() is None:
+        if self.is_running:
             self._process.kill()
             self._process.communicate()
 
+    def _tell(self, word: str) -> None:
+        assert self._process.stdin is not None
+        self._process.stdin.write(f"{word}\n")
+        self._process.stdin.flush()
+
+    def _until_ready(self) -> None:
+        if self._line() != READY:
+            self.kill()
+            raise RuntimeError("the good client could not begin")
+
+    def _line(self) -> str:
+        """Return its next line; nothing if it has ended, or says nothing for long."""
+        assert self._process.stdout is not None
+        if not select.select([self._process.stdout], [], [], PATIENCE_S)[0]:
+            return ""
+        return self._process.stdout.readline().strip()
+
 
 def main(bootstraps: list[str], properties: str = "") -> None:
-    """Behave, until the input ends."""
+    """Make a topic; behave between BEGIN and FINISH, until the input ends."""
     access = read_access(Path(properties)) if properties else None
 
     def connected(bootstrap: str) -> WireClient:
@@ -83,12 +117,20 @@ def main(bootstraps: list[str], properties: str = "") -> None:
             return WireClient(bootstrap, timeout_s=TIMEOUT_S)
         return connect(bootstrap, access, Role.ADMINISTRATOR, timeout_s=TIMEOUT_S)
 
-    topic, group = f"good-{uuid.uuid4().hex[:8]}", f"good-{uuid.uuid4().hex[:8]}"
-    replicas = len(bootstraps)
+    topic = f"good-{uuid.uuid4().hex[:8]}"
+    wanted = {"name": topic, "num_partitions": PARTITIONS, "replication_factor": len(bootstraps)}
     with connected(bootstraps[0]) as client:
-        wanted = [{"name": topic, "num_partitions": PARTITIONS, "replication_factor": replicas}]
-        created = client.call("create_topics", 7, topics=wanted, timeout_ms=30_000)
+        created = client.call("create_topics", 7, topics=[wanted], timeout_ms=30_000)
         assert not created.topics[0].error_code, created
+    print(READY, flush=True)
+    while sys.stdin.readline().strip() == BEGIN:
+        print(json.dumps(_behave(bootstraps, connected, topic)), flush=True)
+
+
+def _behave(bootstraps: list[str], connected: Callable[[str], WireClient], topic: str) -> dict[str, Any]:
+    """Behave until a line comes; the fields of `Seen`."""
+    group = f"good-{uuid.uuid4().hex[:8]}"
+    with connected(bootstraps[0]) as client:
         before = eventually(lambda: _leaders(client, topic), lambda seen: all(one[0] >= 0 for one in seen))
         # The partition of a node that is not attacked, where there is one: the others must not suffer either.
         leader = before[0][0]
@@ -96,25 +138,32 @@ def main(bootstraps: list[str], properties: str = "") -> None:
     times: list[float] = []
     failures: list[str] = []
     rounds = 0
-    with (
-        connected(bootstraps[leader]) as data,
-        connected(bootstraps[home]) as member,
-    ):
-        heartbeat = _joined(member, group)
+    with ExitStack() as stack:
+        data = stack.enter_context(connected(bootstraps[leader]))
+        member = stack.enter_context(connected(bootstraps[home]))
+        mine = _joined(member, group)
         print(READY, flush=True)
+        asks = (
+            lambda: _produce(data, topic),
+            lambda: _fetch(data, topic),
+            lambda: _heartbeat(member, mine),
+        )
         while not select.select([sys.stdin], [], [], PAUSE_S)[0]:
             rounds += 1
-            for ask in (lambda: _produce(data, topic), lambda: _fetch(data, topic), heartbeat):
+            for ask in asks:
                 began = time.perf_counter()
                 try:
                     ask()
                 except (Closed, OSError, AssertionError) as error:
                     failures.append(f"{type(error).__name__}: {error}"[:200])
                 times.append((time.perf_counter() - began) * 1000)
+        sys.stdin.readline()
+        if not failures:
+            member.call("leave_group", 1, group_id=group, member_id=mine["member_id"])
     with connected(bootstraps[-1]) as client:
         after = _leaders(client, topic)
     places = quantiles(times, n=100) if len(times) > 1 else [0.0] * 99
-    seen = {
+    return {
         "rounds": rounds,
         "p50_ms": places[49],
         "p99_ms": places[98],
@@ -126,7 +175,6 @@ def main(bootstraps: list[str], properties: str = "") -> None:
             if old != new
         ],
     }
-    print(json.dumps(seen))
 
 
 def _leaders(client: WireClient, topic: str) -> list[tuple[int, int]]:
@@ -145,8 +193,8 @@ def _home(client: WireClient, group: str) -> int:
     return int(found.node_id)
 
 
-def _joined(member: WireClient, group: str) -> Callable[[], None]:
-    """Become the one member of the group; what heartbeats for it."""
+def _joined(member: WireClient, group: str) -> dict[str, Any]:
+    """Become the one member of the group; the fields by which it is known."""
 
     def join() -> Any:
         return member.call(
@@ -169,11 +217,12 @@ def _joined(member: WireClient, group: str) -> Callable[[], None]:
     assignments = [{"member_id": joined.member_id, "assignment": b"x"}]
     assert not member.call("sync_group", 2, assignments=assignments, **mine).error_code
 
-    def heartbeat() -> None:
-        code = member.call("heartbeat", 2, **mine).error_code
-        assert not code, f"a heartbeat was answered error {code}"
+    return mine
 
-    return heartbeat
+
+def _heartbeat(member: WireClient, mine: dict[str, Any]) -> None:
+    code = member.call("heartbeat", 2, **mine).error_code
+    assert not code, f"a heartbeat was answered error {code}"
 
 
 def _produce(client: WireClient, topic: str) -> None:

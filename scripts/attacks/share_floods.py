@@ -406,6 +406,16 @@ def _attack(name: str, sends: str, send: Callable[[Nodes], str], cpu_s: float, *
     )
 
 
+def many_groups(count: int) -> Attack:
+    """Return the attack with so many groups, and a limit in proportion."""
+    beats = partial(
+        _beats, count=count, group=lambda number: f"group-{number}", member=lambda number: f"m{number}"
+    )
+    return _attack(
+        "groups", f"{count:,} share groups with a member each", beats, 0.006 * count, is_thorough=True
+    )
+
+
 ATTACKS: Final[Sequence[Attack]] = (
     _attack(
         "acknowledge-alternating",
@@ -439,15 +449,7 @@ ATTACKS: Final[Sequence[Attack]] = (
         ),
         10.0,
     ),
-    _attack(
-        "groups",
-        f"{GROUPS:,} share groups with a member each",
-        partial(
-            _beats, count=GROUPS, group=lambda number: f"group-{number}", member=lambda number: f"m{number}"
-        ),
-        60.0,
-        is_thorough=True,
-    ),
+    many_groups(GROUPS),
     _attack(
         "write-states",
         f"WriteShareGroupState with {STATES:,} states, again and again",

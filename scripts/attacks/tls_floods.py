@@ -241,6 +241,7 @@ def _stormed(nodes: Nodes, storm: "Storm", opened: list[int]) -> Iterator[None]:
 def _watched(nodes: Nodes, seconds: float) -> Seen:
     good = GoodClient(nodes)
     try:
+        good.begin()
         time.sleep(seconds)
         return good.finish()
     finally:

@@ -1,7 +1,6 @@
-"""One attack on running nodes, a good client beside it: what it cost, and which of its limits it missed."""
+"""Attacks on running nodes, a good client beside each: what it cost, and which of its limits it missed."""
 
 import time
-from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Final
 
@@ -30,32 +29,53 @@ class Outcome:
     missed: tuple[str, ...]
 
 
-def run(attack: Attack, nodes: Nodes, watch: Callable[[Nodes], GoodClient] = GoodClient) -> Outcome:
-    """Attack these nodes; they run on, if they hold."""
-    attack.prepare(nodes)
-    good = watch(nodes)
-    try:
-        quiet_s = _quiet_cpu_share(nodes)
-        nodes.longest_turn_s()  # what went before is not counted
-        time.sleep(BETWEEN_SCRAPES_S)
-        nodes.reset_peaks()
-        memory = nodes.rss_mib()
-        cpu_s, began = nodes.cpu_s(), time.monotonic()
-        missed: list[str] = []
+class Trials:
+    """Attacks on the same nodes, one after another; the good client beside them is one process."""
+
+    def __init__(self, nodes: Nodes) -> None:
+        self.nodes = nodes
+        self._good: GoodClient | None = None
+
+    def run(self, attack: Attack) -> Outcome:
+        """Attack the nodes; they run on, if they hold."""
+        attack.prepare(self.nodes)
+        if self._good is None or not self._good.is_running:
+            self._good = GoodClient(self.nodes)
         try:
-            answered = attack.send(nodes.acting(attack.role))
-        except AssertionError as error:
-            answered = str(error)
-            missed.append(answered)
-        time.sleep(SETTLE_S)
-        if not nodes.is_running():
-            raise RuntimeError(f"{attack.name} has ended a node: {nodes.log()[-2000:]}")
-        cpu_s = nodes.cpu_s() - cpu_s - quiet_s * (time.monotonic() - began)
-        growth_mib = max(now - then for now, then in zip(nodes.peak_mib(), memory, strict=True))
-        turn_s = nodes.longest_turn_s()
-        seen = good.finish()
-    finally:
-        good.kill()
+            self._good.begin()
+            return _outcome(attack, self.nodes, self._good)
+        except BaseException:
+            self.close()
+            raise
+
+    def close(self) -> None:
+        """End the good client."""
+        if self._good is not None:
+            self._good.kill()
+            self._good = None
+
+
+def _outcome(attack: Attack, nodes: Nodes, good: GoodClient) -> Outcome:
+    quiet_s = _quiet_cpu_share(nodes)
+    nodes.longest_turn_s()  # what went before is not counted
+    scraped = time.monotonic()
+    nodes.reset_peaks()
+    memory = nodes.rss_mib()
+    cpu_s, began = nodes.cpu_s(), time.monotonic()
+    missed: list[str] = []
+    try:
+        answered = attack.send(nodes.acting(attack.role))
+    except AssertionError as error:
+        answered = str(error)
+        missed.append(answered)
+    time.sleep(SETTLE_S)
+    if not nodes.is_running():
+        raise RuntimeError(f"{attack.name} has ended a node: {nodes.log()[-2000:]}")
+    cpu_s = nodes.cpu_s() - cpu_s - quiet_s * (time.monotonic() - began)
+    growth_mib = max(now - then for now, then in zip(nodes.peak_mib(), memory, strict=True))
+    time.sleep(max(0.0, scraped + BETWEEN_SCRAPES_S - time.monotonic()))
+    turn_s = nodes.longest_turn_s()
+    seen = good.finish()
     if cpu_s > attack.cpu_s:
         missed.append(f"{cpu_s:.2f} CPU s, more than {attack.cpu_s:g}")
     if growth_mib > attack.growth_mib:

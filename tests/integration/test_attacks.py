@@ -6,7 +6,8 @@ The limits are CPU seconds, MiB and turns of the loop in CPU time. A turn may ta
 
 import subprocess
 import sys
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
 from dataclasses import replace
 from pathlib import Path
 
@@ -17,16 +18,19 @@ from tests.thorough import THOROUGH
 
 sys.path.append(str(Path(__file__).resolve().parents[2] / "scripts"))
 
-from attacks import trial
 from attacks.all_attacks import ATTACKS, SECURED
 from attacks.attack import Attack
 from attacks.good_client import Seen
-from attacks.nodes import Nodes, start_nodes
+from attacks.nodes import start_nodes
+from attacks.share_floods import many_groups
 from attacks.tls_floods import Storm
+from attacks.trial import Trials
 
 pytestmark = pytest.mark.slow
+# Smaller doses of what costs a node the same for each: their limits are smaller alike.
+SMALLER = {one.name: one for one in (many_groups(2_000),)}
 ON_ONE = [
-    pytest.param(one, marks=THOROUGH if one.is_thorough else (), id=one.name)
+    pytest.param(SMALLER.get(one.name, one), marks=THOROUGH if one.is_thorough else (), id=one.name)
     for one in ATTACKS
     if 1 in one.node_counts and not one.settings and not one.is_secure
 ]
@@ -42,50 +46,79 @@ QUICK = (
     "giant-metadata-by-user",
 )
 ON_SECURED = [pytest.param(one, id=one.name) for one in SECURED if one.name in QUICK and not one.settings]
-ON_THREE_WITH_SETTINGS = [one for one in ATTACKS if one.node_counts == (3,) and one.settings]
-ON_THREE = [one for one in ATTACKS if 3 in one.node_counts and not one.settings and not one.is_secure]
+# Of each kind of work that nodes do for one another, the costliest; all others: `scripts/attack --nodes 3`.
+KINDS_ON_THREE = (
+    "describe-groups-many-names",  # refused where it is read
+    "heartbeats-long-ids",
+    "giant-metadata",  # answered by the node that is asked
+    "giant-offset-fetch",  # and by coordinators
+    "giant-fetch",
+    "giant-create-topics",  # asked of the controller, and refused
+    "giant-change-create-topics",  # carried out, and published to all nodes
+    "giant-change-alter-topics",
+    "giant-change-delete-topics",
+    "giant-change-create-large-topic",
+    "giant-change-delete-large-topic",
+    "giant-change-auto-create-topics",
+    "giant-crowd",
+    "settings-that-grow",
+    "describe-configs-flood",
+    "impatient-clients",
+)
+OF_THREE = [one for one in ATTACKS if one.name in KINDS_ON_THREE and not one.is_secure]
+ON_THREE_WITH_SETTINGS = [one for one in OF_THREE if one.settings]
+ON_THREE = [one for one in OF_THREE if not one.settings]
 
 
 def patiently(attack: Attack) -> Attack:
     return replace(attack, turn_s=2 * attack.turn_s)
 
 
+@contextmanager
+def attacked(
+    data: Path, count: int, settings: Mapping[str, str], *, is_secure: bool = False
+) -> Iterator[Trials]:
+    """Nodes with these settings, which must end in their grace after SIGTERM."""
+    nodes = start_nodes(count, data, settings, popen, is_secure=is_secure)
+    trials = Trials(nodes)
+    try:
+        yield trials
+    finally:
+        trials.close()
+        ended = nodes.stop()
+    assert ended, "a node did not end in its grace after SIGTERM"
+
+
 @pytest.fixture(scope="module")
-def node(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Nodes]:
-    nodes = start_nodes(1, tmp_path_factory.mktemp("attacked"), {}, popen)
-    yield nodes
-    assert nodes.stop(), "the node did not end in its grace after SIGTERM"
+def node(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Trials]:
+    with attacked(tmp_path_factory.mktemp("attacked"), 1, {}) as trials:
+        yield trials
 
 
 @pytest.mark.parametrize("attack", ON_ONE)
-def test_an_attack_on_a_node_stays_within_its_limits(node: Nodes, attack: Attack) -> None:
-    outcome = trial.run(patiently(attack), node)
+def test_an_attack_on_a_node_stays_within_its_limits(node: Trials, attack: Attack) -> None:
+    outcome = node.run(patiently(attack))
 
     assert outcome.missed == (), outcome
 
 
 @pytest.mark.parametrize("attack", WITH_SETTINGS, ids=lambda one: one.name)
 def test_an_attack_on_a_node_with_settings_stays_within_its_limits(tmp_path: Path, attack: Attack) -> None:
-    nodes = start_nodes(1, tmp_path, attack.settings, popen)
-    try:
-        outcome = trial.run(patiently(attack), nodes)
-    finally:
-        ended = nodes.stop()
+    with attacked(tmp_path, 1, attack.settings) as trials:
+        outcome = trials.run(patiently(attack))
 
     assert outcome.missed == (), outcome
-    assert ended, "the node did not end in its grace after SIGTERM"
 
 
 @pytest.fixture(scope="module")
-def secured_node(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Nodes]:
-    nodes = start_nodes(1, tmp_path_factory.mktemp("secured"), {}, popen, is_secure=True)
-    yield nodes
-    assert nodes.stop(), "the secured node did not end in its grace after SIGTERM"
+def secured_node(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Trials]:
+    with attacked(tmp_path_factory.mktemp("secured"), 1, {}, is_secure=True) as trials:
+        yield trials
 
 
 @pytest.mark.parametrize("attack", ON_SECURED)
-def test_an_attack_on_a_secured_node_stays_within_its_limits(secured_node: Nodes, attack: Attack) -> None:
-    outcome = trial.run(patiently(attack), secured_node)
+def test_an_attack_on_a_secured_node_stays_within_its_limits(secured_node: Trials, attack: Attack) -> None:
+    outcome = secured_node.run(patiently(attack))
 
     assert outcome.missed == (), outcome
 
@@ -99,11 +132,11 @@ SMALL_STORM = Storm(per_second=30, seconds=4.0, noise_ms=1_000.0)
 
 
 def test_connections_that_fail_many_times_a_second_leave_a_good_client_in_peace(
-    secured_node: Nodes,
+    secured_node: Trials,
 ) -> None:
     [attack] = [one for one in SECURED if one.name == "tls-thousand-a-second"]
 
-    outcome = trial.run(patiently(replace(attack, send=SMALL_STORM.send)), secured_node)
+    outcome = secured_node.run(patiently(replace(attack, send=SMALL_STORM.send)))
 
     assert outcome.missed == (), outcome
     assert int(outcome.answered.split()[0]) >= 27, "so many were really opened"
@@ -131,16 +164,15 @@ def test_a_storm_of_which_nobody_takes_notice_holds() -> None:
 
 
 @pytest.fixture(scope="module")
-def three_nodes(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Nodes]:
-    nodes = start_nodes(3, tmp_path_factory.mktemp("three-attacked"), {}, popen)
-    yield nodes
-    assert nodes.stop(), "a node did not end in its grace after SIGTERM"
+def three_nodes(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Trials]:
+    with attacked(tmp_path_factory.mktemp("three-attacked"), 3, {}) as trials:
+        yield trials
 
 
 @pytest.mark.thorough
 @pytest.mark.parametrize("attack", ON_THREE, ids=lambda one: one.name)
-def test_an_attack_on_one_of_three_nodes_fences_nobody(three_nodes: Nodes, attack: Attack) -> None:
-    outcome = trial.run(patiently(attack), three_nodes)
+def test_an_attack_on_one_of_three_nodes_fences_nobody(three_nodes: Trials, attack: Attack) -> None:
+    outcome = three_nodes.run(patiently(attack))
 
     assert outcome.missed == (), outcome
 
@@ -148,14 +180,16 @@ def test_an_attack_on_one_of_three_nodes_fences_nobody(three_nodes: Nodes, attac
 @pytest.mark.thorough
 @pytest.mark.parametrize("attack", ON_THREE_WITH_SETTINGS, ids=lambda one: one.name)
 def test_an_attack_on_three_nodes_with_settings_fences_nobody(tmp_path: Path, attack: Attack) -> None:
-    nodes = start_nodes(3, tmp_path, attack.settings, popen)
-    try:
-        outcome = trial.run(patiently(attack), nodes)
-    finally:
-        ended = nodes.stop()
+    with attacked(tmp_path, 3, attack.settings) as trials:
+        outcome = trials.run(patiently(attack))
 
     assert outcome.missed == (), outcome
-    assert ended, "a node did not end in its grace after SIGTERM"
+
+
+def test_each_kind_of_work_of_three_nodes_has_its_attack() -> None:
+    known = {one.name for one in ATTACKS if 3 in one.node_counts}
+
+    assert len(OF_THREE) == len(KINDS_ON_THREE) and known.issuperset(KINDS_ON_THREE)
 
 
 def test_the_script_names_its_attacks_and_refuses_others() -> None:
