@@ -103,7 +103,7 @@ def play(seed: int) -> None:
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("seed", some_of(range(40), of_each_run=8))
+@pytest.mark.parametrize("seed", some_of(range(16), of_each_run=8))
 def test_the_index_answers_as_a_dict_would(seed: int, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(delayed_index, "BLOCK_RECORDS", 8)
     monkeypatch.setattr(delayed_index, "FEW_RECORDS", 2)
