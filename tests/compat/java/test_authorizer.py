@@ -37,7 +37,7 @@ from ottla.node.audit.audit_line import text_of
 from tests.compat.java.conftest import AskJava
 from tests.thorough import some_of
 
-QUESTIONS = 20_000  # for each seed; fifty of them are a million
+QUESTIONS = 20_000  # for each seed
 QUESTIONS_BETWEEN_CHANGES = 20
 CHANGES_OF_A_WORLD = 25
 
@@ -59,7 +59,7 @@ ADDRESSES_OF_ALL_KINDS = (
 )
 
 
-@pytest.mark.parametrize("seed", some_of(range(50), of_each_run=1))
+@pytest.mark.parametrize("seed", some_of(range(15), of_each_run=1))
 def test_kafkas_authorizer_decides_the_same_by_the_same_rules(ask_java: AskJava, seed: int) -> None:
     story = Story(Random(seed))
     lines = list(story.lines())

@@ -70,7 +70,7 @@ def test_java_answers_the_same(ask_java: AskJava) -> None:
 def test_java_differs_in_nothing_but_that_our_start_offset_moves_sooner(ask_java: AskJava, kind: str) -> None:
     """Ours goes over what is archived without being written, and up to the next gap; Kafka's waits for a
     write, and before a batch that a gap might follow."""
-    sessions = played(range(400), is_roomy=True, **{kind: True})
+    sessions = played(range(150), is_roomy=True, **{kind: True})
 
     sooner = 0
     for line, ours, theirs in judged(ask_java, sessions):
