@@ -430,12 +430,13 @@ def test_a_provider_that_gives_no_token_is_told_without_the_secret(
     code: ErrorCode | None,
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    monkeypatch.setattr(token_endpoint, "FETCH_SECONDS", 1.0 if client_id == "drip" else 10.0)
+    # Longer than the test waits, so that nothing else than the answer ends it; a slow one ends it by itself.
+    monkeypatch.setattr(token_endpoint, "FETCH_SECONDS", 1.0 if client_id == "drip" else 60.0)
     began = time.monotonic()
     with pytest.raises(KafkaError if code else ClientSecurityError, match=words) as refused:
         token_for(credentials_of(fetching(provider, client_id, secret)))
 
-    assert time.monotonic() - began < 5
+    assert time.monotonic() - began < 30
     assert code is None or (isinstance(refused.value, KafkaError) and refused.value.code is code)
     assert secret not in str(refused.value)
 

@@ -102,7 +102,7 @@ def test_a_login_that_ends_is_renewed_while_answers_are_under_way(server: Secure
     stream = connection._socket
     until = time.monotonic() + 3 * LIFETIME_MS / 1000
     answered = 0
-    while time.monotonic() < until:
+    while time.monotonic() < until or answered <= 20:
         tickets = [connection.send(ALL) for _ in range(3)]
         time.sleep(0.3)
         tickets += [connection.send(ALL) for _ in range(2)]

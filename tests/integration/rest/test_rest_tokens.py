@@ -104,5 +104,5 @@ def test_a_live_tail_ends_with_the_token_that_asked_for_it(node: EmbeddedBroker)
     )
 
     assert told.status == 200 and b"40101" in told.content
-    assert 3.0 < time.monotonic() - began_s < 10.0
+    assert 3.0 < time.monotonic() - began_s < 30.0
     assert api.ask("GET", "/v1/users", headers=shown).status == 401
