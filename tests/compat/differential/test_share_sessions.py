@@ -1,7 +1,6 @@
 """Whole sessions of share groups (KIP-932): Ottla and Apache Kafka answer and log the same, step by step."""
 
 import os
-from collections.abc import Iterator
 from functools import partial
 from typing import Any
 
@@ -20,35 +19,26 @@ from tests.compat.differential.test_group_sessions import (
     on_both,
     session_on,
 )
-from tests.compat.servers import Server, start_kafka, start_ottla
+from tests.compat.servers import Server
 from tests.compat.wire_client import WireClient, eventually, only
 
 pytestmark = [pytest.mark.slow, pytest.mark.java]
 RUN = os.urandom(3).hex()
 TOPIC, SECOND = f"shared-{RUN}", f"shared-too-{RUN}"
 TOPICS = {TOPIC: 3, SECOND: 2}
-# One node: the topic of the share coordinators has one replica.
-ONE_NODE = ("share.coordinator.state.topic.replication.factor=1", "share.coordinator.state.topic.min.isr=1")
 
 
 @pytest.fixture(scope="module")
-def servers(tmp_path_factory: pytest.TempPathFactory) -> Iterator[tuple[Server, Server]]:
-    """Both, with share groups and the topics of the sessions, and with coordinators that have loaded."""
-    started: list[Server] = []
-    try:
-        for start in (start_ottla, start_kafka):
-            server = start(tmp_path_factory.mktemp("server"), *ONE_NODE)
-            started.append(server)
-            with WireClient(server.bootstrap) as client:
-                prime(client)
-                for name, partitions in TOPICS.items():
-                    while not has_partitions_in_order(create(client, name, partitions), partitions):
-                        client.call("delete_topics", 5, topic_names=[name], timeout_ms=10_000)
-                        eventually(partial(look_at, client, name), is_gone)
-        yield started[0], started[1]
-    finally:
-        for server in started:
-            server.stop()
+def servers(ottla: Server, reference: Server) -> tuple[Server, Server]:
+    """Both, with the topics of the sessions, and with coordinators that have loaded."""
+    for server in (ottla, reference):
+        with WireClient(server.bootstrap) as client:
+            prime(client)
+            for name, partitions in TOPICS.items():
+                while not has_partitions_in_order(create(client, name, partitions), partitions):
+                    client.call("delete_topics", 5, topic_names=[name], timeout_ms=10_000)
+                    eventually(partial(look_at, client, name), is_gone)
+    return ottla, reference
 
 
 def create(client: WireClient, name: str, partitions: int) -> bytes:
