@@ -279,6 +279,7 @@ def test_two_members_share_a_partition_alike(servers: list[tuple[Server, bytes]]
         group.fetch("m2", said={0: [(13, 19, [ACCEPT])]}, max_records=3)
         group.fetch("m1", max_records=100)
         group.fetch("m1", epoch=-1, said={0: [(10, 12, [ACCEPT])]})
+        time.sleep(RELEASED_S)
         group.fetch("m2", max_records=20)
         group.fetch("m2", epoch=0)
         told.append(group.told)
@@ -441,7 +442,7 @@ class RandomMembers:
         self._held[member] = sorted([*self._held[member], *acquired_of(answer, 0)])
 
 
-@pytest.mark.parametrize("seed", some_of(range(SEED, SEED + 12), of_each_run=4))
+@pytest.mark.parametrize("seed", some_of(range(SEED, SEED + 6), of_each_run=4))
 def test_random_sessions_of_several_members_are_answered_alike(
     servers: list[tuple[Server, bytes]], seed: int
 ) -> None:
