@@ -31,7 +31,7 @@ from ottla.metadata_raft.commands import (
 from ottla.metadata_raft.controller_config import ControllerConfig
 from ottla.metadata_raft.decision import Decision
 from ottla.metadata_raft.feature_control import check_supported
-from ottla.metadata_raft.image import BrokerImage, Endpoint, MetadataImage
+from ottla.metadata_raft.image import BrokerImage, MetadataImage, endpoints_by_name
 from ottla.metadata_raft.partition_control import (
     leaders_after_assignment,
     leaders_after_fence,
@@ -144,6 +144,7 @@ def _check_registration(image: MetadataImage, command: RegisterBroker) -> None:
     elif (
         len(log_dirs) > MAX_LOG_DIRS
         or len(command.listeners) > MAX_LISTENERS
+        or len(command.controller_listeners) > MAX_LISTENERS
         or len(command.features) > MAX_FEATURES
         or (command.broker_id not in image.brokers and len(image.brokers) >= MAX_BROKERS)
     ):
@@ -164,10 +165,13 @@ def _check_registration(image: MetadataImage, command: RegisterBroker) -> None:
 def _amend(known: BrokerImage, command: RegisterBroker) -> Decision:
     """The same process again: what it says anew is taken over, and it stays what it was."""
     reply = RegisterBrokerReply(broker_epoch=known.broker_epoch)
-    listeners = {one.name: Endpoint(one.host, one.port, one.security_protocol) for one in command.listeners}
+    listeners = endpoints_by_name(command.listeners)
+    controllers = endpoints_by_name(command.controller_listeners)
     features = {one.name: (one.min_supported_version, one.max_supported_version) for one in command.features}
-    said = (listeners, command.peer_listener, features, command.rack, tuple(command.log_dirs))
-    if said == (known.listeners, known.peer_listener, known.features, known.rack, known.log_dirs):
+    log_dirs = tuple(command.log_dirs)
+    said = (listeners, command.peer_listener, controllers, features, command.rack, log_dirs)
+    was_said = (known.listeners, known.peer_listener, known.controllers, known.features, known.rack)
+    if said == (*was_said, known.log_dirs):
         return Decision(reply=reply)
     record = _registration(
         command,
@@ -197,6 +201,7 @@ def _registration(
         log_dirs=list(command.log_dirs),
         page_cache_id=command.page_cache_id,
         peer_listener=command.peer_listener,
+        controller_end_points=list(command.controller_listeners),
     )
 
 

@@ -226,6 +226,7 @@ class RegisterBroker:
     previous_broker_epoch: int = schema.int64(default=-1)
     page_cache_id: bytes = schema.uuid()
     peer_listener: str = schema.string(tag=0, default="")  # the listener at which it serves other nodes
+    controller_listeners: Sequence[BrokerEndpoint] = schema.array(BrokerEndpoint, tag=1)
 
 
 @message(api_key=5, versions=(0, 0), flexible_since=0)

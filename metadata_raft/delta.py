@@ -26,6 +26,7 @@ from ottla.metadata_raft.image import (
     TopicImage,
     TopicsImage,
     VoterImage,
+    endpoints_by_name,
     normalized_name,
 )
 from ottla.metadata_raft.record_codec import MetadataBatch
@@ -477,10 +478,7 @@ def _broker_image(record: RegisterBrokerRecord) -> BrokerImage:
         broker_id=record.broker_id,
         broker_epoch=record.broker_epoch,
         incarnation_id=record.incarnation_id,
-        listeners={
-            point.name: Endpoint(point.host, point.port, point.security_protocol)
-            for point in record.end_points
-        },
+        listeners=endpoints_by_name(record.end_points),
         rack=record.rack,
         fenced=record.fenced,
         in_controlled_shutdown=record.in_controlled_shutdown,
@@ -491,6 +489,7 @@ def _broker_image(record: RegisterBrokerRecord) -> BrokerImage:
         },
         page_cache_id=record.page_cache_id,
         peer_listener=record.peer_listener,
+        controllers=endpoints_by_name(record.controller_end_points),
     )
 
 

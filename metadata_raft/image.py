@@ -5,7 +5,7 @@ old image may be held for as long as somebody needs it. Ids of topics, directori
 bytes; offsets and epochs as in Kafka.
 """
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from types import MappingProxyType
 from typing import Final, NamedTuple, TypeAlias
@@ -29,6 +29,7 @@ from ottla.metadata_raft.records import (
     MIGRATING_DIRECTORY,
     NO_LEADER,
     UNASSIGNED_DIRECTORY,
+    BrokerEndpoint,
     ConfigResourceType,
 )
 
@@ -94,6 +95,19 @@ class Endpoint(NamedTuple):
     security_protocol: int = PLAINTEXT
 
 
+def endpoints_by_name(points: Sequence[BrokerEndpoint]) -> dict[str, Endpoint]:
+    """Return the addresses of listeners as they stand in records."""
+    return {point.name: Endpoint(point.host, point.port, point.security_protocol) for point in points}
+
+
+def endpoint_records(points: Mapping[str, Endpoint]) -> list[BrokerEndpoint]:
+    """Return the addresses of listeners for a record, in the order of their names."""
+    return [
+        BrokerEndpoint(name=name, host=point.host, port=point.port, security_protocol=point.security_protocol)
+        for name, point in sorted(points.items())
+    ]
+
+
 class BrokerImage(NamedTuple):
     """One registered broker."""
 
@@ -108,6 +122,7 @@ class BrokerImage(NamedTuple):
     features: Mapping[str, tuple[int, int]]  # name -> lowest and highest level supported
     page_cache_id: bytes = ZERO_UUID  # in which it keeps what it has not synced; zeros if it cannot tell
     peer_listener: str = ""  # the listener at which it serves other nodes; "" if it did not tell
+    controllers: Mapping[str, Endpoint] = MappingProxyType({})  # where it listens for controllers
 
     @property
     def is_active(self) -> bool:

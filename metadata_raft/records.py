@@ -16,6 +16,7 @@ from ottla.logstore.words.schema import message, struct
 NO_LEADER: Final = -1
 PAGE_CACHE_TAG: Final = 10_000
 PEER_LISTENER_TAG: Final = 10_001
+CONTROLLERS_TAG: Final = 10_002
 NO_LEADER_CHANGE: Final = -2
 # KIP-858's names of directories that are none. A record without directories says that its replicas lie
 # somewhere; unassigned ones lie where the broker will choose, lost ones in a directory that nobody can name.
@@ -79,6 +80,7 @@ class RegisterBrokerRecord:
     # Not in Apache Kafka, whose tools pass over tags that they do not know.
     page_cache_id: bytes = schema.uuid(tag=PAGE_CACHE_TAG)
     peer_listener: str = schema.string(tag=PEER_LISTENER_TAG, default="")
+    controller_end_points: Sequence[BrokerEndpoint] = schema.array(BrokerEndpoint, tag=CONTROLLERS_TAG)
 
 
 @message(api_key=1, versions=(0, 0), flexible_since=0)

@@ -17,7 +17,14 @@ from ottla.metadata_raft.control_records import (
     control_record,
 )
 from ottla.metadata_raft.delta import MetadataDelta
-from ottla.metadata_raft.image import BrokerImage, MetadataImage, PartitionImage, QuotaEntity, VoterImage
+from ottla.metadata_raft.image import (
+    BrokerImage,
+    MetadataImage,
+    PartitionImage,
+    QuotaEntity,
+    VoterImage,
+    endpoint_records,
+)
 from ottla.metadata_raft.record_codec import (
     MetadataBatch,
     decode_batch,
@@ -25,7 +32,6 @@ from ottla.metadata_raft.record_codec import (
 )
 from ottla.metadata_raft.records import (
     AccessControlEntryRecord,
-    BrokerEndpoint,
     BrokerFeature,
     ClientQuotaRecord,
     ConfigRecord,
@@ -158,12 +164,7 @@ def _broker_record(broker: BrokerImage) -> RegisterBrokerRecord:
         broker_id=broker.broker_id,
         incarnation_id=broker.incarnation_id,
         broker_epoch=broker.broker_epoch,
-        end_points=[
-            BrokerEndpoint(
-                name=name, host=point.host, port=point.port, security_protocol=point.security_protocol
-            )
-            for name, point in sorted(broker.listeners.items())
-        ],
+        end_points=endpoint_records(broker.listeners),
         features=[
             BrokerFeature(name=name, min_supported_version=low, max_supported_version=high)
             for name, (low, high) in sorted(broker.features.items())
@@ -174,6 +175,7 @@ def _broker_record(broker: BrokerImage) -> RegisterBrokerRecord:
         log_dirs=broker.log_dirs,
         page_cache_id=broker.page_cache_id,
         peer_listener=broker.peer_listener,
+        controller_end_points=endpoint_records(broker.controllers),
     )
 
 

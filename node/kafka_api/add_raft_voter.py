@@ -38,9 +38,10 @@ async def handle(
 
 
 def _check_registered(services: Services, command: AddRaftVoter) -> None:
-    """Raise INVALID_REQUEST unless the new voter is a registered node, at an address that is known for it.
+    """Raise INVALID_REQUEST unless the new voter is a registered node, at a host and a port that are its own.
 
-    The leader dials it and tells whoever answers which cluster this is, so it dials nobody else.
+    The leader dials it and tells whoever answers which cluster this is, so it dials nobody else: no other
+    hosts, and no other ports of a host that is known.
     """
     image = services.metadata.image
     if any(voter.voter_id == command.voter_id for voter in image.voters) or not command.listeners:
@@ -51,14 +52,22 @@ def _check_registered(services: Services, command: AddRaftVoter) -> None:
             ErrorCode.INVALID_REQUEST,
             f"Node {command.voter_id} is not registered with this cluster: start it first.",
         )
-    known = {endpoint.host for endpoint in registered.listeners.values()}
-    known |= {one.host for one in services.config.controller_quorum_voters if one.node_id == command.voter_id}
+    configured = [one for one in services.config.controller_quorum_voters if one.node_id == command.voter_id]
+    ports = {point.port for point in registered.controllers.values()} | {one.port for one in configured}
+    if not ports:
+        raise KafkaError(
+            ErrorCode.INVALID_REQUEST,
+            f"Node {command.voter_id} has not registered a listener for controllers: start it with one.",
+        )
+    # A name for a host may stand in the settings of its other listeners.
+    points = (*registered.listeners.values(), *registered.controllers.values(), *configured)
+    hosts = {one.host for one in points}
     for one in command.listeners:
-        if one.host not in known:
+        if one.host not in hosts or one.port not in ports:
             raise KafkaError(
                 ErrorCode.INVALID_REQUEST,
-                f"Node {command.voter_id} is not known at {one.host[:250]}; it has registered with"
-                f" {', '.join(sorted(known))}.",
+                f"Node {command.voter_id} does not listen for controllers at {one.host[:250]}:{one.port}; it"
+                f" has registered {', '.join(sorted(hosts))} with port {', '.join(map(str, sorted(ports)))}.",
             )
 
 

@@ -9,15 +9,15 @@ that its leaders move, and goes when they have.
 import asyncio
 import logging
 from collections.abc import Awaitable, Callable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from enum import Enum
 from typing import Final
 
 from ottla.logstore.words.errors import ErrorCode, KafkaError
 from ottla.logstore.words.topic_partition import ZERO_UUID
 from ottla.metadata_raft.commands import BrokerHeartbeat, BrokerHeartbeatReply, RegisterBroker
-from ottla.metadata_raft.image import Endpoint
-from ottla.metadata_raft.records import BrokerEndpoint, BrokerFeature
+from ottla.metadata_raft.image import Endpoint, endpoint_records
+from ottla.metadata_raft.records import BrokerFeature
 from ottla.node.clock import Clock
 from ottla.node.metadata.metadata_runtime import MetadataRuntime
 from ottla.node.metadata.quorum_contact import QuorumContact
@@ -69,20 +69,13 @@ class Registration:
     previous_broker_epoch: int = -1  # of the process that ended cleanly before this one
     page_cache_id: bytes = ZERO_UUID
     peer_listener: str = ""  # at which it serves other nodes
+    controllers: Mapping[str, Endpoint] = field(default_factory=dict)  # where it listens for controllers
 
     def command(self) -> RegisterBroker:
         return RegisterBroker(
             broker_id=self.broker_id,
             incarnation_id=self.incarnation_id,
-            listeners=[
-                BrokerEndpoint(
-                    name=name,
-                    host=point.host,
-                    port=point.port,
-                    security_protocol=point.security_protocol,
-                )
-                for name, point in sorted(self.listeners.items())
-            ],
+            listeners=endpoint_records(self.listeners),
             rack=self.rack,
             log_dirs=list(self.log_dirs),
             features=[
@@ -92,6 +85,7 @@ class Registration:
             previous_broker_epoch=self.previous_broker_epoch,
             page_cache_id=self.page_cache_id,
             peer_listener=self.peer_listener,
+            controller_listeners=endpoint_records(self.controllers),
         )
 
 

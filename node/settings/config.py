@@ -100,6 +100,7 @@ class BrokerConfig:
     ottla_log_format: str  # of the process's own log: text or json
     listeners: tuple[Listener, ...]
     advertised_listeners: tuple[Listener, ...]  # empty: what the client reached
+    advertised_controllers: tuple[Listener, ...]  # empty: those of controller_listeners
     inter_broker_listener_name: str
     is_voter: bool  # whether this node decides about the metadata, alone or with others
     may_vote: bool  # whether it may be given a vote later: it has a listener for controllers
@@ -538,12 +539,10 @@ def _build(
     controllers = tuple(name.strip().upper() for name in typed["controller_listener_names"])
     all_listeners = parse_listeners(typed["listeners"], "listeners", _spare(protocols, controllers))
     listeners = _without(all_listeners, controllers)
-    advertised = _without(
-        parse_listeners(
-            typed["advertised_listeners"] or (), "advertised.listeners", _spare(protocols, controllers)
-        ),
-        controllers,
+    all_advertised = parse_listeners(
+        typed["advertised_listeners"] or (), "advertised.listeners", _spare(protocols, controllers)
     )
+    advertised = _without(all_advertised, controllers)
     if not listeners:
         raise _invalid("listeners", "all listeners are controller listeners; add one for clients.")
     _check_advertised(listeners, advertised)
@@ -579,6 +578,7 @@ def _build(
         "cluster_id": None if typed["cluster_id"] is None else uuid_from_text(typed["cluster_id"]),
         "listeners": listeners,
         "advertised_listeners": advertised,
+        "advertised_controllers": tuple(one for one in all_advertised if one not in advertised),
         "inter_broker_listener_name": inter_broker,
         "max_connections_per_ip_overrides": MappingProxyType(
             parse_connection_limits(typed["max_connections_per_ip_overrides"])
@@ -787,6 +787,7 @@ _SPECIAL_FIELDS: Final = {
     "cluster_id",
     "listeners",
     "advertised_listeners",
+    "advertised_controllers",
     "inter_broker_listener_name",
     "max_connections_per_ip_overrides",
     "log_dirs",

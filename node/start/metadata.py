@@ -22,7 +22,7 @@ from ottla.node.start.foundation import Foundation
 from ottla.node.start.node_tasks import cause_of
 from ottla.node.start.peer_watch import PeerWatch
 from ottla.node.start.quorum import OpenQuorum
-from ottla.node.start.sockets import registered_listeners
+from ottla.node.start.sockets import registered_controllers, registered_listeners
 from ottla.node.wire.messages.fetch_metadata import VoterAddress
 
 
@@ -78,6 +78,7 @@ def make_metadata(base: Foundation, opened: OpenQuorum, listeners: Sequence[List
             previous_broker_epoch=base.log_manager.clean_shutdown_epoch(),
             page_cache_id=base.log_manager.disk.page_cache_id(),
             peer_listener=config.inter_broker_listener_name,
+            controllers=registered_controllers(config),
         ),
         contact=base.state.contact,
         clock=world.clock,

@@ -148,6 +148,15 @@ def registered_listeners(config: BrokerConfig, listeners: Sequence[Listener]) ->
     }
 
 
+def registered_controllers(config: BrokerConfig) -> dict[str, Endpoint]:
+    """Return where controllers reach this node, which may become one of them."""
+    found = {one.name: one for one in (*config.controller_listeners, *config.advertised_controllers)}
+    return {
+        name: Endpoint(one.host or socket.gethostname(), one.port, one.security_protocol_id)
+        for name, one in found.items()
+    }
+
+
 def inter_broker_listener(config: BrokerConfig, listeners: Sequence[Listener]) -> Listener:
     """Return the listener that other nodes dial."""
     return next(one for one in listeners if one.name == config.inter_broker_listener_name)

@@ -54,12 +54,18 @@ async def cluster(**settings: str) -> MetadataNode:
     return node
 
 
-async def come_up(node: MetadataNode, broker_id: int, *, unfence: bool = True) -> int:
+async def come_up(
+    node: MetadataNode, broker_id: int, *, unfence: bool = True, controller_port: int | None = None
+) -> int:
+    controllers = []
+    if controller_port is not None:
+        controllers = [BrokerEndpoint(name="CONTROLLER", host=f"controller{broker_id}", port=controller_port)]
     reply = await node.metadata.submit(
         RegisterBroker(
             broker_id=broker_id,
             incarnation_id=b"process of a brk",
             listeners=[BrokerEndpoint(name="PLAINTEXT", host=f"host{broker_id}", port=9092)],
+            controller_listeners=controllers,
             log_dirs=[b"directory of no%d" % broker_id],
             features=[
                 BrokerFeature(name=name, min_supported_version=low, max_supported_version=high)
@@ -269,7 +275,7 @@ def test_voters_are_changed_in_this_cluster_only() -> None:
         answers = []
         for cluster_id in ("another", own):
             add = AddRaftVoterRequest(
-                cluster_id=cluster_id, voter_id=-1, voter_directory_id=bytes(16), listeners=listeners
+                cluster_id=cluster_id, voter_id=9, voter_directory_id=bytes(16), listeners=listeners
             )
             remove = RemoveRaftVoterRequest(cluster_id=cluster_id, voter_id=9, voter_directory_id=bytes(16))
             answers += [await node.ask(1, add), await node.ask(0, remove)]
@@ -280,5 +286,97 @@ def test_voters_are_changed_in_this_cluster_only() -> None:
             ErrorCode.INVALID_REQUEST,
             ErrorCode.VOTER_NOT_FOUND,
         ]
+
+    run(story)
+
+
+def watch_the_controller(node: MetadataNode, monkeypatch: pytest.MonkeyPatch) -> list[Any]:
+    """All that the controller is asked for, and whom it dials, from here on."""
+    seen: list[Any] = []
+    submit = node.metadata.submit
+
+    async def submit_seen(command: Any, *arguments: Any) -> Any:
+        seen.append(command)
+        return await submit(command, *arguments)
+
+    async def teach(voter: Any, timeout_seconds: float) -> None:
+        seen.append((voter.host, voter.port))
+
+    monkeypatch.setattr(node.metadata, "submit", submit_seen)
+    monkeypatch.setattr(node.quorum, "teach", teach)
+    return seen
+
+
+CLIENTS_PORT, CONTROLLERS_PORT = 9092, 9093
+
+
+@pytest.mark.parametrize(
+    ("voter_id", "places", "told"),
+    [
+        (7, [("host2", CONTROLLERS_PORT)], "Node 7 is not registered with this cluster"),
+        (2, [("10.0.0.9", CONTROLLERS_PORT)], "does not listen for controllers at 10.0.0.9:9093"),
+        (2, [("host1", CONTROLLERS_PORT)], "does not listen for controllers at host1:9093"),
+        (2, [("host2", 22)], "does not listen for controllers at host2:22"),
+        (2, [("host2", CLIENTS_PORT)], "does not listen for controllers at host2:9092"),
+        (2, [("host2", CONTROLLERS_PORT), ("host2", 22)], "does not listen for controllers at host2:22"),
+        (1, [("host1", CONTROLLERS_PORT)], "Node 1 has not registered a listener for controllers"),
+    ],
+    ids=[
+        "an unregistered id",
+        "a foreign host",
+        "the host of another node",
+        "a foreign port",
+        "the port for clients",
+        "a second address",
+        "a node that cannot be a controller",
+    ],
+)
+def test_a_new_voter_is_dialled_at_nothing_but_what_it_has_registered(
+    voter_id: int, places: list[tuple[str, int]], told: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    async def story() -> None:
+        node = await cluster()
+        await come_up(node, 2, controller_port=CONTROLLERS_PORT)
+        seen = watch_the_controller(node, monkeypatch)
+
+        answer = await node.ask(
+            1,
+            AddRaftVoterRequest(
+                cluster_id=None,
+                voter_id=voter_id,
+                voter_directory_id=b"directory of no2",
+                listeners=[Listener(name="CONTROLLER", host=host, port=port) for host, port in places],
+            ),
+        )
+
+        assert answer.error_code == ErrorCode.INVALID_REQUEST
+        assert told in answer.error_message
+        assert seen == []
+
+    run(story)
+
+
+@pytest.mark.parametrize("host", ["host2", "controller2"])
+def test_a_new_voter_is_dialled_where_it_listens_for_controllers(
+    host: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    async def story() -> None:
+        node = await cluster()
+        await come_up(node, 2, controller_port=CONTROLLERS_PORT)
+        seen = watch_the_controller(node, monkeypatch)
+
+        answer = await node.ask(
+            1,
+            AddRaftVoterRequest(
+                cluster_id=None,
+                voter_id=2,
+                voter_directory_id=b"directory of no2",
+                listeners=[Listener(name="CONTROLLER", host=host, port=CONTROLLERS_PORT)],
+            ),
+        )
+
+        assert answer.error_code == ErrorCode.NONE
+        assert (host, CONTROLLERS_PORT) in seen
+        assert 2 in {voter.voter_id for voter in node.metadata.image.voters}
 
     run(story)
