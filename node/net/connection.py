@@ -21,8 +21,9 @@ from typing import Any, NamedTuple, Protocol, cast
 
 from ottla.logstore.disk import FileRecords
 from ottla.logstore.words.schema import Buffer
+from ottla.metadata_raft.acl import AclOperation
 from ottla.metadata_raft.peer_certificate import names_in
-from ottla.node.authorization.access import Access
+from ottla.node.authorization.access import ANONYMOUS, Access
 from ottla.node.net.act_for import Caller
 from ottla.node.net.answers import Answer, CloseConnection, Pending, Service
 from ottla.node.net.client_lines import ClientLines
@@ -80,6 +81,16 @@ def _peer_has_ended(transport: asyncio.BaseTransport) -> bool:
             return True
 
 
+def _is_administrators(access: Access) -> bool:
+    """Return whether a principal has proven to be one that may alter the cluster.
+
+    Where there is no authorizer everybody may, and nobody is told from others.
+    """
+    if access.is_open or access.principal == ANONYMOUS:
+        return False
+    return access.allows_of_cluster(AclOperation.ALTER, log_if_denied=False)
+
+
 async def _outcome_of(awaitable: Awaitable[Any]) -> Any:
     try:
         return await awaitable
@@ -112,6 +123,7 @@ class ConnectionHost(Protocol):
     def forget(self, connection: "Connection") -> None: ...
     def recognize(self, connection: "Connection", peer_id: int) -> None: ...
     def is_beyond_limits(self, connection: "Connection") -> bool: ...
+    def let_in(self, connection: "Connection") -> None: ...
     def complain(self, info: ConnectionInfo, reason: str) -> None: ...
     def open_pipe(self) -> FilePipe: ...
 
@@ -299,8 +311,16 @@ class Connection(asyncio.BufferedProtocol):
     # ---- called by a transport with TLS --------------------------------------------------------------
 
     def identify(self, principal: str) -> None:
-        """Note who the other end has proven to be, before it is served."""
-        self.info = replace(self.info, access=self._listener.access_of(principal, self.info.client_host))
+        """Note who the other end has proven to be, before it is served.
+
+        An administrator is let in beyond the limits, too.
+        """
+        access = self._listener.access_of(principal, self.info.client_host)
+        self.info = replace(self.info, access=access)
+        if self._listener.is_beyond_limits(self) and _is_administrators(access):
+            self._listener.let_in(self)
+            if self._service is self._listener.opening_service and not self._listener.is_beyond_limits(self):
+                self._service = self._proven_service
 
     def refuse(self, reason: str) -> None:
         """Close, and say why in the log; what was answered before leaves."""

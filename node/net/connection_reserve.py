@@ -2,8 +2,9 @@
 
 A node whose limits are used up by clients could not follow a leader that dials it, and nobody could look at
 it or raise the limits. So a few connections from this machine are let in beyond them, and a few from anywhere
-that have seconds to prove, by the handshake of peers, that they are nodes of the cluster. Until they do,
-nothing else is served to them; where many come, the oldest one that has proven nothing gives way.
+that have seconds to prove that they are nodes of the cluster, by the handshake of peers, or administrators,
+by a login or a certificate. Until they do, nothing else is served to them; where many come, the oldest one
+that has proven nothing gives way. Clients that may log in hold other places than those that may be peers.
 """
 
 import asyncio
@@ -17,8 +18,9 @@ from ottla.node.wire.peer_api import PeerApi
 # Not one: each program of an administrator has a connection to the address that it was given and one to the
 # node that is found there, and the REST API of this node asks through connections of its own, which it keeps.
 MAX_LOCAL: Final = 32
-MAX_UNPROVEN: Final = 64
-PROOF_SECONDS: Final = 3.0  # a peer proves itself in two round trips
+MAX_ADMINISTRATORS: Final = 32  # from elsewhere
+MAX_UNPROVEN: Final = 64  # of peers, and as many of administrators
+PROOF_SECONDS: Final = 3.0  # a peer proves itself in two round trips, an administrator in four
 _OPENING_KEYS: Final = frozenset(
     key.to_bytes(2, "big") for key in (int(ApiKey.API_VERSIONS), int(PeerApi.PEER_HANDSHAKE))
 )
@@ -36,11 +38,14 @@ class Admitted(Protocol):
 class ConnectionReserve:
     """The connections of a node beyond its limits, over all listeners."""
 
-    __slots__ = ("_local", "_unproven")
+    __slots__ = ("_administrators", "_local", "_logging_in", "_unproven")
 
     def __init__(self) -> None:
         self._local: set[Admitted] = set()
-        self._unproven: dict[Admitted, tuple[str, asyncio.TimerHandle]] = {}  # the oldest first
+        self._administrators: set[Admitted] = set()
+        # The oldest first: those that may be peers, and those that may log in alone.
+        self._unproven: dict[Admitted, tuple[str, asyncio.TimerHandle]] = {}
+        self._logging_in: dict[Admitted, tuple[str, asyncio.TimerHandle]] = {}
 
     def admit(
         self,
@@ -49,29 +54,37 @@ class ConnectionReserve:
         call_later: Callable[..., asyncio.TimerHandle],
         *,
         may_be_peer: bool,
+        may_log_in: bool = False,
     ) -> str:
         """Let a connection in that the limits refuse; return the refusal where there is no room for it."""
         if connection.info.is_local and len(self._local) < MAX_LOCAL:
             self._local.add(connection)
             return ""
-        if not may_be_peer:
+        if not (may_be_peer or may_log_in):
             return refusal
-        if len(self._unproven) >= MAX_UNPROVEN:
-            oldest = next(iter(self._unproven))
-            self._give_up(oldest)
-        self._unproven[connection] = refusal, call_later(PROOF_SECONDS, self._give_up, connection)
+        held = self._unproven if may_be_peer else self._logging_in
+        if len(held) >= MAX_UNPROVEN:
+            self._give_up(next(iter(held)))
+        held[connection] = refusal, call_later(PROOF_SECONDS, self._give_up, connection)
         connection.serve_only_opening()
         return ""
 
     def refusal_of(self, connection: Admitted) -> str:
         """Return why a connection is beyond the limits and has proven nothing yet, or ""."""
-        held = self._unproven.get(connection)
+        held = self._unproven.get(connection) or self._logging_in.get(connection)
         return "" if held is None else held[0]
+
+    def let_in(self, connection: Admitted) -> None:
+        """Keep a connection that has proven to be an administrator's, where there is room for it."""
+        if len(self._administrators) < MAX_ADMINISTRATORS:
+            self.leave(connection)
+            self._administrators.add(connection)
 
     def leave(self, connection: Admitted) -> None:
         """Forget a connection: it has proven to be a peer's, or has ended."""
         self._local.discard(connection)
-        held = self._unproven.pop(connection, None)
+        self._administrators.discard(connection)
+        held = self._unproven.pop(connection, None) or self._logging_in.pop(connection, None)
         if held is not None:
             held[1].cancel()
 

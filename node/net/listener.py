@@ -258,7 +258,11 @@ class Listener:
             return "the limit of open files is almost reached (ulimit -n), and the rest is reserved for logs"
         if refusal:
             return self.quota.reserve.admit(
-                connection, refusal, self.loop.call_later, may_be_peer=self._is_for_peers
+                connection,
+                refusal,
+                self.loop.call_later,
+                may_be_peer=self._is_for_peers,
+                may_log_in=self.login_gate is not None or self.tls is not None,
             )
         return ""
 
@@ -295,8 +299,12 @@ class Listener:
         self._peers[peer_id] += 1
 
     def is_beyond_limits(self, connection: Connection) -> bool:
-        """Return whether a connection was let in only to prove that it is a node's, and has not done so."""
+        """Return whether a connection was let in only to prove whose it is, and has not done so."""
         return bool(self.quota.reserve.refusal_of(connection))
+
+    def let_in(self, connection: Connection) -> None:
+        """Let a connection beyond the limits stay, if the administrator who has logged in finds room."""
+        self.quota.reserve.let_in(connection)
 
     def has_peer(self, peer_id: int) -> bool:
         """Whether a node of the cluster has a connection here."""
@@ -313,7 +321,10 @@ class Listener:
             self._on_failed_login("", plain_address(client_host), self.name, TLS_MECHANISM, reason)
 
     def _serve_opening(self, connection: Connection, frame: memoryview) -> Answer | Pending:
-        """Serve the handshake of peers to a connection beyond the limits, and close it for anything else."""
+        """Serve the handshake of peers to a connection beyond the limits, and close it for anything else.
+
+        The login of an administrator is served by the gate.
+        """
         if not is_opening(frame):
             raise CloseConnection(self.quota.reserve.refusal_of(connection))
         return self.service.serve(connection, frame)

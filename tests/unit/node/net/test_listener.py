@@ -7,13 +7,16 @@ from typing import Any, cast
 
 import pytest
 
+from ottla.metadata_raft.acl_set import AuthorizerSettings
+from ottla.node.authorization.authorizer import Authorizer
 from ottla.node.net.answers import Pending, Service
 from ottla.node.net.client_lines import MAX_OF_ADDRESS
 from ottla.node.net.connection import Connection
 from ottla.node.net.connection_quota import ConnectionLimits, ConnectionQuota
-from ottla.node.net.connection_reserve import MAX_LOCAL, MAX_UNPROVEN
+from ottla.node.net.connection_reserve import MAX_ADMINISTRATORS, MAX_LOCAL, MAX_UNPROVEN
 from ottla.node.net.gathered_answers import GatheredAnswers
 from ottla.node.net.listener import STALLED_SWEEPS, Listener, ListenerLimits
+from ottla.node.net.login import LoginCounts
 from ottla.node.net.receive_memory import ReceiveMemory
 from ottla.node.wire.api_keys import ApiKey
 from ottla.node.wire.peer_api import PeerApi
@@ -390,3 +393,115 @@ def test_records_have_their_pipe_as_long_as_there_are_connections() -> None:
     second.connection_lost(None)
     with pytest.raises(OSError, match="Bad file descriptor"):
         pipe.put(b"x", 1)
+
+
+# ---- administrators beyond the limits --------------------------------------------------------------------
+
+ADMINISTRATOR, USER = "User:admin", "User:alice"
+
+
+class Gate:
+    """Lets clients log in; the test says when one has."""
+
+    counts = LoginCounts()
+
+    def begin(self, connection: Connection) -> None:
+        connection.serve_by(Service(serve=lambda connection, frame: None, fail=lambda *_: None))
+
+
+def full_listener_with_logins(
+    quota: ConnectionQuota | None = None, name: str = "CLIENTS"
+) -> tuple[Listener, Timers]:
+    """One whose limit is reached by a stranger."""
+    served: list[bytes] = []
+    authorizer = Authorizer(AuthorizerSettings(super_users=frozenset({ADMINISTRATOR})))
+    never = Timers()
+    to = Listener(
+        name=name,
+        service=Service(
+            serve=lambda connection, frame: served.append(bytes(frame)),
+            fail=lambda connection, frame, error: None,
+        ),
+        memory=ReceiveMemory(),
+        quota=quota or ConnectionQuota(ConnectionLimits(max_connections=1)),
+        limits=ListenerLimits(),
+        start_task=lambda work: cast("asyncio.Task[Any]", work),
+        gathered=GatheredAnswers(never.loop),
+        access_of=authorizer.access,
+        login_gate=Gate(),
+    )
+    to.loop = never.loop
+    connect(to)
+    return to, never
+
+
+def log_in(to: Listener, principal: str) -> tuple[Connection, Transport]:
+    connection, transport = connect(to)
+    connection.identify(principal)
+    connection.serve_after_login(to.service)
+    return connection, transport
+
+
+def test_an_administrator_who_logs_in_from_elsewhere_is_served_beyond_the_limit() -> None:
+    to, timers = full_listener_with_logins()
+
+    connection, transport = log_in(to, ADMINISTRATOR)
+    _send(connection, frame(ApiKey.METADATA))
+
+    assert not transport.is_aborted and timers.pending == []
+
+
+def test_a_user_who_logs_in_beyond_the_limit_is_served_nothing() -> None:
+    to, _ = full_listener_with_logins()
+
+    connection, transport = log_in(to, USER)
+    _send(connection, frame(ApiKey.METADATA))
+
+    assert transport.is_aborted
+
+
+def test_who_does_not_log_in_in_time_beyond_the_limit_is_closed() -> None:
+    to, timers = full_listener_with_logins()
+
+    _, transport = connect(to)
+    assert not transport.is_aborted
+    timers.pending[0].run()
+
+    assert transport.is_aborted
+
+
+def test_administrators_beyond_the_limit_are_few() -> None:
+    to, _ = full_listener_with_logins()
+
+    kept = [log_in(to, ADMINISTRATOR) for _ in range(MAX_ADMINISTRATORS)]
+    one_more, transport = log_in(to, ADMINISTRATOR)
+    _send(one_more, frame(ApiKey.METADATA))
+    for connection, _ in kept:
+        _send(connection, frame(ApiKey.METADATA))
+    kept[0][0].connection_lost(None)
+    in_its_place, in_its_transport = log_in(to, ADMINISTRATOR)
+    _send(in_its_place, frame(ApiKey.METADATA))
+
+    assert transport.is_aborted
+    assert not any(one.is_aborted for _, one in kept)
+    assert not in_its_transport.is_aborted
+
+
+def test_a_crowd_that_might_log_in_pushes_no_peer_out() -> None:
+    quota = ConnectionQuota(ConnectionLimits(max_connections=1))
+    of_clients, _ = full_listener_with_logins(quota)
+    of_peers = listener(quota, "PEERS", is_for_peers=True)
+    of_peers.loop = Timers().loop
+    _, peer = connect(of_peers)
+
+    crowd = [connect(of_clients)[1] for _ in range(MAX_UNPROVEN + 2)]
+
+    assert not peer.is_aborted
+    assert [one.is_aborted for one in crowd] == [True, True] + [False] * MAX_UNPROVEN
+
+
+def test_a_listener_without_logins_lets_nobody_from_elsewhere_in_beyond_the_limit() -> None:
+    to = listener(ConnectionQuota(ConnectionLimits(max_connections=1)))
+    connect(to)
+
+    assert connect(to)[1].is_aborted
