@@ -29,12 +29,15 @@ from ottla.node.net.answers import BuiltInThread, Delayed, Result
 from ottla.node.net.client_lines import ClientLines
 from ottla.node.replica.partition import Partition
 from ottla.node.replica.replica_manager import ReplicaManager
+from ottla.node.work.turns import Turn
 
 # After a load that failed (a disk that does not answer), until the next try.
 RELOAD_DELAY_MS = 1_000
-# Given in one turn of the loop: each makes a connection write, some 40 us.
+# Given in one turn of the loop: each makes a connection write, some 40 us. What is large in an answer (lists
+# of groups, offsets) is built in a thread, and of a rebalance one answer has the metadata of all.
 MAX_ANSWERS_PER_TURN = 100
-# Some 3 ms, or 9 with ids of a kilobyte; others have the loop before the next ones of the same request.
+# Some 3 ms; others have the loop before the next ones of the same request. A turn ends earlier where commands
+# take longer, as with ids of a kilobyte.
 MAX_COMMANDS_PER_TURN = 128
 
 log = logging.getLogger(__name__)
@@ -312,12 +315,12 @@ class CoordinatorRuntime(Generic[K, C, A]):
     async def submit_in_turns(
         self, places: Sequence[tuple[int | str, Make[C]]], build: Build[R], per_turn: int
     ) -> R | Delayed[R]:
-        """Carry out commands as `submit_each`, `per_turn` of them in each turn of the loop."""
+        """Carry out commands as `submit_each`, at most `per_turn` of them in each turn of the loop."""
         outcomes = []
-        for count, (at, make) in enumerate(places, 1):
+        turn = Turn(per_turn)
+        for at, make in places:
             outcomes.append(self.submit(self._index_of(at), make))
-            if count % per_turn == 0:
-                await asyncio.sleep(0)
+            await turn.step()
         return self._join(outcomes, build)
 
     def ask_all(self, make: Make[C], build: Build[R], *, is_large: bool, is_slow: bool = False) -> Result[R]:

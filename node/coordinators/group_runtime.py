@@ -44,6 +44,7 @@ from ottla.node.work.task_executor import TaskExecutor
 # Some 3 kB each, with the buffer of their connections. Beyond it they are answered at once.
 MAX_HELD_HEARTBEATS = 2_000
 # Listed at once: 3 us each, with all that is written of them; a connection may bring 64 requests in a turn.
+# Beyond it each shard has a turn of its own, in which it only looks at its groups.
 MAX_GROUPS_PER_TURN = 200
 GROUPS_FORGOTTEN_PER_TURN = 200  # of a topic that was deleted: 10 to 20 us for each offset
 

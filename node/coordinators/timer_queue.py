@@ -10,11 +10,16 @@ import itertools
 from collections import deque
 from collections.abc import Callable, Hashable
 
+from ottla.node.clock import thread_cpu_s
+from ottla.node.work.turns import TURN_CPU_S
+
 # Entries of the heap that no timer owns any more are swept when they outnumber the living by this much.
 MAX_STALE_ENTRIES = 1_000
 # Called in one turn of the loop, before others have theirs: a thousand groups whose rebalance ends at one
-# moment take some 100 ms.
+# moment take some 100 ms, and groups of very many members longer, so a turn also ends by its CPU time.
 MAX_CALLS_PER_TURN = 32
+# Taken from the heap in one turn, 1 us each: a hundred thousand sessions may end at one moment.
+MAX_DUE_PER_TURN = 1_024
 
 
 class _Timer:
@@ -38,6 +43,8 @@ class TimerQueue:
         self._numbers = itertools.count()
         self._handle: asyncio.TimerHandle | None = None
         self._wake_s = 0.0
+        self._due: deque[tuple[Hashable, _Timer]] = deque()  # to be called, in their order
+        self._now_s = 0.0  # as they were found
 
     def __len__(self) -> int:
         return len(self._timers)
@@ -62,6 +69,7 @@ class TimerQueue:
         """Cancel all."""
         self._timers.clear()
         self._heap.clear()
+        self._due.clear()
         if self._handle is not None:
             self._handle.cancel()
             self._handle = None
@@ -94,9 +102,11 @@ class TimerQueue:
     def _wake(self) -> None:
         self._handle = None
         # The loop may call a little early; what it called for is due.
-        now_s = max(self._loop.time(), self._wake_s)
-        due: deque[tuple[Hashable, _Timer]] = deque()
-        while self._heap and self._heap[0][0] <= now_s:
+        self._now_s = now_s = max(self._loop.time(), self._wake_s)
+        is_calling = bool(self._due)
+        for _ in range(MAX_DUE_PER_TURN):
+            if not self._heap or self._heap[0][0] > now_s:
+                break
             _, number, key = heapq.heappop(self._heap)
             timer = self._timers.get(key)
             if timer is None or timer.entry != number:
@@ -104,23 +114,27 @@ class TimerQueue:
             if timer.deadline_s > now_s:
                 heapq.heappush(self._heap, (timer.deadline_s, number, key))
                 continue
-            due.append((key, timer))
+            self._due.append((key, timer))
         self._arm()
-        self._call(due, now_s)
+        if not is_calling:
+            self._call()
 
-    def _call(self, due: deque[tuple[Hashable, _Timer]], now_s: float) -> None:
+    def _call(self) -> None:
         """Call what is due, and has been neither cancelled nor moved since that was found."""
+        began_s = thread_cpu_s()
         try:
-            for _ in range(min(len(due), MAX_CALLS_PER_TURN)):
-                key, timer = due.popleft()
+            for _ in range(min(len(self._due), MAX_CALLS_PER_TURN)):
+                key, timer = self._due.popleft()
                 if self._timers.get(key) is not timer:
                     continue
-                if timer.deadline_s > now_s:
+                if timer.deadline_s > self._now_s:
                     self._push(timer.deadline_s, timer.entry, key)
                     continue
                 del self._timers[key]
                 timer.callback()
+                if thread_cpu_s() - began_s > TURN_CPU_S:
+                    break
         finally:
             # Also after a fault of one, which is the loop's to report.
-            if due:
-                self._loop.call_soon(self._call, due, now_s)
+            if self._due:
+                self._loop.call_soon(self._call)

@@ -30,6 +30,7 @@ from ottla.node.replica.partition import Partition
 from ottla.node.replica.replica_manager import ReplicaManager
 
 # Listed at once: 2 us each, with all that is written of them; a connection may bring 64 requests in a turn.
+# Beyond it each shard has a turn of its own, in which it only looks at its ids, 0.3 us each.
 MAX_IDS_PER_TURN = 300
 
 Make: TypeAlias = coordinator_runtime.Make[ClientCommand]

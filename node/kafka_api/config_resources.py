@@ -1,7 +1,6 @@
 """What AlterConfigs and IncrementalAlterConfigs share: from resource numbers to one command."""
 
 import logging
-from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
 from typing import Final, Protocol, TypeGuard, TypeVar
 
@@ -27,7 +26,7 @@ from ottla.node.settings.broker_settings import listener_setting
 from ottla.node.settings.config import BrokerConfig
 from ottla.node.settings.sasl_settings import ENABLED_MECHANISMS
 from ottla.node.settings.security_settings import LISTENER_SETTINGS
-from ottla.node.work.turns import listed
+from ottla.node.work.turns import at_once, distinct, listed, take_turns
 
 
 def checked_resource_type(services: Services, number: int, name: str) -> ConfigResourceType:
@@ -101,7 +100,8 @@ async def alter_resources(
     validate_only: bool,
 ) -> list[A]:
     """The answer to each resource, in order; one that is refused here goes no further."""
-    times = Counter((one.resource_type, one.resource_name) for one in resources)
+    named = ((one.resource_type, one.resource_name) for one in resources)
+    _, repeated = await take_turns(distinct(named)) if context.is_large else at_once(distinct(named))
     refusal = await _refusal_of_brokers(services, context, resources)
 
     asked_of_brokers: list[ResourceChanges] = []
@@ -112,7 +112,7 @@ async def alter_resources(
             changes = changes_of(resource)
             if isinstance(changes, KafkaError):
                 raise changes
-            if times[number, name] > 1:
+            if (number, name) in repeated:
                 raise KafkaError(ErrorCode.INVALID_REQUEST, "Each resource must appear at most once.")
             check_resource(context.access, AclOperation.ALTER_CONFIGS, number, name)
             kind = checked_resource_type(services, number, name)

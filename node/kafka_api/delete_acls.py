@@ -20,7 +20,7 @@ from ottla.node.wire.messages.delete_acls import (
     DeleteAclsResponse,
 )
 from ottla.node.wire.request_limits import NAME, SEVERAL, RequestLimits
-from ottla.node.work.turns import STEPS_PER_TURN, give_way, listed
+from ottla.node.work.turns import Turn, listed
 
 API: Final = ApiDescription(
     versions=(1, 3),
@@ -51,15 +51,15 @@ async def handle(
         results = [DeletedAcls(error_code=error.code, error_message=error.detail) for _ in request.filters]
     is_large = sum(len(one.matching) for one in results) > AT_ONCE
     answered = []
-    for number, one in enumerate(results, 1):
+    turn = Turn()
+    for one in results:
         matching = await listed(map(_matching_acl, one.matching), is_large=is_large)
         answered.append(
             DeleteAclsFilterResult(
                 error_code=one.error_code, error_message=one.error_message, matching_acls=matching
             )
         )
-        if number % STEPS_PER_TURN == 0:
-            await give_way()
+        await turn.step()
     return DeleteAclsResponse(filter_results=answered)
 
 

@@ -58,9 +58,15 @@ API: Final = ApiDescription(
 
 # Each costs some 20 kB of answer; admin tools ask for the topics of a page.
 MAX_RESOURCES: Final = 2_000
-# A broker's settings take 1.5 ms of the loop. One resource gives way, too: a connection may bring 64 requests
-# for it in one turn.
+# A broker's settings take 1.5 ms of the loop, and so many are fewer than what a turn's CPU time is looked at
+# after. One resource gives way, too: a connection may bring 64 requests for it in one turn.
 RESOURCES_PER_TURN: Final = 2
+# A connection sends a thousand buffers at a time, and each costs more than some bytes in a row.
+SMALL_BYTES: Final = 4_096
+TOGETHER_BYTES: Final = 65_536
+_TOO_MANY: Final = KafkaError(
+    ErrorCode.INVALID_REQUEST, f"A request may name at most {MAX_RESOURCES} resources."
+)
 
 
 def handle(
@@ -75,18 +81,46 @@ def _answer(
     """Apache Kafka answers a resource as often as it is named; here that takes no more than one answer."""
     version = context.api_version
     known: dict[tuple[int, str, frozenset[str]], bytes] = {}
-    pieces: list[Buffer] = []
-    for index, resource in enumerate(request.resources):
+    body = _Pieces()
+    for resource in request.resources[:MAX_RESOURCES]:
         key = (resource.resource_type, resource.resource_name, frozenset(resource.configuration_keys or ()))
-        piece = known.get(key) if index < MAX_RESOURCES else None
+        piece = known.get(key)
         if piece is None:
-            result = _describe(
-                services, context.access, request, resource, is_too_much=index >= MAX_RESOURCES
-            )
+            result = _describe(services, context.access, request, resource)
             piece = known[key] = _encoded(version, result)
             yield
-        pieces.append(piece)
-    return EncodedBody([_head(version, len(pieces)), *pieces, bytes(_tail_bytes(version))])
+        body.add(piece)
+    for resource in request.resources[MAX_RESOURCES:]:
+        body.add(_encoded(version, _refused(resource, _TOO_MANY)))
+        yield
+    count = len(request.resources)
+    return EncodedBody([_head(version, count), *body.whole(), bytes(_tail_bytes(version))])
+
+
+class _Pieces:
+    """The results as buffers: small ones are put together, a large one may be there many times."""
+
+    def __init__(self) -> None:
+        self._pieces: list[Buffer] = []
+        self._small = bytearray()
+
+    def add(self, piece: bytes) -> None:
+        if len(piece) > SMALL_BYTES:
+            self._put_by()
+            self._pieces.append(piece)
+            return
+        self._small += piece
+        if len(self._small) > TOGETHER_BYTES:
+            self._put_by()
+
+    def whole(self) -> list[Buffer]:
+        self._put_by()
+        return self._pieces
+
+    def _put_by(self) -> None:
+        if self._small:
+            self._pieces.append(bytes(self._small))
+            self._small.clear()
 
 
 def _encoded(version: int, result: DescribeConfigsResult) -> bytes:
@@ -112,23 +146,12 @@ def _describe(
     access: Access,
     request: DescribeConfigsRequest,
     resource: DescribeConfigsResource,
-    *,
-    is_too_much: bool,
 ) -> DescribeConfigsResult:
     try:
-        if is_too_much:
-            raise KafkaError(
-                ErrorCode.INVALID_REQUEST, f"A request may name at most {MAX_RESOURCES} resources."
-            )
         check_resource(access, AclOperation.DESCRIBE_CONFIGS, resource.resource_type, resource.resource_name)
         entries = _entries_of(services, resource)
     except KafkaError as error:
-        return DescribeConfigsResult(
-            error_code=error.code,
-            error_message=error.detail,
-            resource_type=resource.resource_type,
-            resource_name=resource.resource_name,
-        )
+        return _refused(resource, error)
     # An empty list of keys means all of them, as null does.
     keys = set(resource.configuration_keys or ())
     return DescribeConfigsResult(
@@ -137,6 +160,15 @@ def _describe(
         resource_type=resource.resource_type,
         resource_name=resource.resource_name,
         configs=[_result(request, entry) for entry in entries if not keys or entry.key.name in keys],
+    )
+
+
+def _refused(resource: DescribeConfigsResource, error: KafkaError) -> DescribeConfigsResult:
+    return DescribeConfigsResult(
+        error_code=error.code,
+        error_message=error.detail,
+        resource_type=resource.resource_type,
+        resource_name=resource.resource_name,
     )
 
 

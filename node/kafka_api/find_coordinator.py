@@ -21,7 +21,7 @@ from ottla.node.wire.messages.find_coordinator import (
     FindCoordinatorResponse,
 )
 from ottla.node.wire.request_limits import MANY, NAME, RequestLimits
-from ottla.node.work.turns import give_way
+from ottla.node.work.turns import Turn
 
 API: Final = ApiDescription(
     versions=(0, 6),
@@ -40,7 +40,7 @@ API: Final = ApiDescription(
 GROUP_KEY, TRANSACTION_KEY, SHARE_KEY = 0, 1, 2
 FIRST_BATCH_VERSION = 4
 FIRST_SHARE_VERSION = 6
-KEYS_PER_TURN = 64  # some 4 ms with keys of a kilobyte
+KEYS_PER_TURN = 64  # some 4 ms with keys of a kilobyte; a turn ends earlier where it takes longer
 MAX_KEYS = 10_000  # each costs a look-up; admin tools ask for the groups that they list
 
 _RESOURCE_TYPES: Final = {GROUP_KEY: ResourceType.GROUP, TRANSACTION_KEY: ResourceType.TRANSACTIONAL_ID}
@@ -81,9 +81,9 @@ async def handle(
             ]
         )
     coordinators = []
-    for count, key in enumerate(request.coordinator_keys, 1):
-        if count % KEYS_PER_TURN == 0:
-            await give_way()
+    turn = Turn(KEYS_PER_TURN)
+    for key in request.coordinator_keys:
+        await turn.step()
         found = await _find(services, context, request.key_type, key)
         coordinators.append(
             Coordinator(

@@ -4,7 +4,6 @@
 timestamp) with 7, -4 (earliest local) with 8, -5 (latest tiered) with 9, -6 (earliest not tiered) with 11.
 """
 
-from collections import Counter
 from collections.abc import Awaitable, Sequence
 from typing import Final, NamedTuple
 
@@ -27,7 +26,7 @@ from ottla.node.wire.messages.list_offsets import (
 )
 from ottla.node.wire.request_limits import MANY_PARTITIONS, TOPIC, RequestLimits
 from ottla.node.work.fair_pool import Allowance
-from ottla.node.work.turns import STEPS_PER_TURN, Steps, at_once, give_way, take_turns
+from ottla.node.work.turns import Steps, Turn, at_once, distinct, take_turns
 
 API: Final = ApiDescription(
     versions=(1, 11),
@@ -118,8 +117,8 @@ def _answer_all(
 ) -> Steps[ListOffsetsResponse]:
     """All answers but those for which batches must be opened; these are put into `searches`."""
     version, access = context.api_version, context.access
-    named = Counter((topic.name, one.partition_index) for topic in request.topics for one in topic.partitions)
-    repeated = {place for place, count in named.items() if count > 1}
+    named = ((topic.name, one.partition_index) for topic in request.topics for one in topic.partitions)
+    _, repeated = yield from distinct(named)
     refused: set[tuple[str, int]] = set()
     topics = []
     for topic in request.topics:
@@ -174,9 +173,9 @@ async def _search_all(
     clients ask again.
     """
     allowance = Allowance(cpu_s=MAX_CPU_S, steps=MAX_STEPS)
-    for count, one in enumerate(searches, 1):
-        if count % STEPS_PER_TURN == 0:  # what is refused at once waits for nothing
-            await give_way()
+    turn = Turn()  # what is refused at once waits for nothing
+    for one in searches:
+        await turn.step()
         code = ErrorCode.NONE
         found = None
         try:

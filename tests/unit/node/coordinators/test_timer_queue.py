@@ -1,6 +1,7 @@
 """The timer queue, on a loop whose time is told."""
 
 import asyncio
+import itertools
 import random
 import weakref
 from collections.abc import Callable
@@ -231,3 +232,37 @@ def test_very_many_that_are_due_take_turns_with_the_loop(loop: ManualLoop) -> No
     assert fired == list(range(MAX_CALLS_PER_TURN + 1))  # one was cancelled in between, one moved
     loop.advance(0.050)
     assert fired[-1] == -1 and len(timers) == 0
+
+
+def test_timers_that_take_long_take_turns_by_their_cpu_time(
+    loop: ManualLoop, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    now_s = itertools.count(0.0, 1.0)
+    monkeypatch.setattr("ottla.node.coordinators.timer_queue.thread_cpu_s", lambda: next(now_s))
+    timers = TimerQueue(loop)  # type: ignore[arg-type]
+    order: list[str] = []
+
+    def fire(number: int) -> None:
+        order.append(f"timer {number}")
+        loop.call_soon(order.append, "another")
+
+    for number in range(3):
+        timers.start(number, 10, partial(fire, number))
+    loop.advance(0.010)
+
+    assert order == ["timer 0", "another", "timer 1", "another", "timer 2", "another"]
+
+
+def test_of_very_many_that_are_due_some_are_looked_at_in_a_turn_and_all_are_called_in_order(
+    loop: ManualLoop, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("ottla.node.coordinators.timer_queue.MAX_DUE_PER_TURN", 2)
+    timers = TimerQueue(loop)  # type: ignore[arg-type]
+    fired: list[int] = []
+    for number in range(9):
+        timers.start(number, 10, partial(fired.append, number))
+
+    loop.advance(0.010)
+
+    assert fired == list(range(9))
+    assert len(timers) == 0

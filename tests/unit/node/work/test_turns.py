@@ -1,6 +1,7 @@
 """Work of very many elements, in turns with the event loop."""
 
 import asyncio
+import itertools
 import threading
 from collections.abc import Iterator, Sequence
 from itertools import pairwise
@@ -11,10 +12,15 @@ from ottla.logstore.words import schema
 from ottla.logstore.words.schema import struct
 from ottla.node.work.turns import (
     APART_AT_ONCE,
+    ITEMS_OF_STEP,
     STEPS_PER_LOOK,
     STEPS_PER_TURN,
+    TURN_CPU_S,
     Steps,
     ThreadLane,
+    Turn,
+    at_once,
+    distinct,
     listed,
     take_apart,
     take_turns,
@@ -49,6 +55,51 @@ def test_a_large_list_is_made_in_turns_with_others(is_large: bool, turns_of_othe
     assert asyncio.run(scene()) == list(range(1, COUNT + 1))
     assert len([at for at in others if 0 < at < COUNT]) == turns_of_others
     assert all(later - earlier <= STEPS_PER_TURN for earlier, later in pairwise(others))
+
+
+async def turns_of(turn: Turn, count: int) -> list[int]:
+    """After how many elements others had the loop."""
+    done, others = 0, []
+
+    async def other() -> None:
+        while True:
+            others.append(done)
+            await asyncio.sleep(0)
+
+    task = asyncio.create_task(other())
+    for _ in range(count):
+        done += 1
+        await turn.step()
+    task.cancel()
+    return others
+
+
+@pytest.mark.parametrize(
+    ("steps", "step_cpu_s", "expected"),
+    [
+        (1, 0.0, [1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12]),
+        (5, 0.0, [5, 10]),
+        (100, 0.0, []),
+        (100, TURN_CPU_S, [4, 8, 12]),
+        (6, TURN_CPU_S, [4, 8, 12]),
+    ],
+    ids=["each", "by number", "few", "by CPU time", "by whichever comes first"],
+)
+def test_a_turn_ends_by_its_steps_or_by_its_cpu_time(
+    monkeypatch: pytest.MonkeyPatch, steps: int, step_cpu_s: float, expected: list[int]
+) -> None:
+    now_s = itertools.count(0.0, 2 * step_cpu_s)
+    monkeypatch.setattr("ottla.node.work.turns.thread_cpu_s", lambda: next(now_s))
+
+    assert asyncio.run(turns_of(Turn(steps), 12)) == expected
+
+
+def test_what_is_named_more_than_once_is_found_some_at_a_time() -> None:
+    items = [*range(10 * ITEMS_OF_STEP), 3, 7, 3]
+
+    assert at_once(distinct(items)) == (set(items), {3, 7})
+    assert len(list(distinct(items))) == 10
+    assert at_once(distinct(())) == (set(), set())
 
 
 def test_who_is_cancelled_in_a_lane_leaves_when_its_piece_is_done() -> None:
