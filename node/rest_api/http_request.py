@@ -19,6 +19,7 @@ from ottla.node.rest_api.json_schema import Json, Schema, problem_of
 from ottla.node.rest_api.request_guard import SAFE_METHODS, check_content_type
 from ottla.node.rest_api.rest_error import RestError, bad_request, invalid_payload, not_found
 from ottla.node.rest_api.route import QueryParameter, RestRequest, Route
+from ottla.node.wire.request_limits import MAX_ID_BYTES
 
 BODY_TIMEOUT_S: Final = 30.0  # for a whole body, or for the next piece of a stream
 _INTEGER = re.compile(r"-?[0-9]{1,19}")
@@ -63,6 +64,10 @@ def _path_value(route: Route, name: str, text: str) -> Any:
     """A path parameter as its type; what is no number where one must be is not found, as by Confluent's."""
     schema = route.schema_of(name)
     if schema.get("type") != "integer":
+        # Where an id may be older than the limit of ids, a route says how long it may be.
+        longest = max(MAX_ID_BYTES, schema.get("maxLength", 0))
+        if len(text.encode(errors="replace")) > longest:
+            raise bad_request(f"{name} in the path has more than {longest} bytes.")
         return text
     if not _INTEGER.fullmatch(text) or problem_of(int(text), schema, name) is not None:
         raise not_found("HTTP 404 Not Found")
