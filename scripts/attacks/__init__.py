@@ -15,6 +15,9 @@ record_bombs  attacks with batches of some kB that open into millions of records
 quota_floods  attacks of clients that have quotas
 request_floods  attacks with small requests that do not wait for their answers
 share_floods  attacks of members of share groups, and of strangers that write their states
+kubelet       probes beside an attack
+poisoned_batches  attacks with batches that no client could read past
+closed_doors  attacks on what is for nodes and administrators: commands, the quorum's port, last connections
 rest_floods   attacks of one address that wants all of the REST API or of the probes
 tls_floods    attacks of strangers on listeners with TLS; a thousand connections a second that fail
 login_floods  attacks with passwords, proofs and tokens in masses, at listeners and at the REST API

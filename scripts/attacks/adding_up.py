@@ -1,13 +1,17 @@
 """Attacks that are small by themselves and add up: sessions, members, large requests of many connections."""
 
+import re
+import struct
 from collections import Counter
 from collections.abc import Sequence
-from concurrent.futures import ThreadPoolExecutor
+from concurrent.futures import ThreadPoolExecutor, wait
+from contextlib import ExitStack, suppress
 from typing import Final
 
 from attacks.attack import Attack
-from attacks.hostile import TIMEOUT_S, in_words
-from attacks.nodes import Nodes
+from attacks.hostile import TIMEOUT_S, codes_in, in_words
+from attacks.nodes import BETWEEN_SCRAPES_S, Nodes
+from tests.compat.batches import batch
 from tests.compat.wire_client import Closed, WireClient, eventually
 
 # As of a small pod: 0.6 of it is the budget.
@@ -18,6 +22,20 @@ SESSIONS: Final = 12
 JOINS: Final = 200
 METADATA_BYTES: Final = 1_000_000
 AT_A_TIME: Final = 12
+# Of the attack on several parts of the budget at once; with 256 MiB a part has 3 to 25 MiB.
+LARGE_TOPIC: Final = "adding-up"
+RECORD_BYTES: Final = 900_000
+LARGE_RECORDS: Final = 16
+FRAMES: Final = 60
+FRAME_BYTES: Final = 1_000_000
+READERS: Final = 20
+COMMITTING_GROUPS: Final = 4_000
+METADATA_CHARS: Final = 4_000
+PRODUCERS: Final = 12_000
+HELD_TIMEOUT_S: Final = 5.0
+FULL: Final = 0.8
+SLACK: Final = 0.1  # what is asked for at one moment may be let in together
+LEAST_FULL: Final = 4
 
 
 def _fetch_sessions(nodes: Nodes) -> str:
@@ -72,6 +90,118 @@ def _joins(nodes: Nodes) -> str:
         return in_words(Counter(pool.map(join, range(JOINS))))
 
 
+# ---- all parts of the budget at once ---------------------------------------------------------------------
+
+
+def _prepare_parts(nodes: Nodes) -> None:
+    _make_offsets_topic(nodes)
+    with nodes.connect(timeout_s=TIMEOUT_S) as client:
+        wanted = [{"name": LARGE_TOPIC, "num_partitions": 1, "replication_factor": 1}]
+        client.call("create_topics", 7, topics=wanted, timeout_ms=30_000)
+        large = batch([bytes(RECORD_BYTES)])
+        for _ in range(LARGE_RECORDS):
+            data = [{"name": LARGE_TOPIC, "partition_data": [{"index": 0, "records": large}]}]
+            told = eventually(
+                lambda data=data: codes_in(  # type: ignore[misc]
+                    client.call("produce", 9, acks=1, timeout_ms=30_000, topic_data=data)
+                ),
+                lambda codes: set(codes) == {0},
+            )
+            assert set(told) == {0}, in_words(told)
+
+
+def _announce_frames(nodes: Nodes, stack: ExitStack) -> None:
+    """Frames of which most comes, and never the end: `receive_buffers`."""
+    for _ in range(FRAMES):
+        client = stack.enter_context(nodes.connect(timeout_s=HELD_TIMEOUT_S))
+        with suppress(OSError, Closed):
+            client.send_bytes(struct.pack(">ihhih", FRAME_BYTES, 0, 9, 1, -1) + bytes(FRAME_BYTES // 2))
+
+
+def _read_nothing(nodes: Nodes, stack: ExitStack) -> None:
+    """Ask for records and do not read them: `unsent_answers`, and buffers of the kernel."""
+    partitions = [{"partition": 0, "fetch_offset": 0, "partition_max_bytes": 1 << 24}]
+    for _ in range(READERS):
+        client = stack.enter_context(nodes.connect(timeout_s=HELD_TIMEOUT_S))
+        with suppress(OSError, Closed):
+            for _ in range(4):
+                client.send(
+                    "fetch",
+                    12,
+                    max_wait_ms=0,
+                    min_bytes=0,
+                    topics=[{"topic": LARGE_TOPIC, "partitions": partitions}],
+                )
+
+
+def _join_heavily(nodes: Nodes) -> None:
+    """Members with metadata: `group_members`."""
+    _joins(nodes)
+
+
+def _commit_heavily(nodes: Nodes) -> None:
+    """Offsets with metadata, of many groups: `committed_offsets`."""
+    for number in range(COMMITTING_GROUPS):
+        with nodes.connect(timeout_s=TIMEOUT_S) as client, suppress(Closed):
+            partitions = [
+                {"partition_index": 0, "committed_offset": 1, "committed_metadata": "m" * METADATA_CHARS}
+            ]
+            client.call(
+                "offset_commit",
+                8,
+                group_id=f"commits{number}",
+                generation_id_or_member_epoch=-1,
+                member_id="",
+                topics=[{"name": LARGE_TOPIC, "partitions": partitions}],
+            )
+
+
+def _produce_by_many(nodes: Nodes) -> None:
+    """One idempotent record of each of many producers: `producer_states`."""
+    with nodes.connect(timeout_s=TIMEOUT_S) as client, suppress(Closed):
+        for first in range(0, PRODUCERS, AT_A_TIME):
+            for producer_id in range(first, first + AT_A_TIME):
+                one = batch([b"v"], producer_id=producer_id, producer_epoch=0, base_sequence=0)
+                data = [{"name": LARGE_TOPIC, "partition_data": [{"index": 0, "records": one}]}]
+                client.send("produce", 9, acks=1, timeout_ms=30_000, topic_data=data)
+            for _ in range(AT_A_TIME):
+                client.receive_frame()
+
+
+def _uses(nodes: Nodes) -> dict[str, tuple[float, float]]:
+    """Return the bytes that each part of the budget uses, and may use."""
+    told = nodes.scrape().decode()
+
+    def by_part(name: str) -> dict[str, float]:
+        found = re.findall(rf'^{name}{{part="(\w+)"}} (\S+)$', told, re.M)
+        return {part: float(value) for part, value in found}
+
+    limits = by_part("ottla_memory_limit_bytes")
+    return {part: (used, limits[part]) for part, used in by_part("ottla_memory_bytes").items()}
+
+
+def _all_parts(nodes: Nodes) -> str:
+    full: dict[str, float] = {}
+    with ExitStack() as stack, ThreadPoolExecutor(AT_A_TIME) as pool:
+        work = [
+            pool.submit(_announce_frames, nodes, stack),
+            pool.submit(_read_nothing, nodes, stack),
+            pool.submit(_join_heavily, nodes),
+            pool.submit(_commit_heavily, nodes),
+            pool.submit(_produce_by_many, nodes),
+        ]
+        while not all(one.done() for one in work):
+            for part, (used, limit) in _uses(nodes).items():
+                assert used <= limit * (1 + SLACK), f"{part} uses {used:,.0f} of {limit:,.0f} bytes"
+                full[part] = max(full.get(part, 0.0), used / limit if limit else 0.0)
+            wait(work, BETWEEN_SCRAPES_S)
+        for one in work:
+            one.result()
+    crowded = sorted(part for part, share in full.items() if share >= FULL)
+    assert len(crowded) >= LEAST_FULL, f"only {crowded} were full: {full}"
+    return f"full: {', '.join(crowded)}"
+
+
 ATTACKS: Final[Sequence[Attack]] = (
     Attack(
         name="fetch-sessions-absent-partitions",
@@ -80,7 +210,6 @@ ATTACKS: Final[Sequence[Attack]] = (
         cpu_s=20.0,
         growth_mib=BUDGET_MIB,
         settings=SETTINGS,
-        node_counts=(1,),
     ),
     Attack(
         name="join-groups-large-metadata",
@@ -89,6 +218,15 @@ ATTACKS: Final[Sequence[Attack]] = (
         cpu_s=10.0,
         growth_mib=BUDGET_MIB,
         prepare=_make_offsets_topic,
+        settings=SETTINGS,
+    ),
+    Attack(
+        name="all-parts-at-once",
+        sends="half frames, fetches that nobody reads, members, commits and producers, all at once",
+        send=_all_parts,
+        cpu_s=25.0,
+        growth_mib=BUDGET_MIB,
+        prepare=_prepare_parts,
         settings=SETTINGS,
         node_counts=(1,),
     ),

@@ -5,10 +5,12 @@ from typing import Final
 
 from attacks import (
     adding_up,
+    closed_doors,
     costly_texts,
     giant_requests,
     long_ids,
     metrics_bomb,
+    poisoned_batches,
     quota_floods,
     record_bombs,
     request_floods,
@@ -27,6 +29,8 @@ ATTACKS: Final[Sequence[Attack]] = (
     *costly_texts.ATTACKS,
     *adding_up.ATTACKS,
     *record_bombs.ATTACKS,
+    *poisoned_batches.ATTACKS,
+    *closed_doors.ATTACKS,
     *request_floods.ATTACKS,
     *quota_floods.ATTACKS,
     *share_floods.ATTACKS,

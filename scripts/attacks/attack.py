@@ -34,6 +34,7 @@ class Attack:
     prepare: Callable[[Nodes], None] = nothing
     settings: Mapping[str, str] = field(default_factory=dict)
     is_thorough: bool = False  # left to a thorough run of the tests
+    is_scripts_alone: bool = False  # judged by a clock as well, so it is none of the tests
     is_secure: bool = False  # needs secured nodes; `prepare` runs as their administrator
     role: Role = Role.ADMINISTRATOR  # who attacks secured nodes
     node_counts: tuple[int, ...] = (1, 3)  # on how many nodes it makes sense

@@ -125,7 +125,7 @@ ATTACKS: Final = (
         sends="CreateTopics with 16 MiB of settings",
         send=_create(16 << 20),
         cpu_s=3,
-        growth_mib=150,
+        growth_mib=150,  # the frame of 16 MiB, its texts as they are read (large_requests), the answer's
     ),
     Attack(
         name="json-without-end",

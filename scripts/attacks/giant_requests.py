@@ -459,7 +459,8 @@ ATTACKS: Final[Sequence[Attack]] = (
             sends=f"{api.api_name} with {words}",
             send=partial(_send, api, version, fields),
             cpu_s=6.0,
-            growth_mib=250.0,  # a frame of 32 MB, what was read of it, and its answer
+            # A frame of 32 MB (receive_buffers of the budget), what is read of it (large_requests), answers.
+            growth_mib=250.0,
             is_thorough=True,
         )
         for api, version, fields, words in REQUESTS

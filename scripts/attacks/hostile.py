@@ -7,7 +7,7 @@ from typing import Any, Final
 
 from attacks.nodes import Nodes
 from ottla.logstore.words.errors import ErrorCode
-from tests.compat.wire_client import Closed
+from tests.compat.wire_client import Closed, eventually
 
 TIMEOUT_S: Final = 300.0  # an attack that is served slowly is judged by its CPU seconds
 FLOOD_S: Final = 3.0
@@ -21,6 +21,18 @@ def ask(nodes: Nodes, api: str, version: int, **fields: Any) -> str:
         except (Closed, BrokenPipeError, ConnectionResetError):
             return "connection closed"
         return in_words(codes_in(answer))
+
+
+def at_leader(nodes: Nodes, topic: str) -> Nodes:
+    """Return the same nodes, where the first partition of a topic is led."""
+    with nodes.connect() as client:
+
+        def leader() -> int:
+            (told,) = client.call("metadata", 12, topics=[{"name": topic}]).topics
+            return next((int(one.leader_id) for one in told.partitions if not one.partition_index), -1)
+
+        found = eventually(leader, lambda one: one >= 0)
+    return next(one for one in nodes.each() if one.first == found)
 
 
 def flood(nodes: Nodes, frame: bytes, bytes_per_s: float, seconds: float = FLOOD_S) -> int:

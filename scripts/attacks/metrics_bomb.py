@@ -64,6 +64,8 @@ ATTACKS: Final[Sequence[Attack]] = (
         send=_send,
         prepare=_prepare,
         cpu_s=5.0,
+        # 3,300 groups (groups_and_ids of the budget) of some 10 kB each, and expositions of up to 32 MiB, in
+        # pieces and whole.
         growth_mib=192.0,
         node_counts=(1,),
     ),

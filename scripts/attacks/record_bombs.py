@@ -2,16 +2,19 @@
 compaction, the readers of the REST API.
 """
 
+import http.client
 import json
+import re
 import time
-import urllib.request
 from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from functools import cache
 from typing import Any, Final
+from urllib.parse import urlsplit
 
 from attacks.attack import Attack
-from attacks.hostile import TIMEOUT_S, codes_in, in_words
+from attacks.hostile import TIMEOUT_S, at_leader, codes_in, in_words
+from attacks.kubelet import SETTINGS, get, probed
 from attacks.nodes import Nodes
 from ottla.logstore.compression import Compression, compress
 from ottla.logstore.record import seal_batch
@@ -25,6 +28,13 @@ TINY: Final = bytes.fromhex("0c000000010100")  # no key, no value
 LIE_MS: Final = int(time.time() * 1000) + 1_800_000
 LATE_MS: Final = LIE_MS - 1
 GONE_CLIENTS: Final = 8
+TAIL_S: Final = 2.0
+# As the console asks: the newest ones, a search, and what came since a time.
+CONSOLE_PAGES: Final = (
+    "offset=-50&count=50&timeout_ms=1500",
+    "offset=earliest&filter=nothing&timeout_ms=1500",
+    f"timestamp={int(time.time() * 1000) - 3_600_000}&count=50&timeout_ms=1500",
+)
 # A node that stores what is refused by default, as nodes did before records were checked.
 BELIEVES: Final = {"validate.records": "false", "log.cleaner.backoff.ms": "100"}
 
@@ -60,14 +70,14 @@ def _made(topic: str, **configs: str) -> Callable[[Nodes], None]:
 
 
 def _produce(nodes: Nodes, topic: str, records: bytes) -> str:
-    with nodes.connect(timeout_s=TIMEOUT_S) as client:
+    with at_leader(nodes, topic).connect(timeout_s=TIMEOUT_S) as client:
         data = [{"name": topic, "partition_data": [{"index": 0, "records": records}]}]
         answer = client.call("produce", 9, acks=1, timeout_ms=30_000, topic_data=data)
         return in_words(codes_in(answer)).removeprefix("1 x ")
 
 
 def _list_offsets(nodes: Nodes, topic: str, timestamp: int) -> Any:
-    with nodes.connect(timeout_s=TIMEOUT_S) as client:
+    with at_leader(nodes, topic).connect(timeout_s=TIMEOUT_S) as client:
         return _asked_for_time(client, topic, timestamp)
 
 
@@ -98,7 +108,8 @@ def _send_to_compacted(nodes: Nodes) -> str:
     return "40 x INVALID_RECORD"
 
 
-def _prepare_times(nodes: Nodes) -> None:
+def prepare_times(nodes: Nodes) -> None:
+    """Make topics for look-ups by time: one with bombs that lie, an honest one."""
     _made("bombs-times")(nodes)
     _made("honest-times")(nodes)
     for _ in range(20):
@@ -106,13 +117,17 @@ def _prepare_times(nodes: Nodes) -> None:
         assert told == "NONE", told
 
 
+def begin_look_up(client: WireClient) -> None:
+    """Ask for a time in all the bombs, and do not wait for the answer."""
+    partitions = [{"partition_index": 0, "timestamp": LATE_MS}]
+    client.send("list_offsets", 7, replica_id=-1, topics=[{"name": "bombs-times", "partitions": partitions}])
+
+
 def _send_times(nodes: Nodes) -> str:
     """Clients that go at once, and one that stays: its look-up in another topic is served meanwhile."""
     for _ in range(GONE_CLIENTS):
-        with nodes.connect() as client:
-            partitions = [{"partition_index": 0, "timestamp": LATE_MS}]
-            topics = [{"name": "bombs-times", "partitions": partitions}]
-            client.send("list_offsets", 7, replica_id=-1, topics=topics)
+        with at_leader(nodes, "bombs-times").connect() as client:
+            begin_look_up(client)
     honest = _list_offsets(nodes, "honest-times", 1)
     assert (honest.error_code, honest.offset) == (0, 0), f"an honest look-up was told {honest}"
     told = _list_offsets(nodes, "bombs-times", LATE_MS)
@@ -127,17 +142,34 @@ def _prepare_readers(nodes: Nodes) -> None:
 
 
 def _send_readers(nodes: Nodes) -> str:
-    with urllib.request.urlopen(f"{nodes.rest}/v3/clusters", timeout=TIMEOUT_S) as answer:
-        cluster = json.load(answer)["data"][0]["cluster_id"]
-    url = f"{nodes.rest}/v3/clusters/{cluster}/topics/bombs-read/records?offset=earliest&count="
-    found = []
-    for count in (1, 2, 100, 1, 1, 1):
-        with urllib.request.urlopen(f"{url}{count}", timeout=TIMEOUT_S) as answer:
-            found.append(len(json.load(answer)["data"]))
-        with urllib.request.urlopen(f"{nodes.rest}/healthz", timeout=TIMEOUT_S) as answer:
-            assert answer.status == 200
-    assert found == [1, 2, 100, 1, 1, 1], found
-    return "pages of as many records as were asked for"
+    """Pages as the API and the console ask for them, and a live tail, while the node is probed."""
+    cluster = json.loads(get(nodes.rest, "/v3/clusters")[1])["data"][0]["cluster_id"]
+    path = f"/v3/clusters/{cluster}/topics/bombs-read/records"
+    asked = (*(f"offset=earliest&count={count}" for count in (1, 2, 100, 1, 1, 1)), *CONSOLE_PAGES)
+    with probed(nodes) as kubelet:
+        found = [len(json.loads(get(nodes.rest, f"{path}?{query}")[1])["data"]) for query in asked]
+        told = _tail(nodes, f"{path}?offset=earliest&filter=nothing")
+    assert found[:6] == [1, 2, 100, 1, 1, 1], found
+    return f"pages of {found} records; a tail of {told} bytes; {kubelet.asked} probes"
+
+
+def _tail(nodes: Nodes, path: str) -> int:
+    """Follow a live tail that finds nothing for a while; the bytes that it told."""
+    parts = urlsplit(nodes.rest)
+    connection = http.client.HTTPConnection(str(parts.hostname), parts.port, timeout=TAIL_S)
+    told = 0
+    try:
+        connection.request("GET", path, headers={"Accept": "text/event-stream"})
+        answer = connection.getresponse()
+        assert answer.status == 200, answer.status
+        until = time.monotonic() + TAIL_S
+        while time.monotonic() < until:
+            told += len(answer.fp.readline())
+    except TimeoutError:
+        return told
+    finally:
+        connection.close()
+    return told
 
 
 def _prepare_cleaner(nodes: Nodes) -> None:
@@ -159,8 +191,20 @@ def _send_cleaner(nodes: Nodes) -> str:
     for _ in range(2):  # the next batches close the segment with the bomb
         time.sleep(0.05)
         _produce(nodes, "bombs-cleaned", batch([b"next"], keys=[b"k"]))
-    time.sleep(5.0)
-    return "compacted"
+    told = eventually(lambda: _cleaned(nodes), bool)
+    assert told, "the log was neither cleaned nor set apart"
+    return told
+
+
+def _cleaned(nodes: Nodes) -> str:
+    """Return how the cleaner has dealt with the bomb; empty while it has not."""
+    if re.search(r"bombs-cleaned-0 cleaned from", nodes.log()):
+        return "cleaned"
+    scrapes = b"".join(nodes.scrape(place) for place in range(len(nodes.processes)))
+    set_apart = re.search(
+        rb"^kafka_log_logcleanermanager_uncleanable_partitions_count\{.*\} [1-9]", scrapes, flags=re.M
+    )
+    return "set apart" if set_apart else ""
 
 
 ATTACKS: Final[Sequence[Attack]] = (
@@ -170,7 +214,6 @@ ATTACKS: Final[Sequence[Attack]] = (
         send=_send_refused,
         prepare=_made("bombs-checked"),
         cpu_s=5.0,
-        node_counts=(1,),
     ),
     Attack(
         name="bombs-to-a-compacted-topic",
@@ -178,25 +221,22 @@ ATTACKS: Final[Sequence[Attack]] = (
         send=_send_to_compacted,
         prepare=_made("bombs-compacted", **{"cleanup.policy": "compact"}),
         cpu_s=10.0,
-        node_counts=(1,),
     ),
     Attack(
         name="bombs-by-time",
         sends="look-ups by time in 20 batches of 10 million records that lie, by clients that go at once",
         send=_send_times,
-        prepare=_prepare_times,
+        prepare=prepare_times,
         cpu_s=6.0,
         settings=BELIEVES,
-        node_counts=(1,),
     ),
     Attack(
         name="bombs-read",
         sends="pages of a topic with 5 batches of 10 million records",
         send=_send_readers,
         prepare=_prepare_readers,
-        cpu_s=4.0,
-        settings=BELIEVES,
-        node_counts=(1,),
+        cpu_s=8.0,  # a tail opens what it may, while it is there
+        settings={**BELIEVES, **SETTINGS},
     ),
     Attack(
         name="bombs-cleaned",
@@ -205,6 +245,5 @@ ATTACKS: Final[Sequence[Attack]] = (
         prepare=_prepare_cleaner,
         cpu_s=15.0,
         settings=BELIEVES,
-        node_counts=(1,),
     ),
 )

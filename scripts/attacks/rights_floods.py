@@ -10,6 +10,7 @@ from typing import Any, Final
 
 from attacks.attack import Attack
 from attacks.hostile import TIMEOUT_S, codes_in, in_words
+from attacks.metrics_bomb import MAX_SCRAPE_BYTES
 from attacks.nodes import Nodes
 from attacks.secured_access import USER, Role
 from ottla.logstore.compression import Compression, compress
@@ -243,6 +244,7 @@ def _telemetry(nodes: Nodes) -> str:
     with ThreadPoolExecutor(THREADS) as threads:
         codes = Counter(threads.map(push, range(PUSHES)))
     scraped = len(nodes.scrape())
+    assert scraped <= MAX_SCRAPE_BYTES, f"a scrape of {scraped} bytes"
     return f"{in_words(codes)}; a scrape of {scraped / 1e6:.1f} MB"
 
 
@@ -270,6 +272,7 @@ ATTACKS: Final[Sequence[Attack]] = (
         send=_telemetry,
         prepare=_subscribe,
         cpu_s=20.0,
+        # What clients pushed last (client_metrics), pushes that are opened, and expositions of up to 32 MiB.
         growth_mib=192.0,
         **_OF_USER,
     ),

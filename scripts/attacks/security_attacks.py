@@ -5,13 +5,26 @@ from collections.abc import Callable, Sequence
 from dataclasses import replace
 from typing import Final
 
-from attacks import giant_requests, login_floods, long_ids, request_floods, rights_floods, tls_floods
+from attacks import (
+    closed_doors,
+    giant_requests,
+    login_floods,
+    long_ids,
+    request_floods,
+    rights_floods,
+    tls_floods,
+)
 from attacks.attack import Attack, nothing
 from attacks.nodes import Nodes
 from attacks.secured_access import Role
 from tests.compat.wire_client import Closed
 
-ATTACKS: Final[Sequence[Attack]] = (*tls_floods.ATTACKS, *login_floods.ATTACKS, *rights_floods.ATTACKS)
+ATTACKS: Final[Sequence[Attack]] = (
+    *tls_floods.ATTACKS,
+    *login_floods.ATTACKS,
+    *rights_floods.ATTACKS,
+    *closed_doors.SECURED,
+)
 
 
 def _refused(send: Callable[[Nodes], str]) -> Callable[[Nodes], str]:

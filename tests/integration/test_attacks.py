@@ -7,7 +7,7 @@ The limits are CPU seconds, MiB and turns of the loop in CPU time. A turn may ta
 import subprocess
 import sys
 from collections.abc import Iterator, Mapping
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager
 from dataclasses import replace
 from pathlib import Path
 
@@ -18,6 +18,7 @@ from tests.thorough import THOROUGH
 
 sys.path.append(str(Path(__file__).resolve().parents[2] / "scripts"))
 
+from attacks import record_bombs
 from attacks.all_attacks import ATTACKS, SECURED
 from attacks.attack import Attack
 from attacks.good_client import Seen
@@ -34,7 +35,11 @@ ON_ONE = [
     for one in ATTACKS
     if 1 in one.node_counts and not one.settings and not one.is_secure
 ]
-WITH_SETTINGS = [one for one in ATTACKS if 1 in one.node_counts and one.settings and not one.is_secure]
+WITH_SETTINGS = [
+    pytest.param(one, marks=THOROUGH if one.is_thorough else (), id=one.name)
+    for one in ATTACKS
+    if 1 in one.node_counts and one.settings and not one.is_secure and not one.is_scripts_alone
+]
 # A few of each kind; the others are for `scripts/attack --secure`: some are judged by the time of a clock.
 QUICK = (
     "tls-junk",
@@ -44,8 +49,11 @@ QUICK = (
     "giant-scram",
     "forged-proofs",
     "giant-metadata-by-user",
+    "commands-of-administrators",
+    "voters-nowhere-secured",
 )
 ON_SECURED = [pytest.param(one, id=one.name) for one in SECURED if one.name in QUICK and not one.settings]
+SECURED_WITH_SETTINGS = [one for one in SECURED if one.name == "all-connections"]
 # Of each kind of work that nodes do for one another, the costliest; all others: `scripts/attack --nodes 3`.
 KINDS_ON_THREE = (
     "describe-groups-many-names",  # refused where it is read
@@ -102,12 +110,29 @@ def test_an_attack_on_a_node_stays_within_its_limits(node: Trials, attack: Attac
     assert outcome.missed == (), outcome
 
 
-@pytest.mark.parametrize("attack", WITH_SETTINGS, ids=lambda one: one.name)
+@pytest.mark.parametrize("attack", WITH_SETTINGS)
 def test_an_attack_on_a_node_with_settings_stays_within_its_limits(tmp_path: Path, attack: Attack) -> None:
     with attacked(tmp_path, 1, attack.settings) as trials:
         outcome = trials.run(patiently(attack))
 
     assert outcome.missed == (), outcome
+
+
+def test_a_node_ends_in_its_grace_while_it_looks_for_times_in_bombs(tmp_path: Path) -> None:
+    nodes = start_nodes(1, tmp_path, record_bombs.BELIEVES, popen)
+    with ExitStack() as stack:
+        try:
+            record_bombs.prepare_times(nodes)
+            clients = [stack.enter_context(nodes.connect()) for _ in range(record_bombs.GONE_CLIENTS)]
+            for one in clients:
+                record_bombs.begin_look_up(one)
+            answered = [one for one in clients if not one.is_silent()]
+        finally:
+            ended = nodes.stop()
+
+    assert ended, "the node did not end in its grace after SIGTERM"
+    assert len(answered) < len(clients), "some were still looked for when it was told to end"
+    assert "Traceback" not in nodes.log()
 
 
 @pytest.fixture(scope="module")
@@ -119,6 +144,16 @@ def secured_node(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Trials]:
 @pytest.mark.parametrize("attack", ON_SECURED)
 def test_an_attack_on_a_secured_node_stays_within_its_limits(secured_node: Trials, attack: Attack) -> None:
     outcome = secured_node.run(patiently(attack))
+
+    assert outcome.missed == (), outcome
+
+
+@pytest.mark.parametrize("attack", SECURED_WITH_SETTINGS, ids=lambda one: one.name)
+def test_an_attack_on_a_secured_node_with_settings_stays_within_its_limits(
+    tmp_path: Path, attack: Attack
+) -> None:
+    with attacked(tmp_path, 1, attack.settings, is_secure=True) as trials:
+        outcome = trials.run(patiently(attack))
 
     assert outcome.missed == (), outcome
 

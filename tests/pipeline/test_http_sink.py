@@ -171,6 +171,21 @@ def test_a_refused_record_stops_the_query_where_there_are_no_dead_letters(hook: 
     assert "hook" not in str(stopped.value) and "hunter2" not in str(stopped.value)
 
 
+@pytest.mark.parametrize("status", [422, 503])
+def test_what_a_server_says_cannot_steer_a_terminal(hook: WebHook, status: int) -> None:
+    """Errors are shown on terminals and stand in logs: ESC, bells and line ends are escaped."""
+    hook.answer = lambda _asked: Reply(
+        status=status, body=b"\x1b]0;owned\x07\x1b[2J\r\nERROR forged \xc2\x9b31m"
+    )
+
+    with pytest.raises(HttpFailure) as stopped:
+        send(hook, rows("1"), max__retries="0")
+
+    told = str(stopped.value)
+    assert not [one for one in told if ord(one) < 32 or 127 <= ord(one) < 160]
+    assert "owned" in told and "ERROR forged" in told
+
+
 def test_of_an_array_only_what_is_refused_alone_becomes_a_dead_letter(hook: WebHook) -> None:
     def refuse_two(asked: Asked) -> Reply:
         return Reply(status=400, body=b"two") if b"2" in asked.body else Reply()

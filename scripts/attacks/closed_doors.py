@@ -1,0 +1,212 @@
+"""Doors that are for nodes and administrators: commands of theirs, the quorum's port, the last connections.
+
+A voter is dialled nowhere but where it has registered, so AddRaftVoter is no way to scan ports.
+"""
+
+import os
+import re
+import socket
+import time
+from collections import Counter
+from collections.abc import Iterator, Sequence
+from contextlib import ExitStack, contextmanager, suppress
+from dataclasses import replace
+from typing import Any, Final
+
+from attacks.attack import Attack
+from attacks.hostile import TIMEOUT_S, codes_in, in_words
+from attacks.nodes import Nodes
+from attacks.secured_access import Role
+from ottla.logstore.words.errors import ErrorCode
+from tests.compat.wire_client import Closed, WireClient
+
+COMMAND_ROUNDS: Final = 200
+BROKER_RESOURCE: Final = 4
+STRANGER_ID: Final = 77
+HOST: Final = "127.0.0.1"
+MAX_CONNECTIONS: Final = 40
+CROWD: Final = 300
+QUORUM_ROUNDS: Final = 5
+QUORUM_CONNECTIONS: Final = 200
+HELD_S: Final = 0.2
+_JUNK: Final = (
+    b"GET / HTTP/1.1\r\nHost: a\r\n\r\n",
+    b"\x16\x03\x01\x02\x00\x01\x00\x01\xfc\x03\x03",
+    b"\x7f\xff\xff\xff" + b"x" * 1_000,
+    b"\xff\xff\xff\xff",
+    b"\x00\x00\x00\x40half a frame",
+    bytes(4_000),
+    os.urandom(4_000),
+)
+
+
+# ---- commands of nodes and administrators ----------------------------------------------------------------
+
+
+@contextmanager
+def _trap() -> Iterator[socket.socket]:
+    """A port at which nobody is expected."""
+    with socket.create_server((HOST, 0)) as listening:
+        listening.setblocking(False)
+        yield listening
+
+
+def _was_dialled(trap: socket.socket) -> bool:
+    time.sleep(HELD_S)
+    with suppress(BlockingIOError):
+        trap.accept()[0].close()
+        return True
+    return False
+
+
+def _add_voter(client: WireClient, voter_id: int, port: int) -> Any:
+    return client.call(
+        "add_raft_voter",
+        1,
+        cluster_id=None,
+        timeout_ms=5_000,
+        voter_id=voter_id,
+        voter_directory_id=b"directory of a x",
+        listeners=[{"name": "CONTROLLER", "host": HOST, "port": port}],
+    )
+
+
+def _send_voters(nodes: Nodes) -> str:
+    """An administrator's command with ids and places that nobody has registered: nothing is dialled."""
+    with _trap() as trap, nodes.connect(timeout_s=TIMEOUT_S) as client:
+        port = trap.getsockname()[1]
+        codes = Counter(
+            int(_add_voter(client, STRANGER_ID + number, port).error_code) for number in range(COMMAND_ROUNDS)
+        )
+        assert not _was_dialled(trap), "a port that nobody has registered was dialled"
+    assert set(codes) == {ErrorCode.INVALID_REQUEST}, in_words(codes)
+    return in_words(codes)
+
+
+def _commands(client: WireClient, port: int) -> Iterator[Any]:
+    marker = {
+        "producer_id": 1,
+        "producer_epoch": 1,
+        "transaction_result": True,
+        "topics": [{"name": "any", "partition_indexes": [0]}],
+        "coordinator_epoch": 1,
+    }
+    yield client.call("write_txn_markers", 1, markers=[marker])
+    yield _add_voter(client, STRANGER_ID, port)
+    for name in ("0", ""):
+        configs = [{"name": "log.retention.ms", "config_operation": 0, "value": "1"}]
+        resource = {"resource_type": BROKER_RESOURCE, "resource_name": name, "configs": configs}
+        yield client.call("incremental_alter_configs", 1, resources=[resource], validate_only=False)
+
+
+def _send_commands(nodes: Nodes) -> str:
+    """All of them by a user without rights."""
+    codes: Counter[int] = Counter()
+    with _trap() as trap, nodes.connect(timeout_s=TIMEOUT_S) as client:
+        for _ in range(COMMAND_ROUNDS):
+            for answer in _commands(client, trap.getsockname()[1]):
+                codes += codes_in(answer)
+        assert not _was_dialled(trap), "a user without rights had a port dialled"
+    assert set(codes) == {ErrorCode.CLUSTER_AUTHORIZATION_FAILED}, in_words(codes)
+    return in_words(codes)
+
+
+# ---- the last connections --------------------------------------------------------------------------------
+
+
+def _crowd(nodes: Nodes, stack: ExitStack) -> int:
+    """Open connections and do nothing; how many are there after a moment."""
+    host, _, port = nodes.bootstrap.rpartition(":")
+    opened = [stack.enter_context(socket.create_connection((host, int(port)))) for _ in range(CROWD)]
+    time.sleep(HELD_S)
+    there = 0
+    for one in opened:
+        one.setblocking(False)
+        try:
+            there += bool(one.recv(1))
+        except BlockingIOError:
+            there += 1
+        except OSError:
+            continue
+    return there
+
+
+def _send_crowd(nodes: Nodes) -> str:
+    """Strangers take all connections, those of this machine too; an administrator still gets in."""
+    with ExitStack() as stack:
+        there = _crowd(nodes, stack)
+        began = time.monotonic()
+        with nodes.acting(Role.ADMINISTRATOR).connect(timeout_s=TIMEOUT_S) as administrator:
+            brokers = administrator.call("metadata", 12, topics=[]).brokers
+        assert brokers, "an administrator was told nothing"
+    return f"{there} of {CROWD} held; an administrator was in after {time.monotonic() - began:.2f} s"
+
+
+# ---- the quorum's port -----------------------------------------------------------------------------------
+
+
+def _quorum_address(nodes: Nodes) -> tuple[str, int]:
+    properties = nodes.processes[nodes.first].home.properties.read_text()
+    found = re.search(r"CONTROLLER://([^:,\s]*):(\d+)", properties)
+    assert found is not None, "the node has no listener for controllers"
+    return found[1] or HOST, int(found[2])
+
+
+def _send_to_quorum(nodes: Nodes) -> str:
+    address = _quorum_address(nodes)
+    sent = refused = 0
+    for number in range(QUORUM_ROUNDS):
+        with ExitStack() as stack:
+            for index in range(QUORUM_CONNECTIONS):
+                try:
+                    one = stack.enter_context(socket.create_connection(address, timeout=TIMEOUT_S))
+                    if (number + index) % 8:  # the others say nothing
+                        one.sendall(_JUNK[(number + index) % len(_JUNK)])
+                    sent += 1
+                except OSError:
+                    refused += 1
+            time.sleep(HELD_S)
+    with suppress(Closed), nodes.connect() as client:
+        assert client.call("metadata", 12, topics=[]).controller_id >= 0, "nobody leads the quorum"
+    return f"{sent} connections, {refused} refused"
+
+
+_VOTERS: Final = Attack(
+    name="voters-nowhere",
+    sends=f"AddRaftVoter {COMMAND_ROUNDS} times, with ids and ports that nobody has registered",
+    send=_send_voters,
+    cpu_s=1.0,
+)
+ATTACKS: Final[Sequence[Attack]] = (
+    _VOTERS,
+    Attack(
+        name="quorum-port",
+        sends=f"{QUORUM_ROUNDS} times {QUORUM_CONNECTIONS} connections with junk, half frames and nothing"
+        " at the port of the quorum",
+        send=_send_to_quorum,
+        cpu_s=3.0,
+        node_counts=(3,),
+    ),
+)
+SECURED: Final[Sequence[Attack]] = (
+    Attack(
+        name="commands-of-administrators",
+        sends=f"WriteTxnMarkers, AddRaftVoter and settings of brokers, {COMMAND_ROUNDS} times, by a user"
+        " without rights",
+        send=_send_commands,
+        cpu_s=3.0,
+        is_secure=True,
+        role=Role.USER,
+    ),
+    replace(_VOTERS, name="voters-nowhere-secured", is_secure=True),
+    Attack(
+        name="all-connections",
+        sends=f"{CROWD} connections where {MAX_CONNECTIONS} are allowed; then an administrator comes",
+        send=_send_crowd,
+        cpu_s=3.0,
+        settings={"max.connections": str(MAX_CONNECTIONS)},
+        is_secure=True,
+        role=Role.STRANGER,
+        node_counts=(1,),
+    ),
+)

@@ -1,0 +1,72 @@
+"""Commands on their way to the controller of another node: what is urgent waits for nothing else."""
+
+import asyncio
+from typing import Any, cast
+
+import pytest
+
+from ottla.metadata_raft.command_codec import encode_reply
+from ottla.metadata_raft.commands import (
+    AlterPartition,
+    AlterPartitionReply,
+    BrokerHeartbeat,
+    BrokerHeartbeatReply,
+    Command,
+    CreateTopics,
+    RegisterBroker,
+    RegisterBrokerReply,
+    Reply,
+)
+from ottla.node.metadata.command_sender import CommandSender
+from ottla.node.net.peer_client import PeerClient
+from ottla.node.wire.messages.submit_command import SubmitCommandResponse
+
+CONTROLLER, PATIENCE_S = 1, 30.0
+HEARTBEAT = BrokerHeartbeat(broker_id=2, broker_epoch=7)
+
+
+class Busy:
+    """A connection over which a client's large command is on its way: nothing behind it is answered."""
+
+    async def request(self, *_: Any, **__: Any) -> Any:
+        await asyncio.Event().wait()
+
+
+class Free:
+    """A connection over which nothing else is asked."""
+
+    def __init__(self, reply: Reply) -> None:
+        self.reply = reply
+
+    async def request(self, *_: Any, **__: Any) -> SubmitCommandResponse:
+        return SubmitCommandResponse(reply=encode_reply(self.reply))
+
+
+@pytest.mark.parametrize(
+    ("urgent", "reply"),
+    [
+        (HEARTBEAT, BrokerHeartbeatReply()),
+        (RegisterBroker(broker_id=2, incarnation_id=bytes(16)), RegisterBrokerReply(broker_epoch=7)),
+        (AlterPartition(broker_id=2), AlterPartitionReply()),
+    ],
+    ids=["heartbeat", "registration", "change of an ISR"],
+)
+def test_a_heartbeat_does_not_wait_behind_the_request_of_a_client(urgent: Command, reply: Reply) -> None:
+    dialled: list[str] = []
+
+    async def connect(node_id: int, purpose: str) -> PeerClient:
+        dialled.append(purpose)
+        is_of_clients = purpose == dialled[0]
+        return cast(PeerClient, Busy() if is_of_clients else Free(reply))
+
+    async def story() -> Any:
+        sender = CommandSender(connect)
+        large = asyncio.create_task(sender.send(CONTROLLER, CreateTopics(), None, PATIENCE_S))
+        await asyncio.sleep(0)
+        answered = await asyncio.wait_for(sender.send(CONTROLLER, urgent, None, PATIENCE_S), PATIENCE_S)
+        assert not large.done()
+        large.cancel()
+        return answered
+
+    assert asyncio.run(story()).reply == reply
+    assert len(set(dialled)) == 2
