@@ -59,9 +59,9 @@ def _check_registered(services: Services, command: AddRaftVoter) -> None:
             ErrorCode.INVALID_REQUEST,
             f"Node {command.voter_id} has not registered a listener for controllers: start it with one.",
         )
-    # A name for a host may stand in the settings of its other listeners.
-    points = (*registered.listeners.values(), *registered.controllers.values(), *configured)
-    hosts = {one.host for one in points}
+    # The name of its host may stand in the settings of its other listeners alone.
+    hosts = {point.host for point in (*registered.listeners.values(), *registered.controllers.values())}
+    hosts |= {one.host for one in configured}
     for one in command.listeners:
         if one.host not in hosts or one.port not in ports:
             raise KafkaError(

@@ -4,14 +4,18 @@
 all types if none is named: every topic, every broker, and the groups and subscriptions that have settings.
 """
 
+from collections.abc import Sequence
+from functools import partial
 from typing import Final
 
 from ottla.logstore.words.errors import ErrorCode
+from ottla.logstore.words.schema_compiler import encoder
 from ottla.metadata_raft.acl import AclOperation
 from ottla.metadata_raft.image import MetadataImage
 from ottla.metadata_raft.records import ConfigResourceType
 from ottla.node.kafka_api.api_description import ApiDescription, Asks
 from ottla.node.kafka_api.request_context import RequestContext
+from ottla.node.net.answers import EncodedBody
 from ottla.node.services import Services
 from ottla.node.wire.messages.list_config_resources import (
     ConfigResource,
@@ -19,6 +23,7 @@ from ottla.node.wire.messages.list_config_resources import (
     ListConfigResourcesResponse,
 )
 from ottla.node.wire.request_limits import SEVERAL, RequestLimits
+from ottla.node.work.turns import Steps, ordered, take_turns
 
 API: Final = ApiDescription(
     versions=(0, 1),
@@ -26,6 +31,8 @@ API: Final = ApiDescription(
     limits=RequestLimits(SEVERAL),
     changes_nothing=True,
 )
+
+AT_ONCE: Final = 1_000  # of more resources the answer is written in a thread
 
 _LISTED = (
     ConfigResourceType.TOPIC,
@@ -36,30 +43,38 @@ _LISTED = (
 )
 
 
-def handle(
+async def handle(
     services: Services, context: RequestContext, request: ListConfigResourcesRequest
-) -> ListConfigResourcesResponse:
+) -> ListConfigResourcesResponse | EncodedBody:
     if context.api_version == 0:
         wanted = {int(ConfigResourceType.CLIENT_METRICS)}
     else:
         wanted = set(request.resource_types) or set(_LISTED)
     if not wanted.issubset(_LISTED):
         return ListConfigResourcesResponse(error_code=ErrorCode.UNSUPPORTED_VERSION)
-    image = services.metadata.image
-    return ListConfigResourcesResponse(
-        config_resources=[
-            ConfigResource(resource_name=name, resource_type=kind)
-            for kind in sorted(wanted)
-            for name in _names(image, ConfigResourceType(kind))
-        ]
-    )
+    found = await take_turns(_resources(services.metadata.image, sorted(wanted)))
+    response = ListConfigResourcesResponse(config_resources=found)
+    if len(found) <= AT_ONCE:
+        return response
+    encode = encoder(ListConfigResourcesResponse, context.api_version)
+    return EncodedBody(await services.in_thread(partial(encode, response, bytearray())))
 
 
-def _names(image: MetadataImage, kind: ConfigResourceType) -> list[str]:
+def _resources(image: MetadataImage, kinds: Sequence[int]) -> Steps[list[ConfigResource]]:
+    """All resources of some kinds: there may be a hundred thousand topics, however small the request is."""
+    found = []
+    for kind in kinds:
+        for name in (yield from _names(image, ConfigResourceType(kind))):
+            found.append(ConfigResource(resource_name=name, resource_type=kind))
+            yield
+    return found
+
+
+def _names(image: MetadataImage, kind: ConfigResourceType) -> Steps[list[str]]:
     match kind:
         case ConfigResourceType.TOPIC:
-            return sorted(image.topics.by_name)
+            return (yield from ordered(image.topics.by_name))
         case ConfigResourceType.BROKER | ConfigResourceType.BROKER_LOGGER:
             return [str(broker_id) for broker_id in sorted(image.brokers)]
         case _:
-            return sorted(name for number, name in image.configs.by_resource if number == kind)
+            return (yield from ordered(name for number, name in image.configs.by_resource if number == kind))

@@ -38,7 +38,7 @@ from ottla.node.wire.messages.produce import (
 )
 from ottla.node.work.fair_pool import Allowance, Pause
 from ottla.node.work.opened_batches import HeldBatch
-from ottla.node.work.turns import STEPS_PER_TURN, Steps, give_way
+from ottla.node.work.turns import Steps, Turn
 
 NO_OFFSET = -1
 # How long acks=1 waits for a flush. A client's own time is for replicas, and may be a few milliseconds; for a
@@ -173,9 +173,9 @@ class ProduceAppend:
         request is allowed are refused with REQUEST_TIMED_OUT, which producers try again.
         """
         allowance = Allowance(cpu_s=MAX_CPU_S, steps=MAX_STEPS)
-        for count, (records, config) in enumerate(to_open, 1):
-            if count % STEPS_PER_TURN == 0:  # what is refused at once waits for nothing
-                await give_way()
+        turn = Turn()  # what is refused at once waits for nothing
+        for records, config in to_open:
+            await turn.step()
             validate = partial(
                 validate_batch,
                 records,

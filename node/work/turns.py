@@ -26,6 +26,7 @@ STEPS_PER_TURN = 256
 STEPS_PER_LOOK = 4
 TURN_CPU_S = 0.004
 ITEMS_OF_STEP = 16  # that are only put into a set, at some 0.4 us
+ITEMS_OF_RUN = 128  # that are sorted at once, at some 0.2 us
 # Objects that are given back in one step, some 0.1 ms in which nobody else has the interpreter.
 APART_AT_ONCE = 256
 _OWN_REFERENCES = 2  # a local name, and the argument of `getrefcount`
@@ -116,6 +117,17 @@ class Turn:
     def _has_taken_long(self) -> bool:
         """Look at the CPU time after every few steps."""
         return self._count % STEPS_PER_LOOK == 0 and thread_cpu_s() - self._began_s > TURN_CPU_S
+
+
+def ordered(items: Iterable[str]) -> Steps[list[str]]:
+    """Return all items, sorted: runs of them in a step each, which then take a third of the time to merge."""
+    result: list[str] = []
+    more = iter(items)
+    while run := sorted(islice(more, ITEMS_OF_RUN)):
+        result += run
+        yield
+    result.sort()
+    return result
 
 
 def distinct(items: Iterable[H]) -> Steps[tuple[set[H], set[H]]]:

@@ -1,6 +1,7 @@
 """Names that make an exposition of metrics large: they stand in each series, with their letters escaped."""
 
 import struct
+from collections import Counter
 from collections.abc import Sequence
 from typing import Final
 
@@ -16,6 +17,10 @@ SCRAPES: Final = 3
 TOPIC: Final = "metrics-bomb"
 MAX_SCRAPE_BYTES: Final = 33_554_432  # the default of ottla.metrics.bytes.max
 IN_FLIGHT: Final = 100
+CLIENT_IDS: Final = 5_000
+SETTINGS: Final = {"quota.window.num": "13"}  # Quotas stay: others must not be attacked on these nodes.
+TOPICS: Final = 300
+SHARE_GROUPS: Final = 400
 
 
 def _commit(client: WireClient, group: str) -> str:
@@ -52,12 +57,83 @@ def _send(nodes: Nodes) -> str:
                 assert struct.unpack_from(">i", frame)[0] <= client.correlation_id
                 answer = decode(message_class("offset_commit", "Response"), 8, frame[5:])
                 assert not answer.topics[0].partitions[0].error_code, answer
+    return _scraped(nodes)
+
+
+# ---- other names -----------------------------------------------------------------------------------------
+
+
+def _scraped(nodes: Nodes) -> str:
     sizes = [len(nodes.scrape()) for _ in range(SCRAPES)]
     assert max(sizes) <= MAX_SCRAPE_BYTES, f"a scrape of {max(sizes)} bytes"
     return f"scrapes of {max(sizes) / 1e6:.1f} MB"
 
 
+def _limit_every_client(nodes: Nodes) -> None:
+    """A quota that nobody reaches: clients that have one are measured, each by its id."""
+    entry = {
+        "entity": [{"entity_type": "client-id", "entity_name": None}],
+        "ops": [{"key": "request_percentage", "value": 1e6}],
+    }
+    with nodes.connect() as client:
+        answer = client.call("alter_client_quotas", 1, entries=[entry])
+        assert not answer.entries[0].error_code, answer.entries[0].error_message
+
+
+def _send_client_ids(nodes: Nodes) -> str:
+    with nodes.connect() as client:
+        for first in range(0, CLIENT_IDS, IN_FLIGHT):
+            frames = bytearray()
+            for number in range(first, first + IN_FLIGHT):
+                client.client_id = "\\" * 1_000 + f"{number}"
+                frames += client.frame("metadata", 9, topics=[])
+            client.send_bytes(bytes(frames))
+            for _ in range(IN_FLIGHT):
+                client.receive_frame()
+    return _scraped(nodes)
+
+
+def _send_topics_and_share_groups(nodes: Nodes) -> str:
+    """Names as long as they may be; Kafka allows no letters in those of topics that are escaped."""
+    with nodes.connect() as client:
+        wanted = [
+            {"name": f"{number:m<249}", "num_partitions": 1, "replication_factor": 1}
+            for number in range(TOPICS)
+        ]
+        client.call("create_topics", 7, topics=wanted, timeout_ms=30_000)
+        codes: Counter[int] = Counter()
+        for number in range(SHARE_GROUPS):
+            answer = client.call(
+                "share_group_heartbeat",
+                1,
+                group_id="\\" * 1_000 + f"s{number}",
+                member_id=f"m{number}",
+                member_epoch=0,
+                subscribed_topic_names=[TOPIC],
+            )
+            codes[int(answer.error_code)] += 1
+    return f"{in_words(codes)}; {_scraped(nodes)}"
+
+
 ATTACKS: Final[Sequence[Attack]] = (
+    Attack(
+        name="metrics-of-client-ids",
+        sends=f"{CLIENT_IDS:,} client ids of 1,000 backslashes that have a quota, and scrapes",
+        send=_send_client_ids,
+        prepare=_limit_every_client,
+        settings=SETTINGS,
+        cpu_s=5.0,
+        node_counts=(1,),
+    ),
+    Attack(
+        name="metrics-of-topics-and-share-groups",
+        sends=f"{TOPICS} topics with names of 249 characters, {SHARE_GROUPS} share groups of backslashes",
+        send=_send_topics_and_share_groups,
+        prepare=_prepare,
+        cpu_s=8.0,
+        growth_mib=128.0,  # as for other groups, fewer
+        node_counts=(1,),
+    ),
     Attack(
         name="metrics-bomb",
         sends="300 groups with names of 32,000 backslashes, 3,000 with 1,000, and scrapes",

@@ -236,6 +236,8 @@ def test_pods_are_closed_both_ways_but_for_clients_with_the_label_each_other_and
     to_peers, to_names = policy["egress"]
     assert to_peers["to"] == [nodes] and to_peers["ports"] == peers["ports"]
     assert {port["port"] for port in to_names["ports"]} == {53}
+    [to_dns] = to_names["to"]
+    assert to_dns["podSelector"] == {"matchLabels": {"k8s-app": "kube-dns"}}, "no other pod of kube-system"
 
 
 def test_the_grace_is_enough_for_the_hook_and_the_stop() -> None:

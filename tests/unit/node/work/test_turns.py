@@ -12,6 +12,7 @@ from ottla.logstore.words import schema
 from ottla.logstore.words.schema import struct
 from ottla.node.work.turns import (
     APART_AT_ONCE,
+    ITEMS_OF_RUN,
     ITEMS_OF_STEP,
     STEPS_PER_LOOK,
     STEPS_PER_TURN,
@@ -22,6 +23,7 @@ from ottla.node.work.turns import (
     at_once,
     distinct,
     listed,
+    ordered,
     take_apart,
     take_turns,
 )
@@ -100,6 +102,14 @@ def test_what_is_named_more_than_once_is_found_some_at_a_time() -> None:
     assert at_once(distinct(items)) == (set(items), {3, 7})
     assert len(list(distinct(items))) == 10
     assert at_once(distinct(())) == (set(), set())
+
+
+@pytest.mark.parametrize("count", [0, 1, ITEMS_OF_RUN, 5 * ITEMS_OF_RUN + 7])
+def test_very_many_names_are_sorted_some_at_a_time(count: int) -> None:
+    names = [f"{number * 7919 % 1009:04d}-{number}" for number in range(count)]
+
+    assert at_once(ordered(names)) == sorted(names)
+    assert len(list(ordered(names))) == -(-count // ITEMS_OF_RUN)
 
 
 def test_who_is_cancelled_in_a_lane_leaves_when_its_piece_is_done() -> None:
