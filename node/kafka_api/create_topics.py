@@ -3,7 +3,7 @@
 The answer leaves when this node hosts the topic, so that a client finds it at once.
 """
 
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Sequence
 from itertools import compress
 from typing import Final
 
@@ -23,6 +23,7 @@ from ottla.node.kafka_api.request_context import RequestContext
 from ottla.node.kafka_api.request_timeout import command_timeout_ms
 from ottla.node.metadata.command_parts import submit_in_parts
 from ottla.node.metadata.topic_creation import random_uuid
+from ottla.node.net.answers import BuiltInThread
 from ottla.node.services import Services
 from ottla.node.wire.messages.create_topics import (
     CreatableTopic,
@@ -53,11 +54,13 @@ API: Final = ApiDescription(
 
 SHOWS_CONFIGS_SINCE = 5
 KNOWS_QUOTAS_SINCE = 6  # KIP-599
+RESULTS_AT_ONCE: Final = 4  # 0.4 ms each, with all settings of a topic
+ENCODED_AT_ONCE: Final = 32  # 50 us each; more are written in a thread
 
 
 async def handle(
     services: Services, context: RequestContext, request: CreateTopicsRequest
-) -> CreateTopicsResponse:
+) -> CreateTopicsResponse | BuiltInThread[CreateTopicsResponse]:
     is_large = context.is_large
     topics = await listed((_new_topic(topic, services.unique) for topic in request.topics), is_large=is_large)
     access = context.access
@@ -98,11 +101,14 @@ async def handle(
         timeout_ms=command_timeout_ms(request.timeout_ms),
     )
     answered = (_result(services, context, result) for result in (*results, *refused))
-    topics_answered = await listed(answered, is_large=is_large)
-    return CreateTopicsResponse(throttle_time_ms=context.mutated(throttle_ms), topics=topics_answered)
+    # A result has all settings of its topic: it costs a hundred times as much as the request's part of it.
+    count = len(results) + len(refused)
+    topics_answered = await listed(answered, is_large=is_large or count > RESULTS_AT_ONCE)
+    response = CreateTopicsResponse(throttle_time_ms=context.mutated(throttle_ms), topics=topics_answered)
+    return response if count <= ENCODED_AT_ONCE else BuiltInThread(lambda: response)
 
 
-def _refused(topics: Sequence[NewTopic], error: KafkaError) -> Iterable[TopicCreation]:
+def _refused(topics: Sequence[NewTopic], error: KafkaError) -> Sequence[TopicCreation]:
     """Each name once, as where the controller answers."""
     names = dict.fromkeys(topic.name for topic in topics)
     return [TopicCreation(name=name, error_code=error.code, error_message=error.detail) for name in names]

@@ -51,7 +51,7 @@ def poisons() -> dict[str, bytes]:
         "a delta of the last offset beyond": batch(last_offset_delta=5),
         "a length below zero": batch(records=varint(-7) + good[1:]),
         "a length beyond the end": batch(records=varint(MOST) + good[1:]),
-        "a key's length below null": batch(records=_body(varint(0), varint(-2), null)),
+        "a key's length beyond the record": batch(records=_body(varint(0), varint(MOST), null)),
         "a value's length beyond the record": batch(records=_body(varint(0), null, varint(MOST))),
         "headers below zero": batch(records=_body(varint(0), null, null, varint(-1))),
         "headers without end": batch(records=_body(varint(0), null, null, varint(MOST))),
