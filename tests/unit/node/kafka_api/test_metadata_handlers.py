@@ -1,5 +1,8 @@
 """The handlers of metadata, topics, configs, cluster and producer ids, version by version."""
 
+import asyncio
+from typing import Any
+
 import pytest
 
 from ottla.logstore.words.errors import ErrorCode
@@ -24,11 +27,13 @@ from ottla.node.wire.messages.incremental_alter_configs import (
 from ottla.node.wire.messages.incremental_alter_configs import IncrementalAlterConfigsRequest
 from ottla.node.wire.messages.init_producer_id import InitProducerIdRequest
 from ottla.node.wire.messages.list_config_resources import ListConfigResourcesRequest
+from ottla.node.wire.messages.list_partition_reassignments import ListPartitionReassignmentsRequest
 from ottla.node.wire.messages.metadata import MetadataRequest, MetadataRequestTopic
 from tests.unit.metadata_raft.metadata_world import CLUSTER_ID
-from tests.unit.node.metadata.metadata_node import ask
+from tests.unit.node.metadata.metadata_node import MetadataNode, ask
 
 TOPIC, BROKER, GROUP = 2, 4, 32
+COUNT = 100
 
 
 def creation(*names: str, partitions: int = 3) -> CreateTopicsRequest:
@@ -623,3 +628,45 @@ def test_a_cursor_at_a_topic_that_was_not_asked_for_is_refused() -> None:
     _, answer = ask((7, creation("a")), (0, request))
 
     assert [(topic.name, topic.error_code) for topic in answer.topics] == [("a", 42)]
+
+
+@pytest.mark.parametrize(
+    ("version", "request_of_many", "part"),
+    [
+        (7, creation(*(f"new-{number}" for number in range(COUNT))), "topics"),
+        (0, DescribeTopicPartitionsRequest(), "topics"),
+        (1, ListConfigResourcesRequest(resource_types=[TOPIC]), "config_resources"),
+        (0, ListPartitionReassignmentsRequest(), "topics"),
+    ],
+    ids=["CreateTopics", "DescribeTopicPartitions", "ListConfigResources", "ListPartitionReassignments"],
+)
+def test_a_small_request_with_a_large_answer_gives_way(
+    version: int, request_of_many: Any, part: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("ottla.node.work.turns.STEPS_PER_TURN", 16)
+    monkeypatch.setattr("ottla.node.work.turns.TURN_CPU_S", 0)
+    others = 0
+
+    async def other() -> None:
+        nonlocal others
+        while True:
+            others += 1
+            await asyncio.sleep(0)
+
+    async def story() -> Any:
+        nonlocal others
+        node = MetadataNode()
+        await node.start()
+        await node.ask(7, creation(*(f"old-{number}" for number in range(COUNT)), partitions=1))
+        task = asyncio.create_task(other())
+        await asyncio.sleep(0)
+        others = 0
+        answer = await node.ask(version, request_of_many)
+        task.cancel()
+        return answer
+
+    answer = asyncio.run(story())
+
+    assert others >= COUNT // 16
+    if part != "topics" or version == 7:
+        assert len(getattr(answer, part)) == COUNT

@@ -19,7 +19,7 @@ from ottla.node.metadata.broker_lifecycle import Registration
 from ottla.node.metadata.metadata_publisher import MetadataPublisher, controller_config
 from ottla.node.metadata.metadata_runtime import MetadataRuntime
 from ottla.node.metadata.producer_ids import ProducerIds
-from ottla.node.net.answers import EncodedBody
+from ottla.node.net.answers import BuiltInThread, EncodedBody
 from ottla.node.security.administrators import Administrators
 from ottla.node.settings.config import BrokerConfig, parse_config
 from ottla.node.wire import codec
@@ -122,6 +122,8 @@ class MetadataNode:
         answer = import_module(f"ottla.node.kafka_api.{key.name.lower()}").handle(self, context, request)
         if inspect.isawaitable(answer):
             answer = await answer
+        if isinstance(answer, BuiltInThread):
+            answer = answer.make()
         body = b"".join(answer.buffers) if isinstance(answer, EncodedBody) else encode(answer, version)
         return decode(codec.response_class(key), version, body)
 
