@@ -105,7 +105,9 @@ def test_the_program_and_its_words_are_those_of_the_package(spark_job: dict[str,
     assert image == properties(spark_job)["spark.kubernetes.container.image"]
     assert f"-t {image} " in recipe
     assert python is not None and path.startswith(f"/usr/local/lib/python{python[1]}/site-packages/")
-    assert (ROOT / path.partition("/site-packages/")[2]).is_file()
+    # As it is installed: nothing but `ottla` is put into site-packages.
+    place, _, installed = path.partition("/site-packages/ottla/")
+    assert place and (ROOT / installed).is_file() and (ROOT / "src" / "ottla" / installed).is_file()
     assert container["command"][-2:] == ["run", "/etc/ottla/jobs.yaml"]
 
 
