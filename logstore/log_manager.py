@@ -65,8 +65,11 @@ class LogManager:
         unique: Callable[[], bytes],
         lock: Callable[[Path], DirectoryLock] | None = DirectoryLock,
         producer_bytes: int = 2**63 - 1,
+        on_offline: Callable[[LogDir, list[TopicPartition]], None] | None = None,
     ) -> None:
-        """`unique` gives 16 random bytes; what all logs know of producers may have `producer_bytes`. `lock`
+        """`on_offline` is told once of each directory that fails, with the partitions that went with it.
+
+        `unique` gives 16 random bytes; what all logs know of producers may have `producer_bytes`. `lock`
         None is for disks that are not the operating system's.
         """
         if len(set(log_dirs)) != len(log_dirs) or not log_dirs:
@@ -79,12 +82,11 @@ class LogManager:
         self.future_logs: dict[TopicPartition, PartitionLog] = {}
         self.producer_tally = ProducerTally(producer_bytes)
         self.removals = Removals(disk, now_ms)
-        # What start and work have to say, a sentence each, and what a person should look into; the owner logs
-        # and clears them.
+        # What start and work have to say, a sentence each, and what a person should look into; the owner
+        # takes and logs them.
         self.notes: list[str] = []
         self.warnings: list[str] = []
-        # Told once for each directory that fails, with the partitions that went with it.
-        self.on_offline: Callable[[LogDir, list[TopicPartition]], None] | None = None
+        self._on_offline = on_offline
         self._offline_partitions: dict[TopicPartition, LogDir] = {}
         self._preferred_dirs: dict[TopicPartition, LogDir] = {}
         self._now_ms = now_ms
@@ -94,6 +96,12 @@ class LogManager:
         self._checkpoints = LogCheckpoints(disk)
         # Deleted, and perhaps still in the checkpoints: another log of that name must not be taken for it.
         self._stale_in_checkpoints: set[TopicPartition] = set()
+
+    def take_notes(self) -> tuple[list[str], list[str]]:
+        """Return the notes and the warnings that there are since this was asked last."""
+        taken = self.notes, self.warnings
+        self.notes, self.warnings = [], []
+        return taken
 
     # Start.
 
@@ -488,8 +496,8 @@ class LogManager:
                         self._offline_partitions[name] = log_dir
                     if log.failure is None:
                         log.flush_failed(OSError(reason))
-        if self.on_offline is not None:
-            self.on_offline(log_dir, lost)
+        if self._on_offline is not None:
+            self._on_offline(log_dir, lost)
         else:
             self.warnings.append(f"The log directory {log_dir.path} is offline: {reason}.")
 

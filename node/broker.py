@@ -35,12 +35,13 @@ from ottla.node.settings.authorization_settings import unjudged_acls_sentence
 from ottla.node.settings.config import BrokerConfig
 from ottla.node.settings.exposed_listeners import open_way_warnings
 from ottla.node.start.foundation import lay_foundation, open_audit_log
-from ottla.node.start.log_dirs import claim_directories, load_logs
+from ottla.node.start.log_dirs import claim_directories, load_logs, log_notes
 from ottla.node.start.metadata import everything, make_metadata, run_metadata
 from ottla.node.start.node_tasks import cause_of, in_thread_to_the_end
 from ottla.node.start.quorum import OpenQuorum, find_quorum, join_quorum, open_quorum
+from ottla.node.start.replicas import make_replicas
 from ottla.node.start.secured_mark import refuse_to_open
-from ottla.node.start.services import apply_settings, log_notes, make_replicas, make_services
+from ottla.node.start.services import apply_settings, make_services
 from ottla.node.start.sockets import (
     bind_listeners,
     inter_broker_listener,
@@ -70,7 +71,7 @@ class Broker:
         )
         self.rest = RestServer(self.view, base.memory, base.memory_uses, base.world.rest_loop)
         self.probes = ProbeServer(self.view, NodePulse(base.state), base.world.rest_loop)
-        self.is_hurried = False  # it ends without waiting for others to take over
+        self._is_hurried = False  # it ends without waiting for others to take over
         self._reminder: asyncio.TimerHandle | None = None
 
     @property
@@ -108,7 +109,7 @@ class Broker:
         gathered = GatheredAnswers(loop)
         self.listeners += await bind_listeners(base, gathered)
         try:
-            self.view.verify_token = await rest_token_verifier(base)
+            self.view.judges_tokens(await rest_token_verifier(base))
             self.rest.bind()
             self.probes.bind()
         except BaseException:  # a port that is taken, or the start is given up
@@ -299,11 +300,15 @@ class Broker:
         quorum, config = self.quorum_services, self.config
         assert quorum is not None, "the node has not started yet"
         others = [one for one in quorum.image.active_brokers() if one.broker_id != config.node_id]
-        may_wait = config.controlled_shutdown_enable and not self.is_hurried
+        may_wait = config.controlled_shutdown_enable and not self._is_hurried
         if others and may_wait and sys.exc_info()[0] is None:
-            await quorum.lifecycle.shut_down(gives_up=lambda: self.is_hurried)
+            await quorum.lifecycle.shut_down(gives_up=lambda: self._is_hurried)
             if quorum.quorum.is_leader:
                 quorum.quorum.hand_over()
+
+    def hurry(self) -> None:
+        """Have the node end without waiting for others to take over what it leads."""
+        self._is_hurried = True
 
     async def _close_connections(self) -> None:
         await asyncio.sleep(0)  # The answers to those that waited are written by their callbacks.

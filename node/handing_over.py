@@ -1,5 +1,6 @@
 """How work is handed to a thread, or begun as a task of its own; the node says which threads and tasks."""
 
+import asyncio
 from collections.abc import Awaitable, Callable, Coroutine
 from typing import Any, Protocol, TypeVar
 
@@ -15,4 +16,4 @@ class InThread(Protocol):
 class StartTask(Protocol):
     """Begins something that ends with the node at the latest."""
 
-    def __call__(self, work: Coroutine[Any, Any, T], /) -> Awaitable[T]: ...
+    def __call__(self, work: Coroutine[Any, Any, T], /) -> "asyncio.Task[T]": ...

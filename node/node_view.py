@@ -4,6 +4,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 
 from ottla.node.authorization.access import Access
+from ottla.node.handing_over import StartTask
 from ottla.node.net.act_for import ActingSecrets
 from ottla.node.net.listener import Listener
 from ottla.node.net.login import LoginCounts
@@ -15,7 +16,6 @@ from ottla.node.security.sasl.false_credentials import FalseCredentials
 from ottla.node.security.security_reload import SecurityReload
 from ottla.node.services import QuorumServices, Services
 from ottla.node.settings.config import BrokerConfig
-from ottla.node.work.handing_over import StartTask
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -46,7 +46,6 @@ class NodeView:
     ) -> None:
         self.state = state
         self.rest = rest
-        # Verifies access tokens, for any thread; None where the REST API takes none.
         self.verify_token: Callable[[str], VerifiedToken] | None = None
         self.listener_tls = listener_tls
         self.start_task = start_task
@@ -69,6 +68,10 @@ class NodeView:
         """What a node has whose logs are open: ask only then."""
         assert self._services is not None, "the logs of the node are not open yet"
         return self._services
+
+    def judges_tokens(self, verify: Callable[[str], VerifiedToken] | None) -> None:
+        """Have the REST API take access tokens that `verify` accepts, in any thread; None: it takes none."""
+        self.verify_token = verify
 
     def serves_peers(self, services: QuorumServices) -> None:
         """Show the metadata from now on."""

@@ -28,6 +28,7 @@ from ottla.node.coordinators.txn_runtime import TxnRuntime
 from ottla.node.counters.election_counters import ElectionCounters
 from ottla.node.counters.refused_requests import RefusedRequests
 from ottla.node.counters.request_counters import AllRequestCounters
+from ottla.node.handing_over import InThread, StartTask
 from ottla.node.log_care.log_maintenance import LogMaintenance
 from ottla.node.memory.memory_uses import MemoryUses
 from ottla.node.metadata.assignments_manager import AssignmentsManager
@@ -53,7 +54,6 @@ from ottla.node.share.share_partition_manager import SharePartitionManager
 from ottla.node.share.share_views import ShareViews
 from ottla.node.wire.api_keys import ApiKey
 from ottla.node.work.fair_pool import FairPool
-from ottla.node.work.handing_over import InThread, StartTask
 from ottla.node.work.opened_batches import OpenedBatches
 
 T = TypeVar("T")

@@ -9,6 +9,7 @@ added_commands     commands that other packages add to `ottla`
 log_stream         writes the lines of a log in a thread
 log_output         the log of a process on standard error
 record_text        records as lines of text
+record_options     the options of `ottla produce` and `ottla consume`
 standard_streams   standard input, output and error are there
 topic_commands     topics as tables and JSON, and what is done to them
 acl_commands       ACLs as tables and JSON, and what is done to them

@@ -6,7 +6,7 @@ client needs. Other packages add commands of their own (`added_commands`).
 import sys
 from collections.abc import Callable
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Literal
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
@@ -31,6 +31,37 @@ from ottla.node.cli.command_options import (
 from ottla.node.cli.failure import EXIT_FAILURE, EXIT_INTERRUPTED, EXIT_USAGE, CommandError, explain
 from ottla.node.cli.group_app import group
 from ottla.node.cli.quota_app import quota
+from ottla.node.cli.record_options import (
+    Acknowledge,
+    Acks,
+    AsGroup,
+    AsShareGroup,
+    Count,
+    Deliveries,
+    EmptyAsNull,
+    Format,
+    From,
+    Header,
+    Headers,
+    Idempotent,
+    IdleTimeout,
+    InputFormat,
+    Isolation,
+    Keys,
+    KeySeparator,
+    Offsets,
+    OnlyPartition,
+    Partitions,
+    Raw,
+    RejectCode,
+    Separator,
+    Timestamp,
+    Timestamps,
+    ToPartition,
+    UntilEnd,
+    WithCompression,
+    Worker,
+)
 from ottla.node.cli.secure_app import secure as secure_app
 from ottla.node.cli.shell_completion import (
     INSTALL,
@@ -51,9 +82,6 @@ if TYPE_CHECKING:  # loaded late, with what is asked of a cluster
     from ottla.node.cli.record_commands import PrintOptions
     from ottla.node.client.cluster_client import Client
 
-Compression = Literal["none", "gzip", "snappy", "lz4", "zstd"]
-
-MAX_TIMESTAMP_MS = 2**63 - 1  # what a record can carry
 
 app = typer.Typer(
     name="ottla",
@@ -212,53 +240,15 @@ def hand_over(
 @app.command()
 def produce(
     name: Name,
-    key_separator: Annotated[
-        str | None,
-        typer.Option("--key-separator", "-K", help="text that separates the key from the value in each line"),
-    ] = None,
-    input_format: Annotated[
-        Literal["lines", "json"],
-        typer.Option("--input", help="format of each line: plain text, or a JSON object"),
-    ] = "lines",
-    header: Annotated[
-        list[str] | None,
-        typer.Option(
-            "--header", "-H", metavar="NAME=VALUE", help="add this header to every record; repeatable"
-        ),
-    ] = None,
-    partition: Annotated[
-        int | None,
-        typer.Option(
-            "--partition", "-p", metavar="N", min=0, help="send to this partition instead of choosing by key"
-        ),
-    ] = None,
-    timestamp: Annotated[
-        int | None,
-        typer.Option(
-            "--timestamp",
-            metavar="MS",
-            min=0,
-            max=MAX_TIMESTAMP_MS,
-            help="timestamp of every record, in ms since 1970",
-        ),
-    ] = None,
-    empty_as_null: Annotated[
-        bool, typer.Option("--empty-as-null", "-Z", help="send an empty key or value as null")
-    ] = False,
-    acks: Annotated[
-        Literal["all", "1", "0"],
-        typer.Option(
-            "--acks", help="acknowledgements to wait for: all replicas in sync, the leader (1) or none (0)"
-        ),
-    ] = "all",
-    compression: Annotated[Compression, typer.Option("--compression", "-z")] = "none",
-    idempotent: Annotated[
-        bool | None,
-        typer.Option(
-            "--idempotent/--no-idempotent",
-            help="prevent duplicates on retries; needs --acks all, with which it is the default",
-        ),
-    ] = None,
+    key_separator: KeySeparator = None,
+    input_format: InputFormat = "lines",
+    header: Header = None,
+    partition: ToPartition = None,
+    timestamp: Timestamp = None,
+    empty_as_null: EmptyAsNull = False,
+    acks: Acks = "all",
+    compression: WithCompression = "none",
+    idempotent: Idempotent = None,
     bootstrap: Bootstrap = None,
     command_config: CommandConfig = None,
     timeout: Timeout = 30.0,
@@ -303,109 +293,27 @@ def produce(
 @app.command()
 def consume(
     topics: Names,
-    group: Annotated[
-        str | None, typer.Option("--group", "-g", help="join this group and start at its committed offsets")
-    ] = None,
-    partition: Annotated[
-        list[int] | None,
-        typer.Option("--partition", "-p", metavar="N", min=0, help="read only this partition; repeatable"),
-    ] = None,
-    begin: Annotated[
-        str | None,
-        typer.Option(
-            "--from",
-            "-o",
-            metavar="PLACE",
-            help="where to start: beginning (default), end, an offset, -N (newest N records of each "
-            "partition), @ms or @date",
-        ),
-    ] = None,
-    share: Annotated[
-        str | None,
-        typer.Option(
-            "--share",
-            metavar="GROUP",
-            help="join this share group: its members share the records, and each is acknowledged",
-        ),
-    ] = None,
-    acknowledge: Annotated[
-        Literal["accept", "release", "reject"] | None,
-        typer.Option(
-            "--acknowledge",
-            help="with --share, what becomes of a record once it is printed: accept, it is done with "
-            "(default); release, it is delivered again; reject, it is never delivered again",
-        ),
-    ] = None,
-    worker: Annotated[
-        str | None,
-        typer.Option(
-            "--exec",
-            metavar="COMMAND",
-            help="with --share, run COMMAND for each record instead of printing it; its exit code "
-            "acknowledges the record",
-        ),
-    ] = None,
-    reject_code: Annotated[
-        int,
-        typer.Option(
-            "--reject-exit-code",
-            metavar="CODE",
-            min=1,
-            max=255,
-            help="with --exec, the exit code that rejects a record",
-        ),
-    ] = 65,
-    idle: Annotated[
-        float | None,
-        typer.Option(
-            "--idle-timeout",
-            metavar="SECONDS",
-            min=0.1,
-            help="with --share, stop when no record came for this long",
-        ),
-    ] = None,
-    count: Annotated[
-        int | None,
-        typer.Option(
-            "--count", "--max-records", "-n", metavar="N", min=1, help="stop after this many records"
-        ),
-    ] = None,
-    until_end: Annotated[
-        bool,
-        typer.Option(
-            "--until-end",
-            "--exit-at-end",
-            "-e",
-            help="stop at the offsets where the log ended when the command started",
-        ),
-    ] = False,
-    keys: Annotated[bool, typer.Option("--keys", "-k", help="print keys")] = False,
-    headers: Annotated[bool, typer.Option("--headers", help="print headers")] = False,
-    partitions: Annotated[bool, typer.Option("--partitions", help="print partitions")] = False,
-    offsets: Annotated[bool, typer.Option("--offsets", help="print offsets")] = False,
-    timestamps: Annotated[bool, typer.Option("--timestamps", help="print timestamps")] = False,
-    deliveries: Annotated[
-        bool,
-        typer.Option("--deliveries", help="with --share, print how often each was delivered"),
-    ] = False,
-    separator: Annotated[str, typer.Option("--separator", help="text between the printed fields")] = "\t",
-    template: Annotated[
-        str | None,
-        typer.Option(
-            "--format",
-            "-f",
-            help="print each record so: %t topic, %p partition, %o offset, %T ms, %k key, %s value, %h "
-            "headers, %d deliveries, \\\n",
-        ),
-    ] = None,
+    group: AsGroup = None,
+    partition: OnlyPartition = None,
+    begin: From = None,
+    share: AsShareGroup = None,
+    acknowledge: Acknowledge = None,
+    worker: Worker = None,
+    reject_code: RejectCode = 65,
+    idle: IdleTimeout = None,
+    count: Count = None,
+    until_end: UntilEnd = False,
+    keys: Keys = False,
+    headers: Headers = False,
+    partitions: Partitions = False,
+    offsets: Offsets = False,
+    timestamps: Timestamps = False,
+    deliveries: Deliveries = False,
+    separator: Separator = "\t",
+    template: Format = None,
     output: Output = "text",
-    raw: Annotated[
-        bool, typer.Option("--raw", help="do not escape control characters on a terminal")
-    ] = False,
-    isolation: Annotated[
-        Literal["read_uncommitted", "read_committed"],
-        typer.Option("--isolation", help="which transactional records to show"),
-    ] = "read_uncommitted",
+    raw: Raw = False,
+    isolation: Isolation = "read_uncommitted",
     bootstrap: Bootstrap = None,
     command_config: CommandConfig = None,
     timeout: Timeout = 30.0,
@@ -520,7 +428,7 @@ def _consume_shared(
     import ottla.node.cli.share_commands as commands
     from ottla.node.cli.record_commands import printer_of
     from ottla.node.cli.record_worker import RecordWorker
-    from ottla.node.client.acquired_records import AcknowledgeType
+    from ottla.node.wire.acknowledge_type import AcknowledgeType
 
     if group == "":
         raise CommandError("The name after --share must not be empty.", EXIT_USAGE)

@@ -15,7 +15,8 @@ from collections.abc import Awaitable, Callable
 from typing import IO, Final
 
 from ottla.node.cli.failure import EXIT_USAGE, CommandError
-from ottla.node.client.acquired_records import AcknowledgeType, SharedRecord
+from ottla.node.client.acquired_records import SharedRecord
+from ottla.node.wire.acknowledge_type import AcknowledgeType
 
 FILE_PLACE: Final = "{}"
 KEEP_S: Final = 1.0  # between two looks whether the lock is to be renewed

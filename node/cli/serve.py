@@ -23,6 +23,7 @@ from ottla.node.settings.config import (
     BROKER_CONFIG_DEF,
     BrokerConfig,
     gathered_settings,
+    is_given,
     is_secured,
     load_config,
 )
@@ -58,9 +59,9 @@ def start(
         protocol = CLIENT_LISTENER if is_secured(given) else "PLAINTEXT"
         if is_secure and protocol != CLIENT_LISTENER:
             raise CommandError(f"--secure and {SECURE}=false contradict each other: remove one of them.")
-    if port is not None or (config_file is None and not _is_set("listeners", overrides)):
+    if port is not None or (config_file is None and not is_given("listeners", overrides)):
         texts.append(f"listeners={protocol}://:{port or DEFAULT_PORT}")
-    is_placed = any(_is_set(name, overrides) for name in ("log.dirs", "log.dir"))
+    is_placed = any(is_given(name, overrides) for name in ("log.dirs", "log.dir"))
     if data is not None or (config_file is None and not is_placed):
         texts.append(f"log.dirs={data or DEFAULT_DATA}")
     texts += overrides
@@ -155,11 +156,6 @@ def _reason(error: OSError, overrides: Sequence[str]) -> str:
         return f"Cannot listen on {listeners}: this machine does not have that address; use one of its own."
     place = f"{error.filename}: " if error.filename else ""
     return f"{place}{error.strerror or error}. Choose another data directory with --data."
-
-
-def _is_set(name: str, overrides: Sequence[str]) -> bool:
-    variable = "OTTLA_" + name.replace(".", "_").upper()
-    return variable in os.environ or any(one.partition("=")[0].strip() == name for one in overrides)
 
 
 def _bootstrap(node: Broker) -> str:

@@ -11,9 +11,9 @@ from ottla.node.cli.failure import EXIT_FAILURE
 from ottla.node.cli.record_commands import RecordOutput
 from ottla.node.cli.record_text import Printer
 from ottla.node.cli.record_worker import RecordWorker
-from ottla.node.client.acquired_records import AcknowledgeType
 from ottla.node.client.cluster_client import Client
 from ottla.node.client.share_consumer import LostAcknowledgement, ShareConsumer, ShareLimits
+from ottla.node.wire.acknowledge_type import AcknowledgeType
 
 # A command may run for long: others get the records behind it meanwhile.
 RECORDS_OF_A_WORKER: Final = 1

@@ -6,7 +6,6 @@ rejected, so that it is not given to the next member, who could not open it eith
 """
 
 from collections.abc import Iterable, Iterator, Sequence
-from enum import IntEnum
 from typing import Final, NamedTuple
 
 from ottla.logstore.compression import MAX_ZSTD_WINDOW_BYTES
@@ -15,19 +14,10 @@ from ottla.logstore.record_batch import iterate_headers
 from ottla.logstore.words.errors import ErrorCode, KafkaError
 from ottla.logstore.words.topic_partition import TopicPartition
 from ottla.node.client.record_cursor import RecordCursor
+from ottla.node.wire.acknowledge_type import AcknowledgeType
 from ottla.node.wire.messages.share_fetch import AcquiredRecords
 
 MAX_OFFSET: Final = 2**63 - 1
-
-
-class AcknowledgeType(IntEnum):
-    """The answer of a worker about an acquired record, with Kafka's numbers."""
-
-    GAP = 0
-    ACCEPT = 1
-    RELEASE = 2
-    REJECT = 3
-    RENEW = 4
 
 
 class SharedRecord(NamedTuple):

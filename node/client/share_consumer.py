@@ -16,7 +16,6 @@ from ottla.logstore.words.errors import ErrorCode, KafkaError
 from ottla.logstore.words.topic_partition import TopicPartition
 from ottla.node.client.acquired_records import (
     AcknowledgedRange,
-    AcknowledgeType,
     AcquiredCursor,
     SharedRecord,
     Unreadable,
@@ -25,6 +24,7 @@ from ottla.node.client.acquired_records import (
 from ottla.node.client.cluster_client import RETRY_PAUSE_S, Client, check
 from ottla.node.client.share_member import ShareMember
 from ottla.node.net.peer_client import PeerClient
+from ottla.node.wire.acknowledge_type import AcknowledgeType
 from ottla.node.wire.messages.share_acknowledge import (
     AcknowledgementBatch,
     AcknowledgePartition,

@@ -25,6 +25,7 @@ from ottla.node.coordinators.coordinator_shard import CoordinatorShard, Core, Sh
 from ottla.node.coordinators.key_partition import partition_for
 from ottla.node.coordinators.shard_loader import ShardLoader
 from ottla.node.coordinators.timer_queue import TimerQueue
+from ottla.node.handing_over import StartTask
 from ottla.node.net.answers import BuiltInThread, Delayed, Result
 from ottla.node.net.client_lines import ClientLines
 from ottla.node.replica.partition import Partition
@@ -48,7 +49,6 @@ A = TypeVar("A")  # answers; KafkaError is one of them
 R = TypeVar("R")  # responses that are built of answers
 Make: TypeAlias = Callable[[Token], C]
 Build: TypeAlias = Callable[[list[Any]], R]  # of the answers of some commands, in their order
-StartTask: TypeAlias = Callable[[Coroutine[Any, Any, None]], object]
 
 
 class ShardCounts(NamedTuple):
@@ -99,7 +99,7 @@ class CoordinatorRuntime(Generic[K, C, A]):
         self._given = 0
         self._is_counting = False
 
-    # ---- life ----------------------------------------------------------------------------------------
+    # ---- its shards ----------------------------------------------------------------------------------
 
     def start(self, start_task: StartTask) -> None:
         """Begin to serve; loads of shards are tasks that `start_task` begins."""
@@ -107,10 +107,10 @@ class CoordinatorRuntime(Generic[K, C, A]):
         self._start_task = start_task
         self.refresh()
 
-    def start_task(self, work: Coroutine[Any, Any, None]) -> None:
+    def start_task(self, work: Coroutine[Any, Any, R], /) -> "asyncio.Task[R]":
         """Begin background work of this coordinator; it must have started."""
         assert self._start_task is not None
-        self._start_task(work)
+        return self._start_task(work)
 
     def close(self) -> None:
         """Answer all that wait with NOT_COORDINATOR and stop."""

@@ -32,11 +32,12 @@ from ottla.node.clock import Clock
 from ottla.node.coordinators import coordinator_runtime
 from ottla.node.coordinators.commit_order import CommitOrder
 from ottla.node.coordinators.coordinator_log import FIRST_SEQUENCE, coordinator_error
-from ottla.node.coordinators.coordinator_runtime import CoordinatorRuntime, StartTask, build_in_thread
+from ottla.node.coordinators.coordinator_runtime import CoordinatorRuntime, build_in_thread
 from ottla.node.coordinators.coordinator_shard import ShardParts
 from ottla.node.coordinators.group_shard import GroupAnswer, GroupShard, end_transaction, group_parts
 from ottla.node.coordinators.group_topics import ImageTopics
 from ottla.node.coordinators.persister_jobs import PersisterJobs, StatePersister
+from ottla.node.handing_over import StartTask
 from ottla.node.net.answers import CloseConnection, Delayed, Result
 from ottla.node.replica.replica_manager import ReplicaManager
 from ottla.node.work.task_executor import TaskExecutor
@@ -131,7 +132,7 @@ class GroupRuntime:
         self._executor = TaskExecutor()
         self.persister_jobs = PersisterJobs(persister, self._runtime.start_task)
 
-    # ---- life ----------------------------------------------------------------------------------------
+    # ---- start, end, and changes of the metadata between -----------------------------------------------
 
     def start(self, start_task: StartTask) -> None:
         """Begin to serve; loads of shards are tasks that `start_task` begins."""

@@ -10,9 +10,9 @@ leader epoch than its own.
 import asyncio
 import logging
 import random
-from collections.abc import Awaitable, Callable, Coroutine, Iterable, Sequence
+from collections.abc import Awaitable, Callable, Iterable, Sequence
 from dataclasses import dataclass, field
-from typing import Any, Final, TypeAlias
+from typing import Final, TypeAlias
 
 from ottla.groupcoord.transactions.transaction_commands import MarkersWritten
 from ottla.groupcoord.transactions.transaction_effects import MarkerJob
@@ -28,6 +28,7 @@ from ottla.node.coordinators.marker_messages import (
     to_wire,
 )
 from ottla.node.coordinators.marker_writer import PEER_WAIT_MS, MarkerWriter
+from ottla.node.handing_over import StartTask
 from ottla.node.net.answers import Delayed
 from ottla.node.net.peer_client import PeerClient
 from ottla.node.wire.messages.write_txn_markers import (
@@ -112,7 +113,7 @@ class MarkerSender:
         image: Callable[[], MetadataImage],
         connect: Callable[[int, str], Awaitable[PeerClient]],
         writer: MarkerWriter,
-        start_task: Callable[[Coroutine[Any, Any, None]], asyncio.Task[None]],
+        start_task: StartTask,
         written: Callable[[int, MarkersWritten], None],
         fenced: Callable[[int, MarkerJob], None],
         chance: random.Random,

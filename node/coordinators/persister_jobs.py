@@ -3,8 +3,8 @@
 A group's state is written before it is asked for, so a job begins when the records before it are committed.
 """
 
-from collections.abc import Callable, Coroutine, Sequence
-from typing import Any, Final, Protocol, TypeAlias
+from collections.abc import Callable, Sequence
+from typing import Final, Protocol, TypeAlias
 
 from ottla.groupcoord.effects import AskPersister, DeleteShareState, InitializeShareState
 from ottla.groupcoord.share.share_commands import ShareStateDeleted, ShareStateInitialized
@@ -16,6 +16,7 @@ from ottla.groupcoord.share_state.share_state_words import (
     StateSummary,
 )
 from ottla.logstore.words.errors import ErrorCode
+from ottla.node.handing_over import StartTask
 
 # Share-partitions of one question: a batch of a share coordinator holds them, and it takes some 10 ms there.
 PARTITIONS_PER_QUESTION: Final = 1_000
@@ -37,9 +38,7 @@ Bring: TypeAlias = Callable[[ShareStateInitialized | ShareStateDeleted], None]
 class PersisterJobs:
     """The jobs of all shards of a node, each a task of its own."""
 
-    def __init__(
-        self, persister: StatePersister | None, start_task: Callable[[Coroutine[Any, Any, None]], object]
-    ) -> None:
+    def __init__(self, persister: StatePersister | None, start_task: StartTask) -> None:
         self._persister = persister
         self._start_task = start_task
 

@@ -34,9 +34,9 @@ from ottla.groupcoord.share_state.share_state_words import (
     refused,
 )
 from ottla.logstore.words.errors import ErrorCode, KafkaError
-from ottla.node.coordinators.coordinator_runtime import StartTask
 from ottla.node.coordinators.share_state_messages import WIRE_APIS, answers_of
 from ottla.node.coordinators.share_state_runtime import Outcome, answer_of
+from ottla.node.handing_over import StartTask
 from ottla.node.net.client_lines import ClientLines
 from ottla.node.net.peer_client import PeerClient
 
@@ -125,7 +125,7 @@ class SharePersister:
         self._lanes: dict[tuple[int, type[StateRequest]], _Lane] = {}
         self._start_task: StartTask | None = None
 
-    # ---- life ----------------------------------------------------------------------------------------
+    # ---- start, end, and changes of the metadata between -----------------------------------------------
 
     def start(self, start_task: StartTask) -> None:
         """Begin to serve; requests to other nodes are tasks that `start_task` begins."""

@@ -29,10 +29,11 @@ from ottla.logstore.compression import Compression
 from ottla.logstore.words.errors import ErrorCode, KafkaError
 from ottla.metadata_raft.image import MetadataImage
 from ottla.node.clock import Clock, monotonic_s
-from ottla.node.coordinators.coordinator_runtime import MAX_COMMANDS_PER_TURN, CoordinatorRuntime, StartTask
+from ottla.node.coordinators.coordinator_runtime import MAX_COMMANDS_PER_TURN, CoordinatorRuntime
 from ottla.node.coordinators.coordinator_shard import ShardParts
 from ottla.node.coordinators.share_state_shard import share_state_parts
 from ottla.node.counters.share_counters import ShareCoordinatorCounters
+from ottla.node.handing_over import StartTask
 from ottla.node.net.answers import Result
 from ottla.node.replica.partition import Partition
 from ottla.node.replica.replica_manager import ReplicaManager
@@ -86,7 +87,7 @@ class ShareStateRuntime:
         self.load_times = self._runtime.load_times
         self.count_shards = self._runtime.count_shards
 
-    # ---- life ----------------------------------------------------------------------------------------
+    # ---- start, end, and changes of the metadata between -----------------------------------------------
 
     def start(self, start_task: StartTask) -> None:
         """Begin to serve; loads of shards are tasks that `start_task` begins."""

@@ -17,7 +17,7 @@ from ottla.groupcoord.transactions.transaction_commands import AddPartitions, Cl
 from ottla.groupcoord.transactions.transaction_results import Result, VerifyPartitionsResult
 from ottla.logstore.words.errors import ErrorCode, KafkaError
 from ottla.logstore.words.topic_partition import TopicPartition
-from ottla.node.coordinators.coordinator_runtime import StartTask
+from ottla.node.handing_over import StartTask
 from ottla.node.net.answers import Delayed
 from ottla.node.net.client_lines import ClientLines
 from ottla.node.net.peer_client import PeerClient

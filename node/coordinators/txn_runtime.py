@@ -22,9 +22,10 @@ from ottla.logstore.words.errors import ErrorCode, KafkaError
 from ottla.metadata_raft.image import MetadataImage
 from ottla.node.clock import Clock
 from ottla.node.coordinators import coordinator_runtime
-from ottla.node.coordinators.coordinator_runtime import CoordinatorRuntime, StartTask, build_in_thread
+from ottla.node.coordinators.coordinator_runtime import CoordinatorRuntime, build_in_thread
 from ottla.node.coordinators.coordinator_shard import ShardParts
 from ottla.node.coordinators.txn_shard import TxnAnswer, txn_parts
+from ottla.node.handing_over import StartTask
 from ottla.node.net.answers import Delayed, Result
 from ottla.node.replica.partition import Partition
 from ottla.node.replica.replica_manager import ReplicaManager
@@ -80,7 +81,7 @@ class TxnRuntime:
         )
         self.shards = self._runtime.by_index
 
-    # ---- life ----------------------------------------------------------------------------------------
+    # ---- start, end, and changes of the metadata between -----------------------------------------------
 
     def start(self, start_task: StartTask) -> None:
         """Begin to serve; loads of shards are tasks that `start_task` begins."""

@@ -8,18 +8,17 @@ usual ones before a node serves.
 import asyncio
 import logging
 import struct
-from collections.abc import Awaitable, Callable, Coroutine, Mapping, Sequence
+from collections.abc import Awaitable, Coroutine, Mapping, Sequence
 from dataclasses import replace
 from functools import partial
-from typing import Any, NamedTuple, TypeAlias, cast
+from typing import Any, NamedTuple, cast
 
 from ottla.logstore.words.errors import ErrorCode, KafkaError
-from ottla.logstore.words.schema import Buffer, schema_of
-from ottla.logstore.words.schema_compiler import Decoder, Encoder, check_version, encoder
+from ottla.logstore.words.schema import Buffer
+from ottla.logstore.words.schema_compiler import encoder
 from ottla.logstore.words.schema_decode import MAX_ELEMENTS, FieldTooLong, TooManyElements
 from ottla.metadata_raft.acl import AclOperation
 from ottla.metadata_raft.image import ScramCredential, ScramKey
-from ottla.metadata_raft.peer_certificate import check_certificate_names
 from ottla.metadata_raft.scram import ScramMechanism
 from ottla.node.audit.audit_log import AuditLog
 from ottla.node.authorization.access import AccessDenied
@@ -32,26 +31,21 @@ from ottla.node.counters.request_counters import (
     RequestCounters,
 )
 from ottla.node.kafka_api import api_versions, refusals
-from ottla.node.kafka_api.api_description import ApiDescription, RepeatedRequests
-from ottla.node.kafka_api.changes import CHANGES, MAY_BE_CHANGES, Changes
 from ottla.node.kafka_api.charged_results import Written, charged, told, told_in_body
+from ottla.node.kafka_api.peer_proofs import PeerProofs
 from ottla.node.kafka_api.request_charge import RequestCharge
 from ottla.node.kafka_api.request_context import ConnectionInfo, RequestContext
-from ottla.node.kafka_api.request_decoders import OLD_IDS_MAX_BYTES, limited_decoder, old_ids_decoder
+from ottla.node.kafka_api.request_decoders import OLD_IDS_MAX_BYTES, old_ids_decoder
+from ottla.node.kafka_api.routes import Route, make_route
 from ottla.node.kafka_api.served_apis import (
     PROOFS,
     SERVED,
-    SERVED_TO_PEERS,
     Served,
-    describe,
-    handler_module,
     is_advertised,
-    is_served,
     is_served_early,
 )
 from ottla.node.kafka_api.told_changes import ToldChanges
-from ottla.node.net import act_for
-from ottla.node.net.act_for import ActingChallenge, ActingSecrets
+from ottla.node.net.act_for import ActingSecrets
 from ottla.node.net.answers import (
     Answer,
     BuiltInThread,
@@ -67,32 +61,20 @@ from ottla.node.net.client_lines import ClientLines
 from ottla.node.net.connection import Connection
 from ottla.node.net.connection_info import NO_PEER
 from ottla.node.net.file_pipe import Piece
-from ottla.node.net.peer_handshake import NONCE_BYTES, Challenge, PeerGate, answer_hello, check_proof
+from ottla.node.net.peer_handshake import PeerGate
 from ottla.node.node_state import NodeState
 from ottla.node.quota.client_quotas import ClientQuotas
 from ottla.node.quota.rate import Windows
 from ottla.node.security.administrators import Administrators
 from ottla.node.services import QuorumServices, Services
-from ottla.node.wire import codec
 from ottla.node.wire.api_keys import ApiKey
 from ottla.node.wire.headers import CLIENT_ID, decode_client_id
-from ottla.node.wire.messages.act_for import ActForRequest, ActForResponse
 from ottla.node.wire.messages.api_versions import ApiVersionsResponse
-from ottla.node.wire.messages.peer_handshake import (
-    HELLO,
-    PROVE,
-    PeerApiVersion,
-    PeerHandshakeRequest,
-    PeerHandshakeResponse,
-)
-from ottla.node.wire.peer_api import FIRST_PEER_API, PeerApi, api_of
+from ottla.node.wire.peer_api import FIRST_PEER_API, api_of
 from ottla.node.work.large_requests import LargeRequests, Room
 from ottla.node.work.turns import ThreadLane, take_apart, take_turns
 
 __all__ = ["SERVED", "ConnectionInfo", "Dispatcher", "RequestContext"]
-
-# It takes `Services` or `QuorumServices`, and the request and the response are of its API.
-Handler: TypeAlias = Callable[[Any, RequestContext, Any], Result[Any]]
 
 _RUN_HEADER = struct.Struct(">ihh")  # size, api_key, api_version
 _HEADER = struct.Struct(">hhi")  # api_key, api_version, correlation_id: in every version of the header
@@ -109,31 +91,8 @@ USUAL = (ApiKey.API_VERSIONS, ApiKey.METADATA, ApiKey.FETCH, ApiKey.PRODUCE, Api
 
 # These APIs make and delete partitions, which counts for the quotas of mutations.
 MUTATING_APIS = frozenset({ApiKey.CREATE_TOPICS, ApiKey.CREATE_PARTITIONS, ApiKey.DELETE_TOPICS})
-PEER_MECHANISM = "cluster.secret"  # how nodes prove themselves, as the audit log names it
-FOLLOWERS_FETCH = "FetchFollower"  # as Kafka counts these apart
 
 log = logging.getLogger(__name__)
-
-
-class Route(NamedTuple):
-    """How one version of one API is read, served and written."""
-
-    decode: Decoder[Any]
-    encode: Encoder[Any]
-    handle: Handler
-    services: Any  # `QuorumServices` of what is served early, else `Services`
-    response_class: type
-    header_version: int  # of the request
-    repeated: RepeatedRequests | None  # of Produce: the requests that need not be decoded again
-    prefix_bytes: int  # of the response: size, correlation id and, in flexible headers, the empty tag section
-    has_error_code: bool  # whether an answer as a whole may be an error
-    counters: RequestCounters
-    follower_counters: RequestCounters | None  # of Fetch: requests of followers, which count in both
-    small_bytes: int  # beyond them a request is read and answered beside the loop
-    description: ApiDescription
-    of_cluster: tuple[AclOperation, ...]  # the rights on the cluster of which a client needs one
-    changes: Changes | None  # of the cluster, that the audit log tells
-    may_be_change: Callable[..., bool] | None  # of an API that clients use all the time
 
 
 class Read(NamedTuple):
@@ -166,7 +125,7 @@ class Dispatcher:
         self._served_apis = served_apis
         self._large_requests = LargeRequests() if large_requests is None else large_requests
         self._peer_gate = peer_gate
-        self._acting = acting
+        self._proofs = PeerProofs(state, gate=peer_gate, acting=acting, audit=self._audit, lines=self._lines)
         self._quorum_services: QuorumServices | None = None
         self._services: Services | None = None
         self.routes: dict[tuple[int, int], Route] = {}
@@ -217,7 +176,7 @@ class Dispatcher:
         began_s = monotonic_s()
         began_cpu_s = thread_cpu_s() if self.quotas.are_set else 0.0
         if api_key >= FIRST_PEER_API:
-            self._check_peer(connection, api_key)
+            self._proofs.check(connection, api_key)
         if route.follower_counters is not None and connection.info.peer_id != NO_PEER:
             counters = route.follower_counters
             counters.requests += 1
@@ -237,32 +196,19 @@ class Dispatcher:
             context = RequestContext(
                 api_key, version, correlation_id, client_id, connection.info, True, counters
             )
-            # A session of a follower is a node's, and nodes do not leave in the middle.
-            ends_with_client = route.description.changes_nothing and connection.info.peer_id == NO_PEER
-            serving: Coroutine[Any, Any, Answer] = self._serve_in_room(
-                route, context, frame, position, counters
-            )
-            if self.quotas.are_set:
-                context.charge = charge = self._charge_of(connection, api_key, client_id, frame, began_cpu_s)
-                if charge is not None:
-                    serving = charge.steps(serving)
-            return Pending(serving, _as_it_is, ends_with_client=ends_with_client)
+            return self._serve_beside(route, context, connection, frame, position, began_cpu_s)
         except FieldTooLong as error:
             read = _read_old_ids(route, api_key, version, frame)
             if read is None:
-                if self.quotas.are_set:
-                    charge = self._charge_of(connection, api_key, client_id, frame, began_cpu_s)
-                    if charge is not None:
-                        return self._refuse_charged(route, api_key, frame, error, charge)
+                charge = self._charge_of(connection, api_key, client_id, frame, began_cpu_s)
+                if charge is not None:
+                    return self._refuse_charged(route, api_key, frame, error, charge)
                 return self._refuse(route, api_key, frame, error)
             client_id, request = read
         except KafkaError as error:
             raise _unreadable(api_key, version, error) from None
         if api_key in PROOFS:
-            if api_key == PeerApi.PEER_HANDSHAKE:
-                proven: object = self._shake_hands(connection, request)
-            else:
-                proven = self._act_for(connection, request)
+            proven = self._proofs.prove(connection, api_key, request)
             return self._answer(route, correlation_id, proven, counters, began_s)
         context = RequestContext(
             api_key, version, correlation_id, client_id, connection.info, False, counters
@@ -327,7 +273,7 @@ class Dispatcher:
     ) -> RequestCharge | None:
         """Return the account of a request; None if its client has no quota that it counts for."""
         info, quotas = connection.info, self.quotas
-        if info.peer_id != NO_PEER:
+        if info.peer_id != NO_PEER or not quotas.are_set:
             return None
         principal, is_produce = info.access.principal, api_key == ApiKey.PRODUCE
         counts = (
@@ -437,96 +383,6 @@ class Dispatcher:
         self._held.append(future)
         return Pending(future, lambda _: self.serve(connection, frame))
 
-    def _check_peer(self, connection: Connection, api_key: int) -> None:
-        """Where nobody has proven to be a node of the cluster there is no such API."""
-        info = connection.info
-        gate = self._acting if api_key == PeerApi.ACT_FOR else self._peer_gate
-        is_open = api_key in PROOFS or info.peer_id != NO_PEER
-        is_there = info.listener_name == self._state.config.inter_broker_listener_name
-        if not (is_open and is_there and gate is not None) or info.caller_host:
-            raise CloseConnection(f"API key {api_key} is not supported")
-
-    def _shake_hands(self, connection: Connection, request: PeerHandshakeRequest) -> PeerHandshakeResponse:
-        """One step by which a peer proves itself; a second proof for one challenge closes the connection."""
-        gate = self._peer_gate
-        assert gate is not None
-        challenge, connection.peer_challenge = connection.peer_challenge, None
-        if not isinstance(challenge, Challenge):
-            challenge = None
-        try:
-            if request.step == HELLO and connection.info.peer_id == NO_PEER:
-                self._check_certificate(connection, request.node_id)
-                self._check_user(connection)
-                response, connection.peer_challenge = answer_hello(
-                    request, secret=gate.secret, own=gate.identity(), nonce=gate.unique(NONCE_BYTES)
-                )
-                return response
-            if request.step != PROVE or challenge is None:
-                raise CloseConnection("a message of a peer's handshake came out of order")
-            peer = check_proof(request, challenge, secret=gate.secret)
-        except KafkaError as error:
-            host = connection.info.client_host
-            said = "The handshake of a peer at %s was rejected: %s"
-            self._lines.tell(logging.WARNING, host, said, host, error.detail)
-            self._audit.failed_login("", host, connection.info.listener_name, PEER_MECHANISM, error.detail)
-            return PeerHandshakeResponse(error_code=error.code, error_message=error.detail)
-        connection.recognize(peer.node_id)
-        return PeerHandshakeResponse(
-            api_versions=[
-                PeerApiVersion(api_key=key, min_version=first, max_version=last)
-                for key, (first, last) in sorted(SERVED_TO_PEERS.items())
-            ]
-        )
-
-    def _check_user(self, connection: Connection) -> None:
-        """CLUSTER_AUTHORIZATION_FAILED if the connection has a login and not that of a user for nodes."""
-        info = connection.info
-        if info.sasl_mechanism and not info.access.allows_of_cluster(AclOperation.CLUSTER_ACTION):
-            raise KafkaError(
-                ErrorCode.CLUSTER_AUTHORIZATION_FAILED,
-                f"{info.access.principal} needs CLUSTER_ACTION permission on the cluster to be that of a "
-                "node: name it in super.users, or add the ACL.",
-            )
-
-    def _act_for(self, connection: Connection, request: ActForRequest) -> ActForResponse:
-        """One step by which a node proves itself and hands over who the caller of its REST API is."""
-        acting = self._acting
-        assert acting is not None
-        challenge, connection.peer_challenge = connection.peer_challenge, None
-        try:
-            if connection.info.peer_id != NO_PEER:
-                raise KafkaError(ErrorCode.INVALID_REQUEST, "A node cannot act for a caller as a peer.")
-            if not isinstance(challenge, ActingChallenge):
-                # The secret by which a node proves itself to itself never leaves this process.
-                if request.node_id != acting.identity().node_id:
-                    self._check_certificate(connection, request.node_id)
-                self._check_user(connection)
-                response, connection.peer_challenge = act_for.answer_hello(request, acting)
-                return response
-            connection.act_for(act_for.check_caller(request, challenge, acting))
-        except KafkaError as error:
-            host = connection.info.client_host
-            said = "A client at %s that says it is a node was rejected: %s"
-            self._lines.tell(logging.WARNING, host, said, host, error.detail)
-            self._audit.failed_login("", host, connection.info.listener_name, PEER_MECHANISM, error.detail)
-            return ActForResponse(error_code=error.code, error_message=error.detail)
-        return ActForResponse()
-
-    def _check_certificate(self, connection: Connection, node_id: int) -> None:
-        """CLUSTER_AUTHORIZATION_FAILED if the connection has TLS and not the certificate of that node.
-
-        Where nodes log in they need not show one.
-        """
-        security = self._state.config.listener_security.get(connection.info.listener_name)
-        if security is None or self._peer_gate is None:
-            return
-        names = connection.certificate_names()
-        if security.has_logins and not names:
-            return
-        if security.checks_names or not names:
-            hosts = () if security.needs_node_id else self._peer_gate.hosts_of(node_id)
-            check_certificate_names(names, node_id, hosts)
-
     @property
     def _administrators(self) -> Administrators:
         assert self._services is not None, "clients are held until it is there"
@@ -572,6 +428,27 @@ class Dispatcher:
         if context.charge is not None:
             result = charged(result, context.charge, self._written(route, context.api_version, counters))
         return self._answer(route, context.correlation_id, result, counters, began_s)
+
+    def _serve_beside(
+        self,
+        route: Route,
+        context: RequestContext,
+        connection: Connection,
+        frame: memoryview,
+        position: int,
+        began_cpu_s: float,
+    ) -> Pending:
+        """Serve a request beside the loop; its body begins at `position`."""
+        # A session of a follower is a node's, and nodes do not leave in the middle.
+        ends_with_client = route.description.changes_nothing and connection.info.peer_id == NO_PEER
+        counters = cast(RequestCounters, context.counters)
+        serving: Coroutine[Any, Any, Answer] = self._serve_in_room(route, context, frame, position, counters)
+        context.charge = charge = self._charge_of(
+            connection, context.api_key, context.client_id, frame, began_cpu_s
+        )
+        if charge is not None:
+            serving = charge.steps(serving)
+        return Pending(serving, _as_it_is, ends_with_client=ends_with_client)
 
     async def _serve_in_room(
         self,
@@ -803,6 +680,18 @@ class Dispatcher:
             result, lambda outcome: self._answer(route, correlation_id, outcome, counters, began_s)
         )
 
+    def load_route(self, api_key: int, version: int) -> Route:
+        """Make ready how a version of an API is served; CloseConnection where it is not."""
+        route = self.routes[api_key, version] = make_route(
+            api_key,
+            version,
+            served=self._served_apis,
+            quorum_services=self._quorum_services,
+            services=self._services,
+            counters=self.counters,
+        )
+        return route
+
     def fail(self, connection: Connection, frame: memoryview, error: BaseException) -> Answer:
         """The answer to a request whose handler raised: its error code, if the response has room for it."""
         api_key, version, correlation_id = _HEADER.unpack_from(frame)
@@ -836,57 +725,6 @@ class Dispatcher:
             raise CloseConnection(f"{name} failed ({code.name}), and its response has no field for an error")
         response = route.response_class(error_code=int(code))
         return _finish(route.encode(response, bytearray(route.prefix_bytes)), correlation_id)
-
-    def load_route(self, api_key: int, version: int) -> Route:
-        """Make ready how a version of an API is served; CloseConnection where it is not."""
-        served = self._served_apis
-        if not is_served(api_key):
-            raise CloseConnection(f"API key {api_key} is not supported")
-        key = api_of(api_key)
-        request_class, response_class = codec.request_class(key), codec.response_class(key)
-        if not is_advertised(served, key, version):
-            raise CloseConnection(f"version {version} of {key.api_name} is not supported")
-        try:
-            check_version(request_class, version)
-            decode, encode = limited_decoder(key, version), encoder(response_class, version)
-        except KafkaError:
-            raise CloseConnection(f"version {version} of {key.api_name} is not supported") from None
-        described = describe(key)
-        if described.decoder_of is not None:
-            decode = described.decoder_of(version, decode)
-        handle: Handler = _no_handler if key in PROOFS else handler_module(key).handle
-        services = self._quorum_services if described.is_served_early else self._services
-        repeated = None
-        if described.repeated_of is not None:
-            assert self._services is not None, "clients are held until it is there"
-            repeated = described.repeated_of(self._services, version, self.counters.of(key.api_name, version))
-        counters = self.counters.of(key.api_name, version)
-        fields = schema_of(response_class).plain_fields(version)
-        route = self.routes[api_key, version] = Route(
-            decode=decode,
-            encode=encode,
-            handle=handle,
-            services=services,
-            response_class=response_class,
-            header_version=codec.request_header_version(key, version),
-            repeated=repeated,
-            prefix_bytes=8 + (codec.response_header_version(key, version) >= 1),
-            has_error_code=any(field.name == "error_code" for field in fields),
-            counters=counters,
-            follower_counters=(
-                self.counters.of(FOLLOWERS_FETCH, version) if described.counts_followers else None
-            ),
-            small_bytes=described.small_bytes,
-            description=described,
-            of_cluster=described.asks.one_of_cluster,
-            changes=CHANGES.get(api_key),
-            may_be_change=MAY_BE_CHANGES.get(api_key),
-        )
-        return route
-
-
-def _no_handler(services: object, context: RequestContext, request: Any) -> Result[Any]:
-    raise AssertionError("a handshake concerns the connection, which handlers do not see")
 
 
 def _unreadable(api_key: int, version: int, error: KafkaError) -> CloseConnection:

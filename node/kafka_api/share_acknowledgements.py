@@ -11,7 +11,8 @@ from ottla.node.kafka_api.request_context import RequestContext
 from ottla.node.services import Services
 from ottla.node.share.share_partition_manager import Answers, Refusal
 from ottla.node.share.share_sessions import SessionKey, TopicIdPartition
-from ottla.node.share.share_words import AcknowledgementBatch, AcknowledgeType
+from ottla.node.share.share_words import AcknowledgementBatch
+from ottla.node.wire.acknowledge_type import AcknowledgeType
 from ottla.node.wire.messages.share_acknowledge import AcknowledgeTopic
 from ottla.node.wire.messages.share_fetch import FetchTopic
 

@@ -17,6 +17,7 @@ send_buffers        how much the kernel may hold of what goes to connections tha
 unsent_answers      answers that lie in memory because their peers do not read fast enough
 answers             the ways to answer a request
 login               logins of clients, as connections and listeners see them
+not_served          what keeps requests from being served: strange bytes, a client that has gone, failed work
 owed_answers        the answers that a connection owes, in the order of their requests
 connection_reserve  room for peers and for administrators where the limits of connections are reached
 file_sender         answers whose records lie in files

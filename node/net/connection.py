@@ -14,16 +14,17 @@ import logging
 import os
 import socket
 import time
-from collections.abc import Awaitable, Callable, Coroutine
+from collections.abc import Callable
 from dataclasses import replace
 from functools import partial
-from typing import Any, NamedTuple, Protocol, cast
+from typing import Any, Protocol, cast
 
 from ottla.logstore.disk import FileRecords
 from ottla.logstore.words.schema import Buffer
 from ottla.metadata_raft.acl import AclOperation
 from ottla.metadata_raft.peer_certificate import names_in
 from ottla.node.authorization.access import ANONYMOUS, Access
+from ottla.node.handing_over import StartTask
 from ottla.node.net.act_for import Caller
 from ottla.node.net.answers import Answer, CloseConnection, Pending, Service
 from ottla.node.net.client_lines import ClientLines
@@ -33,13 +34,13 @@ from ottla.node.net.file_pipe import FilePipe, Piece
 from ottla.node.net.file_sender import FileSender
 from ottla.node.net.gathered_answers import GatheredAnswers
 from ottla.node.net.login import Login, LoginGate
+from ottla.node.net.not_served import Failure, no_frame, outcome_of, peer_has_ended
 from ottla.node.net.owed_answers import Owed, OwedAnswers
 from ottla.node.net.receive_buffer import INITIAL_BUFFER_BYTES, LARGE_FRAME_BYTES, SIZE_BYTES, ReceiveBuffer
 from ottla.node.net.receive_memory import ReceiveMemory
 from ottla.node.net.receive_windows import WIDENING_FRAME_BYTES, ReceiveWindows
 from ottla.node.net.send_buffers import SendBuffers
 from ottla.node.net.unsent_answers import UnsentAnswers
-from ottla.node.wire.framing import foreign_protocol
 
 WRITE_HIGH_WATER_BYTES = 256 * 1024  # More unsent than this, and the peer's next request waits.
 # Answers of one turn are joined up to this size: with 20 small ones that saves 2 us each over a writev.
@@ -60,27 +61,6 @@ log = logging.getLogger(__name__)
 _lines = ClientLines(log)
 
 
-class _Failure(NamedTuple):
-    """What a request ended with that was served in a task: the task must not fail, for the node would."""
-
-    error: Exception
-
-
-def _peer_has_ended(transport: asyncio.BaseTransport) -> bool:
-    """Tell whether the peer of a socket has ended its side, with nothing left before that to be read."""
-    sock = transport.get_extra_info("socket")
-    if sock is None:
-        return False
-    # uvloop's own object for it cannot read.
-    with socket.fromfd(sock.fileno(), sock.family, sock.type) as same:
-        try:
-            return not same.recv(1, socket.MSG_PEEK | socket.MSG_DONTWAIT)
-        except BlockingIOError:
-            return False
-        except OSError:
-            return True
-
-
 def _is_administrators(access: Access) -> bool:
     """Return whether a principal has proven to be one that may alter the cluster.
 
@@ -89,13 +69,6 @@ def _is_administrators(access: Access) -> bool:
     if access.is_open or access.principal == ANONYMOUS:
         return False
     return access.allows_of_cluster(AclOperation.ALTER, log_if_denied=False)
-
-
-async def _outcome_of(awaitable: Awaitable[Any]) -> Any:
-    try:
-        return await awaitable
-    except Exception as error:
-        return _Failure(error)
 
 
 class ConnectionHost(Protocol):
@@ -110,7 +83,7 @@ class ConnectionHost(Protocol):
     unsent: UnsentAnswers
     loop: asyncio.AbstractEventLoop
     must_rest: Callable[[], bool]  # whether those who send much had better wait for the disk
-    start_task: Callable[[Coroutine[Any, Any, Any]], "asyncio.Task[Any]"]
+    start_task: StartTask
     max_frame_bytes: int
     file_limit: int  # numbers of files from here on are left to the logs
     tick: int  # how often it has looked for idle connections
@@ -435,7 +408,7 @@ class Connection(asyncio.BufferedProtocol):
 
     def _peer_has_gone(self) -> bool:
         has_ended = self._transport.get_extra_info("peer_has_ended") or partial(
-            _peer_has_ended, self._transport
+            peer_has_ended, self._transport
         )
         return bool(has_ended())
 
@@ -454,7 +427,7 @@ class Connection(asyncio.BufferedProtocol):
         buffer.frame_bytes = 0
         while self.state is _READY and position != end and (stop := buffer.frame_end(position)):
             if stop < 0:
-                reason = _no_frame(
+                reason = no_frame(
                     view[position : position + SIZE_BYTES],
                     is_login=buffer.max_frame_bytes < self._listener.max_frame_bytes,
                 )
@@ -702,7 +675,7 @@ class Connection(asyncio.BufferedProtocol):
         if asyncio.isfuture(awaitable):
             future = awaitable
         else:
-            future = self._listener.start_task(_outcome_of(awaitable))
+            future = self._listener.start_task(outcome_of(awaitable))
             if asyncio.iscoroutine(awaitable):
                 # A node that ends in this very turn never begins it; Python would warn of that.
                 future.add_done_callback(lambda _: awaitable.close())
@@ -747,7 +720,7 @@ class Connection(asyncio.BufferedProtocol):
         answer: Answer | Pending | CloseConnection
         try:
             result = future.result()
-            if type(result) is _Failure:
+            if type(result) is Failure:
                 raise result.error
             answer = pending.encode(result)
         except CloseConnection as refusal:
@@ -837,16 +810,3 @@ class Connection(asyncio.BufferedProtocol):
         if self.reading is not _ON and self.state is not _CLOSED:
             self.reading = _ON
             self._transport.resume_reading()
-
-
-def _no_frame(head: memoryview, *, is_login: bool) -> str:
-    """Say why no request begins with these bytes."""
-    frame_bytes = int.from_bytes(head, "big", signed=True)
-    foreign = foreign_protocol(head)
-    if foreign == "HTTP":
-        return "it speaks HTTP to a listener of the Kafka protocol; the REST API has a port of its own"
-    if foreign == "TLS":
-        return "it speaks TLS to a listener without TLS (PLAINTEXT)"
-    if is_login:
-        return f"a frame of {frame_bytes} bytes is larger than sasl.server.max.receive.size"
-    return f"a frame of {frame_bytes} bytes is larger than socket.request.max.bytes"

@@ -27,32 +27,39 @@ class ConnectionLimits:
 
 
 class ConnectionQuota:
-    """Counts the open connections of a node against `limits`, which may be replaced at any time."""
+    """Counts the open connections of a node against limits, which may be others at any time."""
 
     __slots__ = (
         "_by_address",
         "_by_listener",
         "_count",
+        "_limits",
+        "_on_closed",
         "_open",
         "_seen",
-        "limits",
-        "on_closed",
         "rates",
         "reserve",
     )
 
     def __init__(self, limits: ConnectionLimits | None = None, rates: ConnectionRates | None = None) -> None:
         """`rates` limit how fast connections come; by default nothing does."""
-        self.limits = limits if limits is not None else ConnectionLimits()
+        self._limits = limits if limits is not None else ConnectionLimits()
         self.rates = rates or ConnectionRates(Windows(), lambda: int(monotonic_s() * 1_000))
         self.reserve = ConnectionReserve()
-        # Told the number of each connection that is closed.
-        self.on_closed: Callable[[int], None] = lambda number: None
+        self._on_closed: Callable[[int], None] = lambda number: None
         self._count = 0
         self._seen = 0
         self._open: set[int] = set()  # numbers
         self._by_listener: dict[str, int] = {}
         self._by_address: dict[str, int] = {}
+
+    def limit(self, limits: ConnectionLimits) -> None:
+        """Have these limits hold for the connections that come from now on."""
+        self._limits = limits
+
+    def tell_closed(self, listener: Callable[[int], None]) -> None:
+        """Have one listener told the number of each connection that is closed."""
+        self._on_closed = listener
 
     def next_number(self) -> int:
         """The number of a connection that came in just now, through whichever listener."""
@@ -68,7 +75,7 @@ class ConnectionQuota:
         """Count a connection, which must `leave` in any case; a text that says why it is one too many, or
         "".
         """
-        limits = self.limits
+        limits = self._limits
         self._count += 1
         of_listener = self._by_listener[listener] = self._by_listener.get(listener, 0) + 1
         of_address = self._by_address[address] = self._by_address.get(address, 0) + 1
@@ -86,7 +93,7 @@ class ConnectionQuota:
         """A connection that had entered is closed."""
         self._count -= 1
         self._open.discard(number)
-        self.on_closed(number)
+        self._on_closed(number)
         for counts, name in ((self._by_listener, listener), (self._by_address, address)):
             counts[name] -= 1
             if not counts[name]:

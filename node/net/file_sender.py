@@ -8,11 +8,11 @@ send, and the transport must not be written to until `send` has said True or `fi
 import asyncio
 import socket
 from collections import deque
-from collections.abc import Callable, Coroutine
-from typing import Any
+from collections.abc import Callable
 
 from ottla.logstore.disk import FileRecords
 from ottla.logstore.words.schema import Buffer
+from ottla.node.handing_over import StartTask
 from ottla.node.net.file_pipe import CAPACITY_BYTES, FilePipe, Piece
 from ottla.node.net.send_buffers import SendBuffers
 
@@ -45,7 +45,7 @@ class FileSender:
         pipe: FilePipe,
         buffers: SendBuffers,
         loop: asyncio.AbstractEventLoop,
-        start_task: Callable[[Coroutine[Any, Any, None]], object],
+        start_task: StartTask,
         finished: Callable[[], None],
         failed: Callable[[str], None],
     ) -> None:

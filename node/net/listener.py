@@ -10,11 +10,11 @@ import math
 import resource
 import socket
 from collections import Counter
-from collections.abc import Callable, Coroutine
+from collections.abc import Callable
 from dataclasses import dataclass, replace
-from typing import Any
 
 from ottla.node.authorization.access import ANONYMOUS, Access
+from ottla.node.handing_over import StartTask
 from ottla.node.net.answers import Answer, CloseConnection, Pending, Service
 from ottla.node.net.arrivals import Arrivals
 from ottla.node.net.client_lines import ClientLines, tell_all_left_out
@@ -68,7 +68,7 @@ class Listener:
         memory: ReceiveMemory,
         quota: ConnectionQuota,
         limits: ListenerLimits,
-        start_task: Callable[[Coroutine[Any, Any, Any]], "asyncio.Task[Any]"],
+        start_task: StartTask,
         gathered: GatheredAnswers,
         access_of: Callable[[str, str], Access] = Access,
         on_peer_lost: Callable[[int], None] | None = None,

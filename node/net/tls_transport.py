@@ -21,13 +21,14 @@ import ssl
 import struct
 import termios
 from collections import deque
-from collections.abc import Callable, Coroutine, Sequence
+from collections.abc import Callable, Sequence
 from contextlib import suppress
 from enum import Enum
-from typing import Any, Final, Protocol, cast
+from typing import Final, Protocol, cast
 
 from ottla.logstore.disk import FileRecords
 from ottla.logstore.words.schema import Buffer
+from ottla.node.handing_over import StartTask
 from ottla.node.net.connection_info import plain_address
 from ottla.node.net.file_pipe import Piece
 from ottla.node.net.handshake_lane import HandshakeLane
@@ -113,7 +114,7 @@ class TlsShared:
         self,
         loop: asyncio.AbstractEventLoop,
         lane: HandshakeLane,
-        start_task: Callable[[Coroutine[Any, Any, None]], object],
+        start_task: StartTask,
         failed_delay_s: float = 0.0,
         on_refused: Callable[[str, str], None] = lambda address, reason: None,
         *,

@@ -38,8 +38,8 @@ async def _run(config: BrokerConfig, ready: Callable[[Broker], None] | None) -> 
 
     def stop_asked(number: signal.Signals, sender: str) -> None:
         """Whoever asks a second time does not want to wait until others have taken over."""
-        broker.is_hurried = stop.is_set()
-        if broker.is_hurried:
+        if stop.is_set():
+            broker.hurry()
             log.info(
                 "Received %s again, from %s: the node exits without handing over leadership.",
                 number.name,

@@ -9,15 +9,16 @@ for a while and stops no other.
 import asyncio
 import logging
 import random
-from collections.abc import Awaitable, Callable, Coroutine, Sequence
+from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import dataclass
-from typing import Any, Final, Protocol, TypeVar, cast
+from typing import Final, Protocol, TypeVar, cast
 
 from ottla.logstore.leader_epoch_cache import EpochEndOffset
 from ottla.logstore.partition_log import EARLIEST_TIMESTAMP, LATEST_TIMESTAMP
 from ottla.logstore.words.errors import ErrorCode, KafkaError
 from ottla.logstore.words.schema import Buffer
 from ottla.logstore.words.topic_partition import TopicPartition
+from ottla.node.handing_over import StartTask
 from ottla.node.replica.fetch_session import NO_SESSION
 from ottla.node.replica.follower_state import (
     FetchBounds,
@@ -80,7 +81,7 @@ class FetcherWorld:
     quotas: ReplicationQuotas
     now_ms: Callable[[], int]  # the wall clock, for the log
     chance: random.Random
-    start_task: Callable[[Coroutine[Any, Any, None]], object]
+    start_task: StartTask
     until_safe: Callable[[Partition], Awaitable[None]]  # until nothing in its log waits for a flush
     keep_log_starts: Callable[[], Awaitable[None]]  # have them written where a kill does not undo it
     keep_recovery_points: Callable[[], Awaitable[None]]

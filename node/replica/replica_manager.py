@@ -86,9 +86,10 @@ class ReplicaManager:
         quota_windows: int = 11,
         quota_window_seconds: int = 1,
         on_freed: Callable[[int], None] = lambda objects: None,
+        on_fetch_woken: Callable[[], None] = lambda: None,
     ) -> None:
         """`on_placed` is told where a partition's log lies, None if that is not known; `on_freed`, how many
-        objects were given back.
+        objects were given back; `on_fetch_woken`, each fetch that has waited and need not any longer.
 
         `session_bytes` is what fetch sessions may take, `is_open` tells of a connection's number whether it
         has not ended. A node among others needs a clock that only goes forward, `replica.lag.time.max.ms` and
@@ -107,11 +108,10 @@ class ReplicaManager:
             propose=lambda _, __: None,
             flush_soon=lambda _: None,
         )
-        # Told of each partition whose role or leader epoch is new, and of each that is served no more.
-        self.on_role: Callable[[Partition], None] = lambda _: None
-        self.on_dropped: Callable[[TopicPartition], None] = lambda _: None
-        self.other_sessions_bytes: Callable[[], int] = lambda: 0  # of the memory for fetch sessions
-        self.on_fetch_woken: Callable[[], None] = lambda: None  # of each fetch that has waited
+        self._role_watchers: list[Callable[[Partition], None]] = []
+        self._drop_watchers: list[Callable[[TopicPartition], None]] = []
+        self._other_sessions_bytes: Callable[[], int] = lambda: 0
+        self.on_fetch_woken = on_fetch_woken
         self.quotas = ReplicationQuotas(
             broker_id=broker_id, windows=quota_windows, window_seconds=quota_window_seconds
         )
@@ -143,8 +143,33 @@ class ReplicaManager:
             random_id=lambda: source.randrange(1, 2**31),
             limit_bytes=session_bytes,
             is_open=is_open,
-            others_bytes=lambda: self.follower_sessions.used_bytes + self.other_sessions_bytes(),
+            others_bytes=lambda: self.follower_sessions.used_bytes + self._other_sessions_bytes(),
         )
+
+    # ---- parts that are made later ---------------------------------------------------------------
+
+    def watch(
+        self,
+        on_role: Callable[[Partition], None],
+        on_dropped: Callable[[TopicPartition], None] = lambda name: None,
+    ) -> None:
+        """Tell one more of each partition whose role or leader epoch is new, and of each that is served no
+        more; who watches first is told first.
+        """
+        self._role_watchers.append(on_role)
+        self._drop_watchers.append(on_dropped)
+
+    def flush_by(self, flush_soon: Callable[[PartitionLog], None]) -> None:
+        """Have partitions ask for what is in their logs to be made durable."""
+        self.context.flush_soon = flush_soon
+
+    def count_other_sessions(self, used_bytes: Callable[[], int]) -> None:
+        """Have others take of the memory for fetch sessions, too."""
+        self._other_sessions_bytes = used_bytes
+
+    def _tell_role(self, partition: Partition) -> None:
+        for tell in self._role_watchers:
+            tell(partition)
 
     # ---- partitions ------------------------------------------------------------------------------
 
@@ -342,7 +367,7 @@ class ReplicaManager:
         assignment = _assignment(one)
         leads = one.leader == self._broker_id and not self.context.is_fenced
         if (assignment != hosted.assignment or leads != hosted.is_leader) and hosted.assign(assignment):
-            self.on_role(hosted)
+            self._tell_role(hosted)
 
     def _configure_some(self, count: int) -> None:
         for topic in tuple(islice(self._unconfigured, count)):
@@ -404,7 +429,7 @@ class ReplicaManager:
         self._offline.discard(topic_partition)
         self._partitions[topic_partition] = partition
         self._on_placed(topic_partition, partition_log)
-        self.on_role(partition)
+        self._tell_role(partition)
 
     def _remove(self, topic_partition: TopicPartition) -> None:
         """The partition leaves this node, and its files go soon."""
@@ -417,7 +442,8 @@ class ReplicaManager:
         partition = self._partitions.pop(topic_partition, None)
         if partition is not None:
             partition.close()
-            self.on_dropped(topic_partition)
+            for tell in self._drop_watchers:
+                tell(topic_partition)
         return partition
 
     def take_offline(self, topic_partitions: Iterable[TopicPartition]) -> None:

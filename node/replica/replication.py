@@ -44,8 +44,7 @@ class Replication:
             alter_partition=alter_partition,
         )
         replicas.context.propose = self._updates.propose
-        replicas.on_role = self.role_changed
-        replicas.on_dropped = self.dropped
+        replicas.watch(self.role_changed, self.dropped)
         for partition in replicas:
             self.role_changed(partition)
 

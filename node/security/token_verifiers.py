@@ -14,13 +14,13 @@ from contextlib import suppress
 from typing import Any, Final, NamedTuple
 
 from ottla.logstore.words.errors import KafkaError
+from ottla.node.handing_over import StartTask
 from ottla.node.security.access_token import VerifiedToken
 from ottla.node.security.tried_again import LOOK_SECONDS, MAX_LOOKS_BETWEEN
 from ottla.node.security.trust_file import TrustFile
 from ottla.node.settings.oauthbearer_settings import OauthBearer
 from ottla.node.settings.sasl_settings import ListenerSasl
 from ottla.node.wire.sasl_mechanisms import OAUTHBEARER
-from ottla.node.work.handing_over import StartTask
 
 Verify = Callable[[str], VerifiedToken]
 _MODULE: Final = "ottla.node.security.token_verifier"  # 10 MB, for those who need it

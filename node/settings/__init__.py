@@ -1,5 +1,6 @@
 """ottla.node.settings: the settings of a node: tables, configuration file and command line. Bottom-up:
 
+invalid_setting        how a setting is refused that cannot be what it is
 listener_settings      `listeners` and its relatives
 properties_file        Java's properties files
 setting                how the tables of settings are written
@@ -23,7 +24,10 @@ share_partition_settings  the broker settings of share-partitions, at their lead
 transaction_settings   the broker settings of transactions
 secure_settings        the settings that `ottla.secure` stands for, and those that contradict it
 broker_settings        the table of broker settings that a node honours
+open_listeners         the listeners that a node opens, and what TLS and logins are on each
+quorum_role            what a node is to the metadata quorum
 unhonoured_security    settings of security that a node does not honour stop its start
 config                 file, environment and command line into one frozen BrokerConfig
+coordinator_configs    the settings of a node as its coordinators name them
 exposed_listeners      which listeners other machines reach without TLS, or without a login as super users
 """

@@ -9,11 +9,11 @@ all of these: those of one broker, then those of all.
 
 import os
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from difflib import get_close_matches
 from pathlib import Path
 from types import MappingProxyType
-from typing import Any, Final, NamedTuple, cast
+from typing import Any, Final, cast
 
 from ottla.logstore.words.config_def import ConfigScope, ConfigValue
 from ottla.logstore.words.errors import ErrorCode, KafkaError
@@ -24,17 +24,15 @@ from ottla.node.settings.authorization_settings import (
     authorizer_settings,
 )
 from ottla.node.settings.broker_settings import BROKER_CONFIG_DEF, check_log_settings, listener_setting
-from ottla.node.settings.cluster_settings import QuorumVoter, parse_bootstrap_servers, parse_voters
+from ottla.node.settings.cluster_settings import QuorumVoter
 from ottla.node.settings.failed_login_settings import parse_exempt
 from ottla.node.settings.first_users import FirstUser, parse_first_users
 from ottla.node.settings.group_settings import check_group_settings, within_limits
-from ottla.node.settings.listener_settings import (
-    Listener,
-    parse_connection_limits,
-    parse_listeners,
-    parse_protocol_map,
-)
+from ottla.node.settings.invalid_setting import invalid
+from ottla.node.settings.listener_settings import Listener, parse_connection_limits, parse_protocol_map
+from ottla.node.settings.open_listeners import open_listeners, secured_listeners
 from ottla.node.settings.properties_file import MAX_PROPERTIES_BYTES, parse_properties
+from ottla.node.settings.quorum_role import quorum_role
 from ottla.node.settings.rest_security_settings import RestLogins, rest_logins, rest_security
 from ottla.node.settings.rest_settings import (
     REST_LISTENERS,
@@ -46,15 +44,7 @@ from ottla.node.settings.rest_settings import (
     parse_rest_listeners,
     parse_trusted_proxies,
 )
-from ottla.node.settings.sasl_settings import (
-    SASL_LISTENER_SETTINGS,
-    ListenerSasl,
-    NodeLogin,
-    controller_login,
-    listener_sasl,
-    mechanism_setting,
-    node_login,
-)
+from ottla.node.settings.sasl_settings import ListenerSasl, NodeLogin
 from ottla.node.settings.secure_settings import (
     SECURE,
     SECURE_REST_LISTENERS,
@@ -64,12 +54,8 @@ from ottla.node.settings.secure_settings import (
     secure_directory,
     secured,
 )
-from ottla.node.settings.security_settings import (
-    LISTENER_SETTINGS,
-    REQUIRED,
-    ListenerSecurity,
-    listener_security,
-)
+from ottla.node.settings.security_settings import ListenerSecurity
+from ottla.node.settings.setting import Typed
 from ottla.node.settings.settings_not_honoured import NOT_HONOURED
 from ottla.node.settings.share_partition_settings import check_share_partition_settings
 from ottla.node.settings.unhonoured_security import Honoured, plain_name, refuse_unhonoured
@@ -375,6 +361,13 @@ def gathered_settings(
     return texts | given
 
 
+def is_given(name: str, overrides: Sequence[str]) -> bool:
+    """Return whether a setting stands in the environment or in overrides; a file is not asked."""
+    return environment_name(name) in os.environ or any(
+        one.partition("=")[0].strip() == name for one in overrides
+    )
+
+
 def is_secured(texts: Mapping[str, str]) -> bool:
     """Return whether settings have `ottla.secure`; INVALID_CONFIG if its value is neither true nor false."""
     return SECURE in texts and bool(BROKER_CONFIG_DEF.parse(SECURE, texts[SECURE]))
@@ -535,38 +528,14 @@ def _build(
     values = BROKER_CONFIG_DEF.parse_all(texts)
     # `Any` because the table, and not the type checker, knows the type behind each name.
     typed: dict[str, Any] = {name.replace(".", "_"): value for name, value in values.items()}
-    protocols = parse_protocol_map(typed["listener_security_protocol_map"])
-    controllers = tuple(name.strip().upper() for name in typed["controller_listener_names"])
-    all_listeners = parse_listeners(typed["listeners"], "listeners", _spare(protocols, controllers))
-    listeners = _without(all_listeners, controllers)
-    all_advertised = parse_listeners(
-        typed["advertised_listeners"] or (), "advertised.listeners", _spare(protocols, controllers)
-    )
-    advertised = _without(all_advertised, controllers)
-    if not listeners:
-        raise _invalid("listeners", "all listeners are controller listeners; add one for clients.")
-    _check_advertised(listeners, advertised)
-    node_id = _node_id(static_texts, typed)
-    by_name = {one.name: one for one in all_listeners}
-    # In the order of the names: by the first of them this node dials other controllers.
-    quorum = _quorum(node_id, typed, [by_name[one] for one in dict.fromkeys(controllers) if one in by_name])
-    of_sasl = _sasl(listeners, values, texts)
-    warnings = (*warnings, *quorum.warnings, *(one.warning for one in of_sasl.values() if one.warning))
-    inter_broker = _inter_broker_listener(typed, listeners)
-    first_controller = _first_controller(controllers, all_listeners, protocols)
-    controllers_sasl, controllers_login = _of_controllers(
-        first_controller, quorum.listeners, typed["sasl_mechanism_controller_protocol"], values, texts
-    )
-    warnings = (*warnings, *(one.warning for one in controllers_sasl.values() if one.warning))
-    security = _security(all_listeners, first_controller, controllers, inter_broker, values, texts)
+    found, node_id = open_listeners(typed), _node_id(static_texts, typed)
+    quorum = quorum_role(node_id, typed, found.of_controllers)
     secure_files = secure_directory(values) if typed["ottla_secure"] else None
-    if secure_files is not None:
-        security = _bound_to_ids(security, str(secure_files.node(node_id)))
-    rest_addresses = parse_rest_listeners(typed["ottla_rest_listeners"])
-    of_rest = rest_security(rest_addresses, values, texts)
-    logins = rest_logins(rest_addresses, of_rest, values)
-    if logins.warning:
-        warnings = (*warnings, logins.warning)
+    own_keystore = None if secure_files is None else str(secure_files.node(node_id))
+    security = secured_listeners(found, quorum.listeners, typed, values, texts, own_keystore)
+    of_rest, rest_warning = _of_rest(static_texts, typed, values, texts)
+    warnings = (*warnings, *quorum.warnings, *security.warnings, *rest_warning)
+    log_dirs = _directories(typed["log_dirs"] or typed["log_dir"])
     special: dict[str, Any] = {
         "node_id": node_id,
         "broker_rack": typed["broker_rack"] or None,  # a host that has none, as a pod is told
@@ -576,51 +545,36 @@ def _build(
         "controller_quorum_voters": quorum.voters,
         "controller_quorum_bootstrap_servers": quorum.bootstrap_servers,
         "cluster_id": None if typed["cluster_id"] is None else uuid_from_text(typed["cluster_id"]),
-        "listeners": listeners,
-        "advertised_listeners": advertised,
-        "advertised_controllers": tuple(one for one in all_advertised if one not in advertised),
-        "inter_broker_listener_name": inter_broker,
+        "listeners": found.of_clients,
+        "advertised_listeners": found.advertised,
+        "advertised_controllers": found.advertised_controllers,
+        "inter_broker_listener_name": found.inter_broker,
         "max_connections_per_ip_overrides": MappingProxyType(
             parse_connection_limits(typed["max_connections_per_ip_overrides"])
         ),
-        "log_dirs": _directories(typed["log_dirs"] or typed["log_dir"]),
+        "log_dirs": log_dirs,
+        "metadata_log_dir": Path(typed["metadata_log_dir"]) if typed["metadata_log_dir"] else log_dirs[0],
+        "pid_file": Path(typed["pid_file"]) if typed["pid_file"] else None,
         "listener_max_connections": MappingProxyType(_of_listeners("max.connections", texts)),
         "listener_max_connection_creation_rate": MappingProxyType(
             _of_listeners("max.connection.creation.rate", texts)
         ),
-        "listener_sasl": MappingProxyType(of_sasl),
         "first_users": parse_first_users(typed["ottla_add_scram"]),
         "secure_files": secure_files,
         "authorizer": authorizer_settings(values),
         "audit_file": audit_file_settings(values),
-        "listener_security": MappingProxyType(security),
-        "controller_security": None if first_controller is None else security.get(first_controller.name),
-        "peer_security": _peer_security(inter_broker, listeners, security),
-        "controller_sasl": MappingProxyType(controllers_sasl),
-        "controller_login": controllers_login,
-        "peer_login": _peer_login(inter_broker, of_sasl, typed["sasl_mechanism_inter_broker_protocol"]),
-        "ottla_rest_listeners": rest_addresses,
-        "rest_security": of_rest,
-        "rest_logins": logins,
-        "rest_listeners_are_named": REST_LISTENERS in static_texts
-        and not (typed["ottla_secure"] and static_texts[REST_LISTENERS] == SECURE_REST_LISTENERS),
-        "ottla_rest_advertised_listener": parse_advertised_rest_listener(
-            typed["ottla_rest_advertised_listener"]
-        ),
-        "ottla_rest_allowed_hosts": parse_allowed_hosts(typed["ottla_rest_allowed_hosts"]),
-        "ottla_rest_trusted_proxies": parse_trusted_proxies(typed["ottla_rest_trusted_proxies"]),
-        "ottla_probe_listener": parse_probe_listener(typed["ottla_probe_listener"]),
+        **{
+            name: MappingProxyType(part) if isinstance(part, dict) else part
+            for name, part in security._asdict().items()
+        },
+        **of_rest,
         "ottla_failed_logins_exempt": parse_exempt(typed["ottla_failed_logins_exempt"]),
     }
-    special["pid_file"] = Path(typed["pid_file"]) if typed["pid_file"] else None
-    special["metadata_log_dir"] = (
-        Path(typed["metadata_log_dir"]) if typed["metadata_log_dir"] else special["log_dirs"][0]
-    )
     check_group_settings(values)
     check_share_partition_settings(values)
     check_log_settings(values)
     if not typed["max_connections_per_ip"] and not special["max_connections_per_ip_overrides"]:
-        raise _invalid(
+        raise invalid(
             "max.connections.per.ip",
             "with 0, max.connections.per.ip.overrides must name the addresses that may connect.",
         )
@@ -635,6 +589,32 @@ def _build(
     )
 
 
+def _of_rest(
+    static_texts: Mapping[str, str],
+    typed: Typed,
+    values: Mapping[str, ConfigValue],
+    texts: Mapping[str, str],
+) -> tuple[dict[str, Any], tuple[str, ...]]:
+    """Return the fields of the REST API and of probes, and what a node should say of them."""
+    addresses = parse_rest_listeners(typed["ottla_rest_listeners"])
+    security = rest_security(addresses, values, texts)
+    logins = rest_logins(addresses, security, values)
+    fields = {
+        "ottla_rest_listeners": addresses,
+        "rest_security": security,
+        "rest_logins": logins,
+        "rest_listeners_are_named": REST_LISTENERS in static_texts
+        and not (typed["ottla_secure"] and static_texts[REST_LISTENERS] == SECURE_REST_LISTENERS),
+        "ottla_rest_advertised_listener": parse_advertised_rest_listener(
+            typed["ottla_rest_advertised_listener"]
+        ),
+        "ottla_rest_allowed_hosts": parse_allowed_hosts(typed["ottla_rest_allowed_hosts"]),
+        "ottla_rest_trusted_proxies": parse_trusted_proxies(typed["ottla_rest_trusted_proxies"]),
+        "ottla_probe_listener": parse_probe_listener(typed["ottla_probe_listener"]),
+    }
+    return fields, (logins.warning,) if logins.warning else ()
+
+
 def _of_listeners(setting: str, texts: Mapping[str, str]) -> dict[str, Any]:
     """The values of a setting that single listeners have, by listener."""
     found: dict[str, Any] = {}
@@ -643,126 +623,6 @@ def _of_listeners(setting: str, texts: Mapping[str, str]) -> dict[str, Any]:
         if listener is not None and listener[1] == setting:
             found[listener[0]] = BROKER_CONFIG_DEF.parse(name, text)
     return found
-
-
-def _security(
-    listeners: Sequence[Listener],
-    first_controller: Listener | None,
-    controllers: Sequence[str],
-    inter_broker: str,
-    values: Mapping[str, ConfigValue],
-    texts: Mapping[str, str],
-) -> dict[str, ListenerSecurity]:
-    """Return what the settings of TLS come to for each listener that has it.
-
-    A node that is only a broker has no listener for controllers, but its settings, to dial them.
-    """
-    if first_controller is not None and first_controller not in listeners:
-        listeners = [*listeners, first_controller]
-    overrides: dict[str, dict[str, ConfigValue]] = {one.name: {} for one in listeners}
-    for name, text in texts.items():
-        found = listener_setting(name)
-        if found is not None and found[1] in LISTENER_SETTINGS and found[0] in overrides:
-            overrides[found[0]][found[1]] = BROKER_CONFIG_DEF.parse(name, text)
-    for name in controllers:  # They always show each other certificates.
-        overrides.setdefault(name, {})["ssl.client.auth"] = REQUIRED
-    return {
-        one.name: listener_security(
-            one,
-            values,
-            overrides[one.name],
-            is_between_nodes=one.name == inter_broker or one.name in controllers,
-            has_logins=one.has_sasl,
-        )
-        for one in listeners
-        if one.has_tls
-    }
-
-
-def _bound_to_ids(security: Mapping[str, ListenerSecurity], own_keystore: str) -> dict[str, ListenerSecurity]:
-    """Have certificates that `ottla.secure` makes be those of nodes by their ids alone."""
-    return {
-        name: replace(one, needs_node_id=one.is_between_nodes and one.keystore.location == own_keystore)
-        for name, one in security.items()
-    }
-
-
-def _first_controller(
-    controllers: Sequence[str], listeners: Sequence[Listener], protocols: Mapping[str, str]
-) -> Listener | None:
-    """Return the listener of controllers that nodes dial, as in Apache Kafka the first that is named."""
-    found = next((one for name in controllers for one in listeners if one.name == name), None)
-    if found is not None or not controllers:
-        return found
-    name = controllers[0]
-    return Listener(name=name, host="", port=0, security_protocol=protocols.get(name, "PLAINTEXT"))
-
-
-def _peer_security(
-    inter_broker: str, listeners: Sequence[Listener], security: Mapping[str, ListenerSecurity]
-) -> ListenerSecurity | None:
-    """Return by which keys this node dials others that have TLS.
-
-    While nodes go over to TLS one after another, those that have not must reach those that have: by the keys
-    of their first listener with TLS that trusts somebody.
-    """
-    own = [security[one.name] for one in listeners if one.name in security]
-    own.sort(key=lambda one: one.listener != inter_broker)
-    return next((one for one in own if one.truststore is not None), None)
-
-
-def _of_controllers(
-    first: Listener | None,
-    listeners: Sequence[Listener],
-    mechanism: str,
-    values: Mapping[str, ConfigValue],
-    texts: Mapping[str, str],
-) -> tuple[dict[str, ListenerSasl], NodeLogin | None]:
-    """Return the SASL of listeners for controllers, and by which user this node logs in at the first of them.
-
-    It has none where the first takes no logins: others shall not get a password.
-    """
-    dialled = [] if first is None or first in listeners else [first]
-    found = _sasl([*listeners, *dialled], values, texts)
-    names = {one.name for one in listeners}
-    logins = {name: controller_login(one, mechanism, is_open=name in names) for name, one in found.items()}
-    return found, None if first is None else logins.get(first.name)
-
-
-def _peer_login(inter_broker: str, of_sasl: Mapping[str, ListenerSasl], mechanism: str) -> NodeLogin | None:
-    """Return by which user this node logs in at others; INVALID_CONFIG if it should and has none.
-
-    While nodes go over to logins one after another, those whose own listener for nodes has none use what the
-    settings of another listener say.
-    """
-    if inter_broker in of_sasl:
-        return node_login(of_sasl[inter_broker], mechanism)
-    found = (one.mechanisms.get(mechanism) for one in of_sasl.values())
-    return next((one.node_login for one in found if one is not None and one.node_login is not None), None)
-
-
-def _sasl(
-    listeners: Sequence[Listener], values: Mapping[str, ConfigValue], texts: Mapping[str, str]
-) -> dict[str, ListenerSasl]:
-    """Return what the settings of SASL come to for each listener that has it."""
-    overrides: dict[str, dict[str, ConfigValue]] = {one.name: {} for one in listeners}
-    of_mechanisms: dict[str, dict[tuple[str, str], ConfigValue]] = {one.name: {} for one in listeners}
-    for name, text in texts.items():
-        place, of_listener = mechanism_setting(name), listener_setting(name)
-        if place is not None and place.listener in of_mechanisms:
-            value = BROKER_CONFIG_DEF.parse(name, text)
-            of_mechanisms[place.listener][place.mechanism, place.setting] = value
-        elif (
-            of_listener is not None
-            and of_listener[0] in overrides
-            and of_listener[1] in SASL_LISTENER_SETTINGS
-        ):
-            overrides[of_listener[0]][of_listener[1]] = BROKER_CONFIG_DEF.parse(name, text)
-    return {
-        one.name: listener_sasl(one, values, overrides[one.name], of_mechanisms[one.name])
-        for one in listeners
-        if one.has_sasl
-    }
 
 
 _SPECIAL_FIELDS: Final = {
@@ -806,110 +666,17 @@ _SPECIAL_FIELDS: Final = {
 _PLAIN_FIELDS: Final = frozenset(BrokerConfig.__dataclass_fields__) - _SPECIAL_FIELDS
 
 
-class _Quorum(NamedTuple):
-    """What a node is to the metadata quorum."""
-
-    is_voter: bool
-    listeners: tuple[Listener, ...]
-    voters: tuple[QuorumVoter, ...]
-    bootstrap_servers: tuple[tuple[str, int], ...]
-    warnings: tuple[str, ...] = ()
-
-
-def _quorum(node_id: int, typed: Mapping[str, Any], listeners: Sequence[Listener]) -> _Quorum:
-    voters = parse_voters(typed["controller_quorum_voters"])
-    servers = parse_bootstrap_servers(typed["controller_quorum_bootstrap_servers"])
-    roles = set(typed["process_roles"])
-    if roles == {"controller"}:
-        raise _invalid("process.roles", "it must contain broker: every node of this cluster is a broker.")
-    is_named = any(voter.node_id == node_id for voter in voters)
-    if voters and "controller" in roles and not is_named:
-        raise _invalid("controller.quorum.voters", f"it does not contain this controller, node {node_id}.")
-    if is_named and roles == {"broker"}:
-        raise _invalid(
-            "process.roles", "it must contain controller, because controller.quorum.voters names this node."
-        )
-    if not voters and roles == {"broker"} and not servers:
-        raise _invalid(
-            "controller.quorum.voters",
-            "a node that is only a broker needs this setting or controller.quorum.bootstrap.servers.",
-        )
-    # Apache Kafka's own example of a single node names itself as the server to begin with.
-    own_ports = {listener.port for listener in listeners}
-    founds = not voters and roles != {"broker"} and own_ports.issuperset(port for _, port in servers)
-    is_voter = is_named or founds
-    _check_peers_prove_themselves(len(voters) > 1 or not is_voter, typed)
-    if len(voters) > 1 and is_voter and not listeners:
-        raise _invalid(
-            "controller.listener.names",
-            "a voter of a quorum of several nodes needs a controller listener in listeners.",
-        )
-    if listeners and typed["cluster_secret"] is None:
-        # Whoever reaches it could be anybody.
-        warning = (
-            "Controller listeners are not opened, because cluster.secret is not set; a "
-            "single node needs neither."
-        )
-        return _Quorum(is_voter, (), voters, servers, (warning,))
-    return _Quorum(is_voter, tuple(listeners), voters, servers)
-
-
-def _check_peers_prove_themselves(has_peers: bool, typed: Mapping[str, Any]) -> None:
-    if has_peers and typed["cluster_secret"] is None:
-        raise _invalid(
-            "cluster.secret",
-            "a node of a cluster needs it; without it, anyone could pose as one of the nodes.",
-        )
-
-
-def _spare(protocols: Mapping[str, str], controllers: Sequence[str]) -> dict[str, str]:
-    """Controllers' listeners need no entry in the protocol map: PLAINTEXT unless it says otherwise."""
-    return {**dict.fromkeys(controllers, "PLAINTEXT"), **protocols}
-
-
-def _without(listeners: tuple[Listener, ...], controllers: Sequence[str]) -> tuple[Listener, ...]:
-    return tuple(listener for listener in listeners if listener.name not in controllers)
-
-
-def _check_advertised(listeners: Sequence[Listener], advertised: Sequence[Listener]) -> None:
-    names = {listener.name for listener in listeners}
-    for listener in advertised:
-        if listener.name not in names:
-            raise _invalid("advertised.listeners", f"{listener.name} is not in listeners.")
-        if listener.host in ("", "0.0.0.0", "::"):
-            raise _invalid(
-                "advertised.listeners", f"{listener.name} has no address that clients can connect to."
-            )
-
-
-def _node_id(static_texts: Mapping[str, str], typed: Mapping[str, Any]) -> int:
+def _node_id(static_texts: Mapping[str, str], typed: Typed) -> int:
     node_id, broker_id = int(typed["node_id"]), int(typed["broker_id"])
     if broker_id < 0:
         return node_id
     if "node.id" in static_texts and broker_id != node_id:
-        raise _invalid("broker.id", f"it is {broker_id}, but node.id is {node_id}; remove one of them.")
+        raise invalid("broker.id", f"it is {broker_id}, but node.id is {node_id}; remove one of them.")
     return broker_id
-
-
-def _inter_broker_listener(typed: Mapping[str, Any], listeners: Sequence[Listener]) -> str:
-    name: str | None = typed["inter_broker_listener_name"]
-    if name is None:
-        protocol = typed["security_inter_broker_protocol"]
-        found = [listener.name for listener in listeners if listener.security_protocol == protocol]
-        if not found:
-            raise _invalid("security.inter.broker.protocol", f"no listener uses {protocol}.")
-        return protocol if protocol in found else found[0]
-    if name.upper() not in (listener.name for listener in listeners):
-        raise _invalid("inter.broker.listener.name", f"{name} is not in listeners.")
-    return name.upper()
 
 
 def _directories(names: Sequence[str]) -> tuple[Path, ...]:
     directories = tuple(Path(name) for name in names)
     if len({directory.resolve() for directory in directories}) != len(directories):
-        raise _invalid("log.dirs", "it names the same directory twice.")
+        raise invalid("log.dirs", "it names the same directory twice.")
     return directories
-
-
-def _invalid(setting: str, problem: str) -> KafkaError:
-    return KafkaError(ErrorCode.INVALID_CONFIG, f"Invalid configuration {setting}: {problem}")

@@ -1,6 +1,7 @@
 """How the tables of broker settings are written: one call a setting, with the type first."""
 
-from typing import Final
+from collections.abc import Mapping
+from typing import Any, Final, TypeAlias
 
 from ottla.logstore.words.config_def import (
     ConfigKey,
@@ -10,6 +11,9 @@ from ottla.logstore.words.config_def import (
     Importance,
     Validator,
 )
+
+# The values of settings by their attributes: the table, and not the type checker, knows the type of each.
+Typed: TypeAlias = Mapping[str, Any]
 
 BOOLEAN: Final = ConfigType.BOOLEAN
 STRING: Final = ConfigType.STRING

@@ -11,12 +11,8 @@ from ottla.logstore.words.errors import ErrorCode, KafkaError
 from ottla.node.share.in_flight_records import ACQUIRED, AVAILABLE
 from ottla.node.share.record_state import TERMINAL, RecordState
 from ottla.node.share.share_window import ARCHIVED, ShareWindow
-from ottla.node.share.share_words import (
-    AcknowledgementBatch,
-    AcknowledgeType,
-    ArchiveReason,
-    ShareConfig,
-)
+from ottla.node.share.share_words import AcknowledgementBatch, ArchiveReason, ShareConfig
+from ottla.node.wire.acknowledge_type import AcknowledgeType
 
 # Types of records that are taken in one step: 1 us each, or 20 us where a batch was acquired in many parts.
 TYPES_PER_STEP: Final = 64

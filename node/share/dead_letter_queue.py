@@ -19,6 +19,7 @@ from ottla.logstore.producer_state import MAX_PRODUCER_EPOCH
 from ottla.logstore.words.errors import ErrorCode, KafkaError
 from ottla.node.clock import Clock
 from ottla.node.counters.share_counters import ShareCounters
+from ottla.node.handing_over import InThread
 from ottla.node.share.dead_letter_topic import Destination
 from ottla.node.share.dead_letters import MAX_RANGES, DeadLetters
 from ottla.node.share.led_partition import LedPartition
@@ -35,7 +36,6 @@ from ottla.node.share.letter_batch import (
 from ottla.node.share.letter_lanes import FIRST_PAUSE_S, JITTER, REFUSED, LetterLanes, Sent
 from ottla.node.share.share_group_settings import DeadLetterSettings
 from ottla.node.share.share_words import FENCED, UNFORESEEN, ArchivedRecords
-from ottla.node.work.handing_over import InThread
 
 # As in Kafka: five attempts at a batch.
 MAX_ATTEMPTS: Final = 5

@@ -10,11 +10,11 @@ from functools import partial
 from typing import Final, Protocol, TypeVar
 
 from ottla.node.counters.share_counters import ShareCounters
+from ottla.node.handing_over import InThread, StartTask
 from ottla.node.replica.delayed_fetch import DelayedFetch
 from ottla.node.share.led_partition import LedPartition
 from ottla.node.share.share_fetch import UNREADABLE, ColdRead, ShareFetch
 from ottla.node.share.share_sessions import SessionKey
-from ottla.node.work.handing_over import InThread, StartTask
 from ottla.node.work.turns import give_way
 
 # A page that is read in a thread may be gone again when the loop looks; so often the fetch tries anew.

@@ -9,6 +9,7 @@ from ottla.logstore.words.errors import ErrorCode, KafkaError
 from ottla.logstore.words.topic_partition import TopicPartition
 from ottla.metadata_raft.image import MetadataImage
 from ottla.node.clock import Clock
+from ottla.node.handing_over import InThread
 from ottla.node.replica.delayed_produce import RequiredOffset
 from ottla.node.replica.replica_manager import ReplicaManager
 from ottla.node.wire.messages.produce import (
@@ -17,7 +18,6 @@ from ottla.node.wire.messages.produce import (
     ProduceResponse,
     TopicProduceData,
 )
-from ottla.node.work.handing_over import InThread
 
 # Connections of their own: an answer comes when all replicas have the letters, and those behind it wait.
 PURPOSE: Final = "dead letters"

@@ -43,6 +43,7 @@ from ottla.node.share.set_aside import mark_archived, set_aside_records
 from ottla.node.share.share_window import ARCHIVED, ARCHIVING, ShareWindow
 from ottla.node.share.share_words import (
     NOTHING_TO_WRITE,
+    SHARE_PARTITION_MOVES,
     AcknowledgementBatch,
     AcquiredRecords,
     ArchivedRecords,
@@ -197,12 +198,12 @@ class SharePartition:
             limit = self.config.delivery_count_limit if sets_aside else None
             self._window.restore(start_offset, state.batches, limit)
         except ValueError as error:
-            self.status = SharePartitionStatus.FAILED
+            self._move(SharePartitionStatus.FAILED)
             raise KafkaError(
                 ErrorCode.UNKNOWN_SERVER_ERROR, f"Failed to initialize the share partition: {error}"
             ) from error
         self.state_epoch = state.state_epoch
-        self.status = SharePartitionStatus.ACTIVE
+        self._move(SharePartitionStatus.ACTIVE)
         self._start_offset_before = self.start_offset
 
     def delay_delivery(self, max_records: int | None) -> bool:
@@ -215,7 +216,11 @@ class SharePartition:
 
     def fence(self) -> None:
         """Give out nothing any more, as another has the state, or this node does not lead any more."""
-        self.status = SharePartitionStatus.FENCED
+        self._move(SharePartitionStatus.FENCED)
+
+    def _move(self, status: SharePartitionStatus) -> None:
+        assert status in SHARE_PARTITION_MOVES[self.status], f"{self.status.value} to {status.value}"
+        self.status = status
 
     # ---- fetches
 

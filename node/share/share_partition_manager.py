@@ -22,6 +22,7 @@ from ottla.groupcoord.share_state.share_state_words import (
 from ottla.logstore.words.errors import ErrorCode, KafkaError
 from ottla.logstore.words.topic_partition import TopicPartition
 from ottla.node.counters.share_counters import ShareCounters
+from ottla.node.handing_over import InThread, StartTask
 from ottla.node.net.connection_info import ConnectionInfo
 from ottla.node.replica.partition import Partition
 from ottla.node.replica.replica_manager import ReplicaManager
@@ -42,7 +43,6 @@ from ottla.node.share.share_words import (
     write_error,
 )
 from ottla.node.share.window_view import WindowView
-from ottla.node.work.handing_over import InThread, StartTask
 from ottla.node.work.turns import give_way, take_turns
 
 # Share-partitions that begin or end in one turn of the loop: some 60 us each.
@@ -389,20 +389,17 @@ class SharePartitionManager:
 
     def _follow_roles(self) -> None:
         """Hear of partitions that this node leads no more."""
-        role_changed, dropped = self._replicas.on_role, self._replicas.on_dropped
 
         def on_role(partition: Partition) -> None:
-            role_changed(partition)
             for key in list(self._of_partition.get(partition.topic_partition, ())):
                 led = self._led[key]
                 if led.partition is not partition or not led.still_leads():
                     self._drop(led)
 
         def on_dropped(name: TopicPartition) -> None:
-            dropped(name)
             self._drop_all(self._of_partition.get(name, ()))
 
-        self._replicas.on_role, self._replicas.on_dropped = on_role, on_dropped
+        self._replicas.watch(on_role, on_dropped)
 
     # ---- acknowledgements --------------------------------------------------------------------------------
 

@@ -11,6 +11,7 @@ from typing import Final
 
 from ottla.groupcoord.share_state.share_state_words import SharePartitionKey
 from ottla.metadata_raft.image import MetadataImage
+from ottla.node.handing_over import StartTask
 from ottla.node.net.peer_client import PeerClient
 from ottla.node.share.share_partition_manager import SharePartitionManager
 from ottla.node.share.window_view import MAX_RANGES, RangeView, WindowView
@@ -26,7 +27,6 @@ from ottla.node.wire.messages.describe_share_partitions import (
     InFlightState,
 )
 from ottla.node.work.each_leader import ask_each_leader
-from ottla.node.work.handing_over import StartTask
 from ottla.node.work.turns import STEPS_PER_LOOK, Steps, take_turns
 
 TIMEOUT_S: Final = 5.0  # for a leader that hangs: whoever looks will look again

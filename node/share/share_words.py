@@ -1,9 +1,9 @@
 """Arguments and answers of a share-partition."""
 
 import struct
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from enum import Enum, IntEnum
+from enum import Enum
 from typing import Final, NamedTuple
 
 from ottla.groupcoord.share_state.share_state_words import StateResult, WriteState
@@ -22,16 +22,6 @@ MIN_THROTTLED_DELIVERY_COUNT: Final = 2
 MAX_STATES: Final = 20_000
 
 
-class AcknowledgeType(IntEnum):
-    """The ways to acknowledge a record; the numbers are those of the messages."""
-
-    GAP = 0
-    ACCEPT = 1
-    RELEASE = 2
-    REJECT = 3
-    RENEW = 4
-
-
 class ArchiveReason(Enum):
     """Why a record that was delivered is not delivered again."""
 
@@ -46,6 +36,17 @@ class SharePartitionStatus(Enum):
     ACTIVE = "active"
     FAILED = "failed"  # its state makes no sense
     FENCED = "fenced"  # another leader or another life of the group has its state
+
+
+# Every legal move; a share-partition that was fenced is made anew.
+SHARE_PARTITION_MOVES: Final[Mapping[SharePartitionStatus, frozenset[SharePartitionStatus]]] = {
+    SharePartitionStatus.EMPTY: frozenset(
+        {SharePartitionStatus.ACTIVE, SharePartitionStatus.FAILED, SharePartitionStatus.FENCED}
+    ),
+    SharePartitionStatus.ACTIVE: frozenset({SharePartitionStatus.FENCED}),
+    SharePartitionStatus.FAILED: frozenset({SharePartitionStatus.FENCED}),
+    SharePartitionStatus.FENCED: frozenset(),
+}
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -4,7 +4,7 @@ world           what a node stands on: clock, files, chance, and the release tha
 signals         events of early parts that later parts listen to
 node_tasks      the tasks of a node, which end with it
 peer_addresses  where this node reaches the others
-part_settings   the settings of a node as its parts name them
+part_settings   the settings of a node as its network and its replicas name them
 foundation      the parts that need neither sockets nor metadata
 sockets         the listeners
 quorum          the voter of a node, or how a node that is none finds the voters
@@ -13,5 +13,9 @@ login_key       of what the salts of users that do not exist are made
 log_dirs        whose the log directories are, and the logs in them
 peer_watch      which processes of other nodes have gone
 metadata        the metadata, and this broker's registration in them
-services        replicas, their care, coordinators, and the record of all that is served
+replicas        the partitions, none of which is open yet
+coordinators    of groups, transactions and share groups, and what asks those of other nodes
+care            what keeps replicas alike and logs clean, whole and on the disk
+shares          share groups at the leaders of partitions, and where their dead letters go
+services        the record of all that is served, and settings that change while it is
 """

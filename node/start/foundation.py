@@ -5,7 +5,7 @@ from collections.abc import Callable, Coroutine
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from functools import partial
-from typing import Any, Final
+from typing import Any, Final, NamedTuple
 
 from ottla.logstore.log_dir import LogDir
 from ottla.logstore.log_manager import LogManager
@@ -133,76 +133,32 @@ def lay_foundation(config: BrokerConfig, world: World) -> Foundation:
     memory_max_bytes = config.ottla_memory_max_bytes
     if memory_max_bytes <= 0:
         memory_max_bytes = memory_limit_bytes()
-    memory = divide(memory_max_bytes)
-    log_manager = LogManager(
-        log_dirs=config.log_dirs,
-        disk=world.disk,
-        now_ms=world.clock.now_ms,
-        unique=lambda: world.unique(16),
-        lock=DirectoryLock if world.has_os_disk else None,
-        producer_bytes=memory.producer_states,
-    )
+    memory, uses = divide(memory_max_bytes), MemoryUses()
     dir_offline = Signal[tuple[LogDir, list[TopicPartition]]]()
-
-    def went_offline(log_dir: LogDir, lost: list[TopicPartition]) -> None:
-        log.error(
-            "The log directory %s is offline: %s. It held %d partitions.",
-            log_dir.path,
-            log_dir.offline_reason,
-            len(lost),
-        )
-        dir_offline((log_dir, lost))
-
-    log_manager.on_offline = went_offline
+    log_manager = _make_log_manager(config, world, memory, dir_offline)
+    uses.count("producer_states", log_manager.producer_tally)
+    buffers = _make_buffers(config, memory, uses)
     addresses, peer_connection_lost = PeerAddresses(state), Signal[str]()
-    peer_gate = None
     key = None if config.cluster_secret is None else cluster_key(config.cluster_secret)
-    if key is not None:
-        peer_gate = PeerGate(
-            key,
-            lambda: identity_of(state, log_manager),
-            world.unique,
-            addresses.hosts_of,
-        )
-    acting = ActingSecrets(
-        own=world.unique(32),
-        of_cluster=key,
-        identity=lambda: ActingNode(config.node_id, state.cluster_id),
-        unique=world.unique,
-    )
+    peer_gate = _make_peer_gate(key, state, log_manager, world, addresses)
+    acting = _make_acting(key, state, world)
     listener_tls = SecurityReload(
         lambda: state.config.listener_security,
         node=OwnNode(config.node_id, own_hosts(config)),
         now=lambda: datetime.fromtimestamp(world.clock.now_ms() / 1000, UTC),
     )
     served_apis = served_by(config) if world.served_apis is None else world.served_apis
-    large_requests = LargeRequests(memory.large_requests)
-    asked_bytes = config.queued_max_request_bytes
-    receive_memory = ReceiveMemory(asked_bytes if asked_bytes > 0 else memory.receive_buffers)
-    unsent = UnsentAnswers(memory.unsent_answers)
-    receive_windows = ReceiveWindows(widest_bytes(), memory.receive_windows)
-    send_buffers = SendBuffers(config.socket_send_buffer_bytes, memory.send_buffers)
-    rates = connection_rates(config, _monotonic_ms)
-    connection_quota = ConnectionQuota(connection_limits(config), rates)
-    opened_batches = OpenedBatches(memory.opened_batches)
-    audit = _audit_log(config, world)
+    connection_quota = ConnectionQuota(connection_limits(config), connection_rates(config, _monotonic_ms))
+    audit = _make_audit_log(config, world)
     dispatcher = Dispatcher(
         state,
         served_apis=served_apis,
-        large_requests=large_requests,
+        large_requests=buffers.large_requests,
         peer_gate=peer_gate,
         quotas=client_quotas(config, _monotonic_ms),
         audit=audit,
         acting=acting,
     )
-    uses = MemoryUses()
-    uses.count("receive_buffers", receive_memory)
-    uses.count("large_requests", large_requests)
-    uses.count("unsent_answers", unsent)
-    uses.count("receive_windows", receive_windows)
-    uses.count("send_buffers", send_buffers)
-    uses.count("producer_states", log_manager.producer_tally)
-    uses.count("opened_batches", opened_batches)
     return Foundation(
         world=world,
         state=state,
@@ -210,11 +166,11 @@ def lay_foundation(config: BrokerConfig, world: World) -> Foundation:
         memory=memory,
         memory_max_bytes=memory_max_bytes,
         memory_uses=uses,
-        receive_memory=receive_memory,
-        unsent=unsent,
-        large_requests=large_requests,
-        receive_windows=receive_windows,
-        send_buffers=send_buffers,
+        receive_memory=buffers.receive_memory,
+        unsent=buffers.unsent,
+        large_requests=buffers.large_requests,
+        receive_windows=buffers.receive_windows,
+        send_buffers=buffers.send_buffers,
         batch_pool=FairPool(
             "batches",
             threads=BATCH_THREADS,
@@ -227,7 +183,7 @@ def lay_foundation(config: BrokerConfig, world: World) -> Foundation:
             max_cpu_s=MAX_TIME_CPU_S,
             is_open=connection_quota.is_open,
         ),
-        opened_batches=opened_batches,
+        opened_batches=buffers.opened_batches,
         log_manager=log_manager,
         dir_offline=dir_offline,
         peer_gate=peer_gate,
@@ -261,6 +217,80 @@ def lay_foundation(config: BrokerConfig, world: World) -> Foundation:
     )
 
 
+def _make_log_manager(
+    config: BrokerConfig,
+    world: World,
+    memory: MemoryBudget,
+    dir_offline: Signal[tuple[LogDir, list[TopicPartition]]],
+) -> LogManager:
+    def went_offline(log_dir: LogDir, lost: list[TopicPartition]) -> None:
+        log.error(
+            "The log directory %s is offline: %s. It held %d partitions.",
+            log_dir.path,
+            log_dir.offline_reason,
+            len(lost),
+        )
+        dir_offline((log_dir, lost))
+
+    return LogManager(
+        log_dirs=config.log_dirs,
+        disk=world.disk,
+        now_ms=world.clock.now_ms,
+        unique=lambda: world.unique(16),
+        lock=DirectoryLock if world.has_os_disk else None,
+        producer_bytes=memory.producer_states,
+        on_offline=went_offline,
+    )
+
+
+class _Buffers(NamedTuple):
+    """What bounds the bytes of requests and answers in memory."""
+
+    receive_memory: ReceiveMemory
+    large_requests: LargeRequests
+    unsent: UnsentAnswers
+    receive_windows: ReceiveWindows
+    send_buffers: SendBuffers
+    opened_batches: OpenedBatches
+
+
+def _make_buffers(config: BrokerConfig, memory: MemoryBudget, uses: MemoryUses) -> _Buffers:
+    asked_bytes = config.queued_max_request_bytes
+    made = _Buffers(
+        receive_memory=ReceiveMemory(asked_bytes if asked_bytes > 0 else memory.receive_buffers),
+        large_requests=LargeRequests(memory.large_requests),
+        unsent=UnsentAnswers(memory.unsent_answers),
+        receive_windows=ReceiveWindows(widest_bytes(), memory.receive_windows),
+        send_buffers=SendBuffers(config.socket_send_buffer_bytes, memory.send_buffers),
+        opened_batches=OpenedBatches(memory.opened_batches),
+    )
+    uses.count("receive_buffers", made.receive_memory)
+    uses.count("large_requests", made.large_requests)
+    uses.count("unsent_answers", made.unsent)
+    uses.count("receive_windows", made.receive_windows)
+    uses.count("send_buffers", made.send_buffers)
+    uses.count("opened_batches", made.opened_batches)
+    return made
+
+
+def _make_peer_gate(
+    key: bytes | None, state: NodeState, log_manager: LogManager, world: World, addresses: PeerAddresses
+) -> PeerGate | None:
+    """Return what lets peers in that prove themselves; None where no node can."""
+    if key is None:
+        return None
+    return PeerGate(key, lambda: identity_of(state, log_manager), world.unique, addresses.hosts_of)
+
+
+def _make_acting(key: bytes | None, state: NodeState, world: World) -> ActingSecrets:
+    return ActingSecrets(
+        own=world.unique(32),
+        of_cluster=key,
+        identity=lambda: ActingNode(state.node_id, state.cluster_id),
+        unique=world.unique,
+    )
+
+
 def _monotonic_ms() -> int:
     return int(monotonic_s() * 1_000)
 
@@ -277,7 +307,7 @@ def open_audit_log(base: Foundation) -> None:
         ) from error
 
 
-def _audit_log(config: BrokerConfig, world: World) -> AuditLog:
+def _make_audit_log(config: BrokerConfig, world: World) -> AuditLog:
     """Make the audit log; its file is opened later."""
     wanted = config.audit_file
     file = None

@@ -1,10 +1,12 @@
 """The log directories of a node: locked, claimed for its cluster, and the logs in them opened."""
 
 import hmac
+import logging
 from concurrent.futures import ThreadPoolExecutor
 from typing import Final
 
 from ottla.logstore.log_manager import LogManager
+from ottla.logstore.recovery import RECORDS_ARE_LOST
 from ottla.logstore.words.errors import ErrorCode, KafkaError
 from ottla.logstore.words.topic_partition import ZERO_UUID, TopicPartition, uuid_to_text
 from ottla.metadata_raft.image import MetadataImage
@@ -14,6 +16,8 @@ from ottla.node.start.foundation import Foundation
 from ottla.node.start.login_key import find_login_key
 from ottla.node.start.quorum import FoundQuorum, check_cluster
 from ottla.node.start.secured_mark import SECURED_MARK, leave_mark
+
+log = logging.getLogger(__name__)
 
 _CLUSTER_ID_LABEL: Final = b"ottla cluster id 2:"
 
@@ -35,7 +39,7 @@ def claim_directories(base: Foundation, found: FoundQuorum | None) -> None:
             "cluster.id names another one: choose another log.dirs, or remove cluster.id.",
         )
     manager.claim(cluster_id=base.state.cluster_id, node_id=config.node_id)
-    base.false_credentials.key = find_login_key(base)
+    base.false_credentials.use_key(find_login_key(base))
     if config.secure_files is not None:
         _mark(manager)
 
@@ -81,3 +85,12 @@ def load_logs(base: Foundation, image: MetadataImage) -> None:
         )
 
     manager.set_strays_apart(is_known)
+
+
+def log_notes(manager: LogManager) -> None:
+    """Log what the log directories have to say."""
+    notes, warnings = manager.take_notes()
+    for note in notes:
+        log.log(logging.WARNING if note.endswith(RECORDS_ARE_LOST) else logging.INFO, "%s", note)
+    for warning in warnings:
+        log.warning("%s", warning)

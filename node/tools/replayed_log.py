@@ -27,7 +27,7 @@ from ottla.metadata_raft.image import METADATA_TOPIC, MetadataImage
 from ottla.metadata_raft.record_codec import decode_batch
 from ottla.metadata_raft.snapshot import decode_snapshot
 from ottla.node.settings.config import BrokerConfig, parse_config
-from ottla.node.start.part_settings import (
+from ottla.node.settings.coordinator_configs import (
     coordinator_config,
     share_coordinator_config,
     transaction_config,

@@ -1,6 +1,5 @@
 """ottla.node.work: work that would hold up the loop: in turns, or beside it. Bottom-up:
 
-handing_over    how work is handed to a thread, or begun as a task
 task_executor   tasks of groups, in a few threads of their own and in turns
 fair_pool       threads for one kind of work that a client may make long, shared fairly by CPU time
 large_requests  how much memory requests with very many elements have together while they are served

@@ -6,7 +6,6 @@ from collections.abc import Awaitable, Iterator
 from contextlib import nullcontext
 from dataclasses import replace
 from functools import cache
-from types import SimpleNamespace
 from typing import Any, Final, cast
 
 import orjson
@@ -38,6 +37,12 @@ _TURNS: Final = 40  # of the loop, in which a small request is served
 _MEMORY_BYTES: Final = 256 << 20
 
 
+class _Services:
+    """The parts of a node of which the server needs one."""
+
+    audit = AuditLog()
+
+
 class _Facts:
     """What the server asks of its node."""
 
@@ -45,7 +50,7 @@ class _Facts:
     node_id = 1
     is_serving = has_started = True
     cut_off_since_ms = None
-    services = SimpleNamespace(audit=AuditLog())
+    services = _Services()
     failed_logins = FailedLogins()
     false_credentials = FalseCredentials(dict)
     logins = LoginCounts()

@@ -9,9 +9,9 @@ in the log of dead letters once, and none is there twice.
 import asyncio
 from collections import Counter
 from collections.abc import Callable, Sequence
+from dataclasses import dataclass
 from pathlib import Path
 from random import Random
-from types import SimpleNamespace
 from typing import Any, Final, TypeVar, cast
 
 from ottla.groupcoord.share_state.share_state_words import ReadState, StateResult, WriteState
@@ -170,6 +170,15 @@ class Cluster:
         assert (state.start_offset, read_note(state.dead_letters).letters) == (RECORDS, None), state
 
 
+@dataclass
+class Source:
+    """The partition whose records are shared, as far as dead letters need it."""
+
+    log: PartitionLog
+    leader_epoch: int = 0
+    topic_partition: TopicPartition = TopicPartition("source", 0)
+
+
 class Leader:
     """A node while it leads the share-partition."""
 
@@ -178,10 +187,7 @@ class Leader:
         self.core = SharePartition(KEY, epoch, CONFIG, ShareLimits())
         answer = cluster.coordinator.ask(ReadState(KEY, epoch))
         self.core.restore(cast(Any, answer), 0)
-        partition = SimpleNamespace(
-            log=cluster.source, leader_epoch=0, topic_partition=TopicPartition("source", 0)
-        )
-        self.led = LedPartition(self.core, cast(Any, partition))
+        self.led = LedPartition(self.core, cast(Any, Source(cluster.source)))
         self.task: asyncio.Task[None] | None = None
         self.queue = DeadLetterQueue(
             world=DeadLetterWorld(

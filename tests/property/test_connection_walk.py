@@ -27,8 +27,14 @@ SIZES = (0, 30, 500, 8_180, 20_000, 33_000, 65_536, 120_000, 300_000)
 class Walker(Peer):
     """A peer with a stream of frames to send, whose node answers each in any way it may."""
 
-    def __init__(self, loop: asyncio.AbstractEventLoop, memory: ReceiveMemory, random: Random) -> None:
-        super().__init__(loop, memory)
+    def __init__(
+        self,
+        loop: asyncio.AbstractEventLoop,
+        memory: ReceiveMemory,
+        random: Random,
+        gathered: gathered_answers.GatheredAnswers,
+    ) -> None:
+        super().__init__(loop, memory, gathered)
         self.random = random
         self.futures: list[asyncio.Future[None]] = []
         self.frames: list[bytes] = []
@@ -41,7 +47,7 @@ class Walker(Peer):
         self.stream = memoryview(b"".join(struct.pack(">i", len(one)) + one for one in self.frames))
         self.served = 0
         self.listener.answer = self.answer_to
-        self.connection._service = self.listener.service._replace(serve_run=self.serve_run)
+        self.connection.serve_by(self.listener.service._replace(serve_run=self.serve_run))
         self.write, self.transport.writelines = self.transport.writelines, self.writelines  # type: ignore
 
     def writelines(self, buffers: list[bytes]) -> None:
@@ -110,7 +116,7 @@ class Walker(Peer):
                 if not future.done():
                     future.set_result(None)
                     if self.random.random() < 0.5:
-                        self.connection._gathered.news()
+                        self.listener.gathered.news()
             case 5 if self.connection.is_write_blocked:
                 self.connection.resume_writing()
             case 6:
@@ -137,9 +143,8 @@ def test_all_is_served_once_and_in_order(seed: int, monkeypatch: pytest.MonkeyPa
     monkeypatch.setattr(gathered_answers, "MAX_AHEAD", random.choice((0, 4)))
     loop = asyncio.new_event_loop()
     memory = ReceiveMemory(random.choice((20_000, 200_000, 2_000_000, 256 << 20)))
-    walkers = [Walker(loop, memory, random) for _ in range(random.randint(1, 5))]
-    for one in walkers[1:]:  # They share what a node's connections share.
-        one.connection._gathered = walkers[0].connection._gathered
+    gathered = gathered_answers.GatheredAnswers(loop)  # as a node's connections share one
+    walkers = [Walker(loop, memory, random, gathered) for _ in range(random.randint(1, 5))]
 
     for _ in range(STEPS):
         one = random.choice(walkers)

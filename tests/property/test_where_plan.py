@@ -5,7 +5,6 @@ import re
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from operator import eq, ge, gt, le, lt, ne
-from types import SimpleNamespace
 from typing import Any, cast
 
 import pytest
@@ -37,6 +36,14 @@ class Log:
 
 
 @dataclass
+class Topic:
+    """A topic of the cluster, as far as a plan asks for it."""
+
+    leaders: dict[int, None]
+    topic_id: bytes = bytes(16)
+
+
+@dataclass
 class Logs:
     """A cluster as far as a plan of a batch asks it; `asked` are the topics whose logs were asked for."""
 
@@ -45,9 +52,7 @@ class Logs:
 
     def topics(self, names: list[str]) -> dict[str, Any]:
         return {
-            name: SimpleNamespace(
-                topic_id=bytes(16), leaders={one.partition: None for one in self.logs if one.topic == name}
-            )
+            name: Topic({one.partition: None for one in self.logs if one.topic == name})
             for name in names
             if any(one.topic == name for one in self.logs)
         }

@@ -1,7 +1,15 @@
-"""A node loads what only some settings need when these ask for it: memory that most nodes keep free."""
+"""What is loaded late is not there before it is asked for: libraries of a node, modules of ours.
+
+A node loads what only some settings need when these ask for it: memory that most nodes keep free. The command
+line starts sooner without what most commands do not need.
+"""
 
 import subprocess
 import sys
+
+import pytest
+
+from tests.tidy.test_circles import LOADED_LATE
 
 # MB of memory that each takes, with what it imports itself.
 LATE = {
@@ -13,9 +21,22 @@ LATE = {
 }
 
 
+def loaded_by(*modules: str) -> set[str]:
+    """Return what is loaded after a new process has imported these."""
+    code = f"import sys, {', '.join(modules)}; print(*sys.modules)"
+    ended = subprocess.run([sys.executable, "-c", code], check=True, capture_output=True, text=True)
+    return set(ended.stdout.split())
+
+
 def test_a_node_without_the_settings_that_need_a_library_does_not_load_it() -> None:
-    code = "import sys, ottla.node.broker, ottla.node.process.run_node; print(*sys.modules)"
+    loaded = loaded_by("ottla.node.broker", "ottla.node.process.run_node")
 
-    loaded = subprocess.run([sys.executable, "-c", code], check=True, capture_output=True, text=True).stdout
+    assert not LATE.keys() & loaded
 
-    assert not LATE.keys() & set(loaded.split())
+
+@pytest.mark.parametrize("module", LOADED_LATE)
+def test_what_a_module_names_for_its_types_alone_is_not_loaded_with_it(module: str) -> None:
+    loaded = loaded_by(module)
+
+    assert module in loaded
+    assert not LOADED_LATE[module] & loaded

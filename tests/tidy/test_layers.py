@@ -2,6 +2,7 @@
 
 import ast
 import re
+from collections import Counter
 from functools import cache
 from pathlib import Path
 
@@ -47,6 +48,7 @@ DOORS = {
     "metadata_raft/raft_thread.py",
     "metadata_raft/raft_wire.py",
     "node/clock.py",
+    "node/handing_over.py",  # names the tasks of the loop
     "node/memory/memory_limit.py",
     "node/settings/config.py",
     "node/broker.py",
@@ -145,13 +147,15 @@ OF_THE_WORLD = {
 PIPELINE_FOLDERS = tuple(
     sorted(str(path.parent.relative_to(ROOT)) for path in (ROOT / "pipeline").glob("*/__init__.py"))
 )
-# Those of one module for each API, or of modules that are listed elsewhere, have none.
-WITHOUT_MAP = ("node/kafka_api", "node/wire")
+# One module for each API, by its name, in the midst of a map: see `places_in_kafka_api`.
+APIS = "node/kafka_api"
+# One module for the shape of each API, by its name, and none of them knows another but for what they share.
+WITHOUT_MAP = ("node/wire/messages",)
 NODE_FOLDERS = tuple(
     sorted(
         folder
-        for path in (ROOT / "node").glob("*/__init__.py")
-        if (folder := str(path.parent.relative_to(ROOT))) not in WITHOUT_MAP
+        for path in (ROOT / "node").rglob("*/__init__.py")
+        if (folder := str(path.parent.relative_to(ROOT))) not in (APIS, *WITHOUT_MAP)
     )
 )
 # Their modules stand in layers, which their maps have as headings.
@@ -297,10 +301,37 @@ def test_a_folder_of_groupcoord_stands_in_each_layer_that_it_has(folder: str) ->
     }
 
 
-@pytest.mark.parametrize("folder", (*NODE_FOLDERS, *WITHOUT_MAP, *PIPELINE_FOLDERS))
+def places_in_kafka_api() -> dict[str, int]:
+    """Return how far down each module of `node/kafka_api` stands: words, then all APIs, then dispatch."""
+    text = ast.get_docstring(ast.parse((ROOT / APIS / "__init__.py").read_text())) or ""
+    words, _, dispatch = (
+        re.findall(r"^([a-z_]+)  +\S", part, re.M) for part in re.split(r"\n\n[A-Z]", text)[1:]
+    )
+    apis = {path.stem for path in modules(APIS) if re.search(r"^API\b.*=", path.read_text(), re.M)}
+    return {
+        **{name: number for number, name in enumerate(words)},
+        **dict.fromkeys(apis, len(words)),
+        **{name: number for number, name in enumerate(dispatch, len(words) + 1)},
+    }
+
+
+def test_the_layers_of_kafka_api_point_down_only() -> None:
+    places = places_in_kafka_api()
+    apis = max(Counter(places.values()).items(), key=lambda one: one[1])[0]
+
+    assert places.keys() == names_in(APIS).keys()
+    for module, path in names_in(APIS).items():
+        for name in imported(path):
+            other = name.removeprefix("node.kafka_api.")
+            if other in places and name != other:
+                are_apis = places[other] == places[module] == apis  # these share, but not in a circle
+                assert places[other] < places[module] or are_apis, f"{module} imports {other}"
+
+
+@pytest.mark.parametrize("folder", (*NODE_FOLDERS, APIS, *WITHOUT_MAP, *PIPELINE_FOLDERS))
 def test_a_folder_imports_only_from_lines_above_its_own(folder: str) -> None:
-    package, _, own = folder.partition("/")
-    order = map_of(package)
+    around, _, own = folder.rpartition("/")
+    order, package = map_of(around), around.replace("/", ".")
     for path in modules(folder):
         for name in imported(path):
             other = name.removeprefix(package + ".").split(".")[0]

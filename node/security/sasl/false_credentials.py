@@ -112,6 +112,10 @@ class FalseCredentials:
         self._credentials = credentials
         self._counted: tuple[Mapping[ScramKey, ScramCredential], FoundForms] | None = None
 
+    def use_key(self, key: bytes) -> None:
+        """Make salts of this key from now on; until it is known no client is let in."""
+        self.key = key
+
     def of(self, user: str, mechanism: ScramMechanism) -> ScramCredential:
         """Return what a login by SCRAM shows of a user that does not exist."""
         found = self._forms().of_mechanism[mechanism]

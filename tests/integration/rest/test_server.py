@@ -4,14 +4,15 @@ import asyncio
 import os
 import re
 import socket
+from dataclasses import dataclass, replace
 from pathlib import Path
-from types import SimpleNamespace
-from typing import Any, cast
+from typing import cast
 
 import pytest
 
 from ottla.node.authorization.access import Access
 from ottla.node.embedded import Cluster
+from ottla.node.handing_over import StartTask
 from ottla.node.memory.memory_budget import divide
 from ottla.node.memory.memory_uses import MemoryUses
 from ottla.node.net.act_for import ActingNode, ActingSecrets
@@ -23,9 +24,8 @@ from ottla.node.rest_api.server_thread import RestServer
 from ottla.node.security.sasl.failed_logins import FailedLogins
 from ottla.node.security.sasl.false_credentials import FalseCredentials
 from ottla.node.security.security_reload import SecurityReload
-from ottla.node.settings.config import parse_config
-from ottla.node.settings.rest_settings import REST_LISTENERS, RestAddress
-from ottla.node.work.handing_over import StartTask
+from ottla.node.settings.config import BrokerConfig, parse_config
+from ottla.node.settings.rest_settings import REST_LISTENERS
 from tests.compat.servers import start_ottla
 from tests.integration.rest.conftest import Api, eventually, logged
 from tests.integration.rest.test_produce_records import create
@@ -39,6 +39,26 @@ NO_DOORS = RestDoors(
     false_credentials=FalseCredentials(dict),
     unique=bytes,
 )
+
+
+@dataclass
+class Place:
+    """A listener of a node, as far as its REST API looks for one to reach the node by."""
+
+    name: str = "PLAINTEXT"
+    host: str = "127.0.0.1"
+    port: int = 9
+
+
+def view_of(config: BrokerConfig) -> NodeView:
+    """Return a node that only begins to start."""
+    return NodeView(
+        NodeState(config),
+        cast(StartTask, None),
+        [cast(Listener, Place())],
+        SecurityReload(dict),
+        NO_DOORS,
+    )
 
 
 def test_every_node_tells_of_the_cluster(apis: list[Api]) -> None:
@@ -128,9 +148,11 @@ def test_a_node_whose_named_port_is_taken_does_not_start(tmp_path: Path) -> None
 
 def test_a_default_port_that_is_taken_is_gone_without(caplog: pytest.LogCaptureFixture) -> None:
     with socket.create_server(("127.0.0.1", 0)) as taken:
-        address = RestAddress("127.0.0.1", taken.getsockname()[1])
-        config = SimpleNamespace(ottla_rest_listeners=(address,), rest_listeners_are_named=False)
-        server = RestServer(cast(Any, SimpleNamespace(config=config)), divide(1 << 30), MemoryUses())
+        named = parse_config({REST_LISTENERS: f"http://127.0.0.1:{taken.getsockname()[1]}"})
+        config = replace(
+            named, rest_listeners_are_named=False
+        )  # as without the setting, and with its default
+        server = RestServer(view_of(config), divide(1 << 30), MemoryUses())
 
         server.bind()
 
@@ -147,9 +169,7 @@ def test_a_server_that_fails_closes_its_ports_and_says_so(
 
     monkeypatch.setattr(HttpConnections, "run", fail)
     config = parse_config({REST_LISTENERS: "http://127.0.0.1:0"})
-    listener = cast(Listener, SimpleNamespace(name="PLAINTEXT", host="127.0.0.1", port=9))
-    node = NodeView(NodeState(config), cast(StartTask, None), [listener], SecurityReload(dict), NO_DOORS)
-    server = RestServer(node, divide(1 << 30), MemoryUses())
+    server = RestServer(view_of(config), divide(1 << 30), MemoryUses())
     server.bind()
     [address] = server.addresses
 

@@ -9,7 +9,7 @@ import pytest
 
 from ottla.logstore.disk import MemoryDisk, OsDisk
 from ottla.logstore.log_config import LogConfig
-from ottla.logstore.log_dir import parse_directory_name, suffixed_name
+from ottla.logstore.log_dir import LogDir, parse_directory_name, suffixed_name
 from ottla.logstore.log_manager import LogManager
 from ottla.logstore.partition_log import FetchIsolation, PartitionLog
 from ottla.logstore.record import build_batch
@@ -30,18 +30,23 @@ class World:
         self.disk = MemoryDisk()
         self.now_ms = 1_000_000
         self._unique = count(1)
+        self.told: list[tuple[Path, list[TopicPartition]]] = []  # directories that failed
 
-    def manager(self, *dirs: Path) -> LogManager:
+    def offline(self, log_dir: LogDir, lost: list[TopicPartition]) -> None:
+        self.told.append((log_dir.path, lost))
+
+    def manager(self, *dirs: Path, tells: bool = False) -> LogManager:
         return LogManager(
             log_dirs=dirs or (A, B),
             disk=self.disk,
             now_ms=lambda: self.now_ms,
             unique=lambda: next(self._unique).to_bytes(16, "big"),
             lock=None,
+            on_offline=self.offline if tells else None,
         )
 
-    def started(self, *dirs: Path) -> LogManager:
-        manager = self.manager(*dirs)
+    def started(self, *dirs: Path, tells: bool = False) -> LogManager:
+        manager = self.manager(*dirs, tells=tells)
         manager.acquire()
         manager.claim(cluster_id=CLUSTER_ID, node_id=1)
         manager.load(lambda _topic: CONFIG)
@@ -258,10 +263,8 @@ def test_a_directory_in_which_other_nodes_lie_is_refused(world: World, inside: s
 
 
 def test_a_disk_that_fails_takes_its_partitions_with_it(world: World) -> None:
-    manager = world.started()
+    manager = world.started(tells=True)
     broken, sane = (manager.get_or_create(name, TOPIC_ID, CONFIG) for name in (T0, T1))
-    told: list[tuple[Path, list[TopicPartition]]] = []
-    manager.on_offline = lambda log_dir, lost: told.append((log_dir.path, lost))
     world.disk.fail_at, world.disk.error = world.disk.steps + 1, errno.ENOSPC
 
     with pytest.raises(KafkaError) as caught:
@@ -269,7 +272,7 @@ def test_a_disk_that_fails_takes_its_partitions_with_it(world: World) -> None:
     world.disk.repair()
 
     assert caught.value.code is ErrorCode.KAFKA_STORAGE_ERROR
-    assert told == [(A, [T0])] and manager.notes == [], "who is called tells it, once"
+    assert world.told == [(A, [T0])] and manager.notes == [], "who is called tells it, once"
     with pytest.raises(KafkaError, match="No space left"):
         manager.find(T0)
     append(sane, b"1")

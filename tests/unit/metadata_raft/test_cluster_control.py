@@ -1,5 +1,6 @@
 """Brokers come, live, fall silent and leave."""
 
+from itertools import product
 from typing import Any
 
 import pytest
@@ -7,6 +8,7 @@ import pytest
 from ottla.logstore.words.errors import ErrorCode, KafkaError
 from ottla.logstore.words.topic_partition import ZERO_UUID
 from ottla.metadata_raft.broker_sessions import NEW_REIGN_GRACE_MS, RECONNECT_GRACE_MS
+from ottla.metadata_raft.cluster_control import MOVES, BrokerControlState
 from ottla.metadata_raft.commands import (
     BrokerConnectionLost,
     BrokerHeartbeat,
@@ -605,3 +607,44 @@ def test_a_broker_that_stops_right_after_a_failover_gives_its_partitions_to_the_
 
     assert at_once == NO_LEADER
     assert (partition(world).leader, partition(world).isr) == (2, (2,))
+
+
+# ---- the table of moves ------------------------------------------------------------------------------------
+
+FENCED, UNFENCED, LEAVING, GONE = BrokerControlState
+LEGAL = {
+    *((FENCED, after) for after in (FENCED, UNFENCED, GONE)),
+    *((UNFENCED, after) for after in (FENCED, UNFENCED, LEAVING, GONE)),
+    *((LEAVING, after) for after in (LEAVING, GONE)),
+}
+
+
+def world_with(state: BrokerControlState, *, leads: bool) -> MetadataWorld:
+    """Return three brokers, of which 1 is in this state; it leads a partition, or did until it left."""
+    world = with_topic(1, 2) if leads else MetadataWorld(brokers=3)
+    if state is FENCED:
+        world.heartbeat(1, want_fence=True)
+    elif state is LEAVING:
+        world.heartbeat(1, want_shut_down=True)
+    return world
+
+
+def test_the_table_has_these_moves_and_no_others() -> None:
+    assert {(before, after) for before, states in MOVES.items() for after in states} == LEGAL
+
+
+def test_heartbeats_make_each_move_of_the_table() -> None:
+    made = set()
+
+    for before, leads, others_know, fence, stop in product(MOVES, *[(False, True)] * 4):
+        if before is LEAVING and not leads:
+            continue  # it goes at once
+        world = world_with(before, leads=leads)
+        if others_know:
+            world.heartbeat(0)
+            world.heartbeat(2)
+        reply = world.heartbeat(1, want_fence=fence, want_shut_down=stop)
+        after = {reply.is_in_controlled_shutdown: LEAVING, reply.is_fenced: FENCED}.get(True, UNFENCED)
+        made.add((before, GONE if reply.should_shut_down else after))
+
+    assert made == LEGAL

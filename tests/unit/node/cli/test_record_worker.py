@@ -12,7 +12,8 @@ from ottla.logstore.record import Record
 from ottla.logstore.words.topic_partition import TopicPartition
 from ottla.node.cli.failure import CommandError
 from ottla.node.cli.record_worker import RecordWorker, environment_of
-from ottla.node.client.acquired_records import AcknowledgeType, SharedRecord
+from ottla.node.client.acquired_records import SharedRecord
+from ottla.node.wire.acknowledge_type import AcknowledgeType
 
 HOSTILE = b"'; touch /tmp/owned; $(id) `id` {} \xff\n"
 

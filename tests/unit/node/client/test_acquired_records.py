@@ -7,12 +7,8 @@ import pytest
 from ottla.logstore.record import NewRecord, build_batch
 from ottla.logstore.words.errors import ErrorCode, KafkaError
 from ottla.logstore.words.topic_partition import TopicPartition
-from ottla.node.client.acquired_records import (
-    AcknowledgedRange,
-    AcknowledgeType,
-    AcquiredCursor,
-    joined,
-)
+from ottla.node.client.acquired_records import AcknowledgedRange, AcquiredCursor, joined
+from ottla.node.wire.acknowledge_type import AcknowledgeType
 from ottla.node.wire.messages.share_fetch import AcquiredRecords
 
 PLACE = TopicPartition("orders", 0)

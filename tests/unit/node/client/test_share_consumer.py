@@ -9,9 +9,9 @@ import pytest
 
 from ottla.logstore.record import NewRecord, build_batch
 from ottla.logstore.words.errors import ErrorCode, KafkaError
-from ottla.node.client.acquired_records import AcknowledgeType
 from ottla.node.client.cluster_client import Client, Topic
 from ottla.node.client.share_consumer import ShareConsumer, ShareLimits
+from ottla.node.wire.acknowledge_type import AcknowledgeType
 from ottla.node.wire.messages import share_acknowledge, share_fetch
 from ottla.node.wire.messages.share_acknowledge import ShareAcknowledgeRequest, ShareAcknowledgeResponse
 from ottla.node.wire.messages.share_fetch import ShareFetchRequest, ShareFetchResponse

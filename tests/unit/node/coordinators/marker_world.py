@@ -231,7 +231,7 @@ class Markers:
             raise KafkaError(ErrorCode.NETWORK_EXCEPTION, "the connection was lost")
         return answer
 
-    def _start_task(self, work: Coroutine[Any, Any, None]) -> "asyncio.Task[None]":
+    def _start_task(self, work: Coroutine[Any, Any, T], /) -> "asyncio.Task[T]":
         task = asyncio.get_running_loop().create_task(work)
         self._tasks.add(task)
         return task

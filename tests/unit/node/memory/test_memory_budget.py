@@ -9,8 +9,8 @@ from ottla.logstore.words.errors import KafkaError
 from ottla.node.memory.memory_budget import BUDGET_SHARE, PARTS, SHARES, divide
 from ottla.node.memory.memory_limit import memory_limit_bytes
 from ottla.node.settings.config import parse_config
+from ottla.node.start.care import cleaner_key_bytes
 from ottla.node.start.foundation import lay_foundation
-from ottla.node.start.services import cleaner_key_bytes
 from ottla.node.start.world import World
 
 GIB = 1 << 30

@@ -190,7 +190,7 @@ def test_a_new_limit_holds_for_new_connections() -> None:
     to = listener(quota := ConnectionQuota())
     kept = [connect(to)[1] for _ in range(3)]
 
-    quota.limits = ConnectionLimits(max_connections=2)
+    quota.limit(ConnectionLimits(max_connections=2))
 
     assert connect(to)[1].is_aborted
     assert not any(transport.is_aborted for transport in kept)

@@ -127,7 +127,7 @@ class ReplicaWorld:
         self.flusher = LogFlusher(  # flushes what is asked for while its `run` is awaited
             is_current=lambda _: True, clock=self.clock, on_flushed=self.replica_manager.log_flushed
         )
-        self.replica_manager.context.flush_soon = self.flusher.flush_soon
+        self.replica_manager.flush_by(self.flusher.flush_soon)
 
     def endpoint_of(self, broker_id: int, connection: ConnectionInfo) -> Endpoint | None:
         broker = self.metadata.image.brokers.get(broker_id)

@@ -324,7 +324,30 @@ def test_pauses_double_up_to_the_limit() -> None:
     assert one.backoff_ms(1_000, 0.0) == 500
 
 
-def test_every_phase_has_its_moves_and_illegal_ones_are_refused() -> None:
+FETCHING, ASKING, DELAYED, FAILED = Phase
+LEGAL = {
+    *((FETCHING, after) for after in (ASKING, DELAYED, FAILED)),
+    *((ASKING, after) for after in (FETCHING, DELAYED, FAILED)),
+    *((DELAYED, after) for after in (FETCHING, FAILED)),
+}
+
+
+@pytest.mark.parametrize("before", Phase)
+@pytest.mark.parametrize("after", Phase)
+def test_a_partition_moves_only_as_the_table_says(before: Phase, after: Phase) -> None:
+    one = FollowedPartition(followed(ReplicaWorld(), 1)[0])
+    one.phase = before
+
+    if before is after or (before, after) in LEGAL:
+        one.move(after)
+        assert one.phase is after
+    else:
+        with pytest.raises(AssertionError):
+            one.move(after)
+
+
+def test_the_table_of_moves_is_whole_and_illegal_ones_are_refused() -> None:
+    assert {(before, after) for before, states in MOVES.items() for after in states} == LEGAL
     assert set(MOVES) == set(Phase)
     one = FollowedPartition(followed(ReplicaWorld(), 1)[0])
     one.move(Phase.FAILED)

@@ -280,7 +280,7 @@ def test_every_append_of_a_leader_is_told_counted_and_shown_or_flushed_first(
     partition.watchers.append(watcher)
     counted = partition.counters.messages_in
     flushed: list[object] = []
-    world.replica_manager.context.flush_soon = flushed.append
+    world.replica_manager.flush_by(flushed.append)
 
     append_in_a_way(partition, way, world.clock.now_ms())
 

@@ -176,7 +176,7 @@ async def _carry_out(world: ReplicaWorld, is_done: Callable[[], bool]) -> int:
 def test_new_roles_of_very_many_partitions_are_taken_in_turns() -> None:
     world = large_world()
     told: list[Partition] = []
-    world.replica_manager.on_role = told.append
+    world.replica_manager.watch(told.append)
 
     world.create_topic("large", partitions=MANY, replicas=(1, 2), leader=2, leader_epoch=1)
     at_once = len(told)
@@ -252,7 +252,7 @@ def test_a_fenced_node_leads_nothing_that_is_asked_for_and_acknowledges_nothing(
     last = world.partition("large", MANY - 1)
     world.append("large", index=MANY - 1)
     told: list[Partition] = []
-    world.replica_manager.on_role = told.append
+    world.replica_manager.watch(told.append)
 
     world.replica_manager.fence()
     last.follower_fetched(2, 1)

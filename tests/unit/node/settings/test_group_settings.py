@@ -8,9 +8,9 @@ from ottla.groupcoord.coordinator_config import GroupConfig
 from ottla.logstore.words.errors import ErrorCode, KafkaError
 from ottla.node.coordinators.group_configs import GroupConfigs
 from ottla.node.settings.config import parse_config
+from ottla.node.settings.coordinator_configs import coordinator_config
 from ottla.node.settings.group_config_def import GROUP_CONFIG_DEF, check_group_configs, group_config_of
 from ottla.node.settings.group_settings import assignor_names
-from ottla.node.start.part_settings import coordinator_config
 
 MIN, MAX = (
     "must be greater than or equal to group.consumer.min.",

@@ -9,7 +9,7 @@ from ottla.metadata_raft.cluster_features import TRANSACTION_VERSION
 from ottla.metadata_raft.image import MetadataImage
 from ottla.node.settings.broker_settings import BROKER_CONFIG_DEF
 from ottla.node.settings.config import parse_config
-from ottla.node.start.part_settings import transaction_config
+from ottla.node.settings.coordinator_configs import transaction_config
 
 # Name, default and smallest value, as Apache Kafka 4.3.1 has them.
 NUMBERS = [

@@ -1,0 +1,50 @@
+"""What keeps requests from being served: bytes that begin none, a client that has gone, work that failed."""
+
+import asyncio
+import socket
+from collections.abc import Awaitable
+from typing import Any, NamedTuple
+
+from ottla.node.wire.framing import foreign_protocol
+
+
+def no_frame(head: memoryview, *, is_login: bool) -> str:
+    """Say why no request begins with these bytes."""
+    frame_bytes = int.from_bytes(head, "big", signed=True)
+    foreign = foreign_protocol(head)
+    if foreign == "HTTP":
+        return "it speaks HTTP to a listener of the Kafka protocol; the REST API has a port of its own"
+    if foreign == "TLS":
+        return "it speaks TLS to a listener without TLS (PLAINTEXT)"
+    if is_login:
+        return f"a frame of {frame_bytes} bytes is larger than sasl.server.max.receive.size"
+    return f"a frame of {frame_bytes} bytes is larger than socket.request.max.bytes"
+
+
+def peer_has_ended(transport: asyncio.BaseTransport) -> bool:
+    """Tell whether the peer of a socket has ended its side, with nothing left before that to be read."""
+    sock = transport.get_extra_info("socket")
+    if sock is None:
+        return False
+    # uvloop's own object for it cannot read.
+    with socket.fromfd(sock.fileno(), sock.family, sock.type) as same:
+        try:
+            return not same.recv(1, socket.MSG_PEEK | socket.MSG_DONTWAIT)
+        except BlockingIOError:
+            return False
+        except OSError:
+            return True
+
+
+class Failure(NamedTuple):
+    """What a request ended with that was served in a task: the task must not fail, for the node would."""
+
+    error: Exception
+
+
+async def outcome_of(awaitable: Awaitable[Any]) -> Any:
+    """Return what the work of a request comes to, or the `Failure` that it ended with."""
+    try:
+        return await awaitable
+    except Exception as error:
+        return Failure(error)

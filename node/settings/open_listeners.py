@@ -1,0 +1,259 @@
+"""The listeners that a node opens and advertises, by its settings, and what TLS and logins are on each."""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+from typing import NamedTuple
+
+from ottla.logstore.words.config_def import ConfigValue
+from ottla.node.settings.broker_settings import BROKER_CONFIG_DEF, listener_setting
+from ottla.node.settings.invalid_setting import invalid
+from ottla.node.settings.listener_settings import Listener, parse_listeners, parse_protocol_map
+from ottla.node.settings.sasl_settings import (
+    SASL_LISTENER_SETTINGS,
+    ListenerSasl,
+    NodeLogin,
+    controller_login,
+    listener_sasl,
+    mechanism_setting,
+    node_login,
+)
+from ottla.node.settings.security_settings import (
+    LISTENER_SETTINGS,
+    REQUIRED,
+    ListenerSecurity,
+    listener_security,
+)
+from ottla.node.settings.setting import Typed
+
+
+class OpenListeners(NamedTuple):
+    """The listeners of a node, and which of them are for whom."""
+
+    all: tuple[Listener, ...]
+    of_clients: tuple[Listener, ...]
+    advertised: tuple[Listener, ...]
+    advertised_controllers: tuple[Listener, ...]
+    of_controllers: tuple[Listener, ...]  # in the order of the names: by the first this node dials others
+    controllers: tuple[str, ...]  # the names
+    first_controller: Listener | None  # that nodes dial, which this one may not have
+    inter_broker: str
+
+
+def open_listeners(typed: Typed) -> OpenListeners:
+    """Return the listeners that settings, by attribute, come to; INVALID_CONFIG if they contradict."""
+    protocols = parse_protocol_map(typed["listener_security_protocol_map"])
+    controllers = tuple(name.strip().upper() for name in typed["controller_listener_names"])
+    spare = _spare(protocols, controllers)
+    every = parse_listeners(typed["listeners"], "listeners", spare)
+    of_clients = _without(every, controllers)
+    all_advertised = parse_listeners(typed["advertised_listeners"] or (), "advertised.listeners", spare)
+    advertised = _without(all_advertised, controllers)
+    if not of_clients:
+        raise invalid("listeners", "all listeners are controller listeners; add one for clients.")
+    _check_advertised(of_clients, advertised)
+    by_name = {one.name: one for one in every}
+    return OpenListeners(
+        all=every,
+        of_clients=of_clients,
+        advertised=advertised,
+        advertised_controllers=tuple(one for one in all_advertised if one not in advertised),
+        of_controllers=tuple(by_name[one] for one in dict.fromkeys(controllers) if one in by_name),
+        controllers=controllers,
+        first_controller=_first_controller(controllers, every, protocols),
+        inter_broker=_inter_broker_listener(typed, of_clients),
+    )
+
+
+class SecuredListeners(NamedTuple):
+    """What TLS and logins are on the listeners of a node, and by what it dials others; as in the settings."""
+
+    listener_security: Mapping[str, ListenerSecurity]
+    listener_sasl: Mapping[str, ListenerSasl]
+    controller_security: ListenerSecurity | None
+    controller_sasl: Mapping[str, ListenerSasl]
+    controller_login: NodeLogin | None
+    peer_security: ListenerSecurity | None
+    peer_login: NodeLogin | None
+
+    @property
+    def warnings(self) -> tuple[str, ...]:
+        """Return what a node should say of its logins."""
+        of_both = (*self.listener_sasl.values(), *self.controller_sasl.values())
+        return tuple(one.warning for one in of_both if one.warning)
+
+
+def secured_listeners(
+    found: OpenListeners,
+    for_controllers: Sequence[Listener],
+    typed: Typed,
+    values: Mapping[str, ConfigValue],
+    texts: Mapping[str, str],
+    own_keystore: str | None,
+) -> SecuredListeners:
+    """Return what settings come to; `own_keystore` is the one that `ottla.secure` makes, None without it."""
+    of_sasl = _sasl(found.of_clients, values, texts)
+    first = found.first_controller
+    controller_sasl, login = _of_controllers(
+        first, for_controllers, typed["sasl_mechanism_controller_protocol"], values, texts
+    )
+    security = _security(found, values, texts)
+    if own_keystore is not None:
+        security = _bound_to_ids(security, own_keystore)
+    return SecuredListeners(
+        listener_security=security,
+        listener_sasl=of_sasl,
+        controller_security=None if first is None else security.get(first.name),
+        controller_sasl=controller_sasl,
+        controller_login=login,
+        peer_security=_peer_security(found.inter_broker, found.of_clients, security),
+        peer_login=_peer_login(found.inter_broker, of_sasl, typed["sasl_mechanism_inter_broker_protocol"]),
+    )
+
+
+def _spare(protocols: Mapping[str, str], controllers: Sequence[str]) -> dict[str, str]:
+    """Controllers' listeners need no entry in the protocol map: PLAINTEXT unless it says otherwise."""
+    return {**dict.fromkeys(controllers, "PLAINTEXT"), **protocols}
+
+
+def _without(listeners: tuple[Listener, ...], controllers: Sequence[str]) -> tuple[Listener, ...]:
+    return tuple(listener for listener in listeners if listener.name not in controllers)
+
+
+def _check_advertised(listeners: Sequence[Listener], advertised: Sequence[Listener]) -> None:
+    names = {listener.name for listener in listeners}
+    for listener in advertised:
+        if listener.name not in names:
+            raise invalid("advertised.listeners", f"{listener.name} is not in listeners.")
+        if listener.host in ("", "0.0.0.0", "::"):
+            raise invalid(
+                "advertised.listeners", f"{listener.name} has no address that clients can connect to."
+            )
+
+
+def _first_controller(
+    controllers: Sequence[str], listeners: Sequence[Listener], protocols: Mapping[str, str]
+) -> Listener | None:
+    """Return the listener of controllers that nodes dial, as in Apache Kafka the first that is named."""
+    found = next((one for name in controllers for one in listeners if one.name == name), None)
+    if found is not None or not controllers:
+        return found
+    name = controllers[0]
+    return Listener(name=name, host="", port=0, security_protocol=protocols.get(name, "PLAINTEXT"))
+
+
+def _inter_broker_listener(typed: Typed, listeners: Sequence[Listener]) -> str:
+    name: str | None = typed["inter_broker_listener_name"]
+    if name is None:
+        protocol = typed["security_inter_broker_protocol"]
+        found = [listener.name for listener in listeners if listener.security_protocol == protocol]
+        if not found:
+            raise invalid("security.inter.broker.protocol", f"no listener uses {protocol}.")
+        return protocol if protocol in found else found[0]
+    if name.upper() not in (listener.name for listener in listeners):
+        raise invalid("inter.broker.listener.name", f"{name} is not in listeners.")
+    return name.upper()
+
+
+def _security(
+    found: OpenListeners, values: Mapping[str, ConfigValue], texts: Mapping[str, str]
+) -> dict[str, ListenerSecurity]:
+    """Return what the settings of TLS come to for each listener that has it.
+
+    A node that is only a broker has no listener for controllers, but its settings, to dial them.
+    """
+    listeners, first = found.all, found.first_controller
+    if first is not None and first not in listeners:
+        listeners = (*listeners, first)
+    overrides: dict[str, dict[str, ConfigValue]] = {one.name: {} for one in listeners}
+    for name, text in texts.items():
+        place = listener_setting(name)
+        if place is not None and place[1] in LISTENER_SETTINGS and place[0] in overrides:
+            overrides[place[0]][place[1]] = BROKER_CONFIG_DEF.parse(name, text)
+    for name in found.controllers:  # They always show each other certificates.
+        overrides.setdefault(name, {})["ssl.client.auth"] = REQUIRED
+    return {
+        one.name: listener_security(
+            one,
+            values,
+            overrides[one.name],
+            is_between_nodes=one.name == found.inter_broker or one.name in found.controllers,
+            has_logins=one.has_sasl,
+        )
+        for one in listeners
+        if one.has_tls
+    }
+
+
+def _bound_to_ids(security: Mapping[str, ListenerSecurity], own_keystore: str) -> dict[str, ListenerSecurity]:
+    """Have certificates that `ottla.secure` makes be those of nodes by their ids alone."""
+    return {
+        name: replace(one, needs_node_id=one.is_between_nodes and one.keystore.location == own_keystore)
+        for name, one in security.items()
+    }
+
+
+def _peer_security(
+    inter_broker: str, listeners: Sequence[Listener], security: Mapping[str, ListenerSecurity]
+) -> ListenerSecurity | None:
+    """Return by which keys this node dials others that have TLS.
+
+    While nodes go over to TLS one after another, those that have not must reach those that have: by the keys
+    of their first listener with TLS that trusts somebody.
+    """
+    own = [security[one.name] for one in listeners if one.name in security]
+    own.sort(key=lambda one: one.listener != inter_broker)
+    return next((one for one in own if one.truststore is not None), None)
+
+
+def _of_controllers(
+    first: Listener | None,
+    listeners: Sequence[Listener],
+    mechanism: str,
+    values: Mapping[str, ConfigValue],
+    texts: Mapping[str, str],
+) -> tuple[dict[str, ListenerSasl], NodeLogin | None]:
+    """Return the SASL of listeners for controllers, and by which user this node logs in at the first of them.
+
+    It has none where the first takes no logins: others shall not get a password.
+    """
+    dialled = [] if first is None or first in listeners else [first]
+    found = _sasl([*listeners, *dialled], values, texts)
+    names = {one.name for one in listeners}
+    logins = {name: controller_login(one, mechanism, is_open=name in names) for name, one in found.items()}
+    return found, None if first is None else logins.get(first.name)
+
+
+def _peer_login(inter_broker: str, of_sasl: Mapping[str, ListenerSasl], mechanism: str) -> NodeLogin | None:
+    """Return by which user this node logs in at others; INVALID_CONFIG if it should and has none.
+
+    While nodes go over to logins one after another, those whose own listener for nodes has none use what the
+    settings of another listener say.
+    """
+    if inter_broker in of_sasl:
+        return node_login(of_sasl[inter_broker], mechanism)
+    found = (one.mechanisms.get(mechanism) for one in of_sasl.values())
+    return next((one.node_login for one in found if one is not None and one.node_login is not None), None)
+
+
+def _sasl(
+    listeners: Sequence[Listener], values: Mapping[str, ConfigValue], texts: Mapping[str, str]
+) -> dict[str, ListenerSasl]:
+    """Return what the settings of SASL come to for each listener that has it."""
+    overrides: dict[str, dict[str, ConfigValue]] = {one.name: {} for one in listeners}
+    of_mechanisms: dict[str, dict[tuple[str, str], ConfigValue]] = {one.name: {} for one in listeners}
+    for name, text in texts.items():
+        place, of_listener = mechanism_setting(name), listener_setting(name)
+        if place is not None and place.listener in of_mechanisms:
+            value = BROKER_CONFIG_DEF.parse(name, text)
+            of_mechanisms[place.listener][place.mechanism, place.setting] = value
+        elif (
+            of_listener is not None
+            and of_listener[0] in overrides
+            and of_listener[1] in SASL_LISTENER_SETTINGS
+        ):
+            overrides[of_listener[0]][of_listener[1]] = BROKER_CONFIG_DEF.parse(name, text)
+    return {
+        one.name: listener_sasl(one, values, overrides[one.name], of_mechanisms[one.name])
+        for one in listeners
+        if one.has_sasl
+    }

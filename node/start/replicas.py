@@ -1,0 +1,57 @@
+"""The partitions of a node, before any of them is open."""
+
+from ottla.logstore.log_dir import LogDir
+from ottla.logstore.partition_log import PartitionLog
+from ottla.logstore.words.topic_partition import TopicPartition
+from ottla.node.memory.freed_objects import FreedObjects
+from ottla.node.metadata.metadata_publisher import log_config_of
+from ottla.node.net.gathered_answers import GatheredAnswers
+from ottla.node.replica.replica_manager import ReplicaManager
+from ottla.node.services import QuorumServices
+from ottla.node.start.foundation import Foundation
+from ottla.node.start.node_tasks import monotonic_ms
+
+
+def make_replicas(base: Foundation, parts: QuorumServices, gathered: GatheredAnswers) -> ReplicaManager:
+    """Make the partitions of this node, none of which is open yet."""
+    config, manager, assignments = base.config, base.log_manager, parts.assignments
+
+    def placed(topic_partition: TopicPartition, partition_log: PartitionLog | None) -> None:
+        directory_id = None if partition_log is None else manager.directory_id_of(partition_log)
+        assignments.assign(topic_partition, directory_id)
+
+    def went_offline(told: tuple[LogDir, list[TopicPartition]]) -> None:
+        log_dir, lost = told
+        replicas.take_offline(lost)
+        if log_dir.directory_id is not None:
+            assignments.dir_failed(log_dir.directory_id)
+
+    replicas = ReplicaManager(
+        broker_id=config.node_id,
+        log_manager=manager,
+        image=lambda: parts.image,
+        log_config=lambda image, topic: log_config_of(base.config, image, topic),
+        on_placed=placed,
+        on_freed=FreedObjects().note,
+        session_slots=config.max_incremental_fetch_session_cache_slots,
+        session_bytes=base.memory.fetch_sessions,
+        is_open=base.connection_quota.is_open,
+        monotonic_ms=monotonic_ms,
+        max_lag_ms=lambda: base.config.replica_lag_time_max_ms,
+        broker_epoch=lambda: parts.metadata.broker_epoch,
+        chance=base.world.chance,
+        quota_windows=config.replication_quota_window_num,
+        quota_window_seconds=config.replication_quota_window_size_seconds,
+        on_fetch_woken=gathered.news,
+    )
+    base.dir_offline.connect(went_offline)
+    for log_dir in manager.dirs:
+        if not log_dir.is_online:  # it failed before anybody could be told
+            went_offline((log_dir, []))
+    base.memory_uses.count_by(
+        "fetch_sessions",
+        lambda: replicas.sessions.used_bytes + replicas.follower_sessions.used_bytes,
+        lambda: base.memory.fetch_sessions,
+    )
+    base.cut_off.connect(lambda is_cut_off: replicas.fence() if is_cut_off else replicas.unfence())
+    return replicas
