@@ -19,6 +19,7 @@ sys.path.append(str(ROOT / "scripts"))
 
 from documentation.metrics_page import families_of
 from documentation.ratio_chart import bars_of, chart
+from documentation.settings_page import settings_page
 from documentation.site_files import GENERATED, MOUNTED, site_links
 
 DOCUMENTS = sorted({*ROOT.glob("*.md"), *(ROOT / "docs").rglob("*.md"), *(ROOT / name for name in MOUNTED)})
@@ -75,6 +76,48 @@ def test_the_references_name_every_setting_command_and_metric(site: Path) -> Non
         "kminion_kafka_cluster_info",
     ):
         assert f"<code>{metric}</code>" in metrics
+
+
+@pytest.mark.parametrize(
+    ("table", "row"),
+    [
+        (
+            "Brokers",
+            "| `log.cleaner.threads`<br>int, `1`, *any time* | The number of logs that can be compacted at "
+            "the same time. Allowed: `[1,...]`. |",
+        ),
+        (
+            "Brokers",
+            "| `node.id`<br>int, `0`, *at start* | The id of this node, unique in the cluster. "
+            "Allowed: `[0,...]`. |",
+        ),
+        (
+            "Topics",
+            "| `retention.ms`<br>long, `604800000` | How long records are kept before their segment is "
+            "deleted (cleanup.policy=delete); -1 means no limit. Allowed: `[-1,...]`. |",
+        ),
+        (
+            "Groups",
+            "| `share.auto.offset.reset`<br>string, `latest` | Where the group begins in a partition that it "
+            "has not read: earliest, latest, or by_duration:PnDTnHnMn.nS, so long before now. Allowed: "
+            "`[earliest, latest, by_duration:<PnDTnHnMn.nS>]`. |",
+        ),
+        (
+            "Client metrics",
+            "| `interval.ms`<br>int, `300000` | How often a client pushes its metrics, in milliseconds: 100 "
+            "to 3,600,000. |",
+        ),
+    ],
+)
+def test_a_row_of_the_settings_has_type_default_when_it_can_be_changed_and_words(
+    table: str, row: str
+) -> None:
+    tables = {}
+    for part in settings_page().split("\n## "):
+        title, _, lines = part.partition("\n")
+        tables[title] = lines.splitlines()
+
+    assert row in tables[table]
 
 
 @pytest.mark.parametrize("document", DOCUMENTS, ids=lambda path: str(path.relative_to(ROOT)))
