@@ -223,10 +223,16 @@ def test_records_go_through_a_cluster_in_a_folder_with_files_named_as_modules_of
         for codec in ("gzip", "lz4", "snappy", "zstd"):
             run([ottla, "produce", "orders", "--compression", codec], tmp_path, f"{codec}\n", **server)
         consumed = run([ottla, "consume", "orders", "--until-end"], tmp_path, **server)
+        compacted = ["--config", "cleanup.policy=compact", "--config", "compression.type=lz4"]
+        run([ottla, "topic", "create", "stock", *compacted], tmp_path, **server)
+        keyed = ["--key-separator", ":", "--compression", "lz4"]
+        run([ottla, "produce", "stock", *keyed], tmp_path, "apples:3\npears:5\n", **server)
+        stock = run([ottla, "consume", "stock", "--until-end", "--keys"], tmp_path, **server)
     finally:
         up.terminate()
         up.communicate(timeout=TIMEOUT_S)
     assert sorted(consumed.split()) == ["gzip", "lz4", "snappy", "zstd"]
+    assert sorted(stock.splitlines()) == ["apples\t3", "pears\t5"]
     assert run([ottla, "--version"], tmp_path) == f"ottla {VERSION}\n"
 
 

@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from ottla.node.kafka_api import dispatch
+from ottla.node.kafka_api import routes
 from ottla.node.kafka_api.served_apis import describe
 from ottla.node.net.answers import Run
 from ottla.node.wire import codec
@@ -50,7 +50,7 @@ def test_an_api_may_serve_what_begins_like_an_earlier_request_past_its_handler(
         found = describe(api)
         return replace(found, repeated_of=FromMemory) if api is ApiKey.API_VERSIONS else found
 
-    monkeypatch.setattr(dispatch, "describe", described)
+    monkeypatch.setattr(routes, "describe", described)
     world = ReplicaWorld()
     world.supported_features = {}  # type: ignore[attr-defined]
     dispatcher = dispatcher_of(world)
