@@ -126,7 +126,7 @@ def there_is_no_limit_of_deliveries(patch: Patch) -> None:
     )
 
 
-@mutant(SHARE, 3)
+@mutant(SHARE, 8)
 def anybody_may_acknowledge_what_somebody_holds(patch: Patch) -> None:
     check_held = acknowledge_records._check_held
 
@@ -145,7 +145,7 @@ def a_renewed_lock_ends_as_it_would_have(patch: Patch) -> None:
     patch.setattr(acknowledge_records, "_renew", lambda *_: None)
 
 
-@mutant(SHARE, 6)
+@mutant(SHARE, 4)
 def a_lock_that_is_over_goes_on(patch: Patch) -> None:
     def forget(window: ShareWindow, _: object, now_ms: int) -> tuple[list[Any], list[Any]]:
         window.locks.take_due(now_ms)
