@@ -234,7 +234,7 @@ def the_leader_of_another_state_may_write(patch: Patch) -> None:
     _unchecked(patch, WriteState, "_is_of_newest_state")
 
 
-@mutant(SHARE)
+@mutant(SHARE, 1)
 def a_snapshot_misses_a_batch(patch: Patch) -> None:
     combine = write_state.combine_batches
 
