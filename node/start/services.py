@@ -30,7 +30,7 @@ def apply_settings(
     )
     base.connection_quota.limit(connection_limits(config))
     base.connection_quota.rates.limit(rate_limits(config))
-    base.failed_logins.allowance = failure_allowance(config)
+    base.failed_logins.limit(failure_allowance(config))
     base.listener_tls.settings_changed()
     of_clients = {one.name for one in config.listeners} & config.listener_sasl.keys()
     base.token_verifiers.settings_changed(

@@ -61,15 +61,19 @@ class _Failures:
 class FailedLogins:
     """The failures of all addresses, for any thread; times are those of one monotonic clock.
 
-    `allowance` may be replaced at any time.
+    `limit` may be called at any time.
     """
 
-    __slots__ = ("_lock", "_of", "allowance")
+    __slots__ = ("_allowance", "_lock", "_of")
 
     def __init__(self, allowance: FailureAllowance | None = None) -> None:
-        self.allowance = FailureAllowance() if allowance is None else allowance
+        self._allowance = FailureAllowance() if allowance is None else allowance
         self._lock = threading.Lock()  # listeners and the REST API count together, each in a thread
         self._of: OrderedDict[str, _Failures] = OrderedDict()
+
+    def limit(self, allowance: FailureAllowance) -> None:
+        """Allow so much from here on."""
+        self._allowance = allowance
 
     def __len__(self) -> int:
         """Return how many addresses are remembered."""
@@ -77,7 +81,7 @@ class FailedLogins:
 
     def is_refused(self, address: str, now_s: float) -> bool:
         """Return whether logins from an address are not looked at for now."""
-        network, allowance = network_of(address), self.allowance
+        network, allowance = network_of(address), self._allowance
         with self._lock:
             found = self._of.get(network)
             if found is None or self._tokens(found, now_s) > -allowance.per_second * MAX_DELAY_S:
@@ -87,7 +91,7 @@ class FailedLogins:
     def note(self, address: str, now_s: float) -> float:
         """Count a failure; return how long its answer is to wait, in seconds."""
         network = network_of(address)
-        if self.allowance.is_exempt(network):
+        if self._allowance.is_exempt(network):
             return 0.0
         with self._lock:
             return self._note(network, now_s)
@@ -95,7 +99,7 @@ class FailedLogins:
     def _note(self, address: str, now_s: float) -> float:
         found = self._of.get(address)
         if found is None:
-            found = self._of[address] = _Failures(now_s, self.allowance.burst)
+            found = self._of[address] = _Failures(now_s, self._allowance.burst)
             if len(self._of) > MAX_ADDRESSES:
                 self._of.popitem(last=False)
         self._of.move_to_end(address)
@@ -110,15 +114,15 @@ class FailedLogins:
                 "%s.",
                 found.count,
                 address,
-                self.allowance.per_second,
+                self._allowance.per_second,
                 FAILED_LOGINS_BURST,
                 FAILED_LOGINS_EXEMPT,
             )
             found.logged_s, found.count = now_s, 0
-        return min(-found.tokens / self.allowance.per_second, MAX_DELAY_S)
+        return min(-found.tokens / self._allowance.per_second, MAX_DELAY_S)
 
     def _tokens(self, found: _Failures, now_s: float) -> float:
-        allowance = self.allowance
+        allowance = self._allowance
         found.tokens = min(allowance.burst, found.tokens + (now_s - found.updated_s) * allowance.per_second)
         found.updated_s = now_s
         return found.tokens

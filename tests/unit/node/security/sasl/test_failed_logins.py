@@ -81,12 +81,12 @@ def test_burst_and_rate_are_those_that_are_set_also_while_somebody_waits() -> No
     assert exhausted(failures, "10.0.0.1") == 3
     assert not failures.is_refused("10.0.0.1", 0.5), "one more in half a second"
 
-    failures.allowance = FailureAllowance(burst=500, per_second=100)
+    failures.limit(FailureAllowance(burst=500, per_second=100))
     assert exhausted(failures, "10.0.0.2") == 500
     assert not failures.is_refused("10.0.0.1", 0.5)
     assert failures.note("10.0.0.1", 1.0) == 0.0, "who waited has the new rate, too"
 
-    failures.allowance = FailureAllowance(burst=1, per_second=1)
+    failures.limit(FailureAllowance(burst=1, per_second=1))
     assert failures.note("10.0.0.1", 1_000.0) == 0.0 and failures.note("10.0.0.1", 1_000.0) == 1.0
 
 
@@ -114,6 +114,6 @@ def test_who_was_refused_is_let_in_when_it_is_exempt_from_now_on() -> None:
     failures = FailedLogins()
     exhausted(failures, "10.0.0.1")
 
-    failures.allowance = FailureAllowance(exempt=parse_exempt(["10.0.0.1"]))
+    failures.limit(FailureAllowance(exempt=parse_exempt(["10.0.0.1"])))
 
     assert not failures.is_refused("10.0.0.1", 0.0)
