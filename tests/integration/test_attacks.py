@@ -72,6 +72,8 @@ KINDS_ON_THREE = (
     "settings-that-grow",
     "describe-configs-flood",
     "impatient-clients",
+    "quorum-port",
+    "bombs-produced",  # opened by the leader, taken as they are by its followers
 )
 OF_THREE = [one for one in ATTACKS if one.name in KINDS_ON_THREE and not one.is_secure]
 ON_THREE_WITH_SETTINGS = [one for one in OF_THREE if one.settings]

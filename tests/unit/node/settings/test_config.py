@@ -44,6 +44,7 @@ def test_every_attribute_is_a_setting() -> None:
         "audit_file",
         "is_voter",
         "may_vote",
+        "advertised_controllers",
         "controller_listeners",
         "rest_listeners_are_named",
         "rest_security",
