@@ -25,9 +25,22 @@ MAX_REMEMBERED: Final = 256  # lines that may come again; the oldest give way
 
 def begin(log_format: str, node_id: int) -> None:
     """Write the log of this process so, from here on."""
-    handler = RepeatingHandler(LogStream(sys.stderr.fileno(), encoding=sys.stderr.encoding))
-    handler.setFormatter(JsonFormatter(node_id) if log_format == JSON else TextFormatter())
+    formatter = JsonFormatter(node_id) if log_format == JSON else TextFormatter()
+
+    def notice(sentence: str) -> str:
+        return formatter.format(logging.LogRecord(__name__, logging.WARNING, "", 0, sentence, (), None))
+
+    stream = LogStream(sys.stderr.fileno(), encoding=sys.stderr.encoding, notice=notice)
+    handler = RepeatingHandler(stream)
+    handler.setFormatter(formatter)
     logging.basicConfig(level=logging.INFO, handlers=[handler], force=True)
+
+
+def end() -> None:
+    """Write what waits, so that what is printed to standard error from here on stands behind it."""
+    for handler in logging.getLogger().handlers:
+        if isinstance(handler, RepeatingHandler) and isinstance(handler.stream, LogStream):
+            handler.stream.end()
 
 
 class TextFormatter(logging.Formatter):

@@ -11,6 +11,7 @@ import select
 import threading
 import time
 from collections import deque
+from collections.abc import Callable
 from typing import Final
 
 MAX_WAITING_BYTES: Final = 4 << 20
@@ -22,10 +23,17 @@ class LogStream:
     """A text stream without an end that `logging.StreamHandler` writes to, in front of a file descriptor."""
 
     def __init__(
-        self, descriptor: int, *, encoding: str = "utf-8", max_waiting_bytes: int = MAX_WAITING_BYTES
+        self,
+        descriptor: int,
+        *,
+        encoding: str = "utf-8",
+        notice: Callable[[str], str] = str,
+        max_waiting_bytes: int = MAX_WAITING_BYTES,
     ) -> None:
+        """Write to `descriptor`; `notice` makes a line of this log of a sentence about what was left out."""
         self._descriptor = descriptor
         self._encoding = encoding
+        self._notice = notice
         self._max_waiting_bytes = max_waiting_bytes
         self._turn = threading.Condition()
         self._waiting: deque[bytes] = deque()
@@ -43,8 +51,7 @@ class LogStream:
             self._waiting.append(data)
             self._waiting_bytes += len(data)
             if self._thread is None:
-                self._thread = threading.Thread(target=self._run, name="log", daemon=True)
-                self._thread.start()
+                self._begin()
             self._turn.notify_all()
         return len(text)
 
@@ -57,6 +64,15 @@ class LogStream:
         with self._turn:
             while self._waiting_bytes and (left_s := deadline - time.monotonic()) > 0:
                 self._turn.wait(left_s)
+
+    def _begin(self) -> None:
+        """Start the thread; where the system has none left, the next line tries again."""
+        thread = threading.Thread(target=self._run, name="log", daemon=True)
+        try:
+            thread.start()
+        except RuntimeError:
+            return
+        self._thread = thread
 
     def _run(self) -> None:
         while True:
@@ -74,8 +90,9 @@ class LogStream:
 
     def _tell_left_out(self) -> None:
         lines = "1 line was" if self._left_out == 1 else f"{self._left_out:,} lines were"
-        told = f"{lines} left out of this log, as its reader took no more.\n".encode()
+        sentence = self._notice(f"{lines} left out of this log, as its reader took no more.")
         self._left_out = 0
+        told = f"{sentence}\n".encode(self._encoding, "backslashreplace")
         self._waiting.append(told)
         self._waiting_bytes += len(told)
 

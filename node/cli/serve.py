@@ -113,8 +113,11 @@ def _run(overrides: Sequence[str], config_file: Path | None, ready: Callable[[Br
         log_output.begin(config.ottla_log_format, config.node_id)
         if config.secure_files is not None and prepare(config, config.secure_files, datetime.now(UTC)):
             config = load_config(config_file, overrides=overrides)  # complete by what was made
-        with _pid_file(config.pid_file):
-            run_node.run(config, ready=ready)
+        try:
+            with _pid_file(config.pid_file):
+                run_node.run(config, ready=ready)
+        finally:
+            log_output.end()  # before the sentence that says why
 
 
 @contextmanager

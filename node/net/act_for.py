@@ -110,7 +110,7 @@ def check_caller(request: ActForRequest, challenge: ActingChallenge, secrets: Ac
     if request.step != ACT or not hmac.compare_digest(request.proof, expected):
         raise KafkaError(
             ErrorCode.CLUSTER_AUTHORIZATION_FAILED,
-            f"Node {challenge.client.node_id} has a different cluster.secret than this node.",
+            f"Node {challenge.client.node_id} has a different cluster.secret than this node, or Ottla 0.1.0.",
         )
     if not 0 < len(caller.principal) <= MAX_PRINCIPAL_CHARS or not 0 < len(caller.host) <= MAX_HOST_CHARS:
         raise KafkaError(ErrorCode.INVALID_REQUEST, "The caller of a REST API has no name, or one too long.")
@@ -142,7 +142,7 @@ def act(response: ActForResponse, caller: Caller, nonce: bytes, secrets: ActingS
     if not is_proven:
         raise KafkaError(
             ErrorCode.CLUSTER_AUTHORIZATION_FAILED,
-            f"Node {response.node_id} has a different cluster.secret than this node.",
+            f"Node {response.node_id} has a different cluster.secret than this node, or Ottla 0.1.0.",
         )
     return ActForRequest(
         step=ACT,

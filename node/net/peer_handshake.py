@@ -92,7 +92,7 @@ def check_proof(request: PeerHandshakeRequest, challenge: Challenge, *, secret: 
     if not hmac.compare_digest(request.proof, _proof(secret, _CLIENT, challenge)):
         raise KafkaError(
             ErrorCode.CLUSTER_AUTHORIZATION_FAILED,
-            f"Node {challenge.peer.node_id} has a different cluster.secret than this node.",
+            f"Node {challenge.peer.node_id} has a different cluster.secret than this node, or Ottla 0.1.0.",
         )
     return challenge.peer
 
@@ -129,7 +129,7 @@ def prove(
     if not is_proven:
         raise KafkaError(
             ErrorCode.CLUSTER_AUTHORIZATION_FAILED,
-            f"Node {server.node_id} has a different cluster.secret than this node.",
+            f"Node {server.node_id} has a different cluster.secret than this node, or Ottla 0.1.0.",
         )
     if own.cluster_id not in (ZERO_UUID, server.cluster_id):
         raise KafkaError(

@@ -4,7 +4,8 @@ A collection looks at an object in 0.1 to 0.5 us, and nobody else has the interp
 sixty objects for each partition, so to look at all of them took 120 ms of the loop with 5,000 topics. Here
 what has survived a collection is frozen: the next one does not look at it, and it goes when nothing refers to
 it any more, as most things do. What does not go is a cycle that was frozen when it was in use. To find these,
-all objects are looked at once when memory is short, or when very many were frozen since the last time.
+all objects are looked at once when memory is short, or when the process has grown by half and very many were
+frozen since the last time: a node whose memory stays as it is has no cycles that matter.
 """
 
 import gc
@@ -18,8 +19,9 @@ from typing import Any, Final
 _COLLECTION_THRESHOLDS: Final = (700, 5, 2)
 # Short memory is a reason to look at all after so many freezes, of 1.5 million objects.
 FREEZES_BEFORE_SHORT_LOOK: Final = 120
-# So many, of six million objects, are a reason by themselves.
+# So many, of six million objects, are one if the process has grown by half meanwhile.
 FREEZES_BEFORE_LOOK: Final = 480
+GROWTH: Final = 1.5
 SHORT_SHARE: Final = 0.8  # of the memory that the process may have
 _STATM: Final = Path("/proc/self/statm")
 _OLDEST_GENERATION: Final = 2
@@ -30,33 +32,39 @@ class Freezer:
 
     def __init__(
         self,
-        is_short: Callable[[], bool],
+        max_bytes: int,
+        resident: Callable[[], int],
         *,
         freeze: Callable[[], None] = gc.freeze,
         unfreeze: Callable[[], None] = gc.unfreeze,
     ) -> None:
-        """`is_short` tells whether the process has nearly all the memory that it may have."""
-        self._is_short = is_short
+        """The process has `resident` bytes of memory now, and may have `max_bytes`."""
+        self._max_bytes = max_bytes
+        self._resident = resident
         self._freeze = freeze
         self._unfreeze = unfreeze
         self._freezes = 0  # since all objects were looked at
+        self._bytes_then = resident()
 
     def __call__(self, phase: str, info: dict[str, Any]) -> None:
         """Freeze what a full collection has left, or have the next one look at everything."""
         if phase != "stop" or info["generation"] != _OLDEST_GENERATION:
             return
-        is_due = self._freezes >= FREEZES_BEFORE_LOOK
-        if is_due or (self._freezes >= FREEZES_BEFORE_SHORT_LOOK and self._is_short()):
+        if self._is_due():
             self._freezes = 0
+            self._bytes_then = self._resident()
             self._unfreeze()
         else:
             self._freezes += 1
             self._freeze()
 
-
-def is_short_of(max_bytes: int, resident_bytes: Callable[[], int]) -> bool:
-    """Return whether the process has nearly all of `max_bytes`."""
-    return resident_bytes() > SHORT_SHARE * max_bytes
+    def _is_due(self) -> bool:
+        if self._freezes < FREEZES_BEFORE_SHORT_LOOK:
+            return False
+        bytes_now = self._resident()
+        return bytes_now > SHORT_SHARE * self._max_bytes or (
+            self._freezes >= FREEZES_BEFORE_LOOK and bytes_now >= GROWTH * self._bytes_then
+        )
 
 
 def resident_bytes() -> int:
@@ -74,4 +82,4 @@ def freeze(max_bytes: int) -> None:
     gc.collect()
     gc.freeze()
     gc.set_threshold(*_COLLECTION_THRESHOLDS)
-    gc.callbacks.append(Freezer(lambda: is_short_of(max_bytes, resident_bytes)))
+    gc.callbacks.append(Freezer(max_bytes, resident_bytes))

@@ -2,7 +2,8 @@
 
 Nothing that is asked of the REST API, and nothing that the node's loop does, holds up an answer: what there
 is to say was written by the node's loop into its pulse. A connection has one request, few bytes and little
-time. When all places are taken, the oldest connection gives its place to the newest: it may be the kubelet's.
+time. When all places are taken, the newest connection gets that of the oldest of the address that has most of
+them: it may be the kubelet's, and whoever opens many pushes out his own.
 """
 
 import asyncio
@@ -10,9 +11,11 @@ import logging
 import socket
 import threading
 import time
+from collections import Counter
 from collections.abc import Callable
 from typing import Final, cast
 
+from ottla.node.net.connection_info import network_of
 from ottla.node.node_view import NodeView
 from ottla.node.rest_api.node_pulse import PERIOD_S, NodePulse
 from ottla.node.rest_api.probe_answers import END_OF_HEAD, MAX_HEAD_BYTES, answer_of
@@ -137,17 +140,21 @@ class _ProbeConnection(asyncio.Protocol):
         self._places = places  # the oldest first
         self._head = bytearray()
         self._is_answered = False
+        self.network = ""
         self._socket: asyncio.Transport | None = None
         self._timer = loop.call_later(TIME_LIMIT_S, self.cut_off)
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
         self._socket = cast(asyncio.Transport, transport)  # uvloop's is one by its methods alone
-        if len(self._places) >= MAX_CONNECTIONS:
-            oldest = next(iter(self._places))
+        peer = transport.get_extra_info("peername")
+        self.network = network_of(peer[0]) if peer else ""
+        self._places[self] = None
+        if len(self._places) > MAX_CONNECTIONS:
+            [(crowded, _)] = Counter(one.network for one in self._places).most_common(1)
+            oldest = next(one for one in self._places if one.network == crowded)
             # Not when the loop tells of its end: until then others may come, and each would end another one.
             del self._places[oldest]
             oldest.cut_off()
-        self._places[self] = None
 
     def data_received(self, data: bytes) -> None:
         if self._is_answered or self._socket is None:

@@ -35,7 +35,7 @@ PRODUCERS: Final = 12_000
 HELD_TIMEOUT_S: Final = 5.0
 FULL: Final = 0.8
 SLACK: Final = 0.1  # what is asked for at one moment may be let in together
-LEAST_FULL: Final = 4
+LEAST_FULL: Final = 3  # seen once a second: a large request is answered before
 # A large request is served alone where it is larger than the room of all; it counts 24 times its frame.
 ALONE: Final = {"large_requests": 24 * (METADATA_BYTES + 1_000)}
 

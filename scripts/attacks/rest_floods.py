@@ -32,6 +32,7 @@ TAILS: Final = 40
 TAILS_OF_ADDRESS: Final = 8  # the default of ottla.rest.tails.max.per.address
 SLOW_CONNECTIONS: Final = 300
 SLOW_ROUNDS: Final = 5
+SLOW_ADDRESS: Final = "127.0.0.2"  # not that of the kubelet
 OTHER: Final = "127.0.0.2"
 
 
@@ -129,7 +130,10 @@ def _slow_probes(nodes: Nodes) -> str:
     ended = 0
     with probed(nodes) as kubelet:
         for number in range(SLOW_ROUNDS):
-            held = [socket.create_connection((where.hostname, where.port)) for _ in range(SLOW_CONNECTIONS)]
+            held = [
+                socket.create_connection((where.hostname, where.port), source_address=(SLOW_ADDRESS, 0))
+                for _ in range(SLOW_CONNECTIONS)
+            ]
             for one in held:
                 with suppress(OSError):
                     one.sendall(b"GET /healthz HTTP/1.1\r\nX-Slow: 1")

@@ -1,7 +1,7 @@
 """Every attack of `scripts/attack` stays within its limits.
 
-The limits are CPU seconds, MiB and turns of the loop in CPU time. A turn may take twice as long here as
-`scripts/attack` allows: on a busy machine others empty the caches of its processor.
+The limits are CPU seconds, MiB and turns of the loop in CPU time. A turn may take three times as long here
+as `scripts/attack` allows: on a busy machine others empty the caches of its processor.
 """
 
 import subprocess
@@ -81,7 +81,7 @@ ON_THREE = [one for one in OF_THREE if not one.settings]
 
 
 def patiently(attack: Attack) -> Attack:
-    return replace(attack, turn_s=2 * attack.turn_s)
+    return replace(attack, turn_s=3 * attack.turn_s)
 
 
 @contextmanager

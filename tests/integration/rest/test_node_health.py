@@ -167,6 +167,27 @@ def test_probes_at_their_own_port_depend_on_nobody_else(embedded: Callable[..., 
     assert "has not responded" in dead.json["message"]
 
 
+def test_a_crowd_at_the_port_of_the_probes_pushes_out_its_own(
+    embedded: Callable[..., EmbeddedBroker],
+) -> None:
+    node = embedded(ottla_rest_listeners="http://127.0.0.1:0", ottla_probe_listener="127.0.0.1:0")
+    address = node.broker.probes.address
+    assert address is not None
+
+    with socket.create_connection(address[:2]) as kubelet:
+        crowd = [
+            socket.create_connection(address[:2], source_address=("127.0.0.2", 0))
+            for _ in range(3 * MAX_CONNECTIONS)
+        ]
+        kubelet.settimeout(30)
+        kubelet.sendall(b"GET /healthz HTTP/1.1\r\n\r\n")
+        told = kubelet.recv(1_000)
+        for one in crowd:
+            one.close()
+
+    assert told.startswith(b"HTTP/1.1 200")
+
+
 def answers(cluster: Cluster, node_id: int) -> bool:
     if cluster.rest_url(node_id) is None:
         return False

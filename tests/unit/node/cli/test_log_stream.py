@@ -1,5 +1,6 @@
 """A log never waits for its reader: its lines do, so many, and what is beyond that is counted."""
 
+import json
 import logging
 import os
 import threading
@@ -67,6 +68,33 @@ def test_what_is_beyond_the_bound_is_counted_and_told_when_there_is_room(pipe: t
     assert seen[-1] == f"{1_000 - kept:,} lines were left out of this log, as its reader took no more."
     stream.write("again\n")
     assert read_until(pipe[0], b"again\n") == b"again\n"
+
+
+def test_what_was_left_out_is_told_as_all_lines_of_the_log_are(pipe: tuple[int, int]) -> None:
+    stream = LogStream(
+        pipe[1], notice=lambda sentence: json.dumps({"message": sentence}), max_waiting_bytes=9
+    )
+    stream.write("x" * 9)
+    stream.write("second\n")
+
+    told = read_until(pipe[0], b"}\n").decode().removeprefix("x" * 9)
+
+    assert json.loads(told) == {"message": "1 line was left out of this log, as its reader took no more."}
+
+
+def test_where_no_thread_can_be_had_the_next_line_tries_again(
+    pipe: tuple[int, int], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def refuse(_: threading.Thread) -> None:
+        raise RuntimeError("can't start new thread")
+
+    stream = LogStream(pipe[1])
+    with monkeypatch.context() as patched:
+        patched.setattr(threading.Thread, "start", refuse)
+        stream.write("first\n")
+    stream.write("second\n")
+
+    assert read_until(pipe[0], b"second\n") == b"first\nsecond\n"
 
 
 def test_the_end_waits_for_the_reader_only_so_long(pipe: tuple[int, int]) -> None:

@@ -3,13 +3,13 @@
 import gc
 import subprocess
 import sys
-from collections.abc import Callable
 
 from ottla.node.process.garbage import (
     FREEZES_BEFORE_LOOK,
     FREEZES_BEFORE_SHORT_LOOK,
+    GROWTH,
+    SHORT_SHARE,
     Freezer,
-    is_short_of,
     resident_bytes,
 )
 
@@ -22,41 +22,60 @@ def collected(freezer: Freezer, times: int) -> None:
         freezer("stop", FULL)
 
 
-def freezer_of(done: list[str], is_short: Callable[[], bool]) -> Freezer:
-    return Freezer(is_short, freeze=lambda: done.append("frozen"), unfreeze=lambda: done.append("thawed"))
+class Memory:
+    """A process with so many of a thousand bytes."""
+
+    def __init__(self) -> None:
+        self.bytes = 100
+        self.done: list[str] = []
+        self.freezer = Freezer(
+            1_000,
+            lambda: self.bytes,
+            freeze=lambda: self.done.append("frozen"),
+            unfreeze=lambda: self.done.append("thawed"),
+        )
 
 
 def test_what_survives_a_full_collection_is_frozen() -> None:
-    done: list[str] = []
-    freezer = freezer_of(done, lambda: False)
+    memory = Memory()
 
-    freezer("stop", {"generation": 0})
-    freezer("stop", {"generation": 1})
-    assert done == []
-    collected(freezer, 2)
-    assert done == ["frozen"] * 2
+    memory.freezer("stop", {"generation": 0})
+    memory.freezer("stop", {"generation": 1})
+    assert memory.done == []
+    collected(memory.freezer, 2)
+    assert memory.done == ["frozen"] * 2
 
 
 def test_all_objects_are_looked_at_when_memory_is_short_but_not_at_each_collection() -> None:
-    done: list[str] = []
-    freezer = freezer_of(done, lambda: True)
+    memory = Memory()
+    memory.bytes = int(SHORT_SHARE * 1_000) + 1
 
-    collected(freezer, 2 * (FREEZES_BEFORE_SHORT_LOOK + 1))
+    collected(memory.freezer, 2 * (FREEZES_BEFORE_SHORT_LOOK + 1))
 
-    assert done == [*["frozen"] * FREEZES_BEFORE_SHORT_LOOK, "thawed"] * 2
-
-
-def test_all_objects_are_looked_at_after_very_many_were_frozen() -> None:
-    done: list[str] = []
-    freezer = freezer_of(done, lambda: False)
-
-    collected(freezer, FREEZES_BEFORE_LOOK + 1)
-
-    assert done == [*["frozen"] * FREEZES_BEFORE_LOOK, "thawed"]
+    assert memory.done == [*["frozen"] * FREEZES_BEFORE_SHORT_LOOK, "thawed"] * 2
 
 
-def test_memory_is_short_when_little_of_it_is_left() -> None:
-    assert is_short_of(100, lambda: 81) and not is_short_of(100, lambda: 79)
+def test_all_objects_are_looked_at_after_very_many_were_frozen_and_the_process_has_grown() -> None:
+    memory = Memory()
+    memory.bytes = int(GROWTH * 100)
+
+    collected(memory.freezer, FREEZES_BEFORE_LOOK + 1)
+
+    assert memory.done == [*["frozen"] * FREEZES_BEFORE_LOOK, "thawed"]
+
+
+def test_a_process_that_has_not_grown_is_not_held_up() -> None:
+    memory = Memory()
+    memory.bytes = int(GROWTH * 100) - 1
+
+    collected(memory.freezer, 2 * FREEZES_BEFORE_LOOK)
+    assert "thawed" not in memory.done
+    memory.bytes += 1
+    collected(memory.freezer, FREEZES_BEFORE_LOOK + 1)
+    assert memory.done.count("thawed") == 1, "it is judged by what it had at the last look"
+
+
+def test_the_memory_of_a_process_is_known() -> None:
     assert resident_bytes() > 1_000_000
 
 
@@ -84,7 +103,7 @@ gone = weakref.ref(cycle)
 more = [[] for _ in range(100_000)]
 del cycle
 still_there = gone() is not None
-garbage.FREEZES_BEFORE_LOOK = 0
+garbage.FREEZES_BEFORE_SHORT_LOOK = garbage.FREEZES_BEFORE_LOOK = garbage.GROWTH = 0
 more += [[] for _ in range(100_000)]
 print(still_there, gone() is None)
 """
