@@ -14,8 +14,8 @@ from ottla.node.share.share_window import ARCHIVED, ShareWindow
 from ottla.node.share.share_words import AcknowledgementBatch, ArchiveReason, ShareConfig
 from ottla.node.wire.acknowledge_type import AcknowledgeType
 
-# Types of records that are taken in one step: 1 us each, or 20 us where a batch was acquired in many parts.
-TYPES_PER_STEP: Final = 64
+# Types of records that are taken in one step: 1 us each, or 20 us where they lie in ranges of their own.
+TYPES_PER_STEP: Final = 16
 _RENEW: Final = int(AcknowledgeType.RENEW)
 _MOVE_TO: Final = {
     int(AcknowledgeType.GAP): ARCHIVED,

@@ -95,15 +95,18 @@ def _acquire_from(asked: Acquisition, base: int, last: int, limit: int) -> list[
     else:
         first = max(base, window.start_offset)
     begin, end = bisect_left(records.batch_firsts, min(base, first)), records.floor_batch(last) + 1
-    # A copy, as new batches come between these.
-    batches = list(zip(records.batch_firsts[begin:end], records.batch_lasts[begin:end], strict=True))
-    if not batches:
+    # Copies, as new batches come between these.
+    firsts, lasts = records.batch_firsts[begin:end], records.batch_lasts[begin:end]
+    if not firsts:
         return _acquire_new(asked, first, last, limit)
     acquired: list[AcquiredRecords] = []
     count = 0
     gap_start = first
     available = -1  # the first offset that may be acquired again, when it was looked for last
-    for batch_first, batch_last in batches:
+    place = 0
+    while place < len(firsts):
+        batch_first, batch_last = firsts[place], lasts[place]
+        place += 1
         if count >= limit or len(acquired) >= MAX_ACQUIRED_RANGES:
             return acquired
         if window.is_gap_active():
@@ -121,8 +124,10 @@ def _acquire_from(asked: Acquisition, base: int, last: int, limit: int) -> list[
         if available < first:
             index = records.next_available(records.index_at(first))
             available = max(first, records.firsts[index]) if index >= 0 else MAX_OFFSET
-        if available > reach:
-            continue  # of very many batches most have nothing
+        if available > reach:  # of very many batches most have nothing
+            if not window.is_gap_active():
+                place = bisect_left(lasts, available, place)
+            continue
         is_throttled = _is_throttled(asked, first, reach)
         if is_throttled and count:
             return acquired
@@ -132,8 +137,8 @@ def _acquire_from(asked: Acquisition, base: int, last: int, limit: int) -> list[
         count += _count(again)
         if is_throttled and again:
             return acquired
-    if count < limit and batches[-1][1] < last:
-        acquired += _acquire_new(asked, batches[-1][1] + 1, last, limit - count)
+    if count < limit and lasts[-1] < last:
+        acquired += _acquire_new(asked, lasts[-1] + 1, last, limit - count)
     return acquired
 
 

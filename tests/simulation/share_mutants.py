@@ -147,9 +147,9 @@ def a_renewed_lock_ends_as_it_would_have(patch: Patch) -> None:
 
 @mutant(SHARE, 4)
 def a_lock_that_is_over_goes_on(patch: Patch) -> None:
-    def forget(window: ShareWindow, _: object, now_ms: int) -> tuple[list[Any], list[Any]]:
+    def forget(window: ShareWindow, _: object, now_ms: int) -> list[Any]:
         window.locks.take_due(now_ms)
-        return [], []
+        return []
 
     patch.setattr(share_partition, "expire", forget)
 
