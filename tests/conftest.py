@@ -62,7 +62,7 @@ FIRST = (
 # Fixtures of the plugin, which is everybody's.
 FOLDER_OF = {"ottla_cluster": "tests/pipeline"}
 RUN_ONCE_MORE = tuple(f"tests/{kind}/" for kind in ("compat", "console", "integration", "pipeline"))
-MAX_RERUNS = 3
+MAX_RERUNS = 5  # of some 2,000 tests with real processes
 
 # Hundreds of nodes, commands and workers start in a run. Where the environment forbids to keep what was
 # compiled, as in many a container, each compiles some 280 modules anew, which is half of its start.

