@@ -8,6 +8,7 @@ that is counted, and the count is written when there is room again.
 
 import os
 import select
+import signal
 import threading
 import time
 from collections import deque
@@ -66,12 +67,18 @@ class LogStream:
                 self._turn.wait(left_s)
 
     def _begin(self) -> None:
-        """Start the thread; where the system has none left, the next line tries again."""
+        """Start the thread; where the system has none left, the next line tries again.
+
+        It takes no signals: it may begin before others have said what becomes of them.
+        """
         thread = threading.Thread(target=self._run, name="log", daemon=True)
+        before = signal.pthread_sigmask(signal.SIG_BLOCK, signal.valid_signals())
         try:
             thread.start()
         except RuntimeError:
             return
+        finally:
+            signal.pthread_sigmask(signal.SIG_SETMASK, before)
         self._thread = thread
 
     def _run(self) -> None:

@@ -3,6 +3,8 @@
 import json
 import logging
 import os
+import subprocess
+import sys
 import threading
 from collections.abc import Iterator
 
@@ -95,6 +97,24 @@ def test_where_no_thread_can_be_had_the_next_line_tries_again(
     stream.write("second\n")
 
     assert read_until(pipe[0], b"second\n") == b"first\nsecond\n"
+
+
+def test_the_thread_takes_no_signals() -> None:
+    """Of a signal that is blocked in all threads that a node knows, the system would end the process."""
+    program = """
+import os, signal, sys
+from ottla.node.cli.log_stream import LogStream
+stream = LogStream(1)
+stream.write("begun\\n")
+stream.end()
+signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGTERM})
+os.kill(os.getpid(), signal.SIGTERM)
+stream.write(f"{signal.sigwait({signal.SIGTERM}).name}\\n")
+stream.end()
+"""
+    ran = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=False)
+
+    assert (ran.returncode, ran.stdout) == (0, "begun\nSIGTERM\n"), ran.stderr
 
 
 def test_the_end_waits_for_the_reader_only_so_long(pipe: tuple[int, int]) -> None:
