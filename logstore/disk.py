@@ -53,6 +53,9 @@ class DiskFile(Protocol):
 
     def modified_ms(self) -> int: ...
 
+    def identity(self) -> tuple[int, int]:
+        """Return what is equal for two of these exactly if they are the same file, both being open."""
+
     def write_at(self, position: int, buffers: Sequence[ByteSource]) -> None:
         """Write all of `buffers`, one after the other; after an error any part of them may have been
         written.
@@ -168,6 +171,10 @@ class OsFile:
 
     def modified_ms(self) -> int:
         return os.fstat(self._fd).st_mtime_ns // 1_000_000
+
+    def identity(self) -> tuple[int, int]:
+        found = os.fstat(self._fd)
+        return found.st_dev, found.st_ino
 
     def write_at(self, position: int, buffers: Sequence[ByteSource]) -> None:
         if len(buffers) == 1:  # the usual case: a fifth cheaper than pwritev
@@ -408,6 +415,9 @@ class MemoryFile:
 
     def modified_ms(self) -> int:
         return self._inode.modified_ms
+
+    def identity(self) -> tuple[int, int]:
+        return 0, id(self._inode)
 
     def write_at(self, position: int, buffers: Sequence[ByteSource]) -> None:
         content = b"".join(buffers)

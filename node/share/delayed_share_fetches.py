@@ -19,6 +19,7 @@ from ottla.node.work.turns import give_way
 
 # A page that is read in a thread may be gone again when the loop looks; so often the fetch tries anew.
 MAX_COLD_READS: Final = 10
+PAUSE_S: Final = 0.05  # after that many
 
 T = TypeVar("T")
 
@@ -91,6 +92,8 @@ class DelayedShareFetches:
                 cold_reads = 0
                 await give_way()  # and look behind what is not due
             else:
+                if fetch.cold:  # whoever reads in vain must not keep the loop busy
+                    await asyncio.sleep(PAUSE_S)
                 fetch.cold.clear()
                 fetch.warm.clear()
                 await self._sleep(fetch, end_s - loop.time())

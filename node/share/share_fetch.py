@@ -270,7 +270,7 @@ class ShareFetch:
     def _read_one(self, one: Located, wall_ms: int) -> None:
         core, piece = one.led.core, one.found.slice
         warm = self.warm.get(one.led.place)
-        if warm is not None and (warm.offset, warm.piece[:2]) == (one.offset, piece[:2]):
+        if warm is not None and warm.offset == one.offset and _begins_alike(warm.piece, piece):
             one.batches, one.content = warm.batches, warm.content
             return
         most = min(self.params.max_records, core.config.partition_max_record_locks)
@@ -395,6 +395,13 @@ class ShareFetch:
 
     def _failed(self, led: LedPartition, error: KafkaError) -> None:
         self.results[led.place] = Acquired(error=error.code, topic=led.partition.topic_partition.topic)
+
+
+def _begins_alike(one: FileSlice, other: FileSlice) -> bool:
+    """Return whether two pieces begin at the same place of one file, which may have been opened twice."""
+    if one.file is None or other.file is None or one.position != other.position:
+        return False
+    return one.file is other.file or one.file.identity() == other.file.identity()
 
 
 def uniform_bytes(max_bytes: int, count: int) -> list[int]:

@@ -230,6 +230,9 @@ class VirtualFile:
     def modified_ms(self) -> int:
         return self._inode.modified_ms
 
+    def identity(self) -> tuple[int, int]:
+        return id(self._disk), id(self._inode)
+
     def write_at(self, position: int, buffers: Sequence[ByteSource]) -> None:
         new = bytes(buffers[0]) if len(buffers) == 1 else b"".join(buffers)
         try:
