@@ -16,7 +16,7 @@ from ottla.metadata_raft.acl import (
     ResourceType,
     operation_bits,
 )
-from ottla.metadata_raft.acl_set import Decision
+from ottla.metadata_raft.acl_set import Decision, DefaultRule
 from ottla.node.settings import authorization_settings
 
 ANONYMOUS: Final = authorization_settings.ANONYMOUS
@@ -185,6 +185,16 @@ class Access:
     def allows_of_cluster(self, operation: AclOperation, *, log_if_denied: bool = True) -> bool:
         """Return whether the client may do this to the cluster."""
         return self.allows(operation, ResourceType.CLUSTER, CLUSTER_NAME, log_if_denied=log_if_denied)
+
+    def is_granted_of_cluster(self, operation: AclOperation) -> bool:
+        """Return whether a super user, or somebody whom an ACL names, asks to do this to the cluster.
+
+        Without an authorizer, or by `allow.everyone.if.no.acl.found`, everybody may: that grants nothing.
+        """
+        if self._judge is None:
+            return False
+        decision = self._judge.decide(self, operation, ResourceType.CLUSTER, CLUSTER_NAME)
+        return decision.is_allowed and decision.rule is not DefaultRule.ALLOW
 
     def allows_somewhere(self, operation: AclOperation, resource_type: ResourceType) -> bool:
         """Return whether the client may do this to any resource of the type, one that exists or not."""

@@ -62,13 +62,8 @@ _lines = ClientLines(log)
 
 
 def _is_administrators(access: Access) -> bool:
-    """Return whether a principal has proven to be one that may alter the cluster.
-
-    Where there is no authorizer everybody may, and nobody is told from others.
-    """
-    if access.is_open or access.principal == ANONYMOUS:
-        return False
-    return access.allows_of_cluster(AclOperation.ALTER, log_if_denied=False)
+    """Return whether a principal has proven to be one that may alter the cluster."""
+    return access.principal != ANONYMOUS and access.is_granted_of_cluster(AclOperation.ALTER)
 
 
 class ConnectionHost(Protocol):
@@ -97,6 +92,7 @@ class ConnectionHost(Protocol):
     def recognize(self, connection: "Connection", peer_id: int) -> None: ...
     def is_beyond_limits(self, connection: "Connection") -> bool: ...
     def let_in(self, connection: "Connection") -> None: ...
+    def is_let_in(self, connection: "Connection") -> bool: ...
     def complain(self, info: ConnectionInfo, reason: str) -> None: ...
     def open_pipe(self) -> FilePipe: ...
 
@@ -253,11 +249,16 @@ class Connection(asyncio.BufferedProtocol):
         self._listener.recognize(self, peer_id)
 
     def act_for(self, caller: Caller) -> None:
-        """Note that the REST API of a node asks for this caller from now on."""
+        """Note that the REST API of a node asks for this caller from now on.
+
+        The place of an administrator, which the node's own login may have had, is not for other callers.
+        """
         access = self._listener.access_of(caller.principal, caller.host)
         self.info = replace(
             self.info, access=access, caller_host=caller.host, caller_is_local=caller.is_local
         )
+        if self._listener.is_let_in(self) and not _is_administrators(access):
+            self.abort("the limits of connections are reached, and what is left is for administrators")
 
     def serve_by(self, service: "Service[Connection]", max_frame_bytes: int | None = None) -> None:
         """Serve what comes from now on in another way; by default frames may have any size."""

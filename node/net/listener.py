@@ -306,6 +306,10 @@ class Listener:
         """Let a connection beyond the limits stay, if the administrator who has logged in finds room."""
         self.quota.reserve.let_in(connection)
 
+    def is_let_in(self, connection: Connection) -> bool:
+        """Return whether a connection has one of the places that administrators have beyond the limits."""
+        return self.quota.reserve.is_administrators(connection)
+
     def has_peer(self, peer_id: int) -> bool:
         """Whether a node of the cluster has a connection here."""
         return peer_id in self._peers

@@ -9,11 +9,12 @@ import pytest
 
 from ottla.metadata_raft.acl_set import AuthorizerSettings
 from ottla.node.authorization.authorizer import Authorizer
+from ottla.node.net.act_for import Caller
 from ottla.node.net.answers import Pending, Service
 from ottla.node.net.client_lines import MAX_OF_ADDRESS
 from ottla.node.net.connection import Connection
 from ottla.node.net.connection_quota import ConnectionLimits, ConnectionQuota
-from ottla.node.net.connection_reserve import MAX_ADMINISTRATORS, MAX_LOCAL, MAX_UNPROVEN
+from ottla.node.net.connection_reserve import MAX_ADMINISTRATORS, MAX_LOCAL, MAX_LOGGING_IN, MAX_UNPROVEN
 from ottla.node.net.gathered_answers import GatheredAnswers
 from ottla.node.net.listener import STALLED_SWEEPS, Listener, ListenerLimits
 from ottla.node.net.login import LoginCounts
@@ -494,14 +495,51 @@ def test_a_crowd_that_might_log_in_pushes_no_peer_out() -> None:
     of_peers.loop = Timers().loop
     _, peer = connect(of_peers)
 
-    crowd = [connect(of_clients)[1] for _ in range(MAX_UNPROVEN + 2)]
+    crowd = [connect(of_clients, f"10.0.1.{number}")[1] for number in range(MAX_UNPROVEN + 2)]
 
     assert not peer.is_aborted
     assert [one.is_aborted for one in crowd] == [True, True] + [False] * MAX_UNPROVEN
 
 
-def test_a_listener_without_logins_lets_nobody_from_elsewhere_in_beyond_the_limit() -> None:
-    to = listener(ConnectionQuota(ConnectionLimits(max_connections=1)))
-    connect(to)
+def test_a_crowd_of_one_address_pushes_out_its_own_while_an_administrator_logs_in() -> None:
+    to, _ = full_listener_with_logins()
+    administrator, transport = connect(to, "10.9.9.9")
 
-    assert connect(to)[1].is_aborted
+    crowd = [connect(to, "10.0.0.2")[1] for _ in range(3 * MAX_UNPROVEN)]
+    administrator.identify(ADMINISTRATOR)
+    administrator.serve_after_login(to.service)
+    _send(administrator, frame(ApiKey.METADATA))
+
+    assert not transport.is_aborted
+    assert [one.is_aborted for one in crowd].count(False) == MAX_LOGGING_IN
+
+
+def test_the_crowd_of_one_address_at_a_listener_of_peers_pushes_out_its_own() -> None:
+    to, _ = full_listener_for_peers()
+    _, peer = connect(to, "10.9.9.9")
+
+    crowd = [connect(to, "10.0.0.2")[1] for _ in range(2 * MAX_UNPROVEN)]
+
+    assert not peer.is_aborted
+    assert [one.is_aborted for one in crowd].count(False) == MAX_UNPROVEN - 1
+
+
+def test_who_may_what_everybody_may_is_no_administrator() -> None:
+    to, _ = full_listener_with_logins()
+    to.access_of = Authorizer(AuthorizerSettings(allow_everyone_if_no_acl_found=True)).access
+
+    connection, transport = log_in(to, USER)
+    _send(connection, frame(ApiKey.METADATA))
+
+    assert transport.is_aborted
+
+
+def test_the_place_of_an_administrator_is_not_for_callers_of_a_nodes_rest_api() -> None:
+    to, _ = full_listener_with_logins()
+    of_admin, admin_transport = log_in(to, ADMINISTRATOR)
+    of_user, user_transport = log_in(to, ADMINISTRATOR)
+
+    of_admin.act_for(Caller(ADMINISTRATOR, "10.0.0.3", is_local=False))
+    of_user.act_for(Caller(USER, "10.0.0.3", is_local=False))
+
+    assert not admin_transport.is_aborted and user_transport.is_aborted
