@@ -4,7 +4,7 @@ A collection looks at an object in 0.1 to 0.5 us, and nobody else has the interp
 sixty objects for each partition, so to look at all of them took 120 ms of the loop with 5,000 topics. Here
 what has survived a collection is frozen: the next one does not look at it, and it goes when nothing refers to
 it any more, as most things do. What does not go is a cycle that was frozen when it was in use. To find these,
-all objects are looked at once when memory is short, or when the process has grown by half and very many were
+all objects are looked at once when memory is short, or when the process has doubled and very many were
 frozen since the last time: a node whose memory stays as it is has no cycles that matter.
 """
 
@@ -19,9 +19,9 @@ from typing import Any, Final
 _COLLECTION_THRESHOLDS: Final = (700, 5, 2)
 # Short memory is a reason to look at all after so many freezes, of 1.5 million objects.
 FREEZES_BEFORE_SHORT_LOOK: Final = 120
-# So many, of six million objects, are one if the process has grown by half meanwhile.
+# So many, of six million objects, are one if the process has doubled meanwhile.
 FREEZES_BEFORE_LOOK: Final = 480
-GROWTH: Final = 1.5
+GROWTH: Final = 2.0
 SHORT_SHARE: Final = 0.8  # of the memory that the process may have
 _STATM: Final = Path("/proc/self/statm")
 _OLDEST_GENERATION: Final = 2
