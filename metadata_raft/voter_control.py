@@ -28,10 +28,7 @@ def add_raft_voter(
     """DUPLICATE_VOTER if the id votes already; REQUEST_TIMED_OUT while the last change is not committed."""
     voters = current_voters(image, config)
     if any(voter.voter_id == command.voter_id for voter in voters):
-        raise KafkaError(
-            ErrorCode.DUPLICATE_VOTER,
-            f"The voter id for {command.voter_id} is already part of the set of voters.",
-        )
+        raise duplicate_voter(command.voter_id)
     if command.voter_id < 0 or command.voter_directory_id == ZERO_UUID or not command.listeners:
         raise KafkaError(
             ErrorCode.INVALID_REQUEST,
@@ -46,6 +43,13 @@ def add_raft_voter(
     endpoints = {one.name: Endpoint(one.host, one.port) for one in command.listeners}
     voter = VoterImage(command.voter_id, command.voter_directory_id, endpoints)
     return Decision(records=[_record((*voters, voter))], reply=AddRaftVoterReply())
+
+
+def duplicate_voter(voter_id: int) -> KafkaError:
+    """Return what a voter is refused with that votes already."""
+    return KafkaError(
+        ErrorCode.DUPLICATE_VOTER, f"The voter id for {voter_id} is already part of the set of voters."
+    )
 
 
 def remove_raft_voter(

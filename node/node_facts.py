@@ -23,6 +23,7 @@ from ottla.node.node_state import NodeState
 from ottla.node.node_view import NodeView
 from ottla.node.security.access_token import VerifiedToken
 from ottla.node.security.sasl.failed_logins import FailedLogins
+from ottla.node.settings.listener_settings import ANYWHERE
 from ottla.node.security.sasl.false_credentials import FalseCredentials
 from ottla.node.services import Services
 from ottla.node.settings.config import BrokerConfig
@@ -114,7 +115,7 @@ class NodeFacts:
         """Where a client of Kafka finds the cluster: this node first, the others after."""
         node = self._node
         own = next(one for one in node.listeners if one.name == node.config.inter_broker_listener_name)
-        found = {(own.host if own.host not in ("", "0.0.0.0", "::") else "127.0.0.1", own.port): None}
+        found = {(own.host if own.host not in ANYWHERE else "127.0.0.1", own.port): None}
         if node.state.is_serving:
             name = node.config.inter_broker_listener_name
             for registered in node.services.metadata.image.brokers.values():

@@ -27,6 +27,7 @@ from ottla.node.settings.config import (
     is_secured,
     load_config,
 )
+from ottla.node.settings.listener_settings import ANYWHERE
 from ottla.node.settings.secure_settings import CLIENT_LISTENER, SECURE
 from ottla.node.tools.closed_pipe import end_quietly, output_refused
 
@@ -178,4 +179,4 @@ def _address(host: str, port: int) -> str:
 
 
 def _host(host: str) -> str:
-    return host if host not in ("", "0.0.0.0", "::") else "localhost"
+    return host if host not in ANYWHERE else "localhost"

@@ -43,7 +43,12 @@ from ottla.node.secure_client.sasl_login import token_of
 from ottla.node.settings.authorization_settings import ALLOW_EVERYONE, AUTHORIZER_CLASS, SUPER_USERS
 from ottla.node.settings.exposed_listeners import anonymous_ways
 from ottla.node.settings.group_config_def import DEAD_LETTER_TOPIC
-from ottla.node.settings.listener_settings import is_loopback, parse_listeners, parse_protocol_map
+from ottla.node.settings.listener_settings import (
+    ANYWHERE,
+    is_loopback,
+    parse_listeners,
+    parse_protocol_map,
+)
 from ottla.node.settings.rest_security_settings import AUTHENTICATION
 from ottla.node.settings.rest_settings import (
     ADVERTISED_REST_LISTENER,
@@ -431,7 +436,7 @@ def _rest_address(node: AdvertisedFacts, settings: Mapping[str, str]) -> RestAdd
     if not port.isdecimal() or not 0 < int(port) < 65536:
         return None
     host = host.strip("[]")
-    if host in ("", "0.0.0.0", "::"):
+    if host in ANYWHERE:
         host = node.endpoint.host
     return RestAddress(host, int(port), listed.startswith("https:"))
 

@@ -24,11 +24,12 @@ def look_at_secure_dir(config: BrokerConfig) -> SecureDirectory | None:
     files = config.secure_files
     if files is None:
         return None
-    data = next((one for one in config.log_dirs if (one / META_PROPERTIES).exists()), None)
+    data = next((one for one in config.log_dirs if _exists(one / META_PROPERTIES)), None)
     path, begun_in = str(files.directory), "" if data is None else str(data)
     try:
         found = files.directory.stat()
         names = sorted(os.listdir(files.directory))
+        files.authority.exists()  # raises where the names may be read and the files may not
     except FileNotFoundError:
         return SecureDirectory(path, None, data=begun_in)
     except OSError as error:
@@ -61,12 +62,20 @@ def look_at_secure_dir(config: BrokerConfig) -> SecureDirectory | None:
 def keystore_to_be_made(config: BrokerConfig) -> str:
     """Return the keystore that the first start of this node is to make; "" where it is there, or given."""
     files = config.secure_files
-    if files is None or files.authority.exists() or files.node(config.node_id).exists():
+    if files is None or _exists(files.authority) or _exists(files.node(config.node_id)):
         return ""
     is_alone = len(config.controller_quorum_voters) < 2 and config.is_voter
-    if not is_alone or any((one / META_PROPERTIES).exists() for one in config.log_dirs):
+    if not is_alone or any(_exists(one / META_PROPERTIES) for one in config.log_dirs):
         return ""
     return str(files.node(config.node_id))
+
+
+def _exists(path: Path) -> bool:
+    """Return whether a file is there; False where that may not be looked at."""
+    try:
+        return path.exists()
+    except OSError:
+        return False
 
 
 def _secrets(files: SecureFiles, others: list[Path]) -> list[SecretFile]:

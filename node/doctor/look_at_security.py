@@ -11,14 +11,13 @@ from ottla.node.security.certificate_problems import OwnNode, names_problem, pro
 from ottla.node.security.server_context import build_tls, own_refusal
 from ottla.node.security.trust_file import read_trust
 from ottla.node.settings.config import BrokerConfig
-from ottla.node.settings.listener_settings import is_loopback
+from ottla.node.settings.listener_settings import ANYWHERE, is_loopback
 from ottla.node.settings.rest_security_settings import REST
 from ottla.node.settings.rest_settings import ADVERTISED_REST_LISTENER, REST_LISTENERS
 from ottla.node.settings.security_settings import ListenerSecurity
 from ottla.node.start.peer_addresses import own_hosts
 
 ADVERTISED: Final = "advertised.listeners"
-ANYWHERE: Final = ("", "0.0.0.0", "::")
 
 
 def look_at_tls(config: BrokerConfig, now: datetime, not_yet: str = "") -> list[TlsFacts]:

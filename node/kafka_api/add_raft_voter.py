@@ -6,6 +6,7 @@ from ottla.logstore.words.errors import ErrorCode, KafkaError
 from ottla.logstore.words.topic_partition import uuid_to_text
 from ottla.metadata_raft.acl import AclOperation
 from ottla.metadata_raft.commands import AddRaftVoter, VoterListener
+from ottla.metadata_raft.voter_control import duplicate_voter
 from ottla.node.kafka_api.api_description import ApiDescription, Asks
 from ottla.node.kafka_api.request_context import RequestContext
 from ottla.node.kafka_api.request_timeout import command_timeout_ms
@@ -30,11 +31,26 @@ async def handle(
     )
     try:
         check_cluster(services, request.cluster_id)
-        _check_registered(services, command)
+        _check_new_voter(services, command)
         await services.metadata.submit(command, command_timeout_ms(request.timeout_ms), context.client)
     except KafkaError as error:
         return AddRaftVoterResponse(error_code=error.code, error_message=error.detail)
     return AddRaftVoterResponse(error_message=None)
+
+
+def _check_new_voter(services: Services, command: AddRaftVoter) -> None:
+    """Raise INVALID_REQUEST for a voter that the leader must not dial.
+
+    One that votes here already may have been removed meanwhile, so its addresses are looked at as well.
+    """
+    if not command.listeners:
+        return  # the controller says what is wrong
+    try:
+        _check_registered(services, command)
+    except KafkaError:
+        if any(voter.voter_id == command.voter_id for voter in services.metadata.image.voters):
+            raise duplicate_voter(command.voter_id) from None
+        raise
 
 
 def _check_registered(services: Services, command: AddRaftVoter) -> None:
@@ -44,8 +60,6 @@ def _check_registered(services: Services, command: AddRaftVoter) -> None:
     hosts, and no other ports of a host that is known.
     """
     image = services.metadata.image
-    if any(voter.voter_id == command.voter_id for voter in image.voters) or not command.listeners:
-        return  # the controller says what is wrong
     registered = image.brokers.get(command.voter_id)
     if registered is None:
         raise KafkaError(

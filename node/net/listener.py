@@ -262,7 +262,8 @@ class Listener:
                 refusal,
                 self.loop.call_later,
                 may_be_peer=self._is_for_peers,
-                may_log_in=self.login_gate is not None or self.tls is not None,
+                may_log_in=self.login_gate is not None
+                or (self.tls is not None and self.tls.asks_for_certificates),
             )
         return ""
 

@@ -31,3 +31,8 @@ class ListenerTls:
 
     def __init__(self, current: ServerTls) -> None:
         self.current = current
+
+    @property
+    def asks_for_certificates(self) -> bool:
+        """Return whether a client may prove who it is by a certificate."""
+        return self.current.context.verify_mode is not ssl.CERT_NONE

@@ -16,13 +16,12 @@ from ottla.node.secure_setup.secure_directory import complete, issue_more, made_
 from ottla.node.security.certificate_problems import SOON
 from ottla.node.security.distinguished_name import host_names, validity
 from ottla.node.settings.config import BrokerConfig
-from ottla.node.settings.listener_settings import Listener
+from ottla.node.settings.listener_settings import ANYWHERE, Listener
 from ottla.node.settings.secure_settings import SecureFiles
 from ottla.node.start.peer_addresses import own_hosts
 from ottla.node.tls.pem_store import MAX_STORE_BYTES, certificates_in
 
 LOCAL_HOSTS: Final = ("localhost", "127.0.0.1", "::1")
-_ANYWHERE: Final = ("", "0.0.0.0", "::")
 
 log = logging.getLogger(__name__)
 
@@ -73,7 +72,7 @@ def node_hosts(config: BrokerConfig) -> list[str]:
     given = (advertised.get(one.name, one.host) for one in config.listeners)
     hosts = (*LOCAL_HOSTS, *config.ottla_secure_hosts, *given, *own_hosts(config))
     own_name = socket.gethostname()
-    usable = [one for one in hosts if one not in _ANYWHERE and (one != own_name or _is_nameable(one))]
+    usable = [one for one in hosts if one not in ANYWHERE and (one != own_name or _is_nameable(one))]
     return list(dict.fromkeys(map(checked_host, usable)))
 
 
@@ -90,7 +89,7 @@ def client_bootstrap(config: BrokerConfig) -> str:
 
 
 def _is_anywhere(listener: Listener) -> bool:
-    return listener.host in _ANYWHERE
+    return listener.host in ANYWHERE
 
 
 def _is_nameable(host: str) -> bool:

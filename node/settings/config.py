@@ -25,7 +25,7 @@ from ottla.node.settings.authorization_settings import (
 )
 from ottla.node.settings.broker_settings import BROKER_CONFIG_DEF, check_log_settings, listener_setting
 from ottla.node.settings.cluster_settings import QuorumVoter
-from ottla.node.settings.failed_login_settings import parse_exempt
+from ottla.node.settings.failed_login_settings import exempt_warnings, parse_exempt
 from ottla.node.settings.first_users import FirstUser, parse_first_users
 from ottla.node.settings.group_settings import check_group_settings, within_limits
 from ottla.node.settings.invalid_setting import invalid
@@ -534,7 +534,14 @@ def _build(
     own_keystore = None if secure_files is None else str(secure_files.node(node_id))
     security = secured_listeners(found, quorum.listeners, typed, values, texts, own_keystore)
     of_rest, rest_warning = _of_rest(static_texts, typed, values, texts)
-    warnings = (*warnings, *quorum.warnings, *security.warnings, *rest_warning)
+    exempt = parse_exempt(typed["ottla_failed_logins_exempt"])
+    warnings = (
+        *warnings,
+        *quorum.warnings,
+        *security.warnings,
+        *rest_warning,
+        *exempt_warnings(exempt),
+    )
     log_dirs = _directories(typed["log_dirs"] or typed["log_dir"])
     special: dict[str, Any] = {
         "node_id": node_id,
@@ -568,7 +575,7 @@ def _build(
             for name, part in security._asdict().items()
         },
         **of_rest,
-        "ottla_failed_logins_exempt": parse_exempt(typed["ottla_failed_logins_exempt"]),
+        "ottla_failed_logins_exempt": exempt,
     }
     check_group_settings(values)
     check_share_partition_settings(values)

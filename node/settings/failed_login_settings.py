@@ -46,9 +46,10 @@ FAILED_LOGIN_SETTINGS: Final[tuple[ConfigKey, ...]] = (
         FAILED_LOGINS_EXEMPT,
         LIST,
         (),
-        "Addresses and networks (10.0.0.7, 10.1.0.0/16) whose failed logins are not counted, such as those "
-        "of a load balancer: passwords may be tried from there as fast as connections come "
-        "(max.connection.creation.rate).",
+        "Addresses and networks (10.0.0.7, 10.1.0.0/16, 2001:db8:0:1::/64) whose failed logins are not "
+        "counted, such as those of a load balancer: passwords may be tried from there as fast as connections "
+        "come (max.connection.creation.rate). An address of IPv6 stands for its /64 network, as failures are "
+        "counted by it.",
         importance=LOW,
         scope=ConfigScope.CLUSTER_WIDE,
     ),
@@ -63,6 +64,16 @@ def parse_exempt(entries: Sequence[str]) -> tuple[Network, ...]:
     if len(entries) > MAX_EXEMPT:
         raise _invalid(f"{len(entries)} entries", f"at most {MAX_EXEMPT} are allowed.")
     return tuple(map(_network, entries))
+
+
+def exempt_warnings(exempt: Sequence[Network]) -> tuple[str, ...]:
+    """Return what to say of entries that exempt every address, from where passwords may be tried unbounded."""
+    return tuple(
+        f"{FAILED_LOGINS_EXEMPT} names {one}, every address there is: passwords may be tried without a limit. "
+        "Name the addresses of load balancers alone."
+        for one in exempt
+        if not one.prefixlen
+    )
 
 
 def _network(entry: str) -> Network:

@@ -11,11 +11,12 @@ from ottla.logstore.words.errors import ErrorCode, KafkaError
 _LISTENER = re.compile(r"([A-Za-z0-9_.-]+)://(?:\[([0-9A-Fa-f:.%]+)\]|([^:\[\]/]*)):(-?\d{1,9})")
 _PROTOCOLS: Final = {"PLAINTEXT": 0, "SSL": 1, "SASL_PLAINTEXT": 2, "SASL_SSL": 3}
 MAX_PORT: Final = 65_535
+ANYWHERE: Final = ("", "0.0.0.0", "::")  # hosts of listeners on all addresses of a machine
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Listener:
-    """One listener; an empty host is all addresses of the machine, port 0 a free one."""
+    """One listener; a host of `ANYWHERE` is all addresses of the machine, port 0 a free one."""
 
     name: str
     host: str

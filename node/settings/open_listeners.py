@@ -7,7 +7,7 @@ from typing import NamedTuple
 from ottla.logstore.words.config_def import ConfigValue
 from ottla.node.settings.broker_settings import BROKER_CONFIG_DEF, listener_setting
 from ottla.node.settings.invalid_setting import invalid
-from ottla.node.settings.listener_settings import Listener, parse_listeners, parse_protocol_map
+from ottla.node.settings.listener_settings import ANYWHERE, Listener, parse_listeners, parse_protocol_map
 from ottla.node.settings.sasl_settings import (
     SASL_LISTENER_SETTINGS,
     ListenerSasl,
@@ -50,7 +50,7 @@ def open_listeners(typed: Typed) -> OpenListeners:
     advertised = _without(all_advertised, controllers)
     if not of_clients:
         raise invalid("listeners", "all listeners are controller listeners; add one for clients.")
-    _check_advertised(of_clients, advertised)
+    _check_advertised(every, of_clients, all_advertised)
     by_name = {one.name: one for one in every}
     return OpenListeners(
         all=every,
@@ -119,14 +119,29 @@ def _without(listeners: tuple[Listener, ...], controllers: Sequence[str]) -> tup
     return tuple(listener for listener in listeners if listener.name not in controllers)
 
 
-def _check_advertised(listeners: Sequence[Listener], advertised: Sequence[Listener]) -> None:
+def _check_advertised(
+    listeners: Sequence[Listener], of_clients: Sequence[Listener], advertised: Sequence[Listener]
+) -> None:
+    """Raise INVALID_CONFIG where nobody could connect to what the node would say of itself.
+
+    As in Apache Kafka, a listener of clients on 0.0.0.0 needs an advertised address, one without a host has
+    the name of the machine.
+    """
     names = {listener.name for listener in listeners}
     for listener in advertised:
         if listener.name not in names:
             raise invalid("advertised.listeners", f"{listener.name} is not in listeners.")
-        if listener.host in ("", "0.0.0.0", "::"):
+        if listener.host in ANYWHERE:
             raise invalid(
                 "advertised.listeners", f"{listener.name} has no address that clients can connect to."
+            )
+    named = {listener.name for listener in advertised}
+    for listener in of_clients:
+        if listener.host and listener.host in ANYWHERE and listener.name not in named:
+            raise invalid(
+                "advertised.listeners",
+                f"{listener.name} listens on {listener.host}, where no client can connect to: add the address"
+                f" of this machine, such as {listener.name}://HOST:{listener.port}.",
             )
 
 

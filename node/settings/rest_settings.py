@@ -7,7 +7,7 @@ from typing import Final, NamedTuple
 
 from ottla.logstore.words.config_def import at_least, between
 from ottla.logstore.words.errors import ErrorCode, KafkaError
-from ottla.node.settings.listener_settings import MAX_PORT
+from ottla.node.settings.listener_settings import ANYWHERE, MAX_PORT
 from ottla.node.settings.setting import HIGH, INT, LIST, LOW, STRING, setting
 
 REST_LISTENERS: Final = "ottla.rest.listeners"
@@ -162,7 +162,7 @@ def parse_advertised_rest_listener(text: str | None) -> RestAddress | None:
     if not text:
         return None
     address = _parse(ADVERTISED_REST_LISTENER, text.strip())
-    if address.host in ("", "0.0.0.0", "::") or not address.port:
+    if address.host in ANYWHERE or not address.port:
         raise _invalid(ADVERTISED_REST_LISTENER, text, "it has no address that clients can connect to.")
     return address
 

@@ -152,7 +152,9 @@ def registered_controllers(config: BrokerConfig) -> dict[str, Endpoint]:
     """Return where controllers reach this node, which may become one of them."""
     found = {one.name: one for one in (*config.controller_listeners, *config.advertised_controllers)}
     return {
-        name: Endpoint(one.host or socket.gethostname(), one.port, one.security_protocol_id)
+        name: Endpoint(
+            socket.gethostname() if one.host in ANYWHERE else one.host, one.port, one.security_protocol_id
+        )
         for name, one in found.items()
     }
 

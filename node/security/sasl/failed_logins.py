@@ -18,6 +18,7 @@ from ottla.node.settings.failed_login_settings import (
     DEFAULT_RATE,
     FAILED_LOGINS_BURST,
     FAILED_LOGINS_EXEMPT,
+    FAILED_LOGINS_RATE,
 )
 from ottla.node.settings.rest_settings import Network
 
@@ -72,8 +73,12 @@ class FailedLogins:
         self._of: OrderedDict[str, _Failures] = OrderedDict()
 
     def limit(self, allowance: FailureAllowance) -> None:
-        """Allow so much from here on."""
-        self._allowance = allowance
+        """Allow so much from here on; addresses that have failed get what the burst has grown by at once."""
+        with self._lock:
+            grown = max(0, allowance.burst - self._allowance.burst)
+            for found in self._of.values():
+                found.tokens += grown
+            self._allowance = allowance
 
     def __len__(self) -> int:
         """Return how many addresses are remembered."""
@@ -110,12 +115,13 @@ class FailedLogins:
         if now_s - found.logged_s >= LOG_PAUSE_S:
             log.warning(
                 "%d logins from %s have failed: the answers to failures are delayed, and more than %d a "
-                "second are refused unseen. Where many clients have this address, raise %s, or name it in "
-                "%s.",
+                "second are refused unseen. Where many clients have this address, raise %s and %s, or name it"
+                " in %s.",
                 found.count,
                 address,
                 self._allowance.per_second,
                 FAILED_LOGINS_BURST,
+                FAILED_LOGINS_RATE,
                 FAILED_LOGINS_EXEMPT,
             )
             found.logged_s, found.count = now_s, 0

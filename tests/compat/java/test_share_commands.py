@@ -82,6 +82,11 @@ class Queue:
     def worker(self, *more: str) -> "subprocess.Popen[str]":
         return command_line.start(self.server.bootstrap, "consume", self.topic, "--share", self.group, *more)
 
+    def listed_state(self) -> str:
+        """The group's state in the list of all groups, or nothing before its first member has joined."""
+        told = json.loads(self.ottla("group", "list", "--output", "json"))
+        return next((str(one["state"]) for one in told if one["group"] == self.group), "")
+
     def described(self) -> dict[str, object]:
         (one,) = json.loads(self.ottla("group", "describe", self.group, "--output", "json"))
         assert isinstance(one, dict)
@@ -148,7 +153,7 @@ def test_two_workers_share_one_partition(queue: Queue) -> None:
     command = ("--exec", "sh -c 'cat; echo; sleep 0.1'")
     workers = [queue.worker(*command, "--idle-timeout", "5") for _ in range(2)]
     eventually(
-        lambda: len(queue.described()["members"]),  # type: ignore[arg-type]
+        lambda: len(queue.described()["members"]) if queue.listed_state() else 0,  # type: ignore[arg-type]
         lambda count: count == 2,
         seconds=TIMEOUT_S,
     )
@@ -256,7 +261,7 @@ def test_a_reset_is_shown_then_made(queue: Queue, tools: KafkaTools, way: list[s
 def test_a_group_with_members_is_not_reset(queue: Queue) -> None:
     queue.produce(1)
     queue.worker("--exec", "sleep 60")
-    eventually(lambda: queue.described()["state"], lambda state: state == "Stable", seconds=TIMEOUT_S)
+    eventually(queue.listed_state, lambda state: state == "Stable", seconds=TIMEOUT_S)
 
     said = queue.ottla("group", "reset", queue.group, "--to-earliest", "--all-topics", code=1)
     assert "is active (Stable); stop its members first: ottla at" in said

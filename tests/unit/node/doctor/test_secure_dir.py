@@ -1,5 +1,6 @@
 """The directory of a secured node: what lies in it, and what the doctor says of that."""
 
+import errno
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 
@@ -19,6 +20,7 @@ NOW = datetime.now(UTC)
 class Home:
     """A node with its data and its directory of keys, all as a node leaves them."""
 
+import errno
     def __init__(self, home: Path, *, authority_days: int = 3650) -> None:
         self.owner = 1000  # whoever runs the tests
         self.keys, self.data = home / "data-secure", home / "data"
@@ -174,6 +176,19 @@ def test_files_that_a_node_needs_and_lacks_are_told_with_what_to_do(home: Home) 
     (home.keys / "ca.pem").unlink()
     (said,) = home.problems()
     assert said.startswith(f"{home.keys} has no ca.pem, the certificate of the authority, so the node")
+
+
+def test_a_directory_whose_files_may_not_be_looked_at_is_a_problem(
+    home: Home, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def exists(path: Path) -> bool:
+        raise PermissionError(errno.EACCES, "Permission denied", str(path))
+
+    monkeypatch.setattr(Path, "exists", exists)
+
+    (said,) = home.problems()
+    assert said.startswith(f"{home.keys} cannot be read: Permission denied")
+    assert keystore_to_be_made(home.config()) == str(home.keys / "node-0.pem")
 
 
 def test_a_directory_that_is_gone_is_a_problem_for_a_node_with_data_alone(home: Home) -> None:

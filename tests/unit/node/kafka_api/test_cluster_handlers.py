@@ -356,6 +356,29 @@ def test_a_new_voter_is_dialled_at_nothing_but_what_it_has_registered(
     run(story)
 
 
+def test_a_voter_that_seems_to_vote_already_is_not_dialled_at_another_place(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    async def story() -> None:
+        node = await cluster()
+        await come_up(node, 2, controller_port=CONTROLLERS_PORT)
+        add = AddRaftVoterRequest(
+            cluster_id=None,
+            voter_id=2,
+            voter_directory_id=b"directory of no2",
+            listeners=[Listener(name="CONTROLLER", host="host2", port=CONTROLLERS_PORT)],
+        )
+        assert (await node.ask(1, add)).error_code == ErrorCode.NONE
+        seen = watch_the_controller(node, monkeypatch)
+
+        add.listeners[0].port = 22
+        answer = await node.ask(1, add)
+
+        assert answer.error_code == ErrorCode.DUPLICATE_VOTER and seen == []
+
+    run(story)
+
+
 @pytest.mark.parametrize("host", ["host2", "controller2"])
 def test_a_new_voter_is_dialled_where_it_listens_for_controllers(
     host: str, monkeypatch: pytest.MonkeyPatch

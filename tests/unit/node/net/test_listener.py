@@ -2,6 +2,7 @@
 
 import asyncio
 import logging
+import ssl
 import struct
 from typing import Any, cast
 
@@ -19,6 +20,7 @@ from ottla.node.net.gathered_answers import GatheredAnswers
 from ottla.node.net.listener import STALLED_SWEEPS, Listener, ListenerLimits
 from ottla.node.net.login import LoginCounts
 from ottla.node.net.receive_memory import ReceiveMemory
+from ottla.node.net.server_tls import ListenerTls, ServerTls
 from ottla.node.wire.api_keys import ApiKey
 from ottla.node.wire.peer_api import PeerApi
 from tests.unit.node.stand_ins import Timers
@@ -459,6 +461,22 @@ def test_a_user_who_logs_in_beyond_the_limit_is_served_nothing() -> None:
     _send(connection, frame(ApiKey.METADATA))
 
     assert transport.is_aborted
+
+
+@pytest.mark.parametrize(
+    ("asked", "is_let_in"), [(ssl.CERT_NONE, False), (ssl.CERT_OPTIONAL, True), (ssl.CERT_REQUIRED, True)]
+)
+def test_with_tls_alone_who_could_show_a_certificate_is_let_in_beyond_the_limit(
+    asked: ssl.VerifyMode, is_let_in: bool
+) -> None:
+    to, context = listener(ConnectionQuota(ConnectionLimits(max_connections=1))), ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
+    context.verify_mode = asked
+    to.tls = ListenerTls(ServerTls(context, lambda certificate: "User:anybody"))
+    connect(to)
+
+    _, transport = connect(to)
+
+    assert transport.is_aborted is not is_let_in
 
 
 def test_who_does_not_log_in_in_time_beyond_the_limit_is_closed() -> None:

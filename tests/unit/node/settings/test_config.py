@@ -105,6 +105,24 @@ REFUSED = [
         "PLAINTEXT",
     ),
     ({"advertised.listeners": "PLAINTEXT://0.0.0.0:1"}, "address"),
+    ({"listeners": "PLAINTEXT://0.0.0.0:1"}, "such as PLAINTEXT://HOST:1"),
+    ({"listeners": "PLAINTEXT://[::]:1"}, "PLAINTEXT listens on ::"),
+    (
+        {
+            "listeners": "PLAINTEXT://:1,CONTROLLER://:2",
+            "controller.listener.names": "CONTROLLER",
+            "advertised.listeners": "PLAINTEXT://h:1,CONTROLLER://0.0.0.0:2",
+        },
+        "CONTROLLER has no address",
+    ),
+    (
+        {
+            "listeners": "PLAINTEXT://:1",
+            "controller.listener.names": "CONTROLLER",
+            "advertised.listeners": "PLAINTEXT://h:1,CONTROLLER://h:2",
+        },
+        "CONTROLLER is not in listeners",
+    ),
     ({"node.id": "1", "broker.id": "2"}, "broker.id"),
     ({"node.id": "-1"}, "node.id"),
     ({"num.partitions": "0"}, "num.partitions"),

@@ -44,7 +44,7 @@ def test_one_line_with_a_count_tells_of_it_and_not_a_second_soon(caplog: pytest.
 
     (line,) = caplog.messages
     assert line.startswith(f"{BURST + 1} logins from 10.0.0.1 have failed")
-    assert "raise ottla.failed.logins.burst, or name it in ottla.failed.logins.exempt" in line
+    assert "raise ottla.failed.logins.burst and ottla.failed.logins.rate, or name it in" in line
 
 
 def test_addresses_without_end_are_not_remembered() -> None:
@@ -85,6 +85,9 @@ def test_burst_and_rate_are_those_that_are_set_also_while_somebody_waits() -> No
     assert exhausted(failures, "10.0.0.2") == 500
     assert not failures.is_refused("10.0.0.1", 0.5)
     assert failures.note("10.0.0.1", 1.0) == 0.0, "who waited has the new rate, too"
+
+    failures.limit(FailureAllowance(burst=600, per_second=100))
+    assert exhausted(failures, "10.0.0.2", 101) == 100, "an address that has failed has what the burst has grown by"
 
     failures.limit(FailureAllowance(burst=1, per_second=1))
     assert failures.note("10.0.0.1", 1_000.0) == 0.0 and failures.note("10.0.0.1", 1_000.0) == 1.0
