@@ -1,5 +1,6 @@
 """Dead letters at a node: by raw requests, over restarts, and with settings that change."""
 
+import asyncio
 from collections.abc import Callable, Iterator
 from typing import Any
 
@@ -8,6 +9,7 @@ import pytest
 from ottla.logstore.record import Record, iterate_records
 from ottla.logstore.record_batch import iterate_headers
 from ottla.logstore.words.errors import ErrorCode
+from ottla.node.doctor.diagnosis import diagnose_cluster
 from ottla.node.share.dead_letters import read_note
 from tests.compat.wire_client import WireClient, eventually, only
 from tests.integration.embedded_broker import EmbeddedBroker
@@ -34,8 +36,9 @@ def alter(wire: WireClient, kind: int, name: str, settings: dict[str, str]) -> i
     return int(only(wire.call("incremental_alter_configs", 1, resources=resources).responses).error_code)
 
 
-def create(wire: WireClient, name: str, partitions: int = 1) -> None:
-    configs = [{"name": "errors.deadletterqueue.group.enable", "value": "true"}]
+def create(wire: WireClient, name: str, partitions: int = 1, *, is_for_letters: bool = True) -> None:
+    value = "true" if is_for_letters else "false"
+    configs = [{"name": "errors.deadletterqueue.group.enable", "value": value}]
     topics = [{"name": name, "num_partitions": partitions, "replication_factor": 1, "configs": configs}]
     assert only(wire.call("create_topics", 7, topics=topics, timeout_ms=30_000).topics).error_code == 0
 
@@ -88,6 +91,22 @@ def test_a_topic_is_created_where_the_cluster_lets_by_a_setting_that_changes_at_
     described = only(member.wire.call("describe_configs", 4, resources=resources).results).configs
     told = {one.name: one.value for one in described}
     assert told["errors.deadletterqueue.group.enable"] == "true"
+
+
+def test_the_doctor_names_the_topic_that_may_not_have_dead_letters(
+    member: Member, broker: EmbeddedBroker
+) -> None:
+    create(member.wire, "dlq.t", is_for_letters=False)
+    host, _, port = broker.bootstrap.rpartition(":")
+
+    assert member.acknowledge((0, 9, [REJECT])) == 0
+
+    def said() -> str:
+        findings = asyncio.run(diagnose_cluster([(host, int(port))], timeout_s=60))
+        return " ".join(one.sentence for one in findings if "dead letters" in one.sentence)
+
+    told = eventually(said, bool)
+    assert "the topic for dead letters (dlq.t) may not have them" in told
 
 
 def test_the_last_delivery_is_a_dead_letter_with_its_count(member: Member) -> None:
