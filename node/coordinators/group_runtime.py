@@ -191,6 +191,10 @@ class GroupRuntime:
         """
         return await self._runtime.coordinator_of(group_id)
 
+    def known_coordinator_of(self, group_id: str) -> int:
+        """The id of the node that leads that partition as far as it is known here, -1 for none."""
+        return self._runtime.known_coordinator_of(group_id)
+
     # ---- commands ------------------------------------------------------------------------------------
 
     def ask(

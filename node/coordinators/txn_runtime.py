@@ -113,9 +113,13 @@ class TxnRuntime:
         """The id of the node that leads that partition, -1 for none; creates the topic on first use."""
         return await self._runtime.coordinator_of(transactional_id)
 
+    def known_coordinator_of(self, transactional_id: str) -> int:
+        """The id of the node that leads that partition as far as it is known here, -1 for none."""
+        return self._runtime.known_coordinator_of(transactional_id)
+
     def coordinator_node(self, transactional_id: str) -> int | None:
-        """The same as far as it is known here, None for none."""
-        node_id = self._runtime.known_coordinator_of(transactional_id)
+        """Return what `known_coordinator_of` does, None for none."""
+        node_id = self.known_coordinator_of(transactional_id)
         return node_id if node_id >= 0 else None
 
     # ---- commands ------------------------------------------------------------------------------------

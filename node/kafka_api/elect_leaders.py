@@ -19,6 +19,7 @@ from ottla.node.wire.messages.elect_leaders import (
 )
 from ottla.node.wire.messages.elect_leaders import ReplicaElectionResult as TopicResult
 from ottla.node.wire.request_limits import MANY_ELECTED, TOPIC, RequestLimits
+from ottla.node.work.turns import STEPS_PER_TURN, give_way, listed
 
 API: Final = ApiDescription(
     versions=(0, 2),
@@ -39,12 +40,14 @@ async def handle(
     services: Services, context: RequestContext, request: ElectLeadersRequest
 ) -> ElectLeadersResponse:
     asked = request.topic_partitions
-    command = ElectLeaders(
-        election_type=request.election_type,
-        topic_partitions=None
-        if asked is None
-        else [TopicPartitions(topic=one.topic, partitions=one.partitions) for one in asked],
-    )
+    is_large = asked is not None and len(asked) > STEPS_PER_TURN
+    named = None
+    if asked is not None:
+        topics = (TopicPartitions(topic=one.topic, partitions=one.partitions) for one in asked)
+        named = await listed(topics, is_large=is_large)
+    if is_large:
+        await give_way()  # what follows takes a turn of its own
+    command = ElectLeaders(election_type=request.election_type, topic_partitions=named)
     try:
         reply = await services.metadata.submit(
             command, command_timeout_ms(request.timeout_ms), context.client
@@ -66,7 +69,7 @@ async def handle(
             ],
         )
     return ElectLeadersResponse(
-        replica_election_results=[_topic(result) for result in reply.replica_election_results]
+        replica_election_results=await listed(map(_topic, reply.replica_election_results), is_large=is_large)
     )
 
 

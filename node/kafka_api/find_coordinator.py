@@ -5,7 +5,7 @@ share-partitions (KIP-932), GROUP:TOPIC ID:PARTITION, for which only nodes ask. 
 writes to is created when the first key asks, and the answer waits.
 """
 
-from typing import Final, NamedTuple
+from typing import Final, NamedTuple, Protocol
 
 from ottla.logstore.words.errors import ErrorCode
 from ottla.metadata_raft.acl import AclOperation, ResourceType
@@ -52,6 +52,13 @@ _MESSAGES = {
     ErrorCode.CLUSTER_AUTHORIZATION_FAILED: "Cluster authorization failed.",
     ErrorCode.INVALID_REQUEST: "This cluster does not support coordinators of this type.",
 }
+
+
+class _Coordinators(Protocol):
+    """All coordinators of a kind."""
+
+    async def coordinator_of(self, key: str, /) -> int: ...
+    def known_coordinator_of(self, key: str, /) -> int: ...
 
 
 class Found(NamedTuple):
@@ -106,11 +113,7 @@ async def _find(services: Services, context: RequestContext, key_type: int, key:
         return Found(ErrorCode.INVALID_REQUEST)
     if not context.access.allows(AclOperation.DESCRIBE, resource_type, key):
         return Found(REFUSALS[resource_type])
-    if key_type == GROUP_KEY:
-        node_id = await services.groups.coordinator_of(key)
-    else:
-        node_id = await services.txns.coordinator_of(key)
-    return _found(services, context, node_id)
+    return await _found(services, context, services.groups if key_type == GROUP_KEY else services.txns, key)
 
 
 async def _find_share_coordinator(services: Services, context: RequestContext, key: str) -> Found:
@@ -121,11 +124,17 @@ async def _find_share_coordinator(services: Services, context: RequestContext, k
     share_partition = key_of_text(key)
     if share_partition is None:
         return Found(ErrorCode.INVALID_REQUEST)
-    node_id = await services.share_states.coordinator_of(share_partition.coordinator_key)
-    return _found(services, context, node_id)
+    return await _found(services, context, services.share_states, share_partition.coordinator_key)
 
 
-def _found(services: Services, context: RequestContext, node_id: int) -> Found:
+async def _found(services: Services, context: RequestContext, coordinators: _Coordinators, key: str) -> Found:
+    """Return where a coordinator is; the next one is waited for where it seems to have fallen."""
+    node_id, suspects = await coordinators.coordinator_of(key), services.metadata.suspects
+    if suspects:
+        await suspects.wait_while(lambda brokers: coordinators.known_coordinator_of(key) in brokers)
+        node_id = coordinators.known_coordinator_of(key)
+        if node_id in suspects.gone():
+            node_id = -1
     endpoint = services.endpoint_of(node_id, context.connection) if node_id >= 0 else None
     if endpoint is None:
         return Found(ErrorCode.COORDINATOR_NOT_AVAILABLE)

@@ -6,7 +6,7 @@ then every topic of the request is looked up so. A topic that is created because
 with UNKNOWN_TOPIC_OR_PARTITION, as by Apache Kafka: the client asks again, and it is there.
 """
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from contextlib import suppress
 from functools import partial
 from typing import Final, NamedTuple
@@ -77,7 +77,10 @@ class _View(NamedTuple):
 
 def _view(services: Services, context: RequestContext) -> _View:
     image = services.metadata.image
-    up = frozenset(one.broker_id for one in image.brokers.values() if not one.fenced)
+    gone = services.metadata.suspects.gone() if services.metadata.suspects else ()
+    up = frozenset(
+        one.broker_id for one in image.brokers.values() if not one.fenced and one.broker_id not in gone
+    )
     reachable = frozenset(
         broker_id for broker_id in up if services.endpoint_of(broker_id, context.connection) is not None
     )
@@ -95,7 +98,12 @@ async def handle(
         return _refused(services, request, problem)
     topic_ids = {topic.topic_id for topic in requested or () if topic.topic_id != ZERO_UUID}
     names = [topic.name for topic in requested or () if topic.name is not None]
-    cache_key = _cache_key(context, request, is_all, names) if not topic_ids else None
+    suspects = services.metadata.suspects
+    if suspects:
+        await suspects.wait_while(partial(_is_led_by, services, is_all, names, topic_ids))
+    # An answer without the leaders that are gone is not for those who ask later.
+    is_kept = not topic_ids and not suspects
+    cache_key = _cache_key(context, request, is_all, names) if is_kept else None
     answers = services.metadata.encoded_answers
     if cache_key is not None and (encoded := answers.get(cache_key)) is not None:
         return EncodedBody(encoded)
@@ -119,7 +127,7 @@ async def handle(
     if request.include_topic_authorized_operations:
         topics = await take_turns(_with_operations(context.access, topics))
     response = _response(services, context, request, image, topics)
-    if cache_key is not None and is_complete and image is services.metadata.image:
+    if cache_key is not None and is_complete and image is services.metadata.image and not suspects:
         encode = partial(encoder(MetadataResponse, version), response, bytearray())
         is_large = is_all and image.topics.partition_count > MAX_PARTITIONS_AT_ONCE
         body = await services.in_thread(encode) if is_large else encode()
@@ -127,6 +135,22 @@ async def handle(
             answers.put(cache_key, body)
         return EncodedBody(body)
     return response
+
+
+def _is_led_by(
+    services: Services, is_all: bool, names: Sequence[str], topic_ids: Iterable[bytes], brokers: Collection[int]
+) -> bool:
+    """Return whether one of some brokers leads a partition of the topics that are asked for."""
+    topics = services.metadata.image.topics
+    if is_all:
+        if topics.partition_count > MAX_PARTITIONS_AT_ONCE:
+            return True  # it takes longer to look than to wait
+        asked: Iterable[TopicImage | None] = topics.by_name.values()
+    else:
+        asked = (*map(topics.by_name.get, names), *map(topics.by_id.get, topic_ids))
+    return any(
+        partition.leader in brokers for topic in asked if topic is not None for partition in topic.partitions
+    )
 
 
 def _problem_of(request: MetadataRequest, version: int) -> str | None:

@@ -6,6 +6,7 @@ encoded_answers      encoded answers of Metadata and ApiVersions, kept while the
 metadata_feed        what a voter gives to the nodes that are none
 metadata_observer    the metadata of a node that is no voter
 metadata_publisher   from the metadata to the node
+suspected_brokers    whose connections have ended while the metadata still name them as leaders
 quorum_contact       since when this node has no contact to a leader of the metadata quorum
 topic_creation       topics that come into being because somebody needs them
 command_sender       commands on their way to the controller on another node

@@ -75,6 +75,7 @@ from ottla.node.clock import Clock
 from ottla.node.metadata.command_sender import CommandSender, Leader, RequestIds
 from ottla.node.metadata.controller_runtime import ControllerRuntime, Decided
 from ottla.node.metadata.encoded_answers import EncodedAnswers
+from ottla.node.metadata.suspected_brokers import SuspectedBrokers
 
 # Who acts on committed metadata: (image, what changed since the image before).
 Listener = Callable[[MetadataImage, MetadataChanges], None]
@@ -135,6 +136,7 @@ class MetadataRuntime:
         self._new_leader = asyncio.Event()  # set, and replaced, when a leader of the quorum is known anew
         self.encoded_answers = encoded_answers or EncodedAnswers()
         self.encoded_versions = EncodedAnswers()  # of ApiVersions: one for each of its versions
+        self.suspects = SuspectedBrokers()
         self.broker_epoch = -1  # until this broker is registered
         self.broker_id = broker_id
         self._is_connected = is_connected
@@ -492,6 +494,7 @@ class MetadataRuntime:
         self._image = image
         self.encoded_answers.clear()
         self.encoded_versions.clear()
+        self.suspects.meet_metadata(image, changes)
         for listener in self._listeners:
             listener(image, changes)
         while self._awaited and self._awaited[0][0] <= image.version:

@@ -9,7 +9,7 @@ import asyncio
 import random
 from collections.abc import Callable, Sequence
 from functools import partial
-from typing import Final, TypeVar
+from typing import Final, NamedTuple, TypeVar
 
 from ottla.logstore.words.errors import ErrorCode, KafkaError
 from ottla.metadata_raft.image import SASL_PLAINTEXT, SASL_SSL, SSL, Endpoint
@@ -28,6 +28,13 @@ MAX_BACKOFF_S: Final = 1.0
 CLIENT_ID: Final = "ottla-node-{}"
 
 R = TypeVar("R")
+
+
+class EndedConnection(NamedTuple):
+    """To which node it was, and for what."""
+
+    node_id: int
+    purpose: str
 
 
 class _Peer:
@@ -54,11 +61,11 @@ class PeerNetwork:
         node_id: int,
         endpoint_of: Callable[[int], Endpoint | None],
         chance: random.Random,
-        on_lost: Callable[[str], None] = lambda purpose: None,
+        on_lost: Callable[[EndedConnection], None] = lambda ended: None,
         tls: Callable[[], DialTls] | None = None,
         login: Callable[[], SaslLogin | None] = lambda: None,
     ) -> None:
-        """`on_lost` is told the purpose of each connection that ends.
+        """`on_lost` is told of each connection that ends.
 
         `tls` gives by what nodes are dialled whose listener has TLS, `login` the user for those whose
         listener has SASL, both as of now.
@@ -95,7 +102,7 @@ class PeerNetwork:
             peer.client, peer.failure = None, None
             try:
                 peer.client = await self._dial(node_id)
-                peer.client.when_lost(partial(self._on_lost, purpose))
+                peer.client.when_lost(partial(self._on_lost, EndedConnection(node_id, purpose)))
             except KafkaError as failure:
                 peer.failures, peer.failure = peer.failures + 1, failure
                 limit_s = min(MAX_BACKOFF_S, FIRST_BACKOFF_S * 2 ** min(peer.failures, 10))

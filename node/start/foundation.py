@@ -27,7 +27,7 @@ from ottla.node.net.connection_info import network_of
 from ottla.node.net.connection_quota import ConnectionQuota
 from ottla.node.net.handshake_lane import HandshakeLane
 from ottla.node.net.peer_handshake import PeerGate, PeerIdentity
-from ottla.node.net.peer_network import PeerNetwork
+from ottla.node.net.peer_network import EndedConnection, PeerNetwork
 from ottla.node.net.receive_memory import ReceiveMemory
 from ottla.node.net.receive_windows import ReceiveWindows, widest_bytes
 from ottla.node.net.send_buffers import SendBuffers
@@ -92,7 +92,7 @@ class Foundation:
     addresses: PeerAddresses
     peers: PeerNetwork
     peer_lost: Signal[int]  # the last connection of a node to this one has ended
-    peer_connection_lost: Signal[str]  # a connection of this node has ended, for that purpose
+    peer_connection_lost: Signal[EndedConnection]  # a connection of this node to another has ended
     cut_off: Signal[bool]  # others may lead now what this node led, or no longer
     connection_quota: ConnectionQuota
     handshakes: HandshakeLane
@@ -138,7 +138,7 @@ def lay_foundation(config: BrokerConfig, world: World) -> Foundation:
     log_manager = _make_log_manager(config, world, memory, dir_offline)
     uses.count("producer_states", log_manager.producer_tally)
     buffers = _make_buffers(config, memory, uses)
-    addresses, peer_connection_lost = PeerAddresses(state), Signal[str]()
+    addresses, peer_connection_lost = PeerAddresses(state), Signal[EndedConnection]()
     key = None if config.cluster_secret is None else cluster_key(config.cluster_secret)
     peer_gate = _make_peer_gate(key, state, log_manager, world, addresses)
     acting = _make_acting(key, state, world)

@@ -12,7 +12,7 @@ from ottla.metadata_raft.delta import MetadataChanges
 from ottla.metadata_raft.image import MetadataImage
 from ottla.node.metadata.command_sender import HEARTBEAT_PURPOSE
 from ottla.node.metadata.metadata_runtime import MetadataRuntime
-from ottla.node.net.peer_network import PeerNetwork
+from ottla.node.net.peer_network import EndedConnection, PeerNetwork
 from ottla.node.start.node_tasks import NodeTasks
 
 # A dying process closes its sockets one after the other, so its port may still take the first connection.
@@ -45,19 +45,23 @@ class PeerWatch:
         self._tasks = tasks
         self._is_voter = is_voter
         self._controller_changed = controller_changed
+        self._looked_for: set[int] = set()
 
     def peer_lost(self, node_id: int) -> None:
         """Take notice that a peer's last connection to this node ended."""
         if self._tasks.are_open:
             self._metadata.peer_lost(node_id)
-            self._look_for(node_id)
+            self._suspect(node_id)
 
-    def connection_lost(self, purpose: str) -> None:
-        """Take notice that a connection to a peer ended.
+    def connection_lost(self, ended: EndedConnection) -> None:
+        """Take notice that a connection of this node to a peer ended.
 
         The controller may take the end of that for heartbeats for the end of this node.
         """
-        if purpose == HEARTBEAT_PURPOSE and self._tasks.are_open:
+        if not self._tasks.are_open:
+            return
+        self._suspect(ended.node_id)
+        if ended.purpose == HEARTBEAT_PURPOSE:
             self._metadata.encoded_answers.clear()  # they may name a controller that is gone
             self._controller_changed()
 
@@ -84,16 +88,33 @@ class PeerWatch:
                 return True
         return False
 
-    def _look_for(self, node_id: int) -> None:
+    def _suspect(self, node_id: int) -> None:
+        """Let clients wait a moment that ask for what a node leads to which connections have ended."""
+        if self._look_for(node_id):
+            self._metadata.suspects.suspect(node_id)
+
+    def _look_for(self, node_id: int) -> bool:
+        """Begin to find out whether the process of a broker has gone; return whether one is known there."""
         broker = self._metadata.image.brokers.get(node_id)
-        if broker is not None and not broker.fenced and self._is_voter:
+        if broker is None or broker.fenced:
+            return False
+        if node_id not in self._looked_for:
+            self._looked_for.add(node_id)
             self._tasks.start(self._look_whether_gone(node_id, broker.broker_epoch))
+        return True
 
     async def _look_whether_gone(self, node_id: int, broker_epoch: int) -> None:
-        for _ in range(GONE_PROBES):
-            if self._has_peer(node_id):
-                return
-            if await self._peers.is_refused(node_id):
-                self._metadata.peer_is_gone(node_id, broker_epoch)
-                return
-            await asyncio.sleep(GONE_PROBE_PAUSE_S)
+        suspects = self._metadata.suspects
+        try:
+            for _ in range(GONE_PROBES):
+                if self._has_peer(node_id):
+                    break
+                if await self._peers.is_refused(node_id):
+                    suspects.is_gone(node_id)
+                    if self._is_voter:
+                        self._metadata.peer_is_gone(node_id, broker_epoch)
+                    return
+                await asyncio.sleep(GONE_PROBE_PAUSE_S)
+            suspects.trust(node_id)
+        finally:
+            self._looked_for.discard(node_id)

@@ -15,6 +15,7 @@ record_bombs  attacks with batches of some kB that open into millions of records
 quota_floods  attacks of clients that have quotas
 request_floods  attacks with small requests that do not wait for their answers
 share_floods  attacks of members of share groups, and of strangers that write their states
+probes        /healthz asked again and again, by a process of its own
 kubelet       probes beside an attack
 poisoned_batches  attacks with batches that no client could read past
 closed_doors  attacks on what is for nodes and administrators: commands, the quorum's port, last connections

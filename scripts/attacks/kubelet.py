@@ -3,43 +3,21 @@
 Every time it must answer within the time that k8s/base/statefulset.yaml gives it.
 """
 
-import http.client
+import json
+import os
 import re
-import threading
-import time
-from collections.abc import Iterator, Mapping
+import subprocess
+import sys
+from collections.abc import Iterator
 from contextlib import contextmanager
+from pathlib import Path
 from typing import Final
-from urllib.parse import urlsplit
 
 from attacks.nodes import Nodes
+from attacks.probes import TIMEOUT_S
 
-PROBE_TIMEOUT_S: Final = 5.0
-PROBE_PAUSE_S: Final = 0.1
+SCRIPTS: Final = Path(__file__).resolve().parents[1]
 SETTINGS: Final = {"ottla.probe.listener": "127.0.0.1:0"}
-ATTACKER: Final = "127.0.0.1"
-TIMEOUT_S: Final = 120.0
-
-
-def get(
-    url: str,
-    path: str,
-    *,
-    source: str = ATTACKER,
-    timeout_s: float = TIMEOUT_S,
-    headers: Mapping[str, str] | None = None,
-) -> tuple[int, bytes]:
-    """Return status and body of one GET, asked from an address of this machine."""
-    parts = urlsplit(url)
-    connection = http.client.HTTPConnection(
-        str(parts.hostname), parts.port, timeout=timeout_s, source_address=(source, 0)
-    )
-    try:
-        connection.request("GET", path, headers=dict(headers or {}))
-        answer = connection.getresponse()
-        return answer.status, answer.read()
-    finally:
-        connection.close()
 
 
 def probe_url(nodes: Nodes) -> str:
@@ -50,36 +28,25 @@ def probe_url(nodes: Nodes) -> str:
 
 
 class Kubelet:
-    """Asks /healthz again and again."""
+    """Asks /healthz again and again, in a process of its own; what it saw is known once it has finished."""
 
     def __init__(self, url: str) -> None:
         self.longest_s = 0.0
         self.asked = 0
         self.failures: list[str] = []
-        self._url = url
-        self._end = threading.Event()
-        self._thread = threading.Thread(target=self._run, daemon=True)
-        self._thread.start()
+        self._process = subprocess.Popen(
+            [sys.executable, "-m", "attacks.probes", url],
+            env={**os.environ, "PYTHONPATH": str(SCRIPTS)},
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+            text=True,
+        )
 
     def finish(self) -> None:
         """Wait for its last probe."""
-        self._end.set()
-        self._thread.join()
-
-    def _run(self) -> None:
-        while True:
-            began = time.monotonic()
-            try:
-                status, _ = get(self._url, "/healthz", timeout_s=PROBE_TIMEOUT_S)
-            except (OSError, http.client.HTTPException) as error:
-                self.failures.append(type(error).__name__)
-            else:
-                if status != 200:
-                    self.failures.append(str(status))
-            self.asked += 1
-            self.longest_s = max(self.longest_s, time.monotonic() - began)
-            if self._end.wait(PROBE_PAUSE_S):
-                return
+        told, _ = self._process.communicate(timeout=TIMEOUT_S)
+        found = json.loads(told)
+        self.asked, self.longest_s, self.failures = found["asked"], found["longest_s"], found["failures"]
 
 
 @contextmanager

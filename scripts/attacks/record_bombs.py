@@ -14,8 +14,9 @@ from urllib.parse import urlsplit
 
 from attacks.attack import Attack
 from attacks.hostile import TIMEOUT_S, at_leader, codes_in, in_words
-from attacks.kubelet import SETTINGS, get, probed
+from attacks.kubelet import SETTINGS, probed
 from attacks.nodes import Nodes
+from attacks.probes import get
 from ottla.logstore.compression import Compression, compress
 from ottla.logstore.record import seal_batch
 from ottla.logstore.record_batch import BatchHeader

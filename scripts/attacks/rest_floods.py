@@ -15,8 +15,9 @@ from typing import Final
 from urllib.parse import urlsplit
 
 from attacks.attack import Attack
-from attacks.kubelet import ATTACKER, SETTINGS, TIMEOUT_S, get, probe_url, probed
+from attacks.kubelet import SETTINGS, probe_url, probed
 from attacks.nodes import Nodes
+from attacks.probes import ATTACKER, TIMEOUT_S, get
 from tests.compat.batches import batch
 from tests.compat.wire_client import eventually
 

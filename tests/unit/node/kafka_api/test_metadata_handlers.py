@@ -56,6 +56,38 @@ def by_name(*names: str, create: bool = False) -> MetadataRequest:
     )
 
 
+@pytest.mark.parametrize("is_all", [False, True])
+def test_a_leader_that_seems_to_have_fallen_is_waited_for_and_told_as_none_if_it_is_gone(
+    is_all: bool,
+) -> None:
+    async def story() -> None:
+        node = MetadataNode()
+        await node.start()
+        await node.ask(7, creation("orders"))
+        request = MetadataRequest(topics=None) if is_all else by_name("orders")
+        (before,) = (await node.ask(12, request)).topics
+        suspects = node.metadata.suspects
+
+        suspects.suspect(node.config.node_id)
+        asked = asyncio.ensure_future(node.ask(12, request))
+        await asyncio.sleep(0.05)
+        assert not asked.done()
+        suspects.trust(node.config.node_id)
+        assert (await asked).topics == [before], "it has been a false alarm"
+
+        suspects.suspect(node.config.node_id)
+        suspects.is_gone(node.config.node_id)
+        (during,) = (await node.ask(12, request)).topics
+        assert {(one.leader_id, one.error_code) for one in during.partitions} == {
+            (-1, ErrorCode.LEADER_NOT_AVAILABLE)
+        }
+
+        suspects.trust(node.config.node_id)
+        assert (await node.ask(12, request)).topics == [before], "that answer was not kept"
+
+    asyncio.run(story())
+
+
 @pytest.mark.parametrize("version", range(14))
 def test_all_topics_are_asked_for_with_null_and_in_version_0_with_nothing(version: int) -> None:
     everything = MetadataRequest(topics=[] if version == 0 else None)

@@ -20,7 +20,7 @@ from ottla.node.net.connection_quota import ConnectionQuota
 from ottla.node.net.gathered_answers import GatheredAnswers
 from ottla.node.net.listener import Listener, ListenerLimits
 from ottla.node.net.peer_handshake import PeerGate, PeerIdentity
-from ottla.node.net.peer_network import PeerNetwork
+from ottla.node.net.peer_network import EndedConnection, PeerNetwork
 from ottla.node.net.receive_memory import ReceiveMemory
 from ottla.node.settings.config import parse_config
 from ottla.node.wire.messages.fetch_metadata import VoterAddress
@@ -101,7 +101,7 @@ def network(
     node_id: int,
     *nodes: PeerNode,
     own_gate: PeerGate | None = None,
-    on_lost: Callable[[str], None] = lambda purpose: None,
+    on_lost: Callable[[EndedConnection], None] = lambda ended: None,
 ) -> PeerNetwork:
     """The connections of node `node_id` to these nodes, which it finds by their ids."""
     endpoints = {node.config.node_id: node.endpoint for node in nodes}

@@ -14,6 +14,7 @@ from ottla.node.net.client_lines import MAX_OF_ADDRESS
 from ottla.node.net.connection_info import NO_PEER
 from ottla.node.net.peer_client import PeerClient
 from ottla.node.net.peer_handshake import PeerGate
+from ottla.node.net.peer_network import EndedConnection
 from ottla.node.wire.messages.fetch_metadata import FetchMetadataRequest, FetchMetadataResponse
 from ottla.node.wire.messages.peer_handshake import PROVE, PeerHandshakeRequest, PeerHandshakeResponse
 from ottla.node.wire.peer_api import PeerApi
@@ -256,10 +257,10 @@ def test_who_asks_while_a_dial_fails_shares_its_outcome(monkeypatch: pytest.Monk
     asyncio.run(scene())
 
 
-def test_the_end_of_a_connection_is_told_with_its_purpose() -> None:
+def test_the_end_of_a_connection_is_told_with_its_node_and_purpose() -> None:
     async def scene() -> None:
         async with serving(PeerNode(0)) as node:
-            told: list[str] = []
+            told: list[EndedConnection] = []
             peers = network(1, node, on_lost=told.append)
             await peers.client(0, "heartbeat")
             await peers.client(0, "isr")
@@ -268,7 +269,7 @@ def test_the_end_of_a_connection_is_told_with_its_purpose() -> None:
                 connection.abort("the test wants it")
             await asyncio.sleep(0.02)
 
-            assert sorted(told) == ["heartbeat", "isr"]
+            assert sorted(told) == [(0, "heartbeat"), (0, "isr")]
             peers.close()
 
     asyncio.run(scene())

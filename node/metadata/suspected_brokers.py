@@ -1,0 +1,78 @@
+"""Brokers whose connections to this node have ended while the metadata still name them as leaders.
+
+A client whose leader breaks off asks at once who leads now, and that is sooner than an election. If it were
+told of the dead one it would look again only when a timer ends (librdkafka's is a second). So whoever asks for
+what a suspected broker leads waits a little for the metadata to change, and hears then that there is no leader
+if the broker's port refuses connections.
+"""
+
+import asyncio
+from collections.abc import Callable, Collection
+from typing import Final
+
+from ottla.metadata_raft.delta import MetadataChanges
+from ottla.metadata_raft.image import MetadataImage
+
+WAIT_S: Final = 0.4  # for the metadata; an election takes a third of it unless the controller fell, too
+GONE_S: Final = 3.0  # until a broker that is gone is told as a leader again, should nobody be elected
+
+
+class SuspectedBrokers:
+    """Knows whom to suspect, for the loop of the node; false while there is nobody."""
+
+    __slots__ = ("_changed", "_gone", "_suspected")
+
+    def __init__(self) -> None:
+        # By the loop's clock: until when is waited for a broker, and until when one is called gone.
+        self._suspected: dict[int, float] = {}
+        self._gone: dict[int, float] = {}
+        self._changed = asyncio.Event()  # set, and replaced, when somebody is trusted or the metadata changed
+
+    def __bool__(self) -> bool:
+        return bool(self._suspected or self._gone)
+
+    def suspect(self, broker_id: int) -> None:
+        """Let those wait who ask for what this broker leads: a connection to it has ended."""
+        loop = asyncio.get_running_loop()
+        if broker_id not in self._suspected:
+            self._suspected[broker_id] = loop.time() + WAIT_S
+            loop.call_later(WAIT_S, self._wake)
+
+    def is_gone(self, broker_id: int) -> None:
+        """Take notice that nobody listens any more where a suspected broker did."""
+        if broker_id in self._suspected:
+            self._gone[broker_id] = asyncio.get_running_loop().time() + GONE_S
+
+    def trust(self, broker_id: int) -> None:
+        """Suspect a broker no longer: it has a connection to this node, or its port answers."""
+        if (self._suspected.pop(broker_id, None), self._gone.pop(broker_id, None)) != (None, None):
+            self._wake()
+
+    def meet_metadata(self, image: MetadataImage, changes: MetadataChanges) -> None:
+        """Follow the metadata, which know of a broker's end, or that it registered anew, now."""
+        if self:
+            for broker_id in changes.brokers:
+                self._suspected.pop(broker_id, None)
+                self._gone.pop(broker_id, None)
+            self._wake()
+
+    def gone(self) -> Collection[int]:
+        """Return the brokers that are to be told as no leaders: their ports refuse connections."""
+        now = asyncio.get_running_loop().time()
+        for broker_id, until_s in list(self._gone.items()):
+            if now >= until_s:
+                self.trust(broker_id)
+        return self._gone
+
+    async def wait_while(self, concerns: Callable[[Collection[int]], bool]) -> None:
+        """Return when what is asked for `concerns` none of the suspected brokers, or they were waited for."""
+        while True:
+            now = asyncio.get_running_loop().time()
+            waited_for = [one for one, until_s in self._suspected.items() if now < until_s]
+            if not waited_for or not concerns(waited_for):
+                return
+            await self._changed.wait()
+
+    def _wake(self) -> None:
+        self._changed.set()
+        self._changed = asyncio.Event()

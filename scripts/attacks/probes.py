@@ -1,0 +1,66 @@
+"""One HTTP GET from any address of this machine, and a process that asks /healthz again and again.
+
+`python -m attacks.probes URL` asks until its input ends, then tells as JSON how often it asked, the longest
+time that an answer took, and what failed. It is a process of its own, as a kubelet is: in that of an attack it
+would wait for the attack's threads.
+"""
+
+import http.client
+import json
+import sys
+import threading
+import time
+from collections.abc import Mapping
+from typing import Final
+from urllib.parse import urlsplit
+
+PROBE_TIMEOUT_S: Final = 5.0
+PROBE_PAUSE_S: Final = 0.1
+ATTACKER: Final = "127.0.0.1"
+TIMEOUT_S: Final = 120.0
+
+
+def get(
+    url: str,
+    path: str,
+    *,
+    source: str = ATTACKER,
+    timeout_s: float = TIMEOUT_S,
+    headers: Mapping[str, str] | None = None,
+) -> tuple[int, bytes]:
+    """Return status and body of one GET, asked from an address of this machine."""
+    parts = urlsplit(url)
+    connection = http.client.HTTPConnection(
+        str(parts.hostname), parts.port, timeout=timeout_s, source_address=(source, 0)
+    )
+    try:
+        connection.request("GET", path, headers=dict(headers or {}))
+        answer = connection.getresponse()
+        return answer.status, answer.read()
+    finally:
+        connection.close()
+
+
+def main(url: str) -> None:
+    """Ask until the input ends."""
+    is_over = threading.Event()
+    threading.Thread(target=lambda: (sys.stdin.read(), is_over.set()), daemon=True).start()
+    asked, longest_s, failures = 0, 0.0, []
+    while True:
+        began = time.monotonic()
+        try:
+            status, _ = get(url, "/healthz", timeout_s=PROBE_TIMEOUT_S)
+        except (OSError, http.client.HTTPException) as error:
+            failures.append(type(error).__name__)
+        else:
+            if status != 200:
+                failures.append(str(status))
+        asked += 1
+        longest_s = max(longest_s, time.monotonic() - began)
+        if is_over.wait(PROBE_PAUSE_S):
+            break
+    print(json.dumps({"asked": asked, "longest_s": longest_s, "failures": failures}))
+
+
+if __name__ == "__main__":
+    main(sys.argv[1])

@@ -1,0 +1,149 @@
+"""How long clients cannot write when the leader of their partition falls, beside Apache Kafka.
+
+Clusters of three nodes, a topic of one partition with three replicas, and a client that writes 500 records a
+second, idempotent and with acks=all. The leader is killed (SIGKILL) and started again, made leader anew by an
+election (a planned move), or stopped for a while (SIGSTOP). What is told is the longest time without an
+acknowledgement around each fault, as the client's user sees it.
+"""
+
+import os
+import signal
+import tempfile
+import time
+from argparse import Namespace
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Final
+
+from rich.console import Console
+
+from benchmarks import clients, clusters, report
+from benchmarks.choice import chosen_servers, chosen_workloads, tell
+from benchmarks.cluster_workloads import leaders, prefer, replicated_topic, restart, settled
+from benchmarks.clusters import Cluster, Node
+from benchmarks.steady_producers import COMMANDS, SteadyProducer, producing, why_not
+from benchmarks.turns import noted
+from benchmarks.workload import Figures, Plan, Workload
+
+NODES: Final = 3
+RATE: Final = 500
+KILLS: Final = 20
+PAUSES: Final = 5
+PAUSE_S: Final = 15.0  # beyond the session of a broker, which is 9 s
+PATIENCE_S: Final = 60.0
+AROUND_S: Final = 0.1  # an acknowledgement so long before a fault may begin its gap
+
+
+def _leader(cluster: Cluster, topic: str) -> Node:
+    (port,) = leaders(cluster, topic)
+    return next(node for node in cluster.nodes if node.port == port)
+
+
+def _gap_s(producer: SteadyProducer, fault: Callable[[], None], flow_s: float = 1.0) -> float:
+    """Return the longest time without an acknowledgement from a fault on, until they flow again."""
+    began = time.monotonic()
+    fault()
+    producer.wait_for(flow_s, PATIENCE_S)
+    return producer.longest_gap_s(began)
+
+
+def _killed(cluster: Cluster, topic: str, producer: SteadyProducer, kills: int) -> list[float]:
+    gaps = []
+    for _ in range(kills):
+        node = _leader(cluster, topic)
+        gaps.append(_gap_s(producer, node.kill))
+        restart(node)
+        settled(cluster, topic)
+        producer.wait_for(1.0, PATIENCE_S)
+    return gaps
+
+
+def _moved(cluster: Cluster, topic: str, producer: SteadyProducer, kills: int) -> list[float]:
+    gaps = []
+    for _ in range(kills):
+        node = _leader(cluster, topic)
+        node.stop()
+        producer.wait_for(1.0, PATIENCE_S)
+        restart(node)
+        settled(cluster, topic)
+        gaps.append(_gap_s(producer, lambda: prefer(cluster, topic)))
+    return gaps
+
+
+def _paused(cluster: Cluster, topic: str, producer: SteadyProducer, kills: int) -> list[float]:
+    gaps = []
+    for _ in range(max(1, kills * PAUSES // KILLS)):
+        node = _leader(cluster, topic)
+        began = time.monotonic()
+        os.kill(node.pid, signal.SIGSTOP)
+        try:
+            time.sleep(PAUSE_S)
+        finally:
+            os.kill(node.pid, signal.SIGCONT)
+        producer.wait_for(1.0, PATIENCE_S)
+        gaps.append(producer.longest_gap_s(began))
+        settled(cluster, topic)
+    return gaps
+
+
+FAULTS: Final = {"leader killed": _killed, "leader moved": _moved, "leader paused": _paused}
+
+
+@dataclass(frozen=True, slots=True)
+class _Failover:
+    """A workload of one client and one kind of fault."""
+
+    client: str
+    fault: str
+
+    def __call__(self, cluster: Cluster, plan: Plan) -> Figures:
+        kills = max(1, round(KILLS * plan.seconds / Plan().seconds))
+        topic = replicated_topic(cluster, 1)
+        with producing(self.client, cluster.bootstrap, topic, RATE) as producer:
+            gaps = sorted(FAULTS[self.fault](cluster, topic, producer, kills))
+            failures = producer.failures
+        clients.delete_topic(cluster.bootstrap, topic)
+        return {
+            "p50 ms": 1000 * gaps[len(gaps) // 2],
+            "p99 ms": 1000 * gaps[min(len(gaps) - 1, int(len(gaps) * 0.99))],
+            "max ms": 1000 * gaps[-1],
+            "failed writes": float(failures),
+        }
+
+
+WORKLOADS: Final[Sequence[Workload[Cluster]]] = tuple(
+    Workload(name=f"failover: {client}, {fault}", run=_Failover(client, fault), goals={"p99 ms": 1.0})
+    for fault in FAULTS
+    for client in COMMANDS
+)
+
+
+def main(arguments: Namespace, console: Console) -> int:
+    """Measure the workloads whose names have the words that were given, one cluster after the other."""
+    chosen = chosen_workloads(WORKLOADS, arguments, console)
+    if arguments.list:
+        return 0
+    plan = Plan(seconds=1.0) if arguments.quick else Plan()
+    results = report.Report()
+    with tempfile.TemporaryDirectory(prefix="bench-", ignore_cleanup_errors=True) as folder:
+        for name in chosen_servers(arguments, console):
+            cluster = clusters.make(name, Path(folder) / name, NODES)
+            try:
+                cluster.start()
+                for one in chosen:
+                    with noted(results, f"{one.name} of {name}"):
+                        _measure(one, name, cluster, plan, results)
+            finally:
+                cluster.stop()
+    tell(results, chosen, arguments, console)
+    return 0
+
+
+def _measure(
+    one: Workload[Cluster], name: str, cluster: Cluster, plan: Plan, results: report.Report
+) -> None:
+    assert isinstance(one.run, _Failover)
+    if reason := why_not(one.run.client):
+        raise RuntimeError(reason)
+    results.add(one.name, name, one.run(cluster, plan))

@@ -1,0 +1,187 @@
+"""Producers of several clients that write at a steady rate, idempotent and with acks=all, each in a process.
+
+Those of Python are `python -m benchmarks.steady_producers CLIENT BOOTSTRAP TOPIC RECORDS-A-SECOND`; those of Go
+and Java lie with the tests. All tell by lines, "ack" once a record or "failed" and the error, and work until
+their input ends. Their settings are their defaults, as most people have them, but for idempotence, acks and
+linger.
+"""
+
+import asyncio
+import os
+import subprocess
+import sys
+import threading
+import time
+from collections import deque
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from itertools import pairwise
+from pathlib import Path
+from typing import Any, Final
+
+from tests.compat.go.programs import go_program
+from tests.compat.java.java_programs import java_program
+
+ROOT: Final = Path(__file__).resolve().parents[2]
+PAYLOAD: Final = b"x" * 100
+END_TIMEOUT_S: Final = 30.0
+FAILURES_KEPT: Final = 20
+
+
+class SteadyProducer:
+    """A running client; when its records were acknowledged, and what failed."""
+
+    def __init__(self, command: list[str]) -> None:
+        self.acknowledged_s: list[float] = []
+        self.failed: deque[str] = deque(maxlen=FAILURES_KEPT)
+        self.failures = 0
+        self._process = subprocess.Popen(
+            command,
+            cwd=ROOT,
+            env={**os.environ, "PYTHONPATH": f"{ROOT / 'scripts'}:{ROOT / 'src'}:{ROOT}"},
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.DEVNULL,
+            text=True,
+        )
+        self._reader = threading.Thread(target=self._read, daemon=True)
+        self._reader.start()
+
+    def _read(self) -> None:
+        assert self._process.stdout is not None
+        for line in self._process.stdout:
+            if line == "ack\n":
+                self.acknowledged_s.append(time.monotonic())
+            else:
+                self.failures += 1
+                self.failed.append(line.rstrip())
+
+    def longest_gap_s(self, since_s: float) -> float:
+        """Return the longest time without an acknowledgement that ended after `since_s`."""
+        times = list(self.acknowledged_s)
+        return max(after - before for before, after in pairwise(times) if after > since_s)
+
+    def wait_for(self, seconds: float, patience_s: float) -> None:
+        """Wait until records were acknowledged for so long after now; RuntimeError if that never comes."""
+        began = time.monotonic()
+        first: float | None = None
+        while first is None or time.monotonic() < first + seconds:
+            if self._process.poll() is not None:
+                raise RuntimeError(f"the producer has ended: {list(self.failed)}")
+            if time.monotonic() > began + patience_s:
+                raise RuntimeError(f"nothing was acknowledged for {patience_s:g} s: {list(self.failed)}")
+            if first is None and self.acknowledged_s and self.acknowledged_s[-1] > began:
+                first = self.acknowledged_s[-1]
+            time.sleep(0.02)
+
+    def stop(self) -> None:
+        assert self._process.stdin is not None and self._process.stdout is not None
+        self._process.stdin.close()
+        try:
+            self._process.wait(END_TIMEOUT_S)
+        except subprocess.TimeoutExpired:
+            self._process.kill()
+            self._process.wait()
+        self._reader.join()
+        self._process.stdout.close()
+
+
+@contextmanager
+def producing(client: str, bootstrap: str, topic: str, per_second: int) -> Iterator[SteadyProducer]:
+    """A producer of that client, which has written its first records."""
+    command = COMMANDS[client]()
+    producer = SteadyProducer([*command, bootstrap, topic, str(per_second)])
+    try:
+        producer.wait_for(2.0, END_TIMEOUT_S)
+        yield producer
+    finally:
+        producer.stop()
+
+
+def why_not(client: str) -> str:
+    """Return why a client cannot be had on this machine, or ""."""
+    if client != "franz-go":
+        return ""
+    program = go_program("steady")
+    return program if isinstance(program, str) else ""
+
+
+def _of_python(name: str) -> Callable[[], list[str]]:
+    return lambda: [sys.executable, "-m", "benchmarks.steady_producers", name]
+
+
+COMMANDS: Final[dict[str, Callable[[], list[str]]]] = {
+    "librdkafka": _of_python("librdkafka"),
+    "java": lambda: java_program("SteadyProducer"),
+    "franz-go": lambda: [str(go_program("steady"))],
+    "kafka-python": _of_python("kafka-python"),
+    "aiokafka": _of_python("aiokafka"),
+}
+
+
+def _tell(failure: object) -> None:
+    print("ack" if failure is None else f"failed {failure}", flush=True)
+
+
+def _pace(per_second: int, send: Callable[[], object], wait: Callable[[float], object]) -> None:
+    began, number = time.monotonic(), 0
+    while True:
+        send()
+        number += 1
+        while (left := began + number / per_second - time.monotonic()) > 0:
+            wait(left)
+
+
+def _librdkafka(bootstrap: str, topic: str, per_second: int) -> None:
+    from confluent_kafka import Producer
+
+    producer = Producer(
+        {"bootstrap.servers": bootstrap, "enable.idempotence": True, "acks": "all", "linger.ms": 0, "log_level": 2}
+    )
+
+    def told(error: Any, _: Any) -> None:
+        _tell(error)
+
+    _pace(per_second, lambda: producer.produce(topic, PAYLOAD, on_delivery=told), producer.poll)
+
+
+def _kafka_python(bootstrap: str, topic: str, per_second: int) -> None:
+    from kafka import KafkaProducer
+
+    producer = KafkaProducer(bootstrap_servers=bootstrap.split(","), acks="all", enable_idempotence=True)
+
+    def send() -> None:
+        future = producer.send(topic, PAYLOAD)
+        future.add_callback(lambda _: _tell(None))
+        future.add_errback(_tell)
+
+    _pace(per_second, send, time.sleep)
+
+
+def _aiokafka(bootstrap: str, topic: str, per_second: int) -> None:
+    from aiokafka import AIOKafkaProducer
+
+    async def work() -> None:
+        producer = AIOKafkaProducer(bootstrap_servers=bootstrap, acks="all", enable_idempotence=True)
+        await producer.start()
+        began, number = time.monotonic(), 0
+        while True:
+            sent = await producer.send(topic, PAYLOAD)
+            sent.add_done_callback(lambda future: _tell(future.exception()))
+            number += 1
+            await asyncio.sleep(max(0.0, began + number / per_second - time.monotonic()))
+
+    asyncio.run(work())
+
+
+_CLIENTS: Final = {"librdkafka": _librdkafka, "kafka-python": _kafka_python, "aiokafka": _aiokafka}
+
+
+def _end_with_input() -> None:
+    sys.stdin.read()
+    os._exit(0)
+
+
+if __name__ == "__main__":
+    threading.Thread(target=_end_with_input, daemon=True).start()
+    _CLIENTS[sys.argv[1]](sys.argv[2], sys.argv[3], int(sys.argv[4]))

@@ -1,0 +1,111 @@
+"""Whoever asks for what a broker leads that has most likely fallen waits a little, and not longer."""
+
+import asyncio
+from collections.abc import Awaitable, Callable, Collection
+
+import pytest
+
+from ottla.metadata_raft.delta import MetadataChanges
+from ottla.node.metadata import suspected_brokers
+from ottla.node.metadata.suspected_brokers import SuspectedBrokers
+from tests.unit.metadata_raft.metadata_world import EMPTY
+
+SOON = 0.05
+
+
+def one(brokers: Collection[int]) -> bool:
+    """Ask for what broker 1 leads."""
+    return 1 in brokers
+
+
+def changed(*brokers: int) -> MetadataChanges:
+    return MetadataChanges((), configs=frozenset(), brokers=frozenset(brokers), features=False)
+
+
+async def passes(waiting: Awaitable[None]) -> bool:
+    """Return whether somebody need not wait."""
+    try:
+        await asyncio.wait_for(asyncio.ensure_future(waiting), SOON)
+    except TimeoutError:
+        return False
+    return True
+
+
+def test_nobody_waits_for_brokers_that_are_well() -> None:
+    async def story() -> None:
+        suspects = SuspectedBrokers()
+        assert not suspects and await passes(suspects.wait_while(lambda brokers: True))
+
+        suspects.suspect(2)
+        assert suspects and await passes(suspects.wait_while(one)), "another is suspected"
+
+    asyncio.run(story())
+
+
+@pytest.mark.parametrize(
+    "ended",
+    [
+        lambda suspects: suspects.trust(1),
+        lambda suspects: suspects.meet_metadata(EMPTY, changed(1)),
+    ],
+)
+def test_whoever_asks_for_a_suspected_leader_waits_until_it_is_known(
+    ended: Callable[[SuspectedBrokers], None],
+) -> None:
+    async def story() -> None:
+        suspects = SuspectedBrokers()
+        suspects.suspect(1)
+        waiting = asyncio.ensure_future(suspects.wait_while(one))
+        await asyncio.sleep(SOON)
+        assert not waiting.done()
+
+        suspects.meet_metadata(EMPTY, changed(7))
+        await asyncio.sleep(0)
+        assert not waiting.done(), "the metadata tell of another broker"
+
+        ended(suspects)
+        await asyncio.wait_for(waiting, 60)
+        assert not suspects
+
+    asyncio.run(story())
+
+
+def test_the_wait_ends_as_soon_as_the_metadata_name_another_leader() -> None:
+    async def story() -> None:
+        suspects, leader = SuspectedBrokers(), 1
+        suspects.suspect(1)
+        waiting = asyncio.ensure_future(suspects.wait_while(lambda brokers: leader in brokers))
+        await asyncio.sleep(0)
+
+        leader = 2
+        suspects.meet_metadata(EMPTY, changed())
+
+        await asyncio.wait_for(waiting, 60)
+
+    asyncio.run(story())
+
+
+def test_the_wait_is_bounded_and_who_is_gone_is_no_leader_for_a_while(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(suspected_brokers, "WAIT_S", 0.01)
+    monkeypatch.setattr(suspected_brokers, "GONE_S", 0.05)
+
+    async def story() -> None:
+        suspects = SuspectedBrokers()
+        suspects.suspect(1)
+        suspects.is_gone(1)
+        await asyncio.wait_for(suspects.wait_while(one), 60)
+        assert list(suspects.gone()) == [1]
+
+        await asyncio.sleep(0.06)
+        assert list(suspects.gone()) == [] and not suspects
+
+    asyncio.run(story())
+
+
+def test_a_broker_that_nobody_suspects_is_not_gone() -> None:
+    async def story() -> None:
+        suspects = SuspectedBrokers()
+        suspects.is_gone(1)
+        assert not suspects and list(suspects.gone()) == []
+
+    asyncio.run(story())
