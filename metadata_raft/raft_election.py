@@ -151,7 +151,7 @@ class Election:
     def handle_lost_leader(self) -> None:
         """The link to the leader broke: most likely it is dead, and others that lost it too will say so.
 
-        They ask for votes one after the other, by their ids, so that the first is elected before the next asks.
+        They ask for votes one after the other, by their ids, so that one is elected before the next asks.
         """
         self._follower.heard_at = NEVER
         others = sorted(one.node_id for one in self._voters() if one.node_id != self._engine.leader_id)

@@ -266,9 +266,8 @@ class RaftEngine(SyncObj):  # type: ignore[misc]
 
         Where it is known who else asks for votes now, each waits by its `place` among them.
         """
-        wait_s = self._chance.uniform(*BRIEF_ELECTION_SECONDS)
-        if place is not None:
-            wait_s = self._chance.uniform(*FIRST_ELECTION_SECONDS) + place * NEXT_ELECTION_SECONDS
+        bounds_s = BRIEF_ELECTION_SECONDS if place is None else FIRST_ELECTION_SECONDS
+        wait_s = self._chance.uniform(*bounds_s) + (place or 0) * NEXT_ELECTION_SECONDS
         self.election_deadline = self.now() + wait_s
 
     def stand_for_election(self) -> None:

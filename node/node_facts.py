@@ -23,10 +23,10 @@ from ottla.node.node_state import NodeState
 from ottla.node.node_view import NodeView
 from ottla.node.security.access_token import VerifiedToken
 from ottla.node.security.sasl.failed_logins import FailedLogins
-from ottla.node.settings.listener_settings import ANYWHERE
 from ottla.node.security.sasl.false_credentials import FalseCredentials
 from ottla.node.services import Services
 from ottla.node.settings.config import BrokerConfig
+from ottla.node.settings.listener_settings import ANYWHERE
 from ottla.node.settings.rest_security_settings import REST
 from ottla.node.wire.messages.act_for import ActForResponse
 from ottla.node.wire.peer_api import PeerApi

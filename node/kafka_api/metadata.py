@@ -138,7 +138,11 @@ async def handle(
 
 
 def _is_led_by(
-    services: Services, is_all: bool, names: Sequence[str], topic_ids: Iterable[bytes], brokers: Collection[int]
+    services: Services,
+    is_all: bool,
+    names: Sequence[str],
+    topic_ids: Iterable[bytes],
+    brokers: Collection[int],
 ) -> bool:
     """Return whether one of some brokers leads a partition of the topics that are asked for."""
     topics = services.metadata.image.topics

@@ -1,9 +1,9 @@
 """Brokers whose connections to this node have ended while the metadata still name them as leaders.
 
 A client whose leader breaks off asks at once who leads now, and that is sooner than an election. If it were
-told of the dead one it would look again only when a timer ends (librdkafka's is a second). So whoever asks for
-what a suspected broker leads waits a little for the metadata to change, and hears then that there is no leader
-if the broker's port refuses connections.
+told of the dead one it would look again only when a timer ends (librdkafka's is a second). So whoever asks
+for what a suspected broker leads waits a little for the metadata to change, and hears then that there is no
+leader if the broker's port refuses connections.
 """
 
 import asyncio

@@ -52,8 +52,8 @@ MAX_TURN_SECONDS = 0.0015
 LOOK_FOR_END_SECONDS = 0.5  # how often it is seen whether the client of a long question is still there
 # While the disk is behind, those who had a turn are asked to rest so long, again and again.
 REST_SECONDS = 0.01
-# Of one connection, before others get their turn: 32 x 20 us is 0.6 ms, and with TLS twice that. A flood comes
-# over many connections, which all have a turn in one look of the loop.
+# Of one connection, before others get their turn: 32 x 20 us is 0.6 ms, and with TLS twice that. A flood
+# comes over many connections, which all have a turn in one look of the loop.
 MAX_REQUESTS_PER_TURN = 32
 # The states by a name of the module's: to look one up in its class takes as long as a small call.
 _READY, _BLOCKED, _YIELDING, _WAITING, _HELD, _THROTTLED, _REFUSED, _CLOSED = Serving

@@ -67,10 +67,10 @@ def parse_exempt(entries: Sequence[str]) -> tuple[Network, ...]:
 
 
 def exempt_warnings(exempt: Sequence[Network]) -> tuple[str, ...]:
-    """Return what to say of entries that exempt every address, from where passwords may be tried unbounded."""
+    """Return what to say of entries that exempt every address: passwords may be tried without bounds."""
     return tuple(
-        f"{FAILED_LOGINS_EXEMPT} names {one}, every address there is: passwords may be tried without a limit. "
-        "Name the addresses of load balancers alone."
+        f"{FAILED_LOGINS_EXEMPT} names {one}, every address there is: passwords may be tried without a "
+        "limit. Name the addresses of load balancers alone."
         for one in exempt
         if not one.prefixlen
     )

@@ -10,6 +10,7 @@ from ottla.node.net.listener import Listener, ListenerLimits
 from ottla.node.node_view import RestDoors
 from ottla.node.security.access_token import VerifiedToken
 from ottla.node.settings.config import BrokerConfig
+from ottla.node.settings.listener_settings import ANYWHERE
 from ottla.node.settings.rest_security_settings import REST
 from ottla.node.settings.security_settings import ListenerSecurity
 from ottla.node.start.foundation import Foundation, node_login

@@ -1,8 +1,8 @@
 """One HTTP GET from any address of this machine, and a process that asks /healthz again and again.
 
 `python -m attacks.probes URL` asks until its input ends, then tells as JSON how often it asked, the longest
-time that an answer took, and what failed. It is a process of its own, as a kubelet is: in that of an attack it
-would wait for the attack's threads.
+time that an answer took, and what failed. It is a process of its own, as a kubelet is: in that of an attack
+it would wait for the attack's threads.
 """
 
 import http.client

@@ -140,9 +140,7 @@ def main(arguments: Namespace, console: Console) -> int:
     return 0
 
 
-def _measure(
-    one: Workload[Cluster], name: str, cluster: Cluster, plan: Plan, results: report.Report
-) -> None:
+def _measure(one: Workload[Cluster], name: str, cluster: Cluster, plan: Plan, results: report.Report) -> None:
     assert isinstance(one.run, _Failover)
     if reason := why_not(one.run.client):
         raise RuntimeError(reason)

@@ -136,7 +136,13 @@ def _librdkafka(bootstrap: str, topic: str, per_second: int) -> None:
     from confluent_kafka import Producer
 
     producer = Producer(
-        {"bootstrap.servers": bootstrap, "enable.idempotence": True, "acks": "all", "linger.ms": 0, "log_level": 2}
+        {
+            "bootstrap.servers": bootstrap,
+            "enable.idempotence": True,
+            "acks": "all",
+            "linger.ms": 0,
+            "log_level": 2,
+        }
     )
 
     def told(error: Any, _: Any) -> None:

@@ -42,8 +42,22 @@ The members are librdkafka's, two processes on the same machine; a topic is fill
 the CPU of the server and of the members together takes both cores, the members bound the rate.
 
 """
+SHARES_OF_THREE = """
+### On three nodes
+
+The same members and a topic with three replicas, on the same two cores.
+
+"""
+FAILOVER = """
+## Failover
+
+Three nodes, and a client that writes 500 records a second to one partition, idempotent and with acks=all,
+with its own defaults. A gap is the longest time without an acknowledgement around a fault: the leader was
+killed (SIGKILL), made leader again by an election, or stopped for 15 s (SIGSTOP).
+
+"""
 # The end of a file's name in docs/data -> the words above its figures.
-SECTIONS: Final = {"": HEAD, "_tls": TLS, "_acls": ACLS, "_shares": SHARES}
+SECTIONS: Final = {"": HEAD, "_tls": TLS, "_acls": ACLS, "_shares": SHARES, "_shares_3": SHARES_OF_THREE}
 
 
 def benchmarks_page(documents: Mapping[str, dict[str, Any]]) -> str:

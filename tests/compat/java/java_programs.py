@@ -47,7 +47,15 @@ _OF_THE_BROKER = (
 )
 # By artifacts, the first of them runs others (program_runner.py).
 PROGRAMS = {
-    KAFKA: ("KafkaTools", "ProgramRunner", "SecuredClient", "SettingNames", "SteadyProducer", *_OF_MEMBERS, *_OF_THE_BROKER),
+    KAFKA: (
+        "KafkaTools",
+        "ProgramRunner",
+        "SecuredClient",
+        "SettingNames",
+        "SteadyProducer",
+        *_OF_MEMBERS,
+        *_OF_THE_BROKER,
+    ),
     NEWEST_CLIENTS: ("ProgramRunner", "CodecJudge", "RecordJudge"),
     OLDER_CLIENTS: ("ProgramRunner", "SettingNames", *_OF_MEMBERS),
 }

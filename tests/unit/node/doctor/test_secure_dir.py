@@ -20,7 +20,6 @@ NOW = datetime.now(UTC)
 class Home:
     """A node with its data and its directory of keys, all as a node leaves them."""
 
-import errno
     def __init__(self, home: Path, *, authority_days: int = 3650) -> None:
         self.owner = 1000  # whoever runs the tests
         self.keys, self.data = home / "data-secure", home / "data"
@@ -187,7 +186,7 @@ def test_a_directory_whose_files_may_not_be_looked_at_is_a_problem(
     monkeypatch.setattr(Path, "exists", exists)
 
     (said,) = home.problems()
-    assert said.startswith(f"{home.keys} cannot be read: Permission denied")
+    assert said.startswith(f"{home.keys} cannot be read (Permission denied)")
     assert keystore_to_be_made(home.config()) == str(home.keys / "node-0.pem")
 
 

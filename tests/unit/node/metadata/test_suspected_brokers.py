@@ -85,7 +85,9 @@ def test_the_wait_ends_as_soon_as_the_metadata_name_another_leader() -> None:
     asyncio.run(story())
 
 
-def test_the_wait_is_bounded_and_who_is_gone_is_no_leader_for_a_while(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_wait_is_bounded_and_who_is_gone_is_no_leader_for_a_while(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
     monkeypatch.setattr(suspected_brokers, "WAIT_S", 0.01)
     monkeypatch.setattr(suspected_brokers, "GONE_S", 0.05)
 

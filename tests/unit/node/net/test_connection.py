@@ -861,6 +861,7 @@ def test_only_so_many_acknowledgements_are_waited_for(peer: Peer) -> None:
     names = [b"\0\0wait%03d" % number for number in range(MAX_OWED + 2)]
 
     peer.send(b"".join(map(frame, names)))
+    peer.turn()
     assert service.served == names[:MAX_OWED]
     for name in names[:MAX_OWED]:
         service.acknowledge(name)

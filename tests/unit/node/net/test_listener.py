@@ -469,7 +469,10 @@ def test_a_user_who_logs_in_beyond_the_limit_is_served_nothing() -> None:
 def test_with_tls_alone_who_could_show_a_certificate_is_let_in_beyond_the_limit(
     asked: ssl.VerifyMode, is_let_in: bool
 ) -> None:
-    to, context = listener(ConnectionQuota(ConnectionLimits(max_connections=1))), ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
+    to, context = (
+        listener(ConnectionQuota(ConnectionLimits(max_connections=1))),
+        ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER),
+    )
     context.verify_mode = asked
     to.tls = ListenerTls(ServerTls(context, lambda certificate: "User:anybody"))
     connect(to)
