@@ -1,9 +1,9 @@
 """Producers of several clients that write at a steady rate, idempotent and with acks=all, each in a process.
 
-Those of Python are `python -m benchmarks.steady_producers CLIENT BOOTSTRAP TOPIC RECORDS-A-SECOND`; those of Go
-and Java lie with the tests. All tell by lines, "ack" once a record or "failed" and the error, and work until
-their input ends. Their settings are their defaults, as most people have them, but for idempotence, acks and
-linger.
+Those of Python are `python -m benchmarks.steady_producers CLIENT BOOTSTRAP TOPIC RECORDS-A-SECOND`; those of
+Go and Java lie with the tests. All tell by lines, "ack" once a record or "failed" and the error, and work
+until their input ends. Their settings are their defaults, as most people have them, but for idempotence, acks
+and linger.
 """
 
 import asyncio

@@ -24,6 +24,7 @@ CACHE = HERE.parents[2] / ".cache" / "java"
 QUICK_START = ("-XX:TieredStopAtLevel=1", "-XX:+UnlockDiagnosticVMOptions", "-XX:-BytecodeVerificationRemote")
 JVM = ("java", "-Xmx512m", "-Xshare:auto", "-XX:+UseSerialGC", "-XX:-UsePerfData", *QUICK_START)
 _OF_MEMBERS = ("GroupMembers", "Transactions")
+_OF_CLIENTS = ("SecuredClient", "SettingNames", "SteadyProducer", *_OF_MEMBERS)
 _OF_THE_BROKER = (
     *(
         "AssignorJudge",
@@ -47,15 +48,7 @@ _OF_THE_BROKER = (
 )
 # By artifacts, the first of them runs others (program_runner.py).
 PROGRAMS = {
-    KAFKA: (
-        "KafkaTools",
-        "ProgramRunner",
-        "SecuredClient",
-        "SettingNames",
-        "SteadyProducer",
-        *_OF_MEMBERS,
-        *_OF_THE_BROKER,
-    ),
+    KAFKA: ("KafkaTools", "ProgramRunner", *_OF_CLIENTS, *_OF_THE_BROKER),
     NEWEST_CLIENTS: ("ProgramRunner", "CodecJudge", "RecordJudge"),
     OLDER_CLIENTS: ("ProgramRunner", "SettingNames", *_OF_MEMBERS),
 }

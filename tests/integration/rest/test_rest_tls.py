@@ -199,7 +199,7 @@ def test_handshakes_that_fail_or_are_left_count_until_the_address_is_refused(
     left = 0
 
     def is_refused() -> bool:
-        """Leave handshakes until the address is refused; return whether a login was, within the same moment."""
+        """Leave handshakes until the address is refused; return whether a login was, too."""
         nonlocal left
         while not failures.is_refused("127.0.0.1", time.monotonic()):
             left += 1
