@@ -21,6 +21,7 @@ from ottla.node.clock import ManualClock
 from ottla.node.coordinators.group_runtime import GroupRuntime, Make
 from ottla.node.coordinators.group_topics import ImageTopics
 from ottla.node.coordinators.persister_jobs import StatePersister
+from ottla.node.metadata.suspected_brokers import SuspectedBrokers
 from ottla.node.net.answers import Delayed
 from ottla.node.replica.partition import Assignment
 from ottla.node.replica.replica_manager import ReplicaManager
@@ -101,6 +102,7 @@ class GroupNode:
         max_batch_bytes: int = 1_048_588,
         persister: StatePersister | None = None,
     ) -> None:
+        self.suspects = SuspectedBrokers()
         self.disk = disk or MemoryDisk()
         self.clock = ManualClock()
         self.image = MetadataImage(features={GROUP_VERSION: 1})

@@ -20,6 +20,7 @@ from ottla.logstore.record_batch import LOG_OVERHEAD, iterate_headers
 from ottla.metadata_raft.image import MetadataImage, PartitionImage, TopicImage, TopicsImage
 from ottla.node.clock import ManualClock
 from ottla.node.coordinators.share_state_runtime import ShareStateRuntime, answer_of
+from ottla.node.metadata.suspected_brokers import SuspectedBrokers
 from ottla.node.replica.partition import Assignment, Partition
 from ottla.node.services import Services
 from ottla.node.settings.config import parse_config
@@ -45,6 +46,7 @@ class ShareStateNode:
         topics: Iterable[int] = (1, 2),
         states: NodeBytes | None = None,
     ) -> None:
+        self.suspects = SuspectedBrokers()
         self.disk = disk or MemoryDisk()
         self.clock = ManualClock()
         self.image = MetadataImage()

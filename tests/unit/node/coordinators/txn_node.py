@@ -24,6 +24,7 @@ from ottla.metadata_raft.cluster_features import TRANSACTION_VERSION
 from ottla.metadata_raft.image import MetadataImage, PartitionImage, TopicImage, TopicsImage
 from ottla.node.clock import ManualClock
 from ottla.node.coordinators.txn_runtime import Make, TxnRuntime
+from ottla.node.metadata.suspected_brokers import SuspectedBrokers
 from ottla.node.net.answers import Delayed
 from ottla.node.replica.partition import Assignment, Partition
 from ottla.node.services import Services
@@ -48,6 +49,7 @@ class TxnNode:
         commit_timeout_ms: int = 100,
         first_producer_id: int = 1_000,
     ) -> None:
+        self.suspects = SuspectedBrokers()
         self.disk = disk or MemoryDisk()
         self.clock = ManualClock()
         self.image = MetadataImage()

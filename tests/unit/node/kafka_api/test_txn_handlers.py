@@ -149,6 +149,25 @@ def test_there_is_no_coordinator_while_nobody_that_can_be_reached_leads() -> Non
     serving(story)
 
 
+def test_a_coordinator_that_seems_to_have_fallen_is_waited_for_and_not_named_if_it_is_gone() -> None:
+    async def story(node: TxnNode) -> None:
+        request = FindCoordinatorRequest(coordinator_keys=["x"], key_type=1)
+        (before,) = (await call(node, find_coordinator, 6, request)).coordinators
+        node.suspects.suspect(before.node_id)
+
+        asked = asyncio.ensure_future(call(node, find_coordinator, 6, request))
+        await asyncio.sleep(0.05)
+        assert not asked.done()
+        node.suspects.is_gone(before.node_id)
+        (gone,) = (await asked).coordinators
+        assert (gone.error_code, gone.node_id) == (ErrorCode.COORDINATOR_NOT_AVAILABLE, -1)
+
+        node.suspects.trust(before.node_id)
+        assert (await call(node, find_coordinator, 6, request)).coordinators == [before]
+
+    serving(story)
+
+
 # ---- InitProducerId ------------------------------------------------------------------------------------
 
 
