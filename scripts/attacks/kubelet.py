@@ -51,7 +51,9 @@ class Kubelet:
 
 @contextmanager
 def probed(nodes: Nodes) -> Iterator[Kubelet]:
-    """Probe the first node meanwhile; AssertionError if a probe fails."""
+    """Probe the first node meanwhile, and give what is seen at the port of its probes; AssertionError if a
+    probe fails, there or at the REST API.
+    """
     kubelet, other = Kubelet(probe_url(nodes)), Kubelet(nodes.rest)
     try:
         yield kubelet
@@ -60,4 +62,3 @@ def probed(nodes: Nodes) -> Iterator[Kubelet]:
         other.finish()
     failures = kubelet.failures + other.failures
     assert not failures, f"{len(failures)} probes failed: {failures[:3]}"
-    kubelet.longest_s = max(kubelet.longest_s, other.longest_s)
