@@ -3,6 +3,7 @@
 from collections.abc import Callable
 
 from ottla.logstore.words.errors import ErrorCode, KafkaError
+from ottla.node.net.connection_info import ConnectionInfo
 from ottla.node.replica.delayed_fetch import DelayedFetch
 from ottla.node.replica.partition import Partition
 from ottla.node.share.read_delays import ReadDelays
@@ -20,7 +21,9 @@ class LedPartition:
     """One share-partition from the first fetch of a member until the node leads it no more."""
 
     __slots__ = (
+        "asked_ms",
         "claimed_by",
+        "connection",
         "core",
         "counted_bytes",
         "counted_delayed",
@@ -39,9 +42,13 @@ class LedPartition:
         "waiting",
     )
 
-    def __init__(self, core: SharePartition, partition: Partition) -> None:
+    def __init__(
+        self, core: SharePartition, partition: Partition, connection: ConnectionInfo, now_ms: int
+    ) -> None:
         self.core = core
         self.partition = partition
+        self.connection = connection  # of the member that was the first
+        self.asked_ms = now_ms  # when a member has last asked for its records, or told of them
         self.leader_epoch = partition.leader_epoch  # the newest in which this node led without a break
         self.waiting: dict[DelayedFetch, None] = {}  # in the order in which they came
         self.claimed_by: object | None = None  # the fetch that is about to acquire, before others look
@@ -62,6 +69,15 @@ class LedPartition:
     def place(self) -> TopicIdPartition:
         """The partition as members name it."""
         return TopicIdPartition(self.core.key.topic_id, self.core.key.partition)
+
+    def is_left(self, before_ms: int) -> bool:
+        """Return whether no member has asked since then, waits or holds anything.
+
+        The sessions that keep it may be of members that died without a word.
+        """
+        core = self.core
+        is_unasked = self.asked_ms < before_ms and not self.waiting
+        return is_unasked and core.is_active and core.next_expiry() is None
 
     @property
     def used_bytes(self) -> int:

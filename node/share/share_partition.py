@@ -20,7 +20,6 @@ from ottla.logstore.words.errors import ErrorCode, KafkaError
 from ottla.node.share.acknowledge_records import (
     TYPES_PER_STEP,
     Moves,
-    acknowledge_batch,
     acknowledge_run,
     runs_of,
 )
@@ -56,6 +55,7 @@ from ottla.node.share.share_words import (
     persister_error,
 )
 from ottla.node.share.window_view import WindowView, view_window
+from ottla.node.work.turns import at_once
 
 # So many who may hold something are not worth a look at who does.
 _FEW_HOLDERS: Final = 64
@@ -282,14 +282,7 @@ class SharePartition:
 
     def acknowledge(self, member: str, batches: Sequence[AcknowledgementBatch], now_ms: int) -> Outcome:
         """Take what a member says of records; all of it, or an error."""
-        moves = self._moves()
-        try:
-            for batch in batches:
-                acknowledge_batch(moves, member, batch, now_ms, self._limits.max_states)
-        except KafkaError as error:
-            self._take_back(moves.number, moves.ranges)
-            return Outcome(error=error.code, message=error.detail)
-        return self._outcome(moves)
+        return at_once(self.acknowledge_in_steps(member, batches, now_ms))
 
     def acknowledge_in_steps(
         self, member: str, batches: Sequence[AcknowledgementBatch], now_ms: int

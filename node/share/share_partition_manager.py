@@ -7,7 +7,9 @@ no more, when its state is another's, or when the last member has gone.
 
 import asyncio
 import logging
+from collections import OrderedDict
 from collections.abc import Callable, Iterable, Mapping, Sequence
+from contextlib import suppress
 from functools import partial
 from typing import Final, NamedTuple, Protocol, TypeAlias
 
@@ -49,6 +51,7 @@ from ottla.node.work.turns import give_way, take_turns
 MAX_BEGUN: Final = 256
 # Types of records in one request; of more, 20 us each, some are taken in each turn.
 MAX_ACKNOWLEDGED: Final = 512
+MAX_UNREADABLE: Final = 100  # partitions each of which has a log line a minute; on a bad disk there are many
 # Ranges of records that are given back in the time that a share-partition takes.
 RANGES_OF_ONE: Final = 8
 # States that are taken over together with those of other partitions, some 2 us each.
@@ -121,12 +124,13 @@ class SharePartitionManager:
         self._led: dict[SharePartitionKey, LedPartition] = {}
         self._of_partition: dict[TopicPartition, set[SharePartitionKey]] = {}
         self._of_group: dict[str, set[SharePartitionKey]] = {}
-        self._asked_ms: dict[SharePartitionKey, int] = {}  # when a member has asked last for its records
+        # By group: what no member has asked for since then was left when the newest session began.
+        self._left_before_ms: dict[str, int] = {}
         self._restoring = asyncio.Lock()  # very many states are taken over by one partition in a turn
         self._led_bytes = 0  # of share-partitions, about
         self._delayed_count = 0  # of their records that are not due yet
         self._is_closed = False
-        self._unreadable = RepeatedLine()
+        self._unreadable: OrderedDict[TopicPartition, RepeatedLine] = OrderedDict()
         self.sessions = ShareSessions(max_sessions=max_sessions, limit_bytes=limit_bytes)
         self.counters = ShareCounters()
         self._delayed = DelayedShareFetches(
@@ -212,6 +216,10 @@ class SharePartitionManager:
         for place, topic in wanted.items():
             key = SharePartitionKey(params.key.group, place.topic_id, place.partition)
             one = self._find(key)
+            if one is not None and one.is_left(self._left_before_ms.get(params.key.group, 0)):
+                # Its group may be of another life by now: the state is read anew.
+                self._drop(one)
+                one = None
             if one is None and begun == MAX_BEGUN:
                 continue  # the turn of the rest comes with the next fetches
             try:
@@ -223,7 +231,7 @@ class SharePartitionManager:
                 continue
             led[place] = one
             one.core.config = settings.config
-            self._asked_ms[key] = now_ms
+            one.asked_ms = now_ms
         self._count_fetches(wanted.values())
         if not led:
             return self._finished(fetch)
@@ -315,7 +323,8 @@ class SharePartitionManager:
         if self._led_bytes + LED_BYTES > self._limit_bytes:
             raise KafkaError(ErrorCode.UNKNOWN_SERVER_ERROR, "There is no memory for more share-partitions.")
         config = self._settings(key.group).config
-        led = LedPartition(SharePartition(key, partition.leader_epoch, config, ShareLimits()), partition)
+        core = SharePartition(key, partition.leader_epoch, config, ShareLimits())
+        led = LedPartition(core, partition, connection, self._now_ms())
         self._led[key] = led
         self._count_bytes(led)
         self._of_partition.setdefault(partition.topic_partition, set()).add(key)
@@ -359,7 +368,6 @@ class SharePartitionManager:
         led.core.fence()
         key, name = led.core.key, led.partition.topic_partition
         del self._led[key]
-        self._asked_ms.pop(key, None)
         self._of_partition[name].discard(key)
         if not self._of_partition[name]:
             del self._of_partition[name]
@@ -376,7 +384,12 @@ class SharePartitionManager:
         self._drop(led)
 
     def _tell_unreadable(self, led: LedPartition, failure: KafkaError) -> None:
-        self._unreadable.tell(
+        name = led.partition.topic_partition
+        line = self._unreadable.setdefault(name, RepeatedLine())
+        self._unreadable.move_to_end(name)
+        if len(self._unreadable) > MAX_UNREADABLE:
+            self._unreadable.popitem(last=False)
+        line.tell(
             log,
             self._now_ms(),
             "Records of %s cannot be given out: %s: %s",
@@ -421,7 +434,7 @@ class SharePartitionManager:
                 continue
             topics.add(led.partition.topic_partition.topic)
             led.core.config = config
-            self._asked_ms[led.core.key] = self._now_ms()
+            led.asked_ms = self._now_ms()
             if is_large:
                 said_in_turns[place] = said
                 answers[place] = asyncio.get_running_loop().create_future()
@@ -557,21 +570,20 @@ class SharePartitionManager:
         self._delayed.wake(key)
         if not self._is_open(connection):  # nothing would end it
             raise KafkaError(ErrorCode.SHARE_SESSION_NOT_FOUND)
-        if is_first:  # what was kept for its dead letters may be of another life of the group
-            self._drop_all(self._of_group.get(key.group, ()))
-        else:
-            self._drop_all(self._left_of(key.group))
+        if is_first:
+            self._read_anew(key.group)
+        self._left_before_ms[key.group] = self._now_ms() - self.record_lock_duration_ms(key.group)
         return self.sessions.create(key, partitions, connection)
 
-    def _left_of(self, group: str) -> list[SharePartitionKey]:
-        """Return the share-partitions that no member has asked for so long that none can hold anything there.
-
-        Their sessions may be of members that died without a word, and the group of another life by now.
+    def _read_anew(self, group: str) -> None:
+        """Read the state of share-partitions that were kept for their dead letters: the group that begins may
+        be another one, and those that it does not read have to be written, too.
         """
-        before_ms = self._now_ms() - self.record_lock_duration_ms(group)
-        return [
-            key for key in self._of_group.get(group, ()) if self._asked_ms.get(key, before_ms) < before_ms
-        ]
+        for key in list(self._of_group.get(group, ())):
+            kept = self._led[key]
+            self._drop(kept)
+            with suppress(KafkaError):
+                self._lead(key, kept.partition.topic_partition.topic, kept.connection)
 
     def end_session(self, key: SessionKey) -> ShareSession | None:
         """End a session, if there is one, and give back what its member holds."""
@@ -621,6 +633,7 @@ class SharePartitionManager:
         Those whose dead letters are still to be written go when they are.
         """
         if not self.sessions.has_group(group):
+            self._left_before_ms.pop(group, None)
             led = (self._led[key] for key in self._of_group.get(group, ()))
             self._drop_all([one.core.key for one in led if not one.is_awaiting_letters])
 
@@ -687,6 +700,7 @@ class SharePartitionManager:
     def disable(self) -> None:
         """There are no share groups any more: `share.version` is 0."""
         self.sessions.clear()
+        self._left_before_ms.clear()
         self._drop_all(self._led)
 
     def close(self) -> None:

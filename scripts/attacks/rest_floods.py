@@ -162,7 +162,7 @@ ATTACKS: Final[Sequence[Attack]] = (
     ),
     Attack(
         name="filtered-reads-1300",
-        sends=f"{MANY_READS:,} filtered reads from one address; every probe at their own port is answered within a second",
+        sends=f"{MANY_READS:,} filtered reads from one address, and probes at their port within a second",
         send=_very_many_reads,
         prepare=_make_records,
         # And refusals, 3 to 5 ms each with their connections while two threads read.

@@ -187,7 +187,7 @@ class Leader:
         self.core = SharePartition(KEY, epoch, CONFIG, ShareLimits())
         answer = cluster.coordinator.ask(ReadState(KEY, epoch))
         self.core.restore(cast(Any, answer), 0)
-        self.led = LedPartition(self.core, cast(Any, Source(cluster.source)))
+        self.led = LedPartition(self.core, cast(Any, Source(cluster.source)), cast(Any, None), 0)
         self.task: asyncio.Task[None] | None = None
         self.queue = DeadLetterQueue(
             world=DeadLetterWorld(

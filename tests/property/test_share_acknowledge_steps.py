@@ -1,10 +1,15 @@
 """Acknowledgements in steps, where neighbours move at once, do what one batch after the other does."""
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from typing import Any
+from unittest.mock import patch
 
 from hypothesis import given
 from hypothesis import strategies as st
 
+from ottla.node.share import share_partition
+from ottla.node.share.acknowledge_records import acknowledge_batch
 from ottla.node.share.share_words import AcknowledgementBatch, Outcome, ShareConfig, ShareLimits
 from tests.unit.node.share.partitions import ACCEPT, GAP, NOW_MS, REJECT, RELEASE, RENEW, Partition
 
@@ -14,6 +19,21 @@ OFFSETS = st.integers(0, RECORDS + 2)
 TYPES = st.sampled_from([GAP, ACCEPT, ACCEPT, RELEASE, REJECT, RENEW, 5])
 FATES = st.sampled_from([ACCEPT, RELEASE, REJECT])
 HISTORY = st.lists(st.tuples(OFFSETS, st.integers(0, 5), FATES), max_size=4)
+
+
+@contextmanager
+def each_alone() -> Iterator[None]:
+    """Take each batch by itself, as slowly as it was said."""
+
+    def acknowledge(moves: Any, member: str, run: Any, now_ms: int, max_states: int) -> None:
+        for batch in run:
+            acknowledge_batch(moves, member, batch, now_ms, max_states)
+
+    with (
+        patch.object(share_partition, "runs_of", lambda batches: [[batch] for batch in batches]),
+        patch.object(share_partition, "acknowledge_run", acknowledge),
+    ):
+        yield
 
 
 @st.composite
@@ -59,7 +79,8 @@ def test_acknowledgements_in_steps_do_what_one_after_the_other_do(
     for each in (one_by_one, in_steps):
         each.check()
 
-    expected = one_by_one.core.acknowledge("m1", batches, NOW_MS)
+    with each_alone():
+        expected = one_by_one.core.acknowledge("m1", batches, NOW_MS)
     seen = _run(in_steps, batches)
 
     assert seen == expected

@@ -813,6 +813,46 @@ def test_a_leader_that_was_elected_anew_goes_on_and_one_that_was_away_reads_the_
     play(story)
 
 
+def test_what_was_acquired_late_in_a_long_wait_is_held_while_others_begin() -> None:
+    async def story(world: ShareWorld) -> None:
+        world.create_topic()
+        await world.ready()
+        waiting = asyncio.ensure_future(world.fetch("m1", 2, max_wait_ms=SOON_MS * 1_000))
+        await world.rest()
+        world.clock.advance(40_000)
+        world.append(count=10)
+        assert acquired(only(await waiting)) == [(0, 9, 1)]
+
+        world.clock.advance(1_000)
+        await world.ready("m2")
+
+        assert not (await world.fetch("m2", 2)).responses
+        assert not only(await world.acknowledge("m1", 3, [(0, 9, [1])])).error_code
+
+    play(story)
+
+
+@pytest.mark.parametrize("is_asked", [True, False])
+def test_what_nobody_has_asked_for_longer_than_a_lock_is_read_anew_with_the_next_session(
+    is_asked: bool,
+) -> None:
+    async def story(world: ShareWorld) -> None:
+        world.create_topic()
+        world.append(count=10)
+        await world.ready()
+        await world.fetch("m1", 2)
+        world.clock.advance(31_000)
+        world.shares.expire(world.key())
+        if is_asked:
+            await world.fetch("m1", 3)
+
+        await world.ready("m2")
+
+        assert len(world.persister.reads) == (1 if is_asked else 2)
+
+    play(story)
+
+
 def test_a_deleted_topic_takes_its_share_partitions_along() -> None:
     async def story(world: ShareWorld) -> None:
         world.create_topic()
