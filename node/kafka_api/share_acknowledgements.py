@@ -19,6 +19,7 @@ from ottla.node.wire.messages.share_fetch import FetchTopic
 MAX_MEMBER_ID_LENGTH: Final = 36
 # From this version of both APIs on members may renew their locks (KIP-1222).
 FIRST_VERSION_WITH_RENEW: Final = 2
+_RENEW: Final = int(AcknowledgeType.RENEW)
 
 
 class _Batch(Protocol):
@@ -64,40 +65,53 @@ def acknowledge(
             batches = one.acknowledgement_batches
             if known is None:
                 answers[place] = Refusal(ErrorCode.UNKNOWN_TOPIC_ID)
-            elif not _are_valid(batches, most, is_renew=is_renew):
+            elif (said := joined_batches(batches, most, is_renew=is_renew)) is None:
                 answers[place] = Refusal(ErrorCode.INVALID_REQUEST)
             elif not is_allowed:
                 answers[place] = Refusal(ErrorCode.TOPIC_AUTHORIZATION_FAILED)
             elif not 0 <= place.partition < len(known.partitions):
                 answers[place] = Refusal(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION)
-            elif not batches:
+            elif not said:
                 empty.append(place)
             else:
-                interested[place] = [
-                    AcknowledgementBatch(each.first_offset, each.last_offset, tuple(each.acknowledge_types))
-                    for each in batches
-                ]
+                interested[place] = said
     if interested:
         answers |= services.shares.acknowledge(key, interested)
         answers |= dict.fromkeys(empty, Refusal())
     return answers
 
 
-def _are_valid(batches: Sequence[_Batch], most: int, *, is_renew: bool) -> bool:
-    """Return whether batches are in order, and their types such that the request may have."""
-    end = -1
+def joined_batches(
+    batches: Sequence[_Batch], most: int, *, is_renew: bool
+) -> list[AcknowledgementBatch] | None:
+    """Return the batches, those of neighbouring records with a type each joined; None if they are not in
+    order, or have types that the request may not have.
+
+    librdkafka sends a batch for each record.
+    """
+    joined: list[AcknowledgementBatch] = []
+    kinds: list[int] = []  # those of a run of neighbours that begins at `begin`
+    begin, end = 0, -1
     for batch in batches:
         first, last, types = batch.first_offset, batch.last_offset, batch.acknowledge_types
-        if first > last or first < end or not types:
-            return False
-        if len(types) > 1 and last - first != len(types) - 1:
-            return False
-        if min(types) < 0 or max(types) > most:
-            return False
-        if AcknowledgeType.RENEW in types and not is_renew:
-            return False
+        count = len(types)
+        if first > last or first < end or not count or (count > 1 and last - first != count - 1):
+            return None
+        if min(types) < 0 or max(types) > most or (not is_renew and _RENEW in types):
+            return None
+        is_typed_each = count == last - first + 1
+        if kinds and is_typed_each and first == end + 1:
+            kinds += types
+        else:
+            if kinds:
+                joined.append(AcknowledgementBatch(begin, end, tuple(kinds)))
+            begin, kinds = first, list(types) if is_typed_each else []
+            if not is_typed_each:
+                joined.append(AcknowledgementBatch(first, last, tuple(types)))
         end = last
-    return True
+    if kinds:
+        joined.append(AcknowledgementBatch(begin, end, tuple(kinds)))
+    return joined
 
 
 def count_failures(services: Services, answers: Mapping[TopicIdPartition, Refusal]) -> None:

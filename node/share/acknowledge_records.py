@@ -105,38 +105,14 @@ def acknowledge_batch(
             moves.begin(begin, end, _MOVE_TO[kind], _reason_of(kind))
 
 
-def acknowledge_run(
-    moves: Moves, member: str, run: Sequence[AcknowledgementBatch], now_ms: int, max_states: int
+def acknowledge_piece(
+    moves: Moves, member: str, piece: AcknowledgementBatch, now_ms: int, max_states: int
 ) -> None:
-    """Begin the moves of a run: at once where one range has all, else batch by batch."""
-    if len(run) > 1 or len(run[0].types) > 1:
-        whole = AcknowledgementBatch(run[0].first_offset, run[-1].last_offset, _types_of(run))
-        if _is_held_alike(moves, member, whole, max_states):
-            moves.begin_each(*whole)
-            return
-    for batch in run:
-        acknowledge_batch(moves, member, batch, now_ms, max_states)
-
-
-def runs_of(batches: Sequence[AcknowledgementBatch]) -> Iterator[Sequence[AcknowledgementBatch]]:
-    """Cut batches into pieces, and join those of neighbouring records with a type each: a step's work each.
-
-    librdkafka sends a batch for each record, the Java client one of many records.
-    """
-    run: list[AcknowledgementBatch] = []
-    types = 0
-    for batch in batches:
-        for piece in pieces_of(batch):
-            first, last, kinds = piece
-            is_typed_each = 0 < len(kinds) == last - first + 1
-            goes_on = is_typed_each and types + len(kinds) <= TYPES_PER_STEP
-            if run and not (goes_on and run[-1].last_offset + 1 == first):
-                yield run
-                run, types = [], 0
-            run.append(piece)
-            types += len(kinds) if is_typed_each else TYPES_PER_STEP  # to others nothing is joined
-    if run:
-        yield run
+    """Begin the moves of a piece: at once where one range has all its records, else one after the other."""
+    if len(piece.types) > 1 and _is_held_alike(moves, member, piece, max_states):
+        moves.begin_each(*piece)
+    else:
+        acknowledge_batch(moves, member, piece, now_ms, max_states)
 
 
 def pieces_of(batch: AcknowledgementBatch) -> Iterator[AcknowledgementBatch]:
@@ -186,10 +162,6 @@ def _is_held_alike(moves: Moves, member: str, batch: AcknowledgementBatch, max_s
         and records.holders[begin] == member
         and len(records) + len(types) < max_states
     )
-
-
-def _types_of(run: Sequence[AcknowledgementBatch]) -> Sequence[int]:
-    return run[0].types if len(run) == 1 else [kind for batch in run for kind in batch.types]
 
 
 def _reason_of(kind: int) -> ArchiveReason | None:

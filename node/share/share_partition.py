@@ -7,6 +7,7 @@ or is taken back (`failed`). An ended lock is not taken back: it is only told.
 
 from collections.abc import Generator, Sequence
 from dataclasses import replace
+from itertools import chain
 from typing import Final
 
 from ottla.groupcoord.share_state.share_state_words import (
@@ -20,8 +21,8 @@ from ottla.logstore.words.errors import ErrorCode, KafkaError
 from ottla.node.share.acknowledge_records import (
     TYPES_PER_STEP,
     Moves,
-    acknowledge_run,
-    runs_of,
+    acknowledge_piece,
+    pieces_of,
 )
 from ottla.node.share.acquire_records import Acquisition, acquire
 from ottla.node.share.dead_letters import DeadLetters, Note, encode_note, read_note
@@ -293,9 +294,9 @@ class SharePartition:
         moves = self._moves()
         count = 0
         try:
-            for run in runs_of(batches):
-                acknowledge_run(moves, member, run, now_ms, self._limits.max_states)
-                count += sum(len(piece.types) for piece in run)
+            for piece in chain.from_iterable(map(pieces_of, batches)):
+                acknowledge_piece(moves, member, piece, now_ms, self._limits.max_states)
+                count += len(piece.types)
                 if count >= TYPES_PER_STEP:
                     count = 0
                     yield

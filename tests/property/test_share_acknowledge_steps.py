@@ -2,12 +2,13 @@
 
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
-from typing import Any
+from typing import NamedTuple
 from unittest.mock import patch
 
 from hypothesis import given
 from hypothesis import strategies as st
 
+from ottla.node.kafka_api.share_acknowledgements import joined_batches
 from ottla.node.share import share_partition
 from ottla.node.share.acknowledge_records import acknowledge_batch
 from ottla.node.share.share_words import AcknowledgementBatch, Outcome, ShareConfig, ShareLimits
@@ -18,20 +19,24 @@ OFFSETS = st.integers(0, RECORDS + 2)
 # An invalid type now and then: it is refused wherever it stands.
 TYPES = st.sampled_from([GAP, ACCEPT, ACCEPT, RELEASE, REJECT, RENEW, 5])
 FATES = st.sampled_from([ACCEPT, RELEASE, REJECT])
+TYPES_OF_REQUESTS = (GAP, ACCEPT, RELEASE, REJECT, RENEW)
 HISTORY = st.lists(st.tuples(OFFSETS, st.integers(0, 5), FATES), max_size=4)
+
+
+class _Said(NamedTuple):
+    """A batch of a request."""
+
+    first_offset: int
+    last_offset: int
+    acknowledge_types: Sequence[int]
 
 
 @contextmanager
 def each_alone() -> Iterator[None]:
-    """Take each batch by itself, as slowly as it was said."""
-
-    def acknowledge(moves: Any, member: str, run: Any, now_ms: int, max_states: int) -> None:
-        for batch in run:
-            acknowledge_batch(moves, member, batch, now_ms, max_states)
-
+    """Take each batch as a whole, as slowly as it was said."""
     with (
-        patch.object(share_partition, "runs_of", lambda batches: [[batch] for batch in batches]),
-        patch.object(share_partition, "acknowledge_run", acknowledge),
+        patch.object(share_partition, "pieces_of", lambda batch: [batch]),
+        patch.object(share_partition, "acknowledge_piece", acknowledge_batch),
     ):
         yield
 
@@ -75,13 +80,15 @@ def test_acknowledgements_in_steps_do_what_one_after_the_other_do(
                 made.settle(said)
         return made
 
+    # As the door has them, which refuses what cannot be said by a request.
+    joined = joined_batches([_Said(*one) for one in batches], max(TYPES_OF_REQUESTS), is_renew=True)
     one_by_one, in_steps = partition(), partition()
     for each in (one_by_one, in_steps):
         each.check()
 
     with each_alone():
         expected = one_by_one.core.acknowledge("m1", batches, NOW_MS)
-    seen = _run(in_steps, batches)
+    seen = _run(in_steps, batches if joined is None else joined)
 
     assert seen == expected
     assert by_offset(in_steps) == by_offset(one_by_one)
