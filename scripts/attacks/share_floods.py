@@ -21,6 +21,7 @@ from tests.compat.wire_client import Closed, WireClient, eventually, only
 GROUP: Final = "attacked-workers"
 TOPIC: Final = "attacked-queue"
 STATE_TOPIC: Final = "__share_group_state"
+GROUPS_TOPIC: Final = "__consumer_offsets"
 ACCEPT, RELEASE, REJECT = 1, 2, 3
 PATIENCE_S: Final = 60.0
 # As many locks as a group may have in a partition by default: all in flight may have states of their own.
@@ -77,6 +78,35 @@ def _make_queue(nodes: Nodes) -> None:
         altered = client.call("incremental_alter_configs", 1, resources=resources)
         assert not only(altered.responses).error_code, altered
         _begin_states(client, _topic_id(client))
+        if len(nodes.processes) > 1:
+            _lead_here(client, nodes.first, range(len(nodes.processes)))
+
+
+def _lead_here(client: WireClient, node_id: int, nodes: Sequence[int]) -> None:
+    """Have the attacked node lead all that the group needs: its topic, its coordinator and its state."""
+    replicas = sorted(nodes, key=lambda one: one != node_id)
+
+    def not_led() -> dict[str, list[int]]:
+        named = [{"name": name} for name in (TOPIC, STATE_TOPIC, GROUPS_TOPIC)]
+        topics = client.call("metadata", 12, topics=named, allow_auto_topic_creation=False).topics
+        return {
+            topic.name: [one.partition_index for one in topic.partitions if one.leader_id != node_id]
+            for topic in topics
+        }
+
+    moved = [
+        {"name": name, "partitions": [{"partition_index": one, "replicas": replicas} for one in partitions]}
+        for name, partitions in not_led().items()
+    ]
+    answer = client.call("alter_partition_reassignments", 0, timeout_ms=30_000, topics=moved)
+    assert not codes_in(answer).keys() - {0}, answer
+
+    def left() -> dict[str, list[int]]:
+        client.call("elect_leaders", 2, election_type=0, topic_partitions=None, timeout_ms=30_000)
+        return not_led()
+
+    told = eventually(left, lambda found: not any(found.values()), PATIENCE_S)
+    assert not any(told.values()), told
 
 
 def _begin_states(client: WireClient, topic_id: bytes) -> None:
@@ -401,7 +431,6 @@ def _attack(name: str, sends: str, send: Callable[[Nodes], str], cpu_s: float, *
         send=send,
         cpu_s=cpu_s,
         prepare=_make_queue,
-        node_counts=(1,),
         **limits,
     )
 
