@@ -12,12 +12,13 @@ OTHER_GROUPS: Final = ""
 class DeadLetterCounts:
     """Dead letters of one group."""
 
-    __slots__ = ("failed_produces", "produces", "records")
+    __slots__ = ("failed_produces", "produces", "records", "unobeyed")
 
     def __init__(self) -> None:
         self.records = 0
         self.produces = 0  # attempts
         self.failed_produces = 0  # given up
+        self.unobeyed = 0  # records that were to have letters, which the level of share.version forbids
 
 
 class ShareCounters:

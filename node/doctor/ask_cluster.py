@@ -16,6 +16,7 @@ from typing import Any, Final, NamedTuple
 from ottla.logstore.words.errors import ErrorCode, KafkaError
 from ottla.metadata_raft.acl import AclOperation, AclPermissionType, PatternType, ResourceType
 from ottla.metadata_raft.acl_set import super_users
+from ottla.metadata_raft.cluster_features import DEAD_LETTERS_SINCE, SHARE_VERSION
 from ottla.node.client.cluster_admin import BROKER_RESOURCE, describe_cluster
 from ottla.node.client.cluster_client import Client
 from ottla.node.client.cluster_health import Health, cluster_health
@@ -36,7 +37,7 @@ from ottla.node.doctor.security_findings import AccessFacts, NodeListeners, Refu
 from ottla.node.doctor.share_findings import ShareFacts
 from ottla.node.doctor.try_endpoint import try_certificate, try_endpoint
 from ottla.node.doctor.version_findings import ClientFacts
-from ottla.node.net.peer_client import PeerClient
+from ottla.node.net.peer_client import SOFTWARE_NAME, SOFTWARE_VERSION, PeerClient
 from ottla.node.secure_client.client_context import client_context
 from ottla.node.secure_client.client_security import PLAINTEXT, ClientSecurity, ClientSecurityError
 from ottla.node.secure_client.sasl_login import token_of
@@ -56,6 +57,7 @@ from ottla.node.settings.rest_settings import (
     RestAddress,
     parse_rest_listeners,
 )
+from ottla.node.wire.messages.api_versions import ApiVersionsRequest, ApiVersionsResponse
 from ottla.node.wire.messages.describe_acls import DescribeAclsRequest, DescribeAclsResponse
 from ottla.node.wire.messages.describe_cluster import (
     DescribeClusterBroker,
@@ -115,6 +117,8 @@ class ClusterFacts(NamedTuple):
     unasked: Sequence[int]  # nodes that told nothing of themselves: no REST API was reached
     rest: Sequence[RestFacts] = ()  # of those that tell their settings
     rest_endpoints: Sequence[EndpointFacts] = ()  # of REST APIs with TLS, and what they show
+    share_version: int = 0
+    unobeyed_groups: Sequence[str] = ()  # that ask for dead letters, which this share.version has not
 
 
 class Asking(NamedTuple):
@@ -151,6 +155,10 @@ async def ask_cluster(
         health, log_dirs = await _health(client), await _log_dirs(client, living)
         principals, users = await _principals_of_acls(client), await _scram_users(client)
         share_groups = await _share_groups(client)
+        share_version = await _share_version(client)
+        unobeyed: Sequence[str] = ()
+        if 0 < share_version < DEAD_LETTERS_SINCE:
+            unobeyed = await _groups_with_letters(client)
     finally:
         await client.__aexit__(KafkaError, None, None)  # nobody waits for connections to end in order
     is_local = all(is_loopback(address) for one in tried for address in one.addresses)
@@ -189,6 +197,8 @@ async def ask_cluster(
             await try_certificate(one.host, one.port, timeout_s=timeout_s)
             for one in _secure_rest(advertised, known)
         ],
+        share_version,
+        unobeyed,
     )
 
 
@@ -285,6 +295,28 @@ async def _share_groups(client: Client) -> list[ShareFacts]:
                 topic = await _letter_topic(mine, group_id)
             found += [ShareFacts(group_id, partition, state, topic) for partition, state in states.items()]
     return found
+
+
+async def _share_version(client: Client) -> int:
+    """Return the level of the feature; 0 where it is not known, as where there are no share groups."""
+    request = ApiVersionsRequest(client_software_name=SOFTWARE_NAME, client_software_version=SOFTWARE_VERSION)
+    try:
+        node = await client.any_node()
+        answer = await node.request(request, ApiVersionsResponse, timeout_s=client.remaining_s)
+    except KafkaError:
+        return 0
+    levels = {one.name: one.max_version_level for one in answer.finalized_features}
+    return levels.get(SHARE_VERSION, 0)
+
+
+async def _groups_with_letters(client: Client) -> list[str]:
+    """Return the share groups whose settings name a topic for dead letters, as far as they say so."""
+    try:
+        listed = await list_groups(client, states=(), types=(SHARE,))
+    except KafkaError:
+        return []
+    named = [one.group_id for one in listed.groups][:MAX_SHARE_GROUPS]
+    return [group_id for group_id in named if await _letter_topic(client, group_id)]
 
 
 async def _letter_topic(client: Client, group_id: str) -> str | None:

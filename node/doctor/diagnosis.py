@@ -81,6 +81,7 @@ async def diagnose_cluster(
     found += log_findings.of_uncleanable(facts.uncleanable)
     found += log_findings.of_damaged(facts.damaged)
     found += share_findings.of_share_groups(facts.share_groups)
+    found += share_findings.of_unobeyed_letters(facts.unobeyed_groups, facts.share_version)
     if facts.unasked:
         nodes = ", ".join(map(str, facts.unasked))
         found.append(

@@ -2,12 +2,13 @@
 does not move; and groups whose dead letters are lost.
 """
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from typing import Final, NamedTuple
 
 from ottla.logstore.words.errors import ErrorCode
 from ottla.logstore.words.escaped_text import escape_controls
 from ottla.logstore.words.topic_partition import TopicPartition
+from ottla.metadata_raft.cluster_features import DEAD_LETTERS_SINCE
 from ottla.node.doctor.finding import Finding, named, note, problem
 from ottla.node.share.record_state import SET_ASIDE, RecordState
 from ottla.node.wire.messages.describe_share_partitions import InFlightRange, InFlightState
@@ -67,6 +68,18 @@ class ShareFacts(NamedTuple):
     partition: TopicPartition
     state: InFlightState
     letter_topic: str | None = None  # where its dead letters go, if the group says so to whoever asks
+
+
+def of_unobeyed_letters(groups: Sequence[str], share_version: int) -> Iterator[Finding]:
+    """Name groups whose settings ask for dead letters, in a cluster that has none at this share.version."""
+    if groups and share_version < DEAD_LETTERS_SINCE:
+        yield problem(
+            "share group",
+            f"The share groups {named([escape_controls(one) for one in groups])} are to have dead letters, but "
+            f"share.version is {share_version}, below {DEAD_LETTERS_SINCE}: records that they reject, or try in "
+            "vain, are archived without any. When all nodes have been upgraded, raise it with `kafka-features "
+            f"upgrade --feature share.version={DEAD_LETTERS_SINCE}`.",
+        )
 
 
 def of_share_groups(facts: Iterable[ShareFacts], *, retried_ms: int | None = None) -> Iterator[Finding]:

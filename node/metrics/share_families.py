@@ -63,6 +63,12 @@ def share_families(reading: ShareReading) -> Iterator[Family]:
         "Batches of dead letters of a share group that were given up; their records are archived without.",
         [(text, one.failed_produces) for text, one in letters],
     )
+    yield counter(
+        "ottla_share_group_unobeyed_dead_letters_total",
+        "Records of a share group that were archived without the dead letters that its settings ask for, "
+        "since share.version is below 2.",
+        [(text, one.unobeyed) for text, one in letters],
+    )
     yield from _partition_families(reading)
 
 

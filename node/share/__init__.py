@@ -1,6 +1,7 @@
 """ottla.node.share: the partitions that this node leads, as share groups read them (KIP-932). Bottom-up:
 
 record_state         the states of a record that is in flight, and the table of their moves
+repeated_line        a line of the log that comes again and again, told once a minute
 share_words          what a share-partition is told and asked, and what it answers
 in_flight_records    the states of the records in flight, by ranges of offsets, in arrays
 delayed_index        which records are not due yet, and when they are
@@ -19,7 +20,6 @@ share_group_settings  what a share group obeys at the leaders of partitions
 initial_offset       where a group begins that has read nothing of a partition
 read_batches         the batches of a slice of the log, by their headers
 read_delays          when the records of these batches are due
-repeated_line        a line of the log that comes again and again, told once a minute
 share_timers         when locks end and delayed records are due, by two clocks
 dead_letter_topic    where dead letters go, by the rules of the cluster
 letter_batch         batches of dead letters: what the log has of the records, and words about them

@@ -39,7 +39,7 @@ class Moves(NamedTuple):
         window, records = self.window, self.window.records
         begin, end = records.cut_out(first, last)
         for index in range(begin, end):
-            target = self._target(state, reason, records.counts[index])
+            target = self._target(state, reason, records.counts[index], window.counted(index))
             records.begin_transition(index, target, self.number)
             if target in TERMINAL:
                 window.delivery_complete_count += window.counted(index)
@@ -50,7 +50,10 @@ class Moves(NamedTuple):
         records = self.window.records
         index, _ = records.cut_out(first, last)
         count = records.counts[index]
-        targets = {kind: self._target(_MOVE_TO[kind], _reason_of(kind), count) for kind in set(types)}
+        targets = {
+            kind: self._target(_MOVE_TO[kind], _reason_of(kind), count, types.count(kind))
+            for kind in set(types)
+        }
         firsts = _first_of_each_run(first, types)
         states = bytes([targets[types[offset - first]] for offset in firsts])
         records.begin_transitions(index, firsts, states, self.number)
@@ -59,11 +62,14 @@ class Moves(NamedTuple):
         )
         self._note(first, last)
 
-    def _target(self, state: int, reason: ArchiveReason | None, count: int) -> int:
-        """Return the state to which records of this delivery count move."""
+    def _target(self, state: int, reason: ArchiveReason | None, count: int, records: int) -> int:
+        """Return the state to which so many records of this delivery count move."""
         if state == AVAILABLE and count >= self.config.delivery_count_limit:
             reason = ArchiveReason.DELIVERY_LIMIT
-        return state if reason is None else archived_as(reason, self.config)
+        if reason is None:
+            return state
+        self.config.count_undelivered(records)
+        return archived_as(reason, self.config)
 
     def _note(self, first: int, last: int) -> None:
         if self.ranges and self.ranges[-1][1] + 1 == first:

@@ -83,7 +83,10 @@ def _end_lock(window: ShareWindow, config: ShareConfig, index: int, now_ms: int)
     if not is_gone and not is_at_limit:
         window.free(index, config, now_ms)
         return StateBatch(first, last, AVAILABLE, count)
-    state = ARCHIVED if is_gone else archived_as(ArchiveReason.DELIVERY_LIMIT, config)
+    state = ARCHIVED
+    if not is_gone:
+        config.count_undelivered(window.counted(index))
+        state = archived_as(ArchiveReason.DELIVERY_LIMIT, config)
     records.move(index, state, None, 0)
     if state in TERMINAL:
         window.delivery_complete_count += window.counted(index)

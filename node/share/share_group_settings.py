@@ -2,6 +2,7 @@
 node's.
 """
 
+import logging
 import re
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
@@ -9,6 +10,7 @@ from typing import Final
 
 from ottla.logstore.partition_log import FetchIsolation
 from ottla.logstore.words.config_def import ConfigValue
+from ottla.node.counters.share_counters import DeadLetterCounts
 from ottla.node.settings.group_config_def import (
     COPIES_RECORDS,
     DEAD_LETTER_TOPIC,
@@ -16,6 +18,7 @@ from ottla.node.settings.group_config_def import (
     RETRY_BACKOFF,
     RETRY_BACKOFF_MAX,
 )
+from ottla.node.share.repeated_line import RepeatedLine
 from ottla.node.share.share_words import ShareConfig
 
 _EARLIEST: Final = "earliest"
@@ -27,6 +30,8 @@ _DURATION: Final = re.compile(
 _SECONDS: Final = (86_400, 3_600, 60, 1)
 # Members of so many groups may have their settings looked up without making them anew.
 _MAX_REMEMBERED: Final = 1_000
+
+log = logging.getLogger(__name__)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -64,14 +69,21 @@ class ShareGroupConfigs:
         configs: Callable[[str], Mapping[str, str]],
         *,
         has_dead_letters: Callable[[], bool] = lambda: True,
+        counts: Callable[[str], DeadLetterCounts] = lambda group: DeadLetterCounts(),
+        now_ms: Callable[[], int] = lambda: 0,
     ) -> None:
-        """`has_dead_letters` tells whether all nodes of the cluster know them, else no group has any."""
+        """`has_dead_letters` tells whether all nodes of the cluster know them, else no group has any; then
+        those of `counts` for a group count what is archived without the letters that it asks for.
+        """
         self._values = values
         self._has_dead_letters = has_dead_letters
         self._had_dead_letters = has_dead_letters()
         self._configs = configs
         self._known: Mapping[str, ConfigValue] = values()
         self._settings: dict[str, tuple[Mapping[str, str], ShareGroupSettings]] = {}
+        self._counts = counts
+        self._now_ms = now_ms
+        self._unobeyed = RepeatedLine()
 
     def __call__(self, group: str) -> ShareGroupSettings:
         values, own = self._values(), self._configs(group)
@@ -83,20 +95,34 @@ class ShareGroupConfigs:
         if found is None or found[0] is not own:
             if len(self._settings) >= _MAX_REMEMBERED:
                 self._settings.clear()
-            settings = share_group_settings(values, own, has_dead_letters=has_dead_letters)
-            found = self._settings[name] = own, settings
-        return found[1]
+            counts = None if has_dead_letters else self._counts(group)
+            found = self._settings[name] = own, share_group_settings(values, own, unobeyed=counts)
+        settings = found[1]
+        if settings.config.unobeyed is not None:
+            self._unobeyed.tell(
+                log,
+                self._now_ms(),
+                "Share group %r has %s, but dead letters need share.version 2, and the cluster has a lower "
+                "one: %d of its records were archived without since this node began. When all nodes have "
+                "been upgraded, raise it with kafka-features upgrade --feature share.version=2.",
+                *(group[:100], DEAD_LETTER_TOPIC, settings.config.unobeyed.unobeyed),
+            )
+        return settings
 
 
 def share_group_settings(
-    node: Mapping[str, ConfigValue], own: Mapping[str, str], *, has_dead_letters: bool = True
+    node: Mapping[str, ConfigValue], own: Mapping[str, str], *, unobeyed: DeadLetterCounts | None = None
 ) -> ShareGroupSettings:
-    """Return what a group with these settings of its own obeys at a node with those."""
+    """Return what a group with these settings of its own obeys at a node with those.
+
+    Where no group may have dead letters, `unobeyed` counts the records that were to have some.
+    """
     committed = _text(own, "share.isolation.level") == "read_committed"
     renews = GROUP_CONFIG_DEF.parse(
         "share.renew.acknowledge.enable", own.get("share.renew.acknowledge.enable", "true")
     )
-    topic = own.get(DEAD_LETTER_TOPIC, "").strip() if has_dead_letters else ""
+    wanted = own.get(DEAD_LETTER_TOPIC, "").strip()
+    topic = wanted if unobeyed is None else ""
     copies = GROUP_CONFIG_DEF.parse(COPIES_RECORDS, own.get(COPIES_RECORDS, "false")) is True
     backoff_ms, backoff_max_ms = _own_number(own, RETRY_BACKOFF), _own_number(own, RETRY_BACKOFF_MAX)
     return ShareGroupSettings(
@@ -109,6 +135,7 @@ def share_group_settings(
             retry_backoff_ms=min(backoff_ms, backoff_max_ms),
             retry_backoff_max_ms=backoff_max_ms,
             sets_aside=bool(topic),
+            unobeyed=unobeyed if wanted else None,
         ),
         isolation=FetchIsolation.TXN_COMMITTED if committed else FetchIsolation.HIGH_WATERMARK,
         offset_reset=parse_offset_reset(_text(own, "share.auto.offset.reset")),

@@ -2,13 +2,14 @@
 
 import struct
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from enum import Enum
 from typing import Final, NamedTuple
 
 from ottla.groupcoord.share_state.share_state_words import StateResult, WriteState
 from ottla.logstore.delivery_delay import DueTimes
 from ottla.logstore.words.errors import ErrorCode
+from ottla.node.counters.share_counters import DeadLetterCounts
 
 # That readers of records may raise besides KafkaError, where the log has what nobody thought of: a producer
 # wrote it, so it ends what is done with these records, and not the node. An AssertionError is still our bug.
@@ -62,12 +63,19 @@ class ShareConfig:
     retry_backoff_max_ms: int = 0
     # Whether records that are rejected, or at their limit, are archived after their dead letter was written.
     sets_aside: bool = False
+    # Of what is archived at once although the group wants dead letters, which the cluster may not have yet.
+    unobeyed: DeadLetterCounts | None = field(default=None, compare=False)
 
     def __post_init__(self) -> None:
         assert self.record_lock_duration_ms > 0, self
         assert 0 < self.delivery_count_limit <= MAX_DELIVERY_COUNT, self
         assert self.partition_max_record_locks > 0, self
         assert 0 <= self.retry_backoff_ms <= self.retry_backoff_max_ms, self
+
+    def count_undelivered(self, records: int) -> None:
+        """Count records that are not delivered again, if they are to have dead letters and get none."""
+        if self.unobeyed is not None:
+            self.unobeyed.unobeyed += records
 
     def backoff_ms(self, delivery_count: int) -> int:
         """Return how long a record waits that was delivered so often: doubled each time, to the maximum."""

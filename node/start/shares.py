@@ -33,6 +33,8 @@ def make_shares(
         lambda: base.config.values,
         lambda group_id: parts.image.configs.group(group_id),
         has_dead_letters=lambda: parts.image.share_version >= DEAD_LETTERS_SINCE,
+        counts=lambda group: shares.counters.dead_letters_of(group),
+        now_ms=world.clock.now_ms,
     )
     shares = SharePartitionManager(
         replicas=replicas,

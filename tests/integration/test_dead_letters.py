@@ -2,6 +2,7 @@
 
 import asyncio
 from collections.abc import Callable, Iterator
+from functools import partial
 from typing import Any
 
 import pytest
@@ -18,6 +19,7 @@ from tests.integration.test_share_fetch import ACCEPT, GROUP, RELEASE, Member, t
 pytestmark = pytest.mark.slow
 REJECT = 3
 TOPIC, BROKER, GROUPS = 2, 4, 32
+MEMBER_ID = "AAAAAAAAAAAAAAAAAAAAAQ"
 
 
 @pytest.fixture
@@ -25,9 +27,24 @@ def member(broker: EmbeddedBroker) -> Iterator[Member]:
     """A member that has acquired the ten records of a topic."""
     one = Member(broker.bootstrap, "m1", ten_records(broker.bootstrap))
     assert alter(one.wire, GROUPS, GROUP, {"errors.deadletterqueue.topic.name": "dlq.t"}) == 0
+    join(one.wire)
     assert one.acquire() == [(0, 9, 1)]
     yield one
     one.wire.close()
+
+
+def join(wire: WireClient) -> None:
+    """Have the group be one that is listed, and its state begun."""
+    beat = partial(wire.call, "share_group_heartbeat", 1, group_id=GROUP, member_id=MEMBER_ID)
+
+    def begin() -> Any:
+        wire.call("find_coordinator", 4, key_type=0, coordinator_keys=[GROUP])
+        return beat(member_epoch=0, subscribed_topic_names=["t"])
+
+    answer = eventually(begin, lambda told: told.error_code == ErrorCode.NONE)
+    while answer.assignment is None or not answer.assignment.topic_partitions:
+        answer = beat(member_epoch=answer.member_epoch)
+        assert answer.error_code == ErrorCode.NONE, answer
 
 
 def alter(wire: WireClient, kind: int, name: str, settings: dict[str, str]) -> int:
@@ -105,8 +122,38 @@ def test_the_doctor_names_the_topic_that_may_not_have_dead_letters(
         findings = asyncio.run(diagnose_cluster([(host, int(port))], timeout_s=60))
         return " ".join(one.sentence for one in findings if "dead letters" in one.sentence)
 
-    told = eventually(said, bool)
+    told = eventually(said, bool, 20)
     assert "the topic for dead letters (dlq.t) may not have them" in told
+
+
+def test_the_doctor_says_so_where_the_cluster_is_at_a_level_without_dead_letters(
+    member: Member, broker: EmbeddedBroker
+) -> None:
+    """As one is that was upgraded, until its share.version is raised."""
+    create(member.wire, "dlq.t")
+    host, _, port = broker.bootstrap.rpartition(":")
+
+    def set_level(level: int, kind: int) -> None:
+        updates = [{"feature": "share.version", "max_version_level": level, "upgrade_type": kind}]
+        answer = member.wire.call("update_features", 1, timeout_ms=30_000, feature_updates=updates)
+        assert answer.error_code == 0 and not any(one.error_code for one in answer.results)
+
+    def said() -> list[str]:
+        findings = asyncio.run(diagnose_cluster([(host, int(port))], timeout_s=60))
+        return [one.sentence for one in findings if "share.version" in one.sentence]
+
+    assert not said()
+    set_level(1, 2)
+    member.acquire()
+
+    assert member.acknowledge((0, 9, [REJECT])) == 0
+
+    [sentence] = eventually(said, bool, 20)
+    assert f"share groups {GROUP} are to have dead letters, but share.version is 1" in sentence
+    counts = broker.call(lambda node: node.services.shares.counters.dead_letters[GROUP].unobeyed)
+    assert (counts, letters(member.wire)) == (10, [])
+    set_level(2, 1)
+    assert not eventually(said, lambda told: not told)
 
 
 def test_the_last_delivery_is_a_dead_letter_with_its_count(member: Member) -> None:

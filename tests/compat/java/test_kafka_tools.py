@@ -391,6 +391,20 @@ def test_kafka_features(shell: Shell) -> None:
         shell.ok("kafka-features", "upgrade", "--feature", "group.version=1")
 
 
+def test_a_release_that_knows_less_takes_no_level_back(shell: Shell) -> None:
+    """Release 4.3 asks for features that this cluster has not, and for share.version 1; a new one is at 2."""
+    before = shell.ok("kafka-features", "describe")
+
+    release = shell.run("kafka-features", "upgrade", "--release-version", "4.3")
+    level = shell.run("kafka-features", "upgrade", "--feature", "share.version=1")
+
+    assert (release.code, level.code) == (1, 1)
+    assert "Could not upgrade share.version to 1" in release.text, release.text
+    assert "Can't downgrade the version of this feature" in level.text, level.text
+    assert re.search(r"share.version.*FinalizedVersionLevel: 2", before)
+    assert shell.ok("kafka-features", "describe") == before
+
+
 def test_kafka_cluster_lists_endpoints(shell: Shell) -> None:
     listed = shell.tools.run(
         "kafka-cluster", "list-endpoints", "--bootstrap-server", shell.bootstrap, "--include-fenced-brokers"

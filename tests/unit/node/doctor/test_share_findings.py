@@ -11,6 +11,7 @@ from ottla.node.doctor.share_findings import (
     UNWRITTEN_MS,
     ShareFacts,
     of_share_groups,
+    of_unobeyed_letters,
 )
 from ottla.node.share.record_state import RecordState
 from ottla.node.wire.messages.describe_share_partitions import InFlightRange, InFlightState
@@ -107,6 +108,17 @@ def test_without_the_right_to_see_where_letters_go_the_command_is_named_that_sho
     [found] = of_share_groups([lost])
 
     assert "(`ottla group config workers` names it) does not answer" in found.sentence
+
+
+def test_groups_that_ask_for_dead_letters_where_the_cluster_has_none_are_named() -> None:
+    [found] = of_unobeyed_letters(["work\x1bers", "others"], share_version=1)
+
+    assert found.severity is Severity.PROBLEM
+    assert "others are to have dead letters, but share.version is 1, below 2" in found.sentence
+    assert "kafka-features upgrade --feature share.version=2" in found.sentence
+    assert "\x1b" not in found.sentence
+    assert not list(of_unobeyed_letters([], share_version=1))
+    assert not list(of_unobeyed_letters(["workers"], share_version=2))
 
 
 def test_a_record_that_is_held_for_long_is_a_note() -> None:

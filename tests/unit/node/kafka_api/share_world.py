@@ -64,7 +64,14 @@ class ShareWorld(ReplicaWorld):
         self.own: dict[str, str] = {"share.auto.offset.reset": "earliest"}
         self.closed_connections: set[int] = set()
         self.wall_ahead_ms = 0  # since somebody has set the wall clock
-        settings = ShareGroupConfigs(lambda: self.config.values, lambda group: dict(self.own))
+        self.has_dead_letters = True
+        settings = ShareGroupConfigs(
+            lambda: self.config.values,
+            lambda group: dict(self.own),
+            has_dead_letters=lambda: self.has_dead_letters,
+            counts=lambda group: self.shares.counters.dead_letters_of(group),
+            now_ms=self.clock.now_ms,
+        )
         self.shares = SharePartitionManager(
             replicas=self.replica_manager,
             persister=self.persister,

@@ -632,6 +632,59 @@ def test_nothing_is_tried_while_a_rejection_is_being_written() -> None:
     tell(story)
 
 
+@pytest.mark.parametrize(
+    ("batches", "unobeyed"),
+    [([(0, 0, [REJECT]), (1, 3, [ACCEPT])], 1), ([(0, 3, [REJECT, ACCEPT, 0, REJECT])], 2)],
+    ids=["batches", "types"],
+)
+def test_a_cluster_at_a_level_without_dead_letters_says_what_it_archives_without(
+    batches: list[tuple[int, int, list[int]]], unobeyed: int, caplog: pytest.LogCaptureFixture
+) -> None:
+    """The share.version of a cluster that was upgraded may be 1, until it is raised."""
+
+    async def story(world: ShareWorld, letters: Letters) -> None:
+        world.create_topic("dlq.t", config=DLQ)
+        world.has_dead_letters = False
+        await world.fetch("m1", 3)
+
+        await world.acknowledge("m1", 4, batches)
+
+        assert await written(world) == []
+        assert world.persister.written[0].start_offset == 0
+        assert {state for write in world.persister.written for _, _, state, _ in write.batches} == {2, 4}
+        assert world.shares.counters.dead_letters[GROUP].unobeyed == unobeyed
+        await world.fetch("m1", 5)
+        assert caplog.text.count("kafka-features upgrade --feature share.version=2") == 1
+        world.clock.advance(60_000)
+        await world.fetch("m1", 6)
+        assert f"{unobeyed} of its records were archived without" in caplog.text
+
+        world.has_dead_letters = True  # it was raised
+        world.append(value=b"value 4")
+        assert acquired(only(await world.fetch("m1", 7))) == [(4, 4, 1)]
+        await world.acknowledge("m1", 8, [(4, 4, [REJECT])])
+        assert offsets(await written(world)) == [4]
+        assert world.shares.counters.dead_letters[GROUP].unobeyed == unobeyed
+
+    with caplog.at_level(logging.ERROR):
+        tell(story)
+
+
+def test_a_lock_that_ends_is_counted_where_the_cluster_has_no_dead_letters() -> None:
+    async def story(world: ShareWorld, letters: Letters) -> None:
+        world.has_dead_letters = False
+        await world.acknowledge("m1", 3, [(0, 3, [RELEASE])])
+        await world.fetch("m1", 4)
+
+        world.clock.advance(15_000)
+        world.shares.expire(world.key())
+        await world.rest()
+
+        assert world.shares.counters.dead_letters[GROUP].unobeyed == 4
+
+    tell(story, **{"share.delivery.count.limit": "2", "share.record.lock.duration.ms": "15000"})
+
+
 def test_a_group_without_the_setting_archives_as_ever() -> None:
     async def story(world: ShareWorld, letters: Letters) -> None:
         await world.acknowledge("m1", 3, [(0, 3, [REJECT])])

@@ -15,7 +15,7 @@ def test_what_members_said_and_what_they_hold_is_told() -> None:
     counters.expired_fetches = 6
     counters.load_times.observe(0.02)
     letters = counters.dead_letters_of("workers")
-    letters.records, letters.produces, letters.failed_produces = 10, 11, 12
+    letters.records, letters.produces, letters.failed_produces, letters.unobeyed = 10, 11, 12, 13
 
     lines = lines_of(
         ShareReading(
@@ -36,6 +36,7 @@ def test_what_members_said_and_what_they_hold_is_told() -> None:
         'kafka_server_sharegroupmetrics_deadletterqueuerecordcount_total{group="workers"} 10',
         'kafka_server_sharegroupmetrics_deadletterqueuetotalproducerequests_total{group="workers"} 11',
         'kafka_server_sharegroupmetrics_deadletterqueuefailedproducerequests_total{group="workers"} 12',
+        'ottla_share_group_unobeyed_dead_letters_total{group="workers"} 13',
         "kafka_server_sharesessioncache_sharesessionscount 7",
         "kafka_server_sharesessioncache_sharepartitionscount 8",
         "kafka_server_sharesessioncache_sharesessionevictions_total 9",
