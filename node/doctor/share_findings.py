@@ -75,10 +75,10 @@ def of_unobeyed_letters(groups: Sequence[str], share_version: int) -> Iterator[F
     if groups and share_version < DEAD_LETTERS_SINCE:
         yield problem(
             "share group",
-            f"The share groups {named([escape_controls(one) for one in groups])} are to have dead letters, but "
-            f"share.version is {share_version}, below {DEAD_LETTERS_SINCE}: records that they reject, or try in "
-            "vain, are archived without any. When all nodes have been upgraded, raise it with `kafka-features "
-            f"upgrade --feature share.version={DEAD_LETTERS_SINCE}`.",
+            f"The share groups {named([escape_controls(one) for one in groups])} are to have dead letters, "
+            f"but share.version is {share_version}, below {DEAD_LETTERS_SINCE}: records that they reject, or "
+            "try in vain, are archived without any. When all nodes have been upgraded, raise it with "
+            f"`kafka-features upgrade --feature share.version={DEAD_LETTERS_SINCE}`.",
         )
 
 
