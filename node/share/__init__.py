@@ -26,6 +26,7 @@ letter_batch         batches of dead letters: what the log has of the records, a
 letter_lanes         the order in which dead letters go, by the partition they go to
 led_partition        a share-partition with the partition under it and those who wait for its records
 share_fetch          a share fetch while it is served: what there is, and what it acquires of that
+letter_lines         the connections by which dead letters go to a leader, and turns on each
 letter_producer      dead letters go to the leader of their partition
 dead_letter_queue    the dead letters of share-partitions, written exactly once
 delayed_share_fetches  the share fetches that wait until there is more, or until their time is over

@@ -12,6 +12,7 @@ from ottla.node.clock import Clock
 from ottla.node.handing_over import InThread
 from ottla.node.replica.delayed_produce import RequiredOffset
 from ottla.node.replica.replica_manager import ReplicaManager
+from ottla.node.share.letter_lines import LetterLines
 from ottla.node.wire.messages.produce import (
     PartitionProduceData,
     ProduceRequest,
@@ -19,7 +20,8 @@ from ottla.node.wire.messages.produce import (
     TopicProduceData,
 )
 
-# Connections of their own: an answer comes when all replicas have the letters, and those behind it wait.
+# Connections of their own, of each topic (`LetterLines`): an answer comes when all replicas have the letters,
+# and those behind it wait.
 PURPOSE: Final = "dead letters"
 # Where the last attempt has failed, perhaps for want of replicas: this one may hang again.
 DOUBTFUL_PURPOSE: Final = "doubtful dead letters"
@@ -65,6 +67,7 @@ class LetterProducer:
         self._timeout_ms = timeout_ms
         self._is_cut_off = is_cut_off
         self._doubtful: dict[tuple[bytes, int], None] = {}
+        self._lines = LetterLines()
 
     async def __call__(self, topic_id: bytes, index: int, batch: bytearray) -> None:
         """Have all replicas in sync store a batch; KafkaError says why they may not have it."""
@@ -110,6 +113,10 @@ class LetterProducer:
         if code is not ErrorCode.NONE:
             raise KafkaError(code)
 
+    def _leads(self, leader: int, topic_id: bytes, index: int) -> bool:
+        topic = self._image().topics.by_id.get(topic_id)
+        return topic is not None and topic.partitions[index].leader == leader
+
     async def _produce_there(
         self, leader: int, topic: str, topic_id: bytes, index: int, batch: bytearray
     ) -> None:
@@ -123,7 +130,10 @@ class LetterProducer:
             topic_data=[TopicProduceData(name=topic, topic_id=topic_id, partition_data=[data])],
         )
         purpose = DOUBTFUL_PURPOSE if (topic_id, index) in self._doubtful else PURPOSE
-        response = await self._ask(leader, purpose, request, ProduceResponse, timeout_ms / 1000 + ANSWER_S)
+        async with self._lines.take(leader, purpose, topic_id) as line:
+            if not self._leads(leader, topic_id, index):  # any more, as it may have waited for long
+                raise KafkaError(ErrorCode.NOT_LEADER_OR_FOLLOWER)
+            response = await self._ask(leader, line, request, ProduceResponse, timeout_ms / 1000 + ANSWER_S)
         answers = [one for each in response.responses for one in each.partition_responses]
         if len(answers) != 1 or answers[0].index != index:
             raise KafkaError(ErrorCode.UNKNOWN_SERVER_ERROR, "The leader did not say what became of them.")
