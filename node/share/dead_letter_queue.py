@@ -33,7 +33,14 @@ from ottla.node.share.letter_batch import (
     read_sources,
     without_copies,
 )
-from ottla.node.share.letter_lanes import FIRST_PAUSE_S, JITTER, REFUSED, LetterLanes, Sent
+from ottla.node.share.letter_lanes import (
+    FIRST_PAUSE_S,
+    JITTER,
+    OF_DESTINATION,
+    REFUSED,
+    LetterLanes,
+    Sent,
+)
 from ottla.node.share.share_group_settings import DeadLetterSettings
 from ottla.node.share.share_words import FENCED, UNFORESEEN, ArchivedRecords
 
@@ -161,8 +168,7 @@ class DeadLetterQueue:
         """Read what a batch consists of, and find where it goes; None where that is given up."""
         group, partition = led.core.key.group, led.core.key.partition
         # A group that rejects much must not wait 15 seconds for each batch of letters that have no topic.
-        was_given_up = led.lost_letters.was_told(self._world.clock.now_ms())
-        attempts = 1 if was_given_up else MAX_ATTEMPTS
+        attempts = 1 if led.missing_letter_topic.was_told(self._world.clock.now_ms()) else MAX_ATTEMPTS
         for attempt in range(attempts):
             if led.is_gone:
                 return None
@@ -181,6 +187,8 @@ class DeadLetterQueue:
                 break
             await self._pause(led, attempt)
         if not led.is_gone:
+            if error.code is ErrorCode.UNKNOWN_TOPIC_OR_PARTITION:
+                led.missing_letter_topic.note(self._world.clock.now_ms())
             self._give_up(led, records, settings.topic, error)
         return None
 
@@ -293,7 +301,7 @@ class DeadLetterQueue:
         settings = self._settings(led.core.key.group)
         is_copied = settings is not None and settings.copies_records
         error: KafkaError | None = None
-        for _ in range(MAX_ATTEMPTS):
+        for attempt in range(MAX_ATTEMPTS):
             count, without, error = await self._lanes.in_turn(
                 letters.topic_id, letters.partition, partial(self._attempt, led, letters, is_copied=is_copied)
             )
@@ -313,6 +321,8 @@ class DeadLetterQueue:
                 if not is_copied:
                     break
                 is_copied = False  # the topic may take the letters without what the records had
+            elif error.code not in OF_DESTINATION and attempt < MAX_ATTEMPTS - 1:
+                await self._pause(led, attempt)  # others go on meanwhile
         if error is not None:
             self._give_up(led, letters.records, "", error)
         write = led.core.end_letters()
@@ -393,7 +403,8 @@ class DeadLetterQueue:
                 led.core.key.coordinator_key[-150:],
                 result.error.name,
             )
-            led.letter_failure = result.error
+            # Whatever the error is, it tells nothing of the topic for dead letters.
+            led.letter_failure = ErrorCode.COORDINATOR_NOT_AVAILABLE
             await self._pause(led, attempt)
             attempt += 1
         return False

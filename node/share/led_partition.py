@@ -36,6 +36,7 @@ class LedPartition:
         "letter_producer",
         "lock_timeouts",
         "lost_letters",
+        "missing_letter_topic",
         "oldest_offset",
         "oldest_since_ms",
         "partition",
@@ -62,6 +63,7 @@ class LedPartition:
         self.failure: KafkaError | None = None  # why its state could not be read
         self.is_sending_letters = False
         self.lost_letters = RepeatedLine()  # of records without a dead letter; the metric counts all
+        self.missing_letter_topic = RepeatedLine()  # for which letters were given up
         self.letter_failure = ErrorCode.NONE  # why the last attempt at its dead letters was in vain
         self.letter_producer: tuple[int, int] | None = None  # the id of its dead letters, and the last epoch
 

@@ -1,9 +1,9 @@
 """The order in which dead letters go, so that a partition that nobody reaches holds up no other.
 
-To each partition one batch goes at a time. After one that failed, the next is sent after a pause, longer
-each time, and it is an attempt of all who wait for that partition meanwhile: they share its failure, and need
-no memory for a batch of their own. Such attempts have places apart from those of other batches, and a topic
-has a part of either, however many partitions it has.
+To each partition one batch goes at a time. After one that failed for the partition's sake, the next is sent
+after a pause, longer each time, and it is an attempt of all who wait for that partition meanwhile: they share
+its failure, and need no memory for a batch of their own. Such attempts have places apart from those of other
+batches, and a topic has a part of either, however many partitions it has.
 """
 
 import asyncio
@@ -36,6 +36,28 @@ REFUSED: Final = frozenset(
         ErrorCode.INVALID_CONFIG,
         ErrorCode.INVALID_TOPIC_EXCEPTION,
         ErrorCode.POLICY_VIOLATION,
+    }
+)
+# What tells of the partition or its leader, and so of all batches that go there. Whatever else a batch meets
+# is its own.
+OF_DESTINATION: Final = frozenset(
+    {
+        ErrorCode.UNKNOWN_TOPIC_OR_PARTITION,
+        ErrorCode.UNKNOWN_TOPIC_ID,
+        ErrorCode.LEADER_NOT_AVAILABLE,
+        ErrorCode.NOT_LEADER_OR_FOLLOWER,
+        ErrorCode.REQUEST_TIMED_OUT,
+        ErrorCode.NETWORK_EXCEPTION,
+        ErrorCode.BROKER_NOT_AVAILABLE,
+        ErrorCode.REPLICA_NOT_AVAILABLE,
+        ErrorCode.NOT_ENOUGH_REPLICAS,
+        ErrorCode.NOT_ENOUGH_REPLICAS_AFTER_APPEND,
+        ErrorCode.KAFKA_STORAGE_ERROR,
+        ErrorCode.FENCED_LEADER_EPOCH,
+        ErrorCode.UNKNOWN_LEADER_EPOCH,
+        ErrorCode.TOPIC_AUTHORIZATION_FAILED,
+        ErrorCode.CLUSTER_AUTHORIZATION_FAILED,
+        ErrorCode.UNSUPPORTED_VERSION,
     }
 )
 
@@ -102,7 +124,7 @@ class LetterLanes:
 
     async def in_turn(self, topic_id: bytes, partition: int, attempt: Callable[[], Awaitable[Sent]]) -> Sent:
         """Make an attempt at a partition when it is its turn; it is not made, and has failed, if another's
-        attempt at the same partition fails while it waits.
+        attempt at the same partition fails for the partition's sake while it waits.
         """
         place = topic_id, partition
         lane = self._lanes.setdefault(place, _Lane())
@@ -130,6 +152,8 @@ class LetterLanes:
             if sent.letters:  # else nothing was sent
                 lane.failures = 0
             return
+        if error.code not in OF_DESTINATION:
+            return  # who sent it makes a pause of its own
         pause_s = min(FIRST_PAUSE_S * 2 ** min(lane.failures, 10), MAX_PAUSE_S)
         pause_s *= 1 + JITTER * (2 * self._chance() - 1)
         lane.retry_at_s = asyncio.get_running_loop().time() + pause_s

@@ -20,7 +20,11 @@ class RepeatedLine:
 
     def tell(self, log: logging.Logger, now_ms: int, message: str, *values: object) -> None:
         """Write an error to the log, or for who looks closely if there was one just now."""
-        level = logging.DEBUG
-        if not self.was_told(now_ms):
-            self._told_ms, level = now_ms, logging.ERROR
-        log.log(level, message, *values)
+        log.log(logging.ERROR if self.note(now_ms) else logging.DEBUG, message, *values)
+
+    def note(self, now_ms: int) -> bool:
+        """Take note that it is told, if it was not in the minute before; return whether that is so."""
+        is_due = not self.was_told(now_ms)
+        if is_due:
+            self._told_ms = now_ms
+        return is_due

@@ -43,6 +43,8 @@ class Letters:
         self.hangs = ""  # batches to this topic are on their way until `released`
         self.released = asyncio.Event()
         self.fails = False
+        self.corrupt = b""  # batches with these origins, "topic:partition", are damaged on their way
+        self.producer_failures = 0  # of as many requests for an id
 
     def destination(self, group: str, settings: DeadLetterSettings, partition: int) -> Destination | None:
         return find_destination(
@@ -59,6 +61,9 @@ class Letters:
         self.world.create_topic(topic, config=DLQ)
 
     async def producer(self) -> int:
+        if self.producer_failures:
+            self.producer_failures -= 1
+            raise KafkaError(ErrorCode.NOT_CONTROLLER)
         self.producer_id += 1
         return self.producer_id
 
@@ -66,6 +71,12 @@ class Letters:
         world = self.world
         if self.hangs and world.metadata.image.topics.by_id[topic_id].name == self.hangs:
             await self.released.wait()
+        origin = dict(next(iterate_records(batch)).headers) if self.corrupt else {}
+        if self.corrupt and self.corrupt == b"%b:%b" % (
+            origin["__dlq.errors.topic"],
+            origin["__dlq.errors.partition"],
+        ):
+            raise KafkaError(ErrorCode.CORRUPT_MESSAGE)
         if self.fails:
             raise KafkaError(ErrorCode.LEADER_NOT_AVAILABLE)
         if self.failures:
@@ -523,6 +534,68 @@ def test_share_partitions_whose_letters_go_to_one_partition_make_attempts_togeth
         assert counts.failed_produces == 40  # each gives up
         assert counts.produces < 40 * MAX_ATTEMPTS / 2
         assert world.shares.view(world.key(), 1) is not None
+
+    tell(story)
+
+
+def test_one_batch_that_its_leader_cannot_take_costs_no_other_its_attempts() -> None:
+    async def story(world: ShareWorld, letters: Letters) -> None:
+        world.create_topic("dlq.t", config=DLQ)
+        many = world.create_topic("many", partitions=9).topic_id
+        for index in range(9):
+            world.append("many", index=index)
+        await hold_all(world, "m2", many, 9)
+        letters.corrupt = b"many:0"
+
+        for epoch, index in enumerate(range(9), 3):
+            await world.acknowledge("m2", epoch, [(0, 0, [REJECT])], partition=index, topic_id=many)
+
+        found = await written(world)
+        assert sorted(dict(one.headers)["__dlq.errors.partition"] or b"" for one in found) == [
+            b"%d" % index for index in range(1, 9)
+        ]
+        assert world.shares.counters.dead_letters[GROUP].failed_produces == 1
+        assert letters.pauses == [1.0, 2.0, 4.0, 8.0]
+
+    tell(story)
+
+
+@pytest.mark.parametrize("fails_first", ["controller", "batch"])
+def test_what_is_given_up_leaves_the_next_all_its_attempts(fails_first: str) -> None:
+    """Only a topic that is missing makes one attempt do, for a minute."""
+
+    async def story(world: ShareWorld, letters: Letters) -> None:
+        world.create_topic("dlq.t", config=DLQ)
+        if fails_first == "batch":
+            letters.failures = [ErrorCode.INVALID_RECORD]
+        else:
+            letters.producer_failures = MAX_ATTEMPTS
+        await world.acknowledge("m1", 3, [(0, 0, [REJECT])])
+        await written_or_given_up(world)
+        assert world.shares.counters.dead_letters[GROUP].failed_produces == 1
+
+        world.shares.share_partitions[world.key()].letter_producer = None
+        letters.producer_failures = 1
+        await world.acknowledge("m1", 4, [(1, 1, [REJECT])])
+
+        assert offsets(await written(world)) == [1]
+
+    tell(story)
+
+
+@pytest.mark.parametrize("error", [ErrorCode.NETWORK_EXCEPTION, ErrorCode.REQUEST_TIMED_OUT])
+def test_a_coordinator_out_of_reach_is_not_taken_for_the_topic(error: ErrorCode) -> None:
+    async def story(world: ShareWorld, letters: Letters) -> None:
+        world.create_topic("dlq.t", config=DLQ)
+        await world.acknowledge("m1", 3, [(0, 3, [REJECT])])
+        world.persister.error = error
+        await asyncio.sleep(0.05)
+
+        view = world.shares.view(world.key(), 1)
+
+        assert view is not None and view.letter_failure == ErrorCode.COORDINATOR_NOT_AVAILABLE
+        world.persister.error = ErrorCode.NONE
+        assert offsets(await written(world)) == [0, 1, 2, 3]
 
     tell(story)
 

@@ -108,6 +108,20 @@ def test_what_is_refused_for_what_is_in_the_batch_is_shared_with_nobody() -> Non
     play(story)
 
 
+@pytest.mark.parametrize("code", [ErrorCode.CORRUPT_MESSAGE, ErrorCode.UNKNOWN_SERVER_ERROR])
+def test_what_tells_nothing_of_the_partition_is_a_failure_of_one_batch(code: ErrorCode) -> None:
+    async def story(world: World) -> None:
+        world.error = KafkaError(code)
+        sending = [world.send(DEAD) for _ in range(3)]
+        world.goes_on.set()
+
+        await asyncio.gather(*sending)
+
+        assert (world.attempts, world.pauses, len(world.lanes)) == (3, [], 0)
+
+    play(story)
+
+
 def test_pauses_grow_to_a_limit_and_begin_anew_when_it_works_again() -> None:
     async def story(world: World) -> None:
         for _ in range(7):
