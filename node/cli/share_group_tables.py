@@ -34,8 +34,15 @@ def print_partitions(
         print_table(_AGAIN, again)
     for one, lag in lags.items():
         failure = None if lag.in_flight is None else error_word(lag.in_flight.letter_failure)
-        if failure is not None:
-            print(f"the last dead letters of {one} could not be written: {failure}")
+        if failure is not None and lag.in_flight is not None:
+            print(f"{_letters_of(str(one), lag.in_flight)}: {failure}")
+
+
+def _letters_of(partition: str, state: InFlightState) -> str:
+    if state.letters_go_on:
+        return f"dead letters of {partition} are tried again, after an attempt that failed"
+    when = "" if state.letter_failure_ms < 0 else f" {state.letter_failure_ms // 1000} s ago"
+    return f"the last dead letters of {partition} could not be written{when}"
 
 
 def _in_flight(state: InFlightState | None) -> tuple[object, ...]:

@@ -31,6 +31,8 @@ def in_flight_as_json(state: InFlightState) -> dict[str, object]:
         "most_delivered": [range_as_json(one) for one in state.most_delivered],
         "next_locks": [range_as_json(one) for one in state.next_locks],
         "dead_letter_error": error_word(state.letter_failure),
+        "dead_letter_error_ms": state.letter_failure_ms if state.letter_failure_ms >= 0 else None,
+        "dead_letters_lost": bool(state.letter_failure) and not state.letters_go_on,
     }
 
 

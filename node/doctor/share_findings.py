@@ -20,6 +20,8 @@ LEAST_DELIVERIES: Final = 2
 HELD_MS: Final = 600_000
 # A dead letter takes milliseconds; five attempts at one take some 15 seconds, or longer where nobody answers.
 UNWRITTEN_MS: Final = 60_000
+# Letters that were lost stay lost; what was wrong then may have been mended, as no letter was due since.
+OLD_MS: Final = 3_600_000
 
 _UNREACHED: Final = (
     "does not answer, has no leader, or has too few replicas in sync: see `ottla topic describe {topic}`"
@@ -88,7 +90,7 @@ def of_share_groups(facts: Iterable[ShareFacts], *, retried_ms: int | None = Non
     retried: dict[str, list[str]] = {}
     held: dict[str, list[str]] = {}
     unwritten: dict[tuple[str, str], list[str]] = {}
-    lost: dict[tuple[str, str], list[str]] = {}
+    lost: dict[tuple[str, str], list[tuple[str, int]]] = {}
     for group_id, partition, state, letter_topic in facts:
         oldest = state.oldest
         reason = _why_not_written(state.letter_failure, group_id, letter_topic)
@@ -96,8 +98,8 @@ def of_share_groups(facts: Iterable[ShareFacts], *, retried_ms: int | None = Non
             if state.stalled_ms >= UNWRITTEN_MS:
                 unwritten.setdefault((group_id, reason), []).append(_words(partition, oldest, state))
             continue
-        if state.letter_failure:
-            lost.setdefault((group_id, reason), []).append(str(partition))
+        if state.letter_failure and not state.letters_go_on:
+            lost.setdefault((group_id, reason), []).append((str(partition), state.letter_failure_ms))
         if oldest is None or oldest.state == RecordState.WAITING:
             continue  # the group has a back-off, or the topic a delay: nobody is to have it now
         if oldest.delivery_count >= LEAST_DELIVERIES and state.stalled_ms >= least_ms:
@@ -111,11 +113,15 @@ def of_share_groups(facts: Iterable[ShareFacts], *, retried_ms: int | None = Non
             f"be written: {reason}. {named(places, separator='; ')}. After five attempts a record is "
             "archived without.",
         )
-    for (group_id, reason), places in sorted(lost.items()):
-        yield problem(
+    for (group_id, reason), failures in sorted(lost.items()):
+        newest_ms = min(ms for _, ms in failures)
+        lost_at = named([place for place, _ in failures])
+        say = problem if newest_ms < OLD_MS else note
+        yield say(
             "share group",
-            f"The last dead letters of share group {escape_controls(group_id)} could not be written: "
-            f"{reason}. Records of {named(places)} may have none; the node's log names their offsets.",
+            f"The last dead letters of share group {escape_controls(group_id)} could not be written"
+            f"{_ago(newest_ms)}: {reason}. Records of {lost_at} may have none; "
+            "the node's log names their offsets.",
         )
     for group_id, places in sorted(retried.items()):
         yield problem(
@@ -130,6 +136,15 @@ def of_share_groups(facts: Iterable[ShareFacts], *, retried_ms: int | None = Non
             f"Share group {escape_controls(group_id)} has worked on the same record for long: "
             f"{named(places, separator='; ')}. Others get the records behind it, but it renews its lock.",
         )
+
+
+def _ago(ms: int) -> str:
+    """Return how long ago something was; nothing where that was not told."""
+    if ms < 0:
+        return ""
+    if ms >= OLD_MS:
+        return f", {ms // OLD_MS} h ago, and no others were due since"
+    return f", {ms // 60_000} min ago" if ms >= 60_000 else ", just now"
 
 
 def _why_not_written(error_code: int, group_id: str, topic: str | None) -> str:

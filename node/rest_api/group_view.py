@@ -13,7 +13,17 @@ from ottla.node.client.group_lag import PartitionLag
 from ottla.node.client.share_group_admin import SHARE
 from ottla.node.client.share_group_as_json import in_flight_as_json
 from ottla.node.rest_api.operation_words import NULL_INT64, NULL_STRING, PARTITION, listed, place, record
-from ottla.node.rest_api.route import INT32, INT64, STRING, Answer, Response, RestContext, RestRequest, Route
+from ottla.node.rest_api.route import (
+    BOOLEAN,
+    INT32,
+    INT64,
+    STRING,
+    Answer,
+    Response,
+    RestContext,
+    RestRequest,
+    Route,
+)
 
 TAG: Final = "Operations: groups"
 _MEMBER: Final = record(
@@ -51,7 +61,15 @@ _IN_FLIGHT: Final = record(
         "next_locks": listed(_RANGE),
         "dead_letter_error": {
             **NULL_STRING,
-            "description": "Why the last dead letters could not be written; null if they were.",
+            "description": "Why the last attempt at dead letters failed; null if it did not.",
+        },
+        "dead_letter_error_ms": {
+            **NULL_INT64,
+            "description": "How long ago that was; null if it did not, or is told by a node of before.",
+        },
+        "dead_letters_lost": {
+            **BOOLEAN,
+            "description": "Whether records were archived without; false while further attempts follow.",
         },
     },
     title="InFlightRecords",

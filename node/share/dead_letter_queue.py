@@ -145,6 +145,7 @@ class DeadLetterQueue:
             return False
         settings = self._settings(core.key.group)
         if settings is None:  # it was taken away since
+            led.note_letters(ErrorCode.NONE, _now_s())
             return await self._archive(led, records)
         prepared = await self._prepare(led, settings, records)
         if led.is_gone:
@@ -182,7 +183,7 @@ class DeadLetterQueue:
                 error = KafkaError(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION)
             except KafkaError as failure:
                 error = failure
-            led.letter_failure = error.code
+            led.note_letters(error.code, _now_s())
             if error.code in REFUSED or attempt == attempts - 1:
                 break
             await self._pause(led, attempt)
@@ -311,7 +312,7 @@ class DeadLetterQueue:
                 # What there was of them went with the topic.
                 led.core.forget_letters()
                 return True
-            led.letter_failure = ErrorCode.NONE if error is None else error.code
+            led.note_letters(ErrorCode.NONE if error is None else error.code, _now_s())
             if error is None:
                 counts.records += count
                 if without:
@@ -371,6 +372,7 @@ class DeadLetterQueue:
         self, led: LedPartition, records: Sequence[ArchivedRecords], topic: str, error: KafkaError
     ) -> None:
         self._counters.dead_letters_of(led.core.key.group).failed_produces += 1
+        led.letters_lost = led.letter_failure is not ErrorCode.NONE
         led.lost_letters.tell(
             log,
             self._world.clock.now_ms(),
@@ -389,11 +391,11 @@ class DeadLetterQueue:
 
         Nothing else may be noted meanwhile: the coordinator may have this and not have said so.
         """
-        attempt, failure = 0, led.letter_failure
+        attempt, failure, failed_s = 0, led.letter_failure, led.letter_failed_s
         while not led.is_gone:
             result = (await self._persister.write([led.core.as_of_now(write)]))[0]
             if result.error is ErrorCode.NONE:
-                led.letter_failure = failure
+                led.letter_failure, led.letter_failed_s = failure, failed_s
                 return not led.is_gone
             if result.error in FENCED or result.error is ErrorCode.INVALID_REQUEST:  # it was deleted
                 self._fenced(led)
@@ -404,7 +406,7 @@ class DeadLetterQueue:
                 result.error.name,
             )
             # Whatever the error is, it tells nothing of the topic for dead letters.
-            led.letter_failure = ErrorCode.COORDINATOR_NOT_AVAILABLE
+            led.note_letters(ErrorCode.COORDINATOR_NOT_AVAILABLE, _now_s())
             await self._pause(led, attempt)
             attempt += 1
         return False
@@ -413,6 +415,10 @@ class DeadLetterQueue:
         if not led.is_gone:
             pause_s = min(FIRST_PAUSE_S * 2 ** min(attempt, 10), MAX_PAUSE_S)
             await self._world.sleep(pause_s * (1 + JITTER * (2 * self._world.chance() - 1)))
+
+
+def _now_s() -> float:
+    return asyncio.get_running_loop().time()
 
 
 def _behind(records: Sequence[ArchivedRecords], read: Sequence[ArchivedRecords]) -> list[ArchivedRecords]:

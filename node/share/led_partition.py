@@ -32,8 +32,10 @@ class LedPartition:
         "is_gone",
         "is_sending_letters",
         "leader_epoch",
+        "letter_failed_s",
         "letter_failure",
         "letter_producer",
+        "letters_lost",
         "lock_timeouts",
         "lost_letters",
         "missing_letter_topic",
@@ -65,6 +67,8 @@ class LedPartition:
         self.lost_letters = RepeatedLine()  # of records without a dead letter; the metric counts all
         self.missing_letter_topic = RepeatedLine()  # for which letters were given up
         self.letter_failure = ErrorCode.NONE  # why the last attempt at its dead letters was in vain
+        self.letter_failed_s = 0.0  # and when, by the loop's clock
+        self.letters_lost = False  # whether letters were given up since some were written
         self.letter_producer: tuple[int, int] | None = None  # the id of its dead letters, and the last epoch
 
     @property
@@ -102,6 +106,13 @@ class LedPartition:
         """Return how long the oldest record in flight has been the same; 0 while none is due."""
         self.note_oldest(now_ms)
         return 0 if self.oldest_offset is None else max(now_ms - self.oldest_since_ms, 0)
+
+    def note_letters(self, error: ErrorCode, now_s: float) -> None:
+        """Take note how an attempt at dead letters has ended; with one that succeeds others are forgotten."""
+        self.letter_failure = error
+        self.letter_failed_s = now_s
+        if error is ErrorCode.NONE:
+            self.letters_lost = False
 
     @property
     def is_awaiting_letters(self) -> bool:

@@ -13,6 +13,7 @@ from ottla.groupcoord.share_state.share_state_words import SharePartitionKey
 from ottla.metadata_raft.image import MetadataImage
 from ottla.node.handing_over import StartTask
 from ottla.node.net.peer_client import PeerClient
+from ottla.node.share.led_partition import LedPartition
 from ottla.node.share.share_partition_manager import SharePartitionManager
 from ottla.node.share.window_view import MAX_RANGES, RangeView, WindowView
 from ottla.node.wire.messages.describe_share_partitions import (
@@ -88,8 +89,9 @@ class ShareViews:
             yield
             view = self._shares.view(key, max_ranges)
             if view is not None:
-                views[key] = view
-                if self._shares.share_partitions[key].core.in_flight_range_count > MANY_RANGES:
+                led = self._shares.share_partitions[key]
+                views[key] = _with_letters(view, led)
+                if led.core.in_flight_range_count > MANY_RANGES:
                     # Some milliseconds: the next look at the time is due at once.
                     for _ in range(STEPS_PER_LOOK):
                         yield
@@ -154,6 +156,14 @@ def _answers(response: DescribeSharePartitionsResponse) -> Steps[Views]:
     return views
 
 
+def _with_letters(view: WindowView, led: LedPartition) -> WindowView:
+    """Return the view with when its dead letters failed, if they did."""
+    if not view.letter_failure:
+        return view
+    ago_s = asyncio.get_running_loop().time() - led.letter_failed_s
+    return view._replace(letter_failure_ms=max(int(ago_s * 1000), 0), letters_go_on=not led.letters_lost)
+
+
 def in_flight_state(view: WindowView) -> InFlightState:
     """Return a view as it stands in messages."""
     fields = view._asdict()
@@ -179,6 +189,8 @@ def _view(state: InFlightState) -> WindowView:
         most_delivered=[_range(one) for one in state.most_delivered],
         next_locks=[_range(one) for one in state.next_locks],
         letter_failure=state.letter_failure,
+        letter_failure_ms=state.letter_failure_ms,
+        letters_go_on=state.letters_go_on,
     )
 
 

@@ -31,7 +31,7 @@ class WindowView(NamedTuple):
     `backing_off` wait after they were given back. `stalled_ms` is how long the oldest record that is not done
     with has been the same, `oldest`. The lists have the records of the most deliveries, and the locks that
     end first. `letter_failure` is the number of the error by which the last attempt to write dead letters
-    failed.
+    failed so long ago, and `letters_go_on` that other attempts follow, without any letter lost so far.
     """
 
     start_offset: int
@@ -48,6 +48,8 @@ class WindowView(NamedTuple):
     most_delivered: Sequence[RangeView]
     next_locks: Sequence[RangeView]
     letter_failure: int = 0
+    letter_failure_ms: int = -1
+    letters_go_on: bool = False
 
 
 def view_window(

@@ -69,7 +69,8 @@ DOORS = {
     "node/replica/replication.py",
     "node/share/initial_offset.py",  # waits for a new leader to know its end
     "node/share/dead_letter_queue.py",
-    "node/share/letter_lanes.py",  # waits for turns
+    "node/share/letter_lanes.py",
+    "node/share/letter_lines.py",  # waits for turns
     "node/share/delayed_share_fetches.py",
     "node/share/share_partition_manager.py",
     "node/share/share_views.py",  # asks other nodes

@@ -55,6 +55,8 @@ class InFlightState:
     most_delivered: Sequence[InFlightRange] = schema.array(InFlightRange)
     next_locks: Sequence[InFlightRange] = schema.array(InFlightRange)
     letter_failure: int = schema.int16(tag=0)  # by which the last attempt to write its dead letters failed
+    letter_failure_ms: int = schema.int64(tag=1, default=-1)  # so long ago; nodes of before do not tell
+    letters_go_on: bool = schema.boolean(tag=2)  # whether other attempts follow, and none was lost so far
 
 
 @struct

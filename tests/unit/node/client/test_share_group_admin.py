@@ -250,6 +250,7 @@ def test_what_a_partition_has_in_flight_stands_beside_its_lag(capsys: pytest.Cap
         most_delivered=[held, newer, first],
         next_locks=[held],
         letter_failure=int(ErrorCode.LEADER_NOT_AVAILABLE),
+        letter_failure_ms=61_500,
     )
     lags = {A0: PartitionLag(5, 20, None, 7, state), A1: PartitionLag(None, None)}
 
@@ -265,7 +266,7 @@ def test_what_a_partition_has_in_flight_stands_beside_its_lag(capsys: pytest.Cap
         "topic partition offsets deliveries state member lock ends",
         "a 0 5 4 acquired m1 in 12.3 s",
         "a 0 6-7 2 99 - -",
-        "the last dead letters of a-0 could not be written: LEADER_NOT_AVAILABLE",
+        "the last dead letters of a-0 could not be written 61 s ago: LEADER_NOT_AVAILABLE",
     ]
     flight = told[0]["in_flight"]
     assert (flight["acquired"], flight["delayed"], flight["backing_off"], flight["stalled_ms"]) == (
@@ -273,6 +274,7 @@ def test_what_a_partition_has_in_flight_stands_beside_its_lag(capsys: pytest.Cap
         90_000,
     )
     assert flight["dead_letter_error"] == "LEADER_NOT_AVAILABLE"
+    assert (flight["dead_letter_error_ms"], flight["dead_letters_lost"]) == (61_500, True)
     assert flight["most_delivered"][0] == flight["next_locks"][0]
     assert flight["next_locks"][0] == {
         "first_offset": 5,

@@ -7,6 +7,7 @@ from ottla.logstore.words.topic_partition import TopicPartition
 from ottla.node.doctor.finding import Severity
 from ottla.node.doctor.share_findings import (
     HELD_MS,
+    OLD_MS,
     RETRIED_MS,
     UNWRITTEN_MS,
     ShareFacts,
@@ -26,13 +27,20 @@ def facts(
     member: str | None = "m1",
     record_state: RecordState = RecordState.AVAILABLE,
     letter_failure: int = 0,
+    letter_failure_ms: int = -1,
+    letters_go_on: bool = False,
     letter_topic: str | None = "dlq.orders",
 ) -> ShareFacts:
     oldest = InFlightRange(
         first_offset=17, last_offset=17, delivery_count=deliveries, member_id=member, state=record_state
     )
     state = InFlightState(
-        delivery_count_limit=5, stalled_ms=stalled_ms, oldest=oldest, letter_failure=letter_failure
+        delivery_count_limit=5,
+        stalled_ms=stalled_ms,
+        oldest=oldest,
+        letter_failure=letter_failure,
+        letter_failure_ms=letter_failure_ms,
+        letters_go_on=letters_go_on,
     )
     return ShareFacts(group, TopicPartition("orders", partition), state, letter_topic)
 
@@ -100,6 +108,30 @@ def test_records_that_were_archived_without_dead_letters_are_told_with_the_reaso
 
     assert "could not be written: the topic for dead letters (dlq.orders) may not have them" in found.sentence
     assert "Records of orders-0, orders-1 may have none" in found.sentence
+
+
+@pytest.mark.parametrize(
+    ("ago_ms", "severity", "said"),
+    [
+        (-1, Severity.PROBLEM, "written: the topic"),
+        (59_999, Severity.PROBLEM, "written, just now: the topic"),
+        (OLD_MS - 1, Severity.PROBLEM, "written, 59 min ago: the topic"),
+        (OLD_MS, Severity.NOTE, "written, 1 h ago, and no others were due since: the topic"),
+    ],
+)
+def test_letters_that_were_lost_long_ago_are_a_note(ago_ms: int, severity: Severity, said: str) -> None:
+    lost = facts(1, 0, letter_failure=int(ErrorCode.INVALID_CONFIG), letter_failure_ms=ago_ms)
+
+    [found] = of_share_groups([lost])
+
+    assert found.severity is severity
+    assert said in found.sentence
+
+
+def test_an_attempt_that_others_follow_has_lost_nothing() -> None:
+    trying = facts(1, 0, letter_failure=int(ErrorCode.REQUEST_TIMED_OUT), letters_go_on=True)
+
+    assert list(of_share_groups([trying])) == []
 
 
 def test_without_the_right_to_see_where_letters_go_the_command_is_named_that_shows_it() -> None:

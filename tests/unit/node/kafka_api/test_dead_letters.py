@@ -72,10 +72,8 @@ class Letters:
         if self.hangs and world.metadata.image.topics.by_id[topic_id].name == self.hangs:
             await self.released.wait()
         origin = dict(next(iterate_records(batch)).headers) if self.corrupt else {}
-        if self.corrupt and self.corrupt == b"%b:%b" % (
-            origin["__dlq.errors.topic"],
-            origin["__dlq.errors.partition"],
-        ):
+        place = [origin.get(f"__dlq.errors.{name}") or b"" for name in ("topic", "partition")]
+        if self.corrupt and self.corrupt == b":".join(place):
             raise KafkaError(ErrorCode.CORRUPT_MESSAGE)
         if self.fails:
             raise KafkaError(ErrorCode.LEADER_NOT_AVAILABLE)
@@ -620,6 +618,33 @@ def test_why_letters_are_not_written_is_told_until_one_is() -> None:
 
         await written(world)
         assert failure() == ErrorCode.NONE
+
+    tell(story)
+
+
+def test_letters_count_as_lost_when_they_are_given_up_and_with_the_setting_it_is_forgotten() -> None:
+    async def story(world: ShareWorld, letters: Letters) -> None:
+        world.create_topic("dlq.t", config=DLQ)
+        led = world.shares.share_partitions[world.key()]
+        letters.failures = [ErrorCode.NOT_ENOUGH_REPLICAS] * MAX_ATTEMPTS
+        seen: list[tuple[ErrorCode, bool]] = []
+        letters.meanwhile = lambda: seen.append((led.letter_failure, led.letters_lost))
+
+        await world.acknowledge("m1", 3, [(0, 0, [REJECT])])
+        await written_or_given_up(world)
+
+        assert seen == [(ErrorCode.NOT_ENOUGH_REPLICAS, False)] * (MAX_ATTEMPTS - 1)
+        assert (led.letter_failure, led.letters_lost) == (ErrorCode.NOT_ENOUGH_REPLICAS, True)
+        assert 0 < led.letter_failed_s <= asyncio.get_running_loop().time()
+
+        world.persister.goes_on.clear()
+        rejection = asyncio.ensure_future(world.acknowledge("m1", 4, [(1, 1, [REJECT])]))
+        await world.rest()
+        world.own["errors.deadletterqueue.topic.name"] = ""
+        world.persister.goes_on.set()
+        await rejection
+        await written_or_given_up(world)
+        assert (led.letter_failure, led.letters_lost) == (ErrorCode.NONE, False)
 
     tell(story)
 

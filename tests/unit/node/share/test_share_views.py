@@ -76,6 +76,29 @@ def test_this_node_tells_of_what_its_members_hold() -> None:
     play(story)
 
 
+@pytest.mark.parametrize("is_elsewhere", [False, True])
+def test_it_is_told_when_dead_letters_have_failed_and_whether_any_is_lost(is_elsewhere: bool) -> None:
+    async def story(world: ShareWorld) -> None:
+        world.create_topic()
+        await world.ready("m1")
+        led = world.shares.share_partitions[world.key()]
+        views = views_of(world, {})
+        if is_elsewhere:
+            views = views_of(world, {NODE_ID: Peer(world)}, node_id=OTHER_ID)
+        assert (await views.look([world.key()]))[world.key()].letter_failure_ms == -1
+
+        led.note_letters(ErrorCode.REQUEST_TIMED_OUT, asyncio.get_running_loop().time() - 90)
+        trying = (await views.look([world.key()]))[world.key()]
+        led.letters_lost = True
+        lost = (await views.look([world.key()]))[world.key()]
+
+        assert (trying.letters_go_on, lost.letters_go_on) == (True, False)
+        assert 90_000 <= lost.letter_failure_ms < 95_000
+        assert lost.letter_failure == ErrorCode.REQUEST_TIMED_OUT
+
+    play(story)
+
+
 def test_a_record_is_the_oldest_since_the_start_offset_came_to_it() -> None:
     async def story(world: ShareWorld) -> None:
         await holding_ten(world)
