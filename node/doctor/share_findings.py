@@ -156,6 +156,8 @@ def _why_not_written(error_code: int, group_id: str, topic: str | None) -> str:
         return f"error {error_code}, of a later release"
     if code in _OF_COORDINATOR:
         return f"its share coordinator does not write its state ({code.name}); see __share_group_state"
+    if code is ErrorCode.NOT_CONTROLLER:
+        return f"the controller gives nodes no producer id, or does not create the topic ({code.name})"
     place = "TOPIC" if topic is None else escape_controls(topic)
     told = f"`ottla group config {escape_controls(group_id)}` names it" if topic is None else place
     what = _REASONS.get(code, "refuses them").format(topic=place)

@@ -62,6 +62,11 @@ _THERE: Final = frozenset(
     }
 )
 
+# By which a node or its connection is out of reach, whichever it is.
+_UNREACHED: Final = frozenset(
+    {ErrorCode.NETWORK_EXCEPTION, ErrorCode.REQUEST_TIMED_OUT, ErrorCode.BROKER_NOT_AVAILABLE}
+)
+
 _LOST: Final = KafkaError(
     ErrorCode.OFFSET_OUT_OF_RANGE,
     f"the log has lost more offsets of these records than the {MAX_LETTERS} letters that a batch has",
@@ -195,7 +200,8 @@ class DeadLetterQueue:
 
     async def _create(self, topic: str) -> None:
         try:
-            await self._world.create_topic(topic)
+            with _told_of_controller():
+                await self._world.create_topic(topic)
         except KafkaError as error:
             if error.code is not ErrorCode.TOPIC_ALREADY_EXISTS:
                 raise
@@ -216,7 +222,8 @@ class DeadLetterQueue:
                 _, fitted = fitting(_origin(led), read, sources, max_bytes)
             del sources
         if led.letter_producer is None or led.letter_producer[1] >= MAX_PRODUCER_EPOCH:
-            led.letter_producer = await self._world.next_producer_id(), -1
+            with _told_of_controller():
+                led.letter_producer = await self._world.next_producer_id(), -1
         producer_id, epoch = led.letter_producer
         led.letter_producer = producer_id, epoch + 1
         letters = DeadLetters(
@@ -438,6 +445,17 @@ def _refused_if_unforeseen() -> Iterator[None]:
         yield
     except UNFORESEEN as error:
         raise KafkaError(ErrorCode.INVALID_RECORD, f"{type(error).__name__}: {error}") from error
+
+
+@contextmanager
+def _told_of_controller() -> Iterator[None]:
+    """Name the controller where it is out of reach, as the topic for dead letters may be well."""
+    try:
+        yield
+    except KafkaError as error:
+        if error.code not in _UNREACHED:
+            raise
+        raise KafkaError(ErrorCode.NOT_CONTROLLER, f"the controller does not answer: {error}") from error
 
 
 def _origin(led: LedPartition) -> Origin:

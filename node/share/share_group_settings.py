@@ -98,13 +98,12 @@ class ShareGroupConfigs:
             counts = None if has_dead_letters else self._counts(group)
             found = self._settings[name] = own, share_group_settings(values, own, unobeyed=counts)
         settings = found[1]
-        if settings.config.unobeyed is not None:
-            self._unobeyed.tell(
-                log,
-                self._now_ms(),
+        if settings.config.unobeyed is not None and self._unobeyed.note(self._now_ms()):
+            log.error(
                 "Share group %r has %s, but dead letters need share.version 2, and the cluster has a lower "
                 "one: %d of its records were archived without since this node began. When all nodes have "
-                "been upgraded, raise it with kafka-features upgrade --feature share.version=2.",
+                "been upgraded, raise it with kafka-features upgrade --feature share.version=2. `ottla doctor` "
+                "names all such groups.",
                 *(group[:100], DEAD_LETTER_TOPIC, settings.config.unobeyed.unobeyed),
             )
         return settings

@@ -63,7 +63,7 @@ class Letters:
     async def producer(self) -> int:
         if self.producer_failures:
             self.producer_failures -= 1
-            raise KafkaError(ErrorCode.NOT_CONTROLLER)
+            raise KafkaError(ErrorCode.REQUEST_TIMED_OUT)
         self.producer_id += 1
         return self.producer_id
 
@@ -571,6 +571,8 @@ def test_what_is_given_up_leaves_the_next_all_its_attempts(fails_first: str) -> 
         await world.acknowledge("m1", 3, [(0, 0, [REJECT])])
         await written_or_given_up(world)
         assert world.shares.counters.dead_letters[GROUP].failed_produces == 1
+        failure = world.shares.share_partitions[world.key()].letter_failure
+        assert failure is (ErrorCode.INVALID_RECORD if fails_first == "batch" else ErrorCode.NOT_CONTROLLER)
 
         world.shares.share_partitions[world.key()].letter_producer = None
         letters.producer_failures = 1
