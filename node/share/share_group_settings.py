@@ -102,8 +102,8 @@ class ShareGroupConfigs:
             log.error(
                 "Share group %r has %s, but dead letters need share.version 2, and the cluster has a lower "
                 "one: %d of its records were archived without since this node began. When all nodes have "
-                "been upgraded, raise it with kafka-features upgrade --feature share.version=2. `ottla doctor` "
-                "names all such groups.",
+                "been upgraded, raise it with kafka-features upgrade --feature share.version=2. `ottla "
+                "doctor` names all such groups.",
                 *(group[:100], DEAD_LETTER_TOPIC, settings.config.unobeyed.unobeyed),
             )
         return settings
