@@ -1,9 +1,10 @@
 """The broker: one node, with all of its parts; the order in which it starts, and how it stops.
 
-Start: sockets are bound; log directories locked and claimed for a cluster; the metadata log is read, or a
-voter found who tells what is in it; peers are let in, clients not yet. The broker registers, which also
-proves that its metadata have caught up; its logs are opened while heartbeats keep its registration alive; it
-is unfenced; what the metadata say is applied to its partitions; and only then are clients served.
+Start: sockets are bound; a voter is found who tells of the metadata, if there is one; log directories are
+locked and claimed for a cluster; the metadata log is read; peers are let in, clients not yet. The broker
+registers, which also proves that its metadata have caught up; its logs are opened while heartbeats keep its
+registration alive; it is unfenced; what the metadata say is applied to its partitions; and only then are
+clients served.
 
 Stop: others take over what this node leads, nobody new is let in, what waits is answered, logs are flushed
 and closed with the mark of a clean shutdown. A part that fails ends the node.

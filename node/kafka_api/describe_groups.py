@@ -46,8 +46,6 @@ FIRST_NOT_FOUND_VERSION = 6
 FIRST_AUTHORIZED_OPERATIONS_VERSION = 3
 # Everything that can be done to a group, as bits of Kafka's AclOperation: read 3, delete 6, describe 8,
 # describe_configs 10, alter_configs 11.
-ALL_GROUP_OPERATIONS = 1 << 3 | 1 << 6 | 1 << 8 | 1 << 10 | 1 << 11
-OPERATIONS_NOT_ASKED_FOR = -(2**31)
 
 
 def handle(

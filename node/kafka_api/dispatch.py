@@ -34,7 +34,7 @@ from ottla.node.kafka_api import api_versions, refusals
 from ottla.node.kafka_api.charged_results import Written, charged, told, told_in_body
 from ottla.node.kafka_api.peer_proofs import PeerProofs
 from ottla.node.kafka_api.request_charge import RequestCharge
-from ottla.node.kafka_api.request_context import ConnectionInfo, RequestContext
+from ottla.node.kafka_api.request_context import RequestContext
 from ottla.node.kafka_api.request_decoders import OLD_IDS_MAX_BYTES, old_ids_decoder
 from ottla.node.kafka_api.routes import Route, make_route
 from ottla.node.kafka_api.served_apis import (
@@ -73,8 +73,6 @@ from ottla.node.wire.messages.api_versions import ApiVersionsResponse
 from ottla.node.wire.peer_api import FIRST_PEER_API, api_of
 from ottla.node.work.large_requests import LargeRequests, Room
 from ottla.node.work.turns import ThreadLane, take_apart, take_turns
-
-__all__ = ["SERVED", "ConnectionInfo", "Dispatcher", "RequestContext"]
 
 _RUN_HEADER = struct.Struct(">ihh")  # size, api_key, api_version
 _HEADER = struct.Struct(">hhi")  # api_key, api_version, correlation_id: in every version of the header

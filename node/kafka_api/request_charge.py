@@ -92,11 +92,6 @@ class RequestCharge:
 
     # ---- the end -----------------------------------------------------------------------------------------
 
-    @property
-    def is_decided(self) -> bool:
-        """Return whether it is known how long the client has to wait."""
-        return self._decided_ms is not None
-
     def decide(self, *, is_answered: bool = True) -> int:
         """Return how long the client has to wait, as the answer is to tell; its connection waits so long.
 

@@ -25,6 +25,7 @@ class MemoryUses:
 
     def count_by(self, name: str, used_bytes: Callable[[], int], limit_bytes: Callable[[], int]) -> None:
         """Ask these for the bytes that a part holds, and for the most that it may."""
+        assert name not in self._parts, f"{name} is counted already"
         self._parts[name] = used_bytes, limit_bytes
 
     def read(self) -> dict[str, tuple[int, int]]:

@@ -268,7 +268,9 @@ class Connection(asyncio.BufferedProtocol):
         self.buffer.max_frame_bytes = max_frame_bytes or self._listener.max_frame_bytes
 
     def serve_after_login(self, service: "Service[Connection]") -> None:
-        """Serve a client that has logged in; one beyond the limits only if it proves to be a node, too."""
+        """Serve a client that has logged in; beyond the limits only an administrator, and who proves to be a
+        node, too.
+        """
         self._proven_service = service
         is_beyond = self._listener.is_beyond_limits(self)
         self.serve_by(self._listener.opening_service if is_beyond else service)
@@ -284,7 +286,7 @@ class Connection(asyncio.BufferedProtocol):
         if self.state is _READY:
             self._begin_throttle()
 
-    # ---- called by a transport with TLS --------------------------------------------------------------
+    # ---- called by what finds out who the other end is: a transport with TLS, or a login ---------------
 
     def identify(self, principal: str) -> None:
         """Note who the other end has proven to be, before it is served.

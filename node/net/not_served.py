@@ -1,4 +1,4 @@
-"""What keeps requests from being served: bytes that begin none, a client that has gone, work that failed."""
+"""Why requests are not served: bytes that begin none, a client that has gone, work that failed."""
 
 import asyncio
 import socket
@@ -16,6 +16,8 @@ def no_frame(head: memoryview, *, is_login: bool) -> str:
         return "it speaks HTTP to a listener of the Kafka protocol; the REST API has a port of its own"
     if foreign == "TLS":
         return "it speaks TLS to a listener without TLS (PLAINTEXT)"
+    if frame_bytes < 0:
+        return f"a frame of {frame_bytes} bytes is impossible"
     if is_login:
         return f"a frame of {frame_bytes} bytes is larger than sasl.server.max.receive.size"
     return f"a frame of {frame_bytes} bytes is larger than socket.request.max.bytes"
@@ -37,7 +39,7 @@ def peer_has_ended(transport: asyncio.BaseTransport) -> bool:
 
 
 class Failure(NamedTuple):
-    """What a request ended with that was served in a task: the task must not fail, for the node would."""
+    """The error of a request that was served in a task, which must not fail, for the node would."""
 
     error: Exception
 

@@ -163,6 +163,11 @@ class ReplicaManager:
         """Have partitions ask for what is in their logs to be made durable."""
         self.context.flush_soon = flush_soon
 
+    @property
+    def all_sessions_bytes(self) -> int:
+        """The bytes that fetch sessions of clients, of followers and of share groups take."""
+        return self.sessions.used_bytes + self.follower_sessions.used_bytes + self._other_sessions_bytes()
+
     def count_other_sessions(self, used_bytes: Callable[[], int]) -> None:
         """Have others take of the memory for fetch sessions, too."""
         self._other_sessions_bytes = used_bytes

@@ -585,8 +585,9 @@ def _build(
             "max.connections.per.ip",
             "with 0, max.connections.per.ip.overrides must name the addresses that may connect.",
         )
+    fields = BrokerConfig.__dataclass_fields__
     return BrokerConfig(
-        **{name: value for name, value in typed.items() if name in _PLAIN_FIELDS},
+        **{name: value for name, value in typed.items() if name in fields and name not in special},
         **special,
         values=MappingProxyType(values),
         static_texts=MappingProxyType(dict(static_texts)),
@@ -630,47 +631,6 @@ def _of_listeners(setting: str, texts: Mapping[str, str]) -> dict[str, Any]:
         if listener is not None and listener[1] == setting:
             found[listener[0]] = BROKER_CONFIG_DEF.parse(name, text)
     return found
-
-
-_SPECIAL_FIELDS: Final = {
-    "listener_max_connections",
-    "listener_max_connection_creation_rate",
-    "listener_security",
-    "listener_sasl",
-    "first_users",
-    "secure_files",
-    "controller_security",
-    "peer_security",
-    "peer_login",
-    "controller_sasl",
-    "controller_login",
-    "node_id",
-    "broker_rack",
-    "is_voter",
-    "may_vote",
-    "controller_listeners",
-    "controller_quorum_voters",
-    "controller_quorum_bootstrap_servers",
-    "cluster_id",
-    "listeners",
-    "advertised_listeners",
-    "advertised_controllers",
-    "inter_broker_listener_name",
-    "max_connections_per_ip_overrides",
-    "log_dirs",
-    "metadata_log_dir",
-    "pid_file",
-    "ottla_rest_listeners",
-    "rest_listeners_are_named",
-    "ottla_rest_advertised_listener",
-    "ottla_rest_allowed_hosts",
-    "ottla_rest_trusted_proxies",
-    "rest_security",
-    "rest_logins",
-    "ottla_probe_listener",
-    "ottla_failed_logins_exempt",
-}
-_PLAIN_FIELDS: Final = frozenset(BrokerConfig.__dataclass_fields__) - _SPECIAL_FIELDS
 
 
 def _node_id(static_texts: Mapping[str, str], typed: Typed) -> int:

@@ -22,7 +22,6 @@ from ottla.node.share.repeated_line import RepeatedLine
 from ottla.node.share.share_words import ShareConfig
 
 _EARLIEST: Final = "earliest"
-_LATEST: Final = "latest"
 _DURATION: Final = re.compile(
     r"by_duration:\+?P(?:\+?(\d+)D)?(?:T(?:\+?(\d+)H)?(?:\+?(\d+)M)?(?:\+?(\d+)(?:[.,](\d*))?S)?)?",
     re.IGNORECASE,

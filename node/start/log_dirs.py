@@ -23,7 +23,9 @@ _CLUSTER_ID_LABEL: Final = b"ottla cluster id 2:"
 
 
 def claim_directories(base: Foundation, found: FoundQuorum | None) -> None:
-    """Lock the log directories, make sure that they are this node's, mark those of a secured one. Blocks."""
+    """Lock the log directories, make sure that they are this node's, mark those of a secured one, and find in
+    them the key of false salts. Blocks.
+    """
     config, manager = base.config, base.log_manager
     manager.acquire()
     owner = manager.identity()

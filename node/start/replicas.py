@@ -50,7 +50,7 @@ def make_replicas(base: Foundation, parts: QuorumServices, gathered: GatheredAns
             went_offline((log_dir, []))
     base.memory_uses.count_by(
         "fetch_sessions",
-        lambda: replicas.sessions.used_bytes + replicas.follower_sessions.used_bytes,
+        lambda: replicas.all_sessions_bytes,
         lambda: base.memory.fetch_sessions,
     )
     base.cut_off.connect(lambda is_cut_off: replicas.fence() if is_cut_off else replicas.unfence())

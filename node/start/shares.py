@@ -54,11 +54,6 @@ def make_shares(
     )
     base.connection_quota.tell_closed(shares.connection_closed)
     replicas.count_other_sessions(lambda: shares.used_bytes)
-    base.memory_uses.count_by(
-        "fetch_sessions",
-        lambda: replicas.sessions.used_bytes + replicas.follower_sessions.used_bytes + shares.used_bytes,
-        lambda: base.memory.fetch_sessions,
-    )
     return shares
 
 

@@ -44,6 +44,8 @@ def _refusal(buffer: Buffer, position: int, length: int, max_bytes: int) -> str:
     foreign = foreign_protocol(memoryview(buffer)[position : position + LENGTH_BYTES])
     if foreign is not None:
         return f"its bytes are {foreign}, {NOT_KAFKA}"
+    if length < 0:
+        return f"a frame of {length} bytes is impossible"
     return f"a frame of {length} bytes would be longer than the {max_bytes} that are allowed"
 
 

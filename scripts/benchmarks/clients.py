@@ -15,7 +15,6 @@ from benchmarks.load import Done
 
 CALL_TIMEOUT_S = 60
 QUIET: dict[str, Any] = {"log_level": 2}  # librdkafka tells of its clean-up, in the middle of our table
-POLL_EVERY = 1000
 QUEUE_MESSAGES = 200_000
 CONSUME_AT_ONCE = 5000
 

@@ -19,7 +19,7 @@ COMPRESSIONS = {"none": 0, "gzip": 1, "snappy": 2, "lz4": 3, "zstd": 4}
 WORDS = [f"{a}{b}" for a in ("delay", "origin", "carrier", "tail", "gate") for b in range(400)]
 TIMESTAMP_MS = 1_790_000_000_000
 BATCH = struct.Struct(">qiibIhiqqqhii")
-CRC_AT, CRC_FROM, SEQUENCE_AT, PRODUCER_ID_AT = 17, 21, 53, 43
+CRC_AT, CRC_FROM, PRODUCER_ID_AT = 17, 21, 43
 SIZE_AND_CORRELATION_ID = 8
 
 

@@ -29,7 +29,7 @@ RECORD_BYTES = 100
 TIMEOUT_MS = 60_000
 WARM_UP_S = 3.0
 PATIENCE_S = 60.0
-ATTRIBUTES_AT, EPOCH_AT = 21, 51
+ATTRIBUTES_AT = 21
 TRANSACTIONAL = 0x10
 # Coordinators that begin, markers on their way, partitions that verify: asked again after a pause.
 RETRIABLE = {3, 5, 6, 14, 15, 16, 19, 20, 51}

@@ -51,6 +51,7 @@ BOUNDED: Final = {
     "share/dead_letter_queue.py:_persist": "an attempt, each after a longer pause",
     "share/dead_letter_queue.py:_read_piece": "a failure of the disk",
     "share/repeated_line.py:tell": "one a minute of each kind, or for each share-partition",
+    "share/share_group_settings.py:__call__": "one a minute for all groups",
 }
 
 

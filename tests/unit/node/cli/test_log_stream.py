@@ -6,6 +6,7 @@ import os
 import subprocess
 import sys
 import threading
+import time
 from collections.abc import Iterator
 
 import pytest
@@ -132,7 +133,10 @@ def test_a_reader_that_is_gone_ends_nothing() -> None:
     stream = LogStream(writer)
 
     stream.write("nobody reads this\n")
-    stream.end()
+    began = time.monotonic()
+    stream.end(patience_s=60.0)
+
+    assert time.monotonic() - began < 30, "the thread has gone on"
     os.close(writer)
 
 

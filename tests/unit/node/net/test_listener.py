@@ -343,6 +343,7 @@ def test_without_an_idle_limit_nobody_is_closed() -> None:
         (b"GET / HTTP/1.1\r\n\r\n", "it speaks HTTP to a listener of the Kafka protocol"),
         (b"\x16\x03\x01\x02\x00\x01\x00\x01", "it speaks TLS to a listener without TLS"),
         (b"\x7f\xff\xff\xff", "a frame of 2147483647 bytes is larger than socket.request.max.bytes"),
+        (b"\xff\xff\xff\xff", "a frame of -1 bytes is impossible"),
     ],
 )
 def test_who_speaks_another_protocol_is_called_by_it(
