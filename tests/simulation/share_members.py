@@ -48,7 +48,6 @@ BEAT_S: Final = 0.4
 CALM_S: Final = 0.05
 REST_S: Final = 0.8
 SLOW_S: Final = 3.0  # some work takes longer than a lock
-WAIT_MS: Final = 250
 VERSION: Final = 2  # of ShareFetch and ShareAcknowledge
 CLOSING, OPENING = -1, 0  # epochs of share sessions
 OUT: Final = {ErrorCode.UNKNOWN_MEMBER_ID, ErrorCode.FENCED_MEMBER_EPOCH}
@@ -501,7 +500,7 @@ class ShareMember:
             group_id=self._history.group,
             member_id=self.member_id,
             share_session_epoch=session.epoch,
-            max_wait_ms=WAIT_MS if fetches else 0,
+            max_wait_ms=self._traits.fetch_wait_ms if fetches else 0,
             min_bytes=1 if fetches else 0,
             max_bytes=100_000 if fetches else 0,
             max_records=chance.choice((500,) if self.is_calm else (1, 5, 30, 500)) if fetches else 0,

@@ -35,6 +35,7 @@ from ottla.node.share import (
 )
 from ottla.node.share.dead_letters import DeadLetters
 from ottla.node.share.in_flight_records import ACQUIRED, InFlightRecords
+from ottla.node.share.led_partition import LedPartition
 from ottla.node.share.record_state import TERMINAL
 from ottla.node.share.share_partition import SharePartition
 from ottla.node.share.share_partition_manager import SharePartitionManager
@@ -208,6 +209,11 @@ def aborted_records_are_delivered(patch: Patch) -> None:
 @mutant(CUTS, 4)
 def what_a_member_held_outlives_its_session(patch: Patch) -> None:
     patch.setattr(SharePartitionManager, "_give_back", lambda *_: None)
+
+
+@mutant(WITH_RESETS, 5)
+def what_nobody_holds_is_kept_when_others_come(patch: Patch) -> None:
+    patch.setattr(LedPartition, "is_left", lambda *_: False)
 
 
 @mutant(SHARE)

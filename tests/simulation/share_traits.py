@@ -1,4 +1,4 @@
-"""What a share group has besides in some runs: dead letters, back-off, delayed delivery, resets.
+"""What a share group has besides in some runs: dead letters, back-off, delayed delivery, resets, long waits.
 
 A seed picks some of those that a run may have, and their numbers, by a chance of its own: so runs without
 them are the same as ever.
@@ -12,8 +12,11 @@ from typing import Final
 from ottla.logstore.record import Headers, Record
 from ottla.logstore.words.topic_partition import TopicPartition
 
-LETTERS, BACKOFF, DELAYS, RESETS = "letters", "backoff", "delays", "resets"
-TRAITS: Final = (LETTERS, BACKOFF, DELAYS, RESETS)
+LETTERS, BACKOFF, DELAYS, RESETS, WAITS = "letters", "backoff", "delays", "resets", "waits"
+TRAITS: Final = (LETTERS, BACKOFF, DELAYS, RESETS, WAITS)
+# Of fetches; the long one is longer than a lock lasts.
+WAIT_MS: Final = 250
+LONG_WAIT_MS: Final = 1_500
 LETTER_TOPIC: Final = "dlq.workers"
 DELIVER_AT, DELIVER_AFTER = "ottla.deliver.at", "ottla.deliver.after.ms"
 DELAYS_MS: Final = (50, 300, 1_500)
@@ -32,6 +35,7 @@ class Traits:
     default_delay_ms: int = 0
     max_delayed: int = 100_000
     resets: bool = False
+    fetch_wait_ms: int = WAIT_MS
 
     def group_configs(self) -> dict[str, str]:
         """What is set for the group."""
@@ -90,7 +94,12 @@ def traits_of(seed: int, names: Sequence[str]) -> Traits:
     if not names:
         return Traits()
     chance = random.Random(f"traits {seed}")
-    picked = {name for name in names if chance.random() < 0.5} or {chance.choice(names)}
+    # Waits have a chance of their own, so that all else of a seed is as it was before there were any.
+    others = [name for name in names if name != WAITS]
+    picked = {name for name in others if chance.random() < 0.5}
+    if others and not picked:
+        picked = {chance.choice(others)}
+    waits_long = WAITS in names and (not others or random.Random(f"waits {seed}").random() < 0.3)
     return Traits(
         has_letters=LETTERS in picked,
         copies_records=chance.random() < 0.5,
@@ -100,4 +109,5 @@ def traits_of(seed: int, names: Sequence[str]) -> Traits:
         default_delay_ms=chance.choice((0, 0, 100)),
         max_delayed=chance.choice((100_000, 8)),
         resets=RESETS in picked,
+        fetch_wait_ms=LONG_WAIT_MS if waits_long else WAIT_MS,
     )
