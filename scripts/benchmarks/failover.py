@@ -32,7 +32,7 @@ KILLS: Final = 20
 PAUSES: Final = 5
 PAUSE_S: Final = 15.0  # beyond the session of a broker, which is 9 s
 PATIENCE_S: Final = 60.0
-AROUND_S: Final = 0.1  # an acknowledgement so long before a fault may begin its gap
+QUIET_S: Final = 6.0  # before a fault: franz-go asks for metadata once in five seconds at most
 
 
 def _leader(cluster: Cluster, topic: str) -> Node:
@@ -42,6 +42,7 @@ def _leader(cluster: Cluster, topic: str) -> Node:
 
 def _gap_s(producer: SteadyProducer, fault: Callable[[], None], flow_s: float = 1.0) -> float:
     """Return the longest time without an acknowledgement from a fault on, until they flow again."""
+    producer.wait_for(QUIET_S, PATIENCE_S)
     began = time.monotonic()
     fault()
     producer.wait_for(flow_s, PATIENCE_S)
@@ -55,7 +56,6 @@ def _killed(cluster: Cluster, topic: str, producer: SteadyProducer, kills: int) 
         gaps.append(_gap_s(producer, node.kill))
         restart(node)
         settled(cluster, topic)
-        producer.wait_for(1.0, PATIENCE_S)
     return gaps
 
 
@@ -75,6 +75,7 @@ def _paused(cluster: Cluster, topic: str, producer: SteadyProducer, kills: int) 
     gaps = []
     for _ in range(max(1, kills * PAUSES // KILLS)):
         node = _leader(cluster, topic)
+        producer.wait_for(QUIET_S, PATIENCE_S)
         began = time.monotonic()
         os.kill(node.pid, signal.SIGSTOP)
         try:
