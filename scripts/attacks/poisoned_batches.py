@@ -112,7 +112,7 @@ def _end_offset(client: WireClient, topic: str) -> int:
 
 def _files(nodes: Nodes, topic: str) -> int:
     homes = [one.home.directory for one in nodes.processes]
-    return sum(1 for home in homes for one in home.rglob(f"{topic}-0/*") if one.is_file())
+    return sum(1 for home in homes for one in home.glob(f"*/{topic}-0/*") if one.is_file())
 
 
 def _refused(nodes: Nodes, topic: str, batches: Sequence[bytes]) -> str:
