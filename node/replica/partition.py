@@ -158,20 +158,23 @@ class Partition:
             self._advance_high_watermark()
             # A smaller ISR may be too small for those who wait.
             check_all(self.delayed_produces, self)
-            is_other = is_new or assignment.in_sync_replicas != known_isr
-            if is_other and (self._is_on_its_own() or self.log.flush_due_from is not None):
-                context.flush_soon(self.log)
+        if (is_new or assignment.in_sync_replicas != known_isr) and self._should_flush():
+            context.flush_soon(self.log)
         return is_new
 
-    def _is_on_its_own(self) -> bool:
-        """Whether others have replicas, and too few of them are in sync to be relied on.
+    def _should_flush(self) -> bool:
+        """Return whether what was acknowledged must not hang on the power of this host any more.
 
-        Then what was acknowledged must not hang on the power of this host (the others may not lead any more).
+        That is so where others have replicas and may not lead, or are too few in sync to be relied on: also
+        at a replica that does not lead just now, as the quorum was lost, and is the only one that may.
         """
-        assert self.isr is not None
+        if self.is_leader and self.log.flush_due_from is not None:
+            return True
         if len(self.assignment.replicas) == 1:
             return False
-        return len(self.isr.committed) == 1 or not self.has_enough_replicas()
+        if set(self.assignment.in_sync_replicas) == {self._context.broker_id}:
+            return True
+        return self.is_leader and not self.has_enough_replicas()
 
     def _take_up_interrupted(self, isr: InSyncReplicas) -> None:
         """A leader that was cut off begins anew, but what it had asked for before may still be granted."""

@@ -402,9 +402,13 @@ def test_users_without_acls_and_acls_without_users_are_noted(tmp_path: Path) -> 
 
 def test_what_other_machines_reach_without_tls_is_noted_and_warned_of_at_each_start(tmp_path: Path) -> None:
     port, rest = free_port(), free_port()
-    exposed = f"listeners=PLAINTEXT://0.0.0.0:{port}", f"ottla.rest.listeners=http://0.0.0.0:{rest}"
+    exposed = (
+        f"listeners=PLAINTEXT://0.0.0.0:{port}",
+        f"advertised.listeners=PLAINTEXT://127.0.0.1:{port}",
+        f"ottla.rest.listeners=http://0.0.0.0:{rest}",
+    )
     node = of_node(f"log.dirs={tmp_path / 'data'}", *exposed)
-    server = start_ottla(tmp_path, *exposed, f"advertised.listeners=PLAINTEXT://127.0.0.1:{port}")
+    server = start_ottla(tmp_path, *exposed)
     try:
         cluster = of_cluster(f"127.0.0.1:{port}")
     finally:

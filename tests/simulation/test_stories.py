@@ -41,6 +41,12 @@ def test_three_nodes(story: stories.Story, seed: int) -> None:
     Simulation(seed, Options()).play(story)
 
 
+@pytest.mark.parametrize("seed", [16, 19])
+def test_the_last_in_sync_does_not_lead_when_it_hears_that_it_is_the_last(seed: int) -> None:
+    """The quorum was lost, and the one that came back with it was put out of the ISR."""
+    Simulation(seed, Options()).play(stories.the_last_in_sync_loses_its_power)
+
+
 @pytest.mark.parametrize("nodes", [1, 3])
 def test_a_cluster_that_flushes_each_record_outlives_the_power_of_all(nodes: int) -> None:
     for seed in range(4 - nodes):
