@@ -45,7 +45,7 @@ class PeerWatch:
         self._tasks = tasks
         self._is_voter = is_voter
         self._controller_changed = controller_changed
-        self._looked_for: set[int] = set()
+        self._looked_for: set[tuple[int, int]] = set()  # processes, by node and broker epoch
 
     def peer_lost(self, node_id: int) -> None:
         """Take notice that a peer's last connection to this node ended."""
@@ -89,7 +89,7 @@ class PeerWatch:
         return False
 
     def _suspect(self, node_id: int) -> None:
-        """Let clients wait a moment that ask for what a node leads to which connections have ended."""
+        """Suspect a node to which connections have ended, unless it is known to be gone."""
         if self._look_for(node_id):
             self._metadata.suspects.suspect(node_id)
 
@@ -98,8 +98,8 @@ class PeerWatch:
         broker = self._metadata.image.brokers.get(node_id)
         if broker is None or broker.fenced:
             return False
-        if node_id not in self._looked_for:
-            self._looked_for.add(node_id)
+        if (node_id, broker.broker_epoch) not in self._looked_for:
+            self._looked_for.add((node_id, broker.broker_epoch))
             self._tasks.start(self._look_whether_gone(node_id, broker.broker_epoch))
         return True
 
@@ -117,4 +117,4 @@ class PeerWatch:
                 await asyncio.sleep(GONE_PROBE_PAUSE_S)
             suspects.trust(node_id)
         finally:
-            self._looked_for.discard(node_id)
+            self._looked_for.discard((node_id, broker_epoch))
