@@ -46,7 +46,7 @@ def add_raft_voter(
 
 
 def duplicate_voter(voter_id: int) -> KafkaError:
-    """Return what a voter is refused with that votes already."""
+    """Return the error for adding a voter that votes already."""
     return KafkaError(
         ErrorCode.DUPLICATE_VOTER, f"The voter id for {voter_id} is already part of the set of voters."
     )

@@ -128,7 +128,8 @@ class MetadataRuntime:
         self._request_timeout_s = request_timeout_ms / 1000
         self._retry_backoff_s = retry_backoff_ms / 1000
         self._ids = RequestIds()
-        self._listeners: list[Listener] = []
+        self.suspects = SuspectedBrokers()
+        self._listeners: list[Listener] = [self.suspects.meet_metadata]
         self._before_image = before_image
         self._commit_listeners: list[Callable[[MetadataBatch | None, MetadataImage], None]] = []
         self._awaited: list[tuple[int, int, Future[None]]] = []  # a heap by offset
@@ -136,7 +137,6 @@ class MetadataRuntime:
         self._new_leader = asyncio.Event()  # set, and replaced, when a leader of the quorum is known anew
         self.encoded_answers = encoded_answers or EncodedAnswers()
         self.encoded_versions = EncodedAnswers()  # of ApiVersions: one for each of its versions
-        self.suspects = SuspectedBrokers()
         self.broker_epoch = -1  # until this broker is registered
         self.broker_id = broker_id
         self._is_connected = is_connected
@@ -494,7 +494,6 @@ class MetadataRuntime:
         self._image = image
         self.encoded_answers.clear()
         self.encoded_versions.clear()
-        self.suspects.meet_metadata(image, changes)
         for listener in self._listeners:
             listener(image, changes)
         while self._awaited and self._awaited[0][0] <= image.version:

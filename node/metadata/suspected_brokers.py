@@ -18,7 +18,7 @@ GONE_S: Final = 3.0  # until a broker that is gone is told as a leader again, sh
 
 
 class SuspectedBrokers:
-    """Knows whom to suspect, for the loop of the node; false while there is nobody."""
+    """The suspected brokers, on the loop of the node; false while there are none."""
 
     __slots__ = ("_changed", "_gone", "_suspected")
 

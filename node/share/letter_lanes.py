@@ -38,8 +38,8 @@ REFUSED: Final = frozenset(
         ErrorCode.POLICY_VIOLATION,
     }
 )
-# What tells of the partition or its leader, and so of all batches that go there. Whatever else a batch meets
-# is its own.
+# Errors of the partition or its leader, which concern all batches that go there. Any other error concerns
+# the batch that met it.
 OF_DESTINATION: Final = frozenset(
     {
         ErrorCode.UNKNOWN_TOPIC_OR_PARTITION,

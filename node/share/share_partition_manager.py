@@ -124,8 +124,6 @@ class SharePartitionManager:
         self._led: dict[SharePartitionKey, LedPartition] = {}
         self._of_partition: dict[TopicPartition, set[SharePartitionKey]] = {}
         self._of_group: dict[str, set[SharePartitionKey]] = {}
-        # By group: what no member has asked for since then was left when the newest session began.
-        self._left_before_ms: dict[str, int] = {}
         self._restoring = asyncio.Lock()  # very many states are taken over by one partition in a turn
         self._led_bytes = 0  # of share-partitions, about
         self._delayed_count = 0  # of their records that are not due yet
@@ -215,11 +213,7 @@ class SharePartitionManager:
         begun, now_ms = 0, self._now_ms()
         for place, topic in wanted.items():
             key = SharePartitionKey(params.key.group, place.topic_id, place.partition)
-            one = self._find(key)
-            if one is not None and one.is_left(self._left_before_ms.get(params.key.group, 0)):
-                # Its group may be of another life by now: the state is read anew.
-                self._drop(one)
-                one = None
+            one = self._find_for(key, params.session, settings.config.record_lock_duration_ms)
             if one is None and begun == MAX_BEGUN:
                 continue  # the turn of the rest comes with the next fetches
             try:
@@ -310,6 +304,18 @@ class SharePartitionManager:
         """Return a share-partition that is in use."""
         led = self._led.get(key)
         if led is None or led.still_leads():
+            return led
+        self._drop(led)
+        return None
+
+    def _find_for(
+        self, key: SharePartitionKey, session: ShareSession | None, lock_duration_ms: int
+    ) -> LedPartition | None:
+        """Return a share-partition that is in use; one that was left before the session began is dropped, as
+        its group may be of another life by now.
+        """
+        led = self._find(key)
+        if led is None or session is None or not led.is_left(session.begun_ms - lock_duration_ms):
             return led
         self._drop(led)
         return None
@@ -572,8 +578,7 @@ class SharePartitionManager:
             raise KafkaError(ErrorCode.SHARE_SESSION_NOT_FOUND)
         if is_first:
             self._read_anew(key.group)
-        self._left_before_ms[key.group] = self._now_ms() - self.record_lock_duration_ms(key.group)
-        return self.sessions.create(key, partitions, connection)
+        return self.sessions.create(key, partitions, connection, self._now_ms())
 
     def _read_anew(self, group: str) -> None:
         """Read the state of share-partitions that were kept for their dead letters: the group that begins may
@@ -633,7 +638,6 @@ class SharePartitionManager:
         Those whose dead letters are still to be written go when they are.
         """
         if not self.sessions.has_group(group):
-            self._left_before_ms.pop(group, None)
             led = (self._led[key] for key in self._of_group.get(group, ()))
             self._drop_all([one.core.key for one in led if not one.is_awaiting_letters])
 
@@ -700,7 +704,6 @@ class SharePartitionManager:
     def disable(self) -> None:
         """There are no share groups any more: `share.version` is 0."""
         self.sessions.clear()
-        self._left_before_ms.clear()
         self._drop_all(self._led)
 
     def close(self) -> None:

@@ -46,11 +46,12 @@ class CachedPartition:
 class ShareSession:
     """The session of one member."""
 
-    __slots__ = ("connection_number", "epoch", "key", "partitions")
+    __slots__ = ("begun_ms", "connection_number", "epoch", "key", "partitions")
 
-    def __init__(self, key: SessionKey, connection_number: int) -> None:
+    def __init__(self, key: SessionKey, connection_number: int, begun_ms: int) -> None:
         self.key = key
         self.connection_number = connection_number
+        self.begun_ms = begun_ms
         self.epoch = 1
         self.partitions: dict[TopicIdPartition, CachedPartition] = {}
 
@@ -106,11 +107,15 @@ class ShareSessions:
         return list(self._of_connection.get(number, {}).values())
 
     def create(
-        self, key: SessionKey, partitions: Iterable[tuple[TopicIdPartition, str | None]], connection: int
+        self,
+        key: SessionKey,
+        partitions: Iterable[tuple[TopicIdPartition, str | None]],
+        connection: int,
+        now_ms: int = 0,
     ) -> ShareSession:
         """Begin a session of a member that has none; SHARE_SESSION_LIMIT_REACHED if there is no room."""
         assert key not in self._sessions, key
-        session = ShareSession(key, connection)
+        session = ShareSession(key, connection, now_ms)
         for place, topic in partitions:
             session.partitions[place] = CachedPartition(topic, must_tell=False)
         needed = SESSION_BYTES + len(session.partitions) * PARTITION_BYTES

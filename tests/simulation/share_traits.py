@@ -1,4 +1,4 @@
-"""What a share group has besides in some runs: dead letters, back-off, delayed delivery, resets, long waits.
+"""Traits of a share group in some runs: dead letters, back-off, delayed delivery, resets, long waits.
 
 A seed picks some of those that a run may have, and their numbers, by a chance of its own: so runs without
 them are the same as ever.
