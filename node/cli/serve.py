@@ -27,7 +27,7 @@ from ottla.node.settings.config import (
     is_secured,
     load_config,
 )
-from ottla.node.settings.listener_settings import ANYWHERE
+from ottla.node.settings.listener_settings import host_from_here
 from ottla.node.settings.secure_settings import CLIENT_LISTENER, SECURE
 from ottla.node.tools.closed_pipe import end_quietly, output_refused
 
@@ -169,14 +169,10 @@ def _bootstrap(node: Broker) -> str:
 
 def _rest(node: Broker) -> str:
     """Return the URLs of the REST API, separated by commas; `-` if the node has none."""
-    urls = (one._replace(host=_host(one.host)).url for one in node.rest.addresses)
+    urls = (one._replace(host=host_from_here(one.host)).url for one in node.rest.addresses)
     return ",".join(urls) or "-"
 
 
 def _address(host: str, port: int) -> str:
-    host = _host(host)
+    host = host_from_here(host)
     return f"{f'[{host}]' if ':' in host else host}:{port}"
-
-
-def _host(host: str) -> str:
-    return host if host not in ANYWHERE else "localhost"

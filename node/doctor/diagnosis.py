@@ -42,7 +42,7 @@ from ottla.node.doctor.version_findings import NEEDED, VersionFacts
 from ottla.node.secure_client.client_security import PLAINTEXT, ClientSecurity
 from ottla.node.settings.config import BrokerConfig
 from ottla.node.settings.exposed_listeners import anonymous_ways_of
-from ottla.node.settings.listener_settings import ANYWHERE, Listener
+from ottla.node.settings.listener_settings import Listener, host_from_here
 from ottla.node.wire import codec
 from ottla.node.wire.api_keys import ApiKey
 
@@ -121,8 +121,7 @@ async def diagnose_node(
         found += limit_findings.of_limits([LimitFacts(f"Node {config.node_id}, started here,", limit, None)])
     if is_running and config.ottla_rest_listeners:
         first = config.ottla_rest_listeners[0]
-        host = first.host if first.host not in ANYWHERE else "localhost"
-        told = await unready_sentence(first._replace(host=host), timeout_s)
+        told = await unready_sentence(first._replace(host=host_from_here(first.host)), timeout_s)
         found += readiness_findings.of_readiness(config.node_id, told)
     found += codec_findings.of_codecs(_codecs(config, await asyncio.to_thread(missing_codecs)))
     found += [note("setting", warning) for warning in config.warnings]
@@ -156,8 +155,7 @@ def _codecs(config: BrokerConfig, missing: Sequence[Compression]) -> list[Missin
 
 
 async def _listener(one: Listener, is_running: bool, timeout_s: float) -> ListenerFacts:
-    host = one.host if one.host not in ANYWHERE else "localhost"
-    endpoint = await try_endpoint(host, one.port, timeout_s=timeout_s)
+    endpoint = await try_endpoint(host_from_here(one.host), one.port, timeout_s=timeout_s)
     return ListenerFacts(one.name, one.security_protocol, endpoint, is_running, await has_address(one.host))
 
 

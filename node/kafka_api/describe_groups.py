@@ -44,8 +44,6 @@ API: Final = ApiDescription(
 
 FIRST_NOT_FOUND_VERSION = 6
 FIRST_AUTHORIZED_OPERATIONS_VERSION = 3
-# Everything that can be done to a group, as bits of Kafka's AclOperation: read 3, delete 6, describe 8,
-# describe_configs 10, alter_configs 11.
 
 
 def handle(

@@ -286,7 +286,7 @@ class Connection(asyncio.BufferedProtocol):
         if self.state is _READY:
             self._begin_throttle()
 
-    # ---- called by what finds out who the other end is: a transport with TLS, or a login ---------------
+    # ---- called by a transport with TLS, or by a login -------------------------------------------------
 
     def identify(self, principal: str) -> None:
         """Note who the other end has proven to be, before it is served.

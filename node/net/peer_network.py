@@ -31,7 +31,7 @@ R = TypeVar("R")
 
 
 class EndedConnection(NamedTuple):
-    """To which node it was, and for what."""
+    """A connection of this node to another that has ended, and its purpose."""
 
     node_id: int
     purpose: str

@@ -67,7 +67,7 @@ def parse_exempt(entries: Sequence[str]) -> tuple[Network, ...]:
 
 
 def exempt_warnings(exempt: Sequence[Network]) -> tuple[str, ...]:
-    """Return what to say of entries that exempt every address: passwords may be tried without bounds."""
+    """Return a warning for each entry that exempts every address."""
     return tuple(
         f"{FAILED_LOGINS_EXEMPT} names {one}, every address there is: passwords may be tried without a "
         "limit. Name the addresses of load balancers alone."

@@ -39,6 +39,11 @@ class Listener:
         return _PROTOCOLS[self.security_protocol]
 
 
+def host_from_here(host: str) -> str:
+    """Return by which host programs of this machine reach a listener."""
+    return "localhost" if host in ANYWHERE else host
+
+
 def parse_listeners(
     entries: Sequence[str], setting: str, protocols: Mapping[str, str]
 ) -> tuple[Listener, ...]:

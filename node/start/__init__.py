@@ -9,7 +9,7 @@ foundation      the parts that need neither sockets nor metadata
 sockets         the listeners
 quorum          the voter of a node, or how a node that is none finds the voters
 secured_mark    data of a secured node are not served to everybody by a forgotten setting
-login_key       of what the salts are made of users that do not exist, and of the first ones
+login_key       the key of the salts that are shown for unknown users, and of those of the first users
 log_dirs        whose the log directories are, and the logs in them
 peer_watch      which processes of other nodes have gone
 metadata        the metadata, and this broker's registration in them

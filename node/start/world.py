@@ -21,8 +21,8 @@ class World:
     """The wall clock, the files, chance, and the loops of a node's threads.
 
     Time that passes, sockets and threads are those of the running loop; quotas of clients measure by the
-    system's own clock. `served_apis` (None: by its settings)
-    and `supported_features` are those of its release.
+    system's own clock. `served_apis` (None: by its settings) and `supported_features` are those of its
+    release.
     """
 
     clock: Clock = field(default_factory=SystemClock)

@@ -48,14 +48,6 @@ SHARES_OF_THREE = """
 The same members and a topic with three replicas, on the same two cores.
 
 """
-FAILOVER = """
-## Failover
-
-Three nodes, and a client that writes 500 records a second to one partition, idempotent and with acks=all,
-with its own defaults. A gap is the longest time without an acknowledgement around a fault: the leader was
-killed (SIGKILL), made leader again by an election, or stopped for 15 s (SIGSTOP).
-
-"""
 # The end of a file's name in docs/data -> the words above its figures.
 SECTIONS: Final = {"": HEAD, "_tls": TLS, "_acls": ACLS, "_shares": SHARES, "_shares_3": SHARES_OF_THREE}
 
