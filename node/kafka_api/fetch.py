@@ -81,7 +81,7 @@ def handle(services: Services, context: RequestContext, request: FetchRequest) -
     located = fetch.locate(items)
     if fetch.is_cold:
         return _handle_cold(request, fetch, items)
-    return _handle_located(request, fetch, items, located)
+    return _handle_located(request, fetch, items, located, was_in_turns=False)
 
 
 async def _handle_in_turns(
@@ -90,21 +90,26 @@ async def _handle_in_turns(
     located = await take_turns(fetch.steps_to_locate(items))
     if fetch.is_cold:
         located = await fetch.locate_cold(items)
-    return _handle_located(request, fetch, items, located)
+    return _handle_located(request, fetch, items, located, was_in_turns=True)
 
 
 async def _handle_cold(
     request: FetchRequest, fetch: FetchAnswer, items: Sequence[FetchItem]
 ) -> Result[FetchResponse]:
-    return _handle_located(request, fetch, items, await fetch.locate_cold(items))
+    return _handle_located(request, fetch, items, await fetch.locate_cold(items), was_in_turns=True)
 
 
 def _handle_located(
-    request: FetchRequest, fetch: FetchAnswer, items: Sequence[FetchItem], located: Sequence[Located]
+    request: FetchRequest,
+    fetch: FetchAnswer,
+    items: Sequence[FetchItem],
+    located: Sequence[Located],
+    *,
+    was_in_turns: bool,
 ) -> Result[FetchResponse]:
     if request.max_wait_ms <= 0 or not items or fetch.is_enough(located):
         return fetch.answer(located)
-    return fetch.wait(items, located)
+    return fetch.wait(items, located, was_in_turns=was_in_turns)
 
 
 def _enter_session(

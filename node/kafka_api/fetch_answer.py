@@ -362,13 +362,18 @@ class FetchAnswer:
             available_bytes += one.size_bytes
         return available_bytes >= self._min_bytes
 
-    def wait(self, items: Sequence[FetchItem], located: Iterable[Located]) -> Delayed[Result[FetchResponse]]:
+    def wait(
+        self, items: Sequence[FetchItem], located: Iterable[Located], *, was_in_turns: bool
+    ) -> Delayed[Result[FetchResponse]]:
+        """Wait for enough; what was located in earlier turns of the loop is looked at once more."""
         delayed, future = self._services.replica_manager.delay_fetch(self._min_bytes, self._max_wait_ms)
         for one in located:
             partition, wanted = one.partition, one.item.wanted
             assert partition is not None  # `is_enough` saw to it
             self._remember(one.item, partition.topic_partition.topic)
             delayed.watch(partition, one.size_bytes, self._measure(partition, wanted))
+            if was_in_turns:
+                delayed.check(partition)
         return Delayed(future, lambda _: self._answer_again(items))
 
     def _answer_again(self, items: Sequence[FetchItem]) -> Result[FetchResponse]:

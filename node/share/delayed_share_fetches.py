@@ -7,7 +7,7 @@ next one is asked, in the order in which they came.
 import asyncio
 from collections.abc import Callable, Iterable, Sequence
 from functools import partial
-from typing import Final, Protocol, TypeVar
+from typing import Final, NamedTuple, Protocol, TypeVar
 
 from ottla.node.counters.share_counters import ShareCounters
 from ottla.node.handing_over import InThread, StartTask
@@ -28,6 +28,15 @@ class Attempt(Protocol):
     """Acquires for a fetch what there is; returns whether it is done with that."""
 
     def __call__(self, fetch: ShareFetch, *, is_last: bool) -> bool: ...
+
+
+class _Sleep(NamedTuple):
+    """A fetch that watches its share-partitions."""
+
+    woken: "asyncio.Future[None]"
+    delayed: DelayedFetch
+    timer: asyncio.TimerHandle
+    claimed: list[LedPartition]  # since it was woken
 
 
 class DelayedShareFetches:
@@ -62,9 +71,13 @@ class DelayedShareFetches:
 
     def wait(self, fetch: ShareFetch) -> "asyncio.Future[ShareFetch]":
         """Let a fetch wait; it is returned with its results."""
-        future: asyncio.Future[ShareFetch] = asyncio.get_running_loop().create_future()
+        loop = asyncio.get_running_loop()
+        future: asyncio.Future[ShareFetch] = loop.create_future()
         future.add_done_callback(lambda _: self._wake(fetch))  # also when nobody waits for it any more
-        self._start_task(self._wait(fetch, future))
+        end_s = loop.time() + fetch.params.max_wait_ms / 1000
+        # It watches from now on, not only when its task begins: there may be more by then.
+        first_sleep = None if fetch.cold or fetch.has_passed_over else self._watch(fetch, end_s)
+        self._start_task(self._wait(fetch, future, end_s, first_sleep))
         return future
 
     def wake(self, key: SessionKey) -> None:
@@ -78,25 +91,30 @@ class DelayedShareFetches:
         for key in list(self._waiting):
             self.wake(key)
 
-    async def _wait(self, fetch: ShareFetch, future: "asyncio.Future[ShareFetch]") -> None:
+    async def _wait(
+        self,
+        fetch: ShareFetch,
+        future: "asyncio.Future[ShareFetch]",
+        end_s: float,
+        sleep: "_Sleep | None",
+    ) -> None:
         """Try again whenever there is more, until it is enough or the time is over."""
         loop = asyncio.get_running_loop()
-        end_s = loop.time() + fetch.params.max_wait_ms / 1000
         cold_reads = 0
         is_done = False
-        while not is_done and not future.done():
-            if fetch.cold and cold_reads < MAX_COLD_READS:
+        while not is_done:
+            if fetch.cold:
+                if cold_reads >= MAX_COLD_READS:  # who reads in vain must not keep the loop busy
+                    await asyncio.sleep(PAUSE_S)
                 cold_reads += 1
                 await self._warm(fetch)
             elif fetch.has_passed_over:
                 cold_reads = 0
                 await give_way()  # and look behind what is not due
             else:
-                if fetch.cold:  # whoever reads in vain must not keep the loop busy
-                    await asyncio.sleep(PAUSE_S)
-                fetch.cold.clear()
                 fetch.warm.clear()
-                await self._sleep(fetch, end_s - loop.time())
+                await self._until_woken(fetch, sleep or self._watch(fetch, end_s))
+                sleep = None
             is_over = loop.time() >= end_s or self._is_closed
             if future.done() or not self._is_current(fetch):
                 break  # nobody is there to be given anything
@@ -120,8 +138,8 @@ class DelayedShareFetches:
             # Others look after this one's attempt, which is made in this turn of the loop.
             asyncio.get_running_loop().call_soon(_release, fetch, claimed)
 
-    async def _sleep(self, fetch: ShareFetch, seconds: float) -> None:
-        """Wait until there is enough to acquire, and claim it."""
+    def _watch(self, fetch: ShareFetch, end_s: float) -> "_Sleep":
+        """Have a fetch woken, to claim what there is, when it is enough or its time is over."""
         loop = asyncio.get_running_loop()
         woken: asyncio.Future[None] = loop.create_future()
         claimed: list[LedPartition] = []
@@ -132,28 +150,32 @@ class DelayedShareFetches:
                 woken.set_result(None)
 
         delayed = DelayedFetch(min_bytes=max(1, fetch.params.min_bytes), wake=wake)
-        key = fetch.params.key
-        self._waiting.setdefault(key, {})[fetch] = woken
-        timer = loop.call_later(max(0.0, seconds), delayed.finish)
+        self._waiting.setdefault(fetch.params.key, {})[fetch] = woken
+        timer = loop.call_at(end_s, delayed.finish)
+        for led in fetch.led.values():
+            if led.is_gone:
+                continue
+            led.waiting[delayed] = None
+            measure = led.measure(fetch, fetch.readable_bytes)
+            delayed.watch(led.partition, measure() or 0, measure)
+        return _Sleep(woken, delayed, timer, claimed)
+
+    async def _until_woken(self, fetch: ShareFetch, sleep: "_Sleep") -> None:
+        """Wait until a fetch is woken, and end its watch."""
         try:
-            for led in fetch.led.values():
-                if led.is_gone:
-                    continue
-                led.waiting[delayed] = None
-                measure = led.measure(fetch, fetch.readable_bytes)
-                delayed.watch(led.partition, measure() or 0, measure)
-            await woken
+            await sleep.woken
         finally:
-            timer.cancel()
-            delayed.cancel()
+            sleep.timer.cancel()
+            sleep.delayed.cancel()
             for led in fetch.led.values():
-                led.waiting.pop(delayed, None)
+                led.waiting.pop(sleep.delayed, None)
+            key = fetch.params.key
             waiting = self._waiting.get(key, {})
             waiting.pop(fetch, None)
             if not waiting:
                 self._waiting.pop(key, None)
             # Others look after this one's attempt, which is made in this turn of the loop.
-            loop.call_soon(_release, fetch, claimed)
+            asyncio.get_running_loop().call_soon(_release, fetch, sleep.claimed)
 
     def _wake(self, fetch: ShareFetch) -> None:
         woken = self._waiting.get(fetch.params.key, {}).get(fetch)

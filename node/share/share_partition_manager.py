@@ -272,7 +272,7 @@ class SharePartitionManager:
         fetch.changed.clear()
 
     def _finished(self, fetch: ShareFetch) -> ShareFetch:
-        """Tell why partitions that this node led give nothing any more."""
+        """Complete the results: partitions that have no records now, and why others give nothing any more."""
         for led, failure in fetch.unreadable:
             self._tell_unreadable(led, failure)
         fetch.unreadable.clear()
@@ -284,7 +284,7 @@ class SharePartitionManager:
                 error = led.failure.code
             elif not error and led.is_gone and not led.partition.is_leader:
                 error = ErrorCode.NOT_LEADER_OR_FOLLOWER
-            if error:
+            if error or led.may_acquire(fetch):
                 fetch.results[place] = Acquired(error=error, topic=led.partition.topic_partition.topic)
         for topic in {one.topic for one in fetch.results.values() if one.error is not ErrorCode.NONE}:
             counters = self._replicas.counters_of(topic)

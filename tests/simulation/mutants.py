@@ -420,7 +420,7 @@ def a_broker_is_believed_to_remember(patch: Patch) -> None:
 
 @story_mutant(stories.the_last_in_sync_loses_its_power)
 def a_leader_that_is_left_alone_does_not_sync(patch: Patch) -> None:
-    patch.setattr(Partition, "_is_on_its_own", lambda _: False)
+    patch.setattr(Partition, "_should_flush", lambda _: False)
 
 
 @story_mutant(stories.the_power_of_all_fails, Options(nodes=1, settings=stories.DURABLE))

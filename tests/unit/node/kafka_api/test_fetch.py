@@ -26,7 +26,9 @@ from ottla.node.wire.messages.fetch import (
     PartitionData,
     ReplicaState,
 )
+from ottla.node.work import turns
 from tests.unit.logstore import log_maker
+from tests.unit.node.kafka_api.share_world import settled
 from tests.unit.node.replica.replica_world import NODE_ID, OTHER_ID, ReplicaWorld, batch, context
 
 BATCH_BYTES = len(batch(1))
@@ -450,6 +452,28 @@ def test_an_append_wakes_a_fetch(world: ReplicaWorld, loop: asyncio.AbstractEven
     (data,) = wait(world, loop, request(want(), max_wait_ms=60_000), world.append)
 
     assert size_of(data) == BATCH_BYTES
+
+
+def test_an_append_between_the_turns_of_a_large_fetch_counts(
+    world: ReplicaWorld, loop: asyncio.AbstractEventLoop
+) -> None:
+    world.create_topic(partitions=2 * turns.STEPS_PER_TURN)
+    message = request(*map(want, range(2 * turns.STEPS_PER_TURN)), max_wait_ms=60_000)
+    asked = context(1, 12)
+    asked.is_large = True
+
+    async def story() -> FetchResponse:
+        located = asyncio.ensure_future(fetch.handle(world, asked, message))  # type: ignore[arg-type]
+        await asyncio.sleep(0)
+        assert not located.done()
+        world.append(index=0)
+        response = await settled(await located)
+        assert isinstance(response, FetchResponse)
+        return response
+
+    response = loop.run_until_complete(asyncio.wait_for(story(), 30))
+
+    assert size_of(response.responses[0].partitions[0]) == BATCH_BYTES
 
 
 def test_min_bytes_counts_all_partitions(world: ReplicaWorld, loop: asyncio.AbstractEventLoop) -> None:

@@ -15,8 +15,9 @@ from ottla.metadata_raft.acl import AclOperation, ResourceType
 from ottla.node.kafka_api import share_fetch
 from ottla.node.share import share_fetch as share_fetch_parts
 from ottla.node.share.delayed_index import DelayedIndex
-from ottla.node.share.share_fetch import MIN_SENT_FILE_BYTES
+from ottla.node.share.share_fetch import MIN_SENT_FILE_BYTES, ShareFetchParams
 from ottla.node.share.share_partition_manager import MAX_ACKNOWLEDGED, MAX_BEGUN
+from ottla.node.share.share_sessions import SessionKey, TopicIdPartition
 from ottla.node.wire.messages.share_fetch import PartitionData, ShareFetchResponse
 from ottla.node.work import turns
 from tests.unit.node.kafka_api.share_world import GROUP, TOPIC_ID, ShareWorld, acquired, play
@@ -39,6 +40,90 @@ def offsets_in(data: PartitionData) -> list[int]:
     """The base offsets of the batches that were sent."""
     content = b"" if data.records is None else bytes(data.records)  # type: ignore[arg-type]
     return [header.base_offset for _, header in iterate_headers(content)]
+
+
+# ---- waiting for records -----------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("turns_before", range(4))
+def test_records_that_come_while_a_fetch_begins_to_wait_wake_it(turns_before: int) -> None:
+    async def story(world: ShareWorld) -> None:
+        world.create_topic()
+        await world.ready()
+        waits = asyncio.ensure_future(world.fetch("m1", 2, max_wait_ms=60_000))
+        for _ in range(turns_before):
+            await asyncio.sleep(0)
+
+        world.append(count=10)
+
+        assert acquired(only(await waits)) == [(0, 9, 1)]
+
+    play(story)
+
+
+@pytest.mark.parametrize("turns_before", range(4))
+def test_the_first_fetch_has_what_is_there_as_soon_as_the_state_is_read(turns_before: int) -> None:
+    async def story(world: ShareWorld) -> None:
+        world.create_topic()
+        world.append(count=10)
+        world.persister.goes_on.clear()
+        waits = asyncio.ensure_future(world.fetch("m1", 0, 0, max_wait_ms=60_000))
+        for _ in range(turns_before):
+            await asyncio.sleep(0)
+
+        world.persister.goes_on.set()
+
+        assert acquired(only(await waits)) == [(0, 9, 1)]
+
+    play(story)
+
+
+def test_a_fetch_that_is_given_up_before_it_waits_leaves_nothing_behind() -> None:
+    async def story(world: ShareWorld) -> None:
+        world.create_topic()
+        await world.ready()
+        left = world.shares.fetch(
+            ShareFetchParams(
+                key=SessionKey(GROUP, "m1"),
+                session=world.shares.sessions.find(SessionKey(GROUP, "m1")),
+                connection=world.context().connection,
+                max_bytes=1 << 20,
+                min_bytes=1,
+                max_wait_ms=60_000,
+                max_records=500,
+                batch_size=500,
+                is_strict=False,
+            ),
+            {TopicIdPartition(TOPIC_ID, 0): "t"},
+            {},
+        )
+        assert isinstance(left, asyncio.Future)
+
+        left.cancel()
+        await world.rest()
+
+        assert world.shares.waiting_count == 0
+        assert not world.shares.share_partitions[world.key()].waiting
+        world.append(count=10)
+        assert acquired(only(await world.fetch("m2", 0, 0))) == [(0, 9, 1)]
+
+    play(story)
+
+
+def test_the_first_answer_of_a_session_has_also_partitions_without_records() -> None:
+    async def story(world: ShareWorld) -> None:
+        world.create_topic(partitions=2)
+        await world.ready("m1", 0, 1)
+        world.append(count=10, index=1)
+
+        first = await world.fetch("m2", 0, 0, 1)
+        second = await world.fetch("m2", 1)
+
+        given = {data.partition_index: acquired(data) for data in first.responses[0].partitions}
+        assert given == {0: [], 1: [(0, 9, 1)]}
+        assert not second.responses
+
+    play(story)
 
 
 # ---- what is fetched ---------------------------------------------------------------------------------------
