@@ -19,7 +19,8 @@ from ottla.node.cli.failure import EXIT_USAGE, CommandError
 quota = typer.Typer(no_args_is_help=True, help="Limit what clients may ask for: list, set and delete quotas.")
 
 User = Annotated[
-    str | None, typer.Option("--user", metavar="NAME", help="a user, as its principal without User:")
+    str | None,
+    typer.Option("--user", metavar="NAME", help="a user, named without the User: of its principal"),
 ]
 UserDefault = Annotated[bool, typer.Option("--user-default", help="each user that has no quota of its own")]
 ClientId = Annotated[str | None, typer.Option("--client-id", metavar="ID", help="a client id")]
@@ -129,7 +130,7 @@ def quota_delete(
     words = commands.EntityWords(user, user_default, client_id, client_id_default, ip, ip_default)
     entity = commands.some_entity(words)
     if names and any("=" in one for one in names):
-        raise CommandError("Name the quotas to delete without a value: producer_byte_rate.", EXIT_USAGE)
+        raise CommandError("Name quotas to delete without =VALUE, such as producer_byte_rate.", EXIT_USAGE)
     run(
         lambda: commands.delete(
             client_of(bootstrap, command_config, timeout),

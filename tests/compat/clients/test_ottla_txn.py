@@ -116,7 +116,7 @@ def test_a_hanging_transaction_is_found_and_aborted(wire: WireClient, run: Run) 
     assert "no open transaction that starts at offset 7" in run(
         "abort", "--topic", f"{topic}:0", "--start-offset", "7", code=1, errors=True
     )
-    assert "Which partition? Give exactly one" in run("abort", "--topic", topic, *offset, code=2, errors=True)
+    assert "Name exactly one partition" in run("abort", "--topic", topic, *offset, code=2, errors=True)
 
     assert run("abort", "--topic", f"{topic}:0", *offset).endswith(f"in {topic}-0\n")
     assert last_stable_offset(wire, topic) == 2

@@ -55,7 +55,7 @@ def test_operations_come_with_commas_or_one_by_one() -> None:
         AclOperation.ALL,
     ]
     for text in ("red", "any", "unknown", "1"):
-        with pytest.raises(CommandError, match=r"is no operation; there are all, read, write"):
+        with pytest.raises(CommandError, match=r"is not a known operation; use one of all, read, write"):
             words.parse_operations([text])
 
 
@@ -168,8 +168,8 @@ def test_every_principal_operation_resource_and_host_is_combined() -> None:
 @pytest.mark.parametrize(
     ("some", "operations", "roles", "denied", "said"),
     [
-        ([], ["read"], Roles(), (), "Say for what: --topic"),
-        ([ORDERS], [], Roles(), (), "Say what for: --operation"),
+        ([], ["read"], Roles(), (), "Name a resource with --topic"),
+        ([ORDERS], [], Roles(), (), "Name an operation with --operation"),
         ([TEAM], ["write"], Roles(), (), "A group has no operation write; it has read, delete"),
         ([ORDERS], ["read"], Roles(idempotent=True), (), "--idempotent goes with --producer"),
         ([ORDERS, TEAM], [], Roles(consumer=True, idempotent=True), (), "--idempotent goes with --producer"),
@@ -199,7 +199,7 @@ def test_options_that_contradict_each_other_are_refused(
 
 
 def test_an_acl_is_for_somebody_and_a_command_makes_so_many() -> None:
-    with pytest.raises(CommandError, match="Say for whom"):
+    with pytest.raises(CommandError, match="Name a principal with --allow"):
         words.new_entries(
             [ORDERS], allowed=(), denied=(), operations=[AclOperation.READ], hosts=["*"], roles=Roles()
         )
