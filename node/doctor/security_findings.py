@@ -150,7 +150,7 @@ def of_certificates(endpoints: Iterable[EndpointFacts], now: datetime) -> Iterat
             )
         # Where the doctor came in by TLS, it has checked the name, or was told not to.
         if at.speaks is Speaks.TLS and not is_named(names, -1, [at.host]):
-            said = named(sorted(names)) or "nobody"
+            said = named(sorted(names)) or "no host"
             yield problem(
                 "certificate",
                 f"The certificate of {at.name} was issued for {said}, so clients that check names refuse it: "
