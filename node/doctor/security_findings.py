@@ -81,8 +81,8 @@ def of_tls(facts: Iterable[TlsFacts]) -> Iterator[Finding]:
             yield problem(
                 "certificate",
                 f"The truststore of the listener {one.listener} does not fit its own certificate "
-                f"({one.distrust}), so other nodes with this truststore refuse it: the authority that has "
-                "signed ssl.keystore.location belongs into ssl.truststore.location.",
+                f"({one.distrust}), so other nodes with this truststore refuse it: add the authority that "
+                "has signed the certificate in ssl.keystore.location to ssl.truststore.location.",
             )
 
 

@@ -149,7 +149,10 @@ class BrokerLifecycle:
                 is_hopeless = error.code is not ErrorCode.DUPLICATE_BROKER_REGISTRATION
                 if is_hopeless or loop.time() + REGISTRATION_RETRY_S >= deadline:
                     raise
-                log.info("Broker %d is still registered by another process.", command.broker_id)
+                log.info(
+                    "Another process is still registered as broker %d: waiting until its session ends.",
+                    command.broker_id,
+                )
             await asyncio.sleep(REGISTRATION_RETRY_S)
         self._metadata.broker_epoch = reply.broker_epoch
         self._renew_session(sent_at)
@@ -298,4 +301,4 @@ class BrokerLifecycle:
         try:
             await self.register()
         except KafkaError as refusal:
-            log.warning("The controller rejects it: %s", refusal)
+            log.warning("The controller rejects the registration of this broker: %s", refusal)

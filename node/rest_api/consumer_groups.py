@@ -130,7 +130,7 @@ _KIND: Final = GroupKind(
     name="consumer_group",
     id_name="consumer_group_id",
     title="Consumer Group",
-    other="it is not one of consumers.",
+    other="it is a group of another type.",
     includes=lambda group: _is_of_consumers(group.group_type, group.protocol_type),
 )
 

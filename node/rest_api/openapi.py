@@ -12,7 +12,7 @@ VERSION: Final = "3.1.0"
 # What any request may be answered with, beside what its route says.
 _ALWAYS: Final[Mapping[int, str]] = {
     400: "The request does not match the schema, or the cluster rejects it.",
-    401: "The request has no login that is right, and ottla.rest.authentication asks for one.",
+    401: "The request has no valid login, and ottla.rest.authentication asks for one.",
     403: (
         "The caller has no right to this; or the request comes from a page of another site, or is "
         "allowed only from the machines of the cluster's nodes."

@@ -199,6 +199,6 @@ def test_nothing_is_written_before_all_nodes_can_read_it() -> None:
     world = MetadataWorld(brokers=0)
 
     for command in (CreateAcls(creations=[acl(world)]), DeleteAcls(filters=[matching()])):
-        with pytest.raises(KafkaError, match=f"before {SECURITY_VERSION} is 1") as refused:
+        with pytest.raises(KafkaError, match=f"only when the feature {SECURITY_VERSION} is 1") as refused:
             world.submit(command)
         assert refused.value.code is ErrorCode.UNSUPPORTED_VERSION
