@@ -34,7 +34,7 @@ Groups = Annotated[list[str] | None, typer.Argument(metavar="GROUP...")]
 # The second name is that of kafka-consumer-groups.
 Every = Annotated[
     bool,
-    typer.Option("--all", "--all-groups", help="all consumer groups; share groups are named one by one"),
+    typer.Option("--all", "--all-groups", help="all consumer groups; share groups must be named"),
 ]
 EveryShown = Annotated[
     bool, typer.Option("--all", "--all-groups", help="all consumer groups and share groups")

@@ -50,8 +50,9 @@ def quota_list(
 ) -> None:
     """List quotas, all or those of a user, a client id or an address.
 
-    Quotas of a user come before those of all users, and these before those of client ids; among each, a
-    client id comes before the default.
+    For a client, quotas of its user come first, then those of the default user, then those of its client
+    id, then those of the default client id. Of a user, a quota with the client id comes before one with the
+    default client id, and that before one without.
 
     Example: ottla quota list --effective --user anna --client-id app-1
     """

@@ -181,10 +181,11 @@ def of_access(facts: AccessFacts | None) -> Iterator[Finding]:
     if EVERYBODY not in facts.principals and not facts.allows_everyone:
         idle = sorted(users - set(facts.principals) - set(facts.super_users))
         if idle:
+            it, users = ("it", "the user") if len(idle) == 1 else ("they", "the users")
             yield note(
                 "access",
-                f"ACLs and super.users do not name {named(idle)}, so it may do nothing: add ACLs, or remove "
-                "the user.",
+                f"ACLs and super.users do not name {named(idle)}, so {it} may do nothing: add ACLs, or "
+                f"remove {users}.",
             )
     strange = sorted(
         one
@@ -194,6 +195,6 @@ def of_access(facts: AccessFacts | None) -> Iterator[Finding]:
     if strange:
         yield note(
             "access",
-            f"ACLs name {named(strange)}, and there is no such SCRAM user: remove them, unless these come by "
-            "certificates, tokens or users of one listener (sasl.jaas.config).",
+            f"ACLs name {named(strange)}, and there is no such SCRAM user: remove these ACLs, unless their "
+            "principals log in by certificates or tokens, or as users of one listener (sasl.jaas.config).",
         )
