@@ -172,7 +172,7 @@ class BrokerLifecycle:
             self.is_cut_off = is_cut_off
             if is_cut_off:
                 log.warning(
-                    "The controller has not answered for %g s: this broker accepts no more records.",
+                    "The controller has not answered for %g s: this broker accepts no records until it does.",
                     self._contact.limit_s,
                 )
             self._on_cut_off(is_cut_off)
@@ -279,7 +279,7 @@ class BrokerLifecycle:
                 self._unfenced.set()
                 self._move(BrokerState.RUNNING)
             case BrokerState.RUNNING if reply.is_fenced:
-                log.warning("The controller has fenced this broker, which waits to be unfenced.")
+                log.warning("The controller has fenced this broker: it leads nothing until it is unfenced.")
                 self._move(BrokerState.WAITING)
             case BrokerState.SHUTTING_DOWN if reply.should_shut_down:
                 self._may_stop.set()
