@@ -128,7 +128,9 @@ def test_all_groups_without_members_are_deleted_and_the_others_are_named(
     leave(member)
     assert f"deleted {group}\n" in ottla(node.bootstrap, "group", "delete", "--all")
     assert ottla(node.bootstrap, "group", "delete", "--all") == ""
-    assert "Name them, or give --all" in ottla(node.bootstrap, "group", "delete", group, "--all", code=2)
+    assert "Give either the names of groups or --all" in ottla(
+        node.bootstrap, "group", "delete", group, "--all", code=2
+    )
 
 
 def test_a_group_has_settings_of_its_own(node: Server, group: str) -> None:

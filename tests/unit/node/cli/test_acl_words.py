@@ -88,7 +88,7 @@ def test_an_address_is_written_as_nodes_compare_it(text: str, host: str) -> None
 
 @pytest.mark.parametrize("text", ["localhost", "10.0.0.0/8", "", "10.0.0"])
 def test_a_host_that_no_client_could_have_is_refused(text: str) -> None:
-    with pytest.raises(CommandError, match="is not an address"):
+    with pytest.raises(CommandError, match="is not an IP address"):
         words.parse_host(text)
 
 
@@ -173,8 +173,8 @@ def test_every_principal_operation_resource_and_host_is_combined() -> None:
         ([TEAM], ["write"], Roles(), (), "A group has no operation write; it has read, delete"),
         ([ORDERS], ["read"], Roles(idempotent=True), (), "--idempotent goes with --producer"),
         ([ORDERS, TEAM], [], Roles(consumer=True, idempotent=True), (), "--idempotent goes with --producer"),
-        ([ORDERS], ["read"], Roles(producer=True), (), "neither with --operation nor"),
-        ([ORDERS], [], Roles(producer=True), [BOB], "neither with --operation nor"),
+        ([ORDERS], ["read"], Roles(producer=True), (), "cannot be used with --operation"),
+        ([ORDERS], [], Roles(producer=True), [BOB], "cannot be used with --operation"),
         ([COPY], [], Roles(producer=True), (), "need a --topic"),
         ([ORDERS], [], Roles(consumer=True), (), "--consumer needs a --group"),
         ([ORDERS, TEAM], [], Roles(producer=True), (), "--producer has no use for a group"),

@@ -50,7 +50,7 @@ def test_what_is_set_for_one_listener_or_mechanism_goes_before_what_is_set_for_a
 @pytest.mark.parametrize(
     ("settings", "words"),
     [
-        ({"sasl.enabled.mechanisms": "GSSAPI"}, "cannot have GSSAPI. .*SCRAM-SHA-512"),
+        ({"sasl.enabled.mechanisms": "GSSAPI"}, "cannot use GSSAPI, .*SCRAM-SHA-512"),
         ({"sasl.enabled.mechanisms": ""}, "needs one of PLAIN"),
         ({"sasl.enabled.mechanisms": "PLAIN"}, "OTHER.ONE .*has no TLS.*ottla.sasl.plain.without.tls"),
         ({"sasl.jaas.config": USERS}, r"listener\.name\..*\.plain\.sasl\.jaas\.config"),
