@@ -234,8 +234,8 @@ def test_all_groups_are_reset_but_those_with_members(
 @pytest.mark.parametrize(
     ("arguments", "code", "words"),
     [
-        (["--to-earliest"], 2, "give --topic or --all-topics"),
-        (["--to-earliest", "--topic", "t", "--all-topics"], 2, "give --topic or --all-topics"),
+        (["--to-earliest"], 2, "with either --topic or --all-topics"),
+        (["--to-earliest", "--topic", "t", "--all-topics"], 2, "with either --topic or --all-topics"),
         (["--all-topics"], 2, "Give one of --to-earliest"),
         (["--to-earliest", "--to-latest", "--all-topics"], 2, "Give one of --to-earliest"),
         (["--to-datetime", "soon", "--all-topics"], 2, "is not a date"),
