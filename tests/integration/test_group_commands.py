@@ -236,8 +236,8 @@ def test_all_groups_are_reset_but_those_with_members(
     [
         (["--to-earliest"], 2, "with either --topic or --all-topics"),
         (["--to-earliest", "--topic", "t", "--all-topics"], 2, "with either --topic or --all-topics"),
-        (["--all-topics"], 2, "Give one of --to-earliest"),
-        (["--to-earliest", "--to-latest", "--all-topics"], 2, "Give one of --to-earliest"),
+        (["--all-topics"], 2, "Give exactly one of --to-earliest"),
+        (["--to-earliest", "--to-latest", "--all-topics"], 2, "Give exactly one of --to-earliest"),
         (["--to-datetime", "soon", "--all-topics"], 2, "is not a date"),
         (["--by-duration", "1h", "--all-topics"], 2, "is not a duration"),
         (["--to-earliest", "--topic", "t:x"], 2, "is not TOPIC or TOPIC:PARTITION"),
