@@ -155,7 +155,7 @@ def _why_not_written(error_code: int, group_id: str, topic: str | None) -> str:
     try:
         code = ErrorCode(error_code)
     except ValueError:
-        return f"error {error_code}, which this version of ottla does not know"
+        return f"error {error_code}, which this version of Ottla does not know"
     if code in _OF_COORDINATOR:
         return f"its share coordinator does not write its state ({code.name}); see __share_group_state"
     if code is ErrorCode.NOT_CONTROLLER:

@@ -79,7 +79,7 @@ def test_a_record_that_waits_by_the_groups_own_back_off_is_no_problem() -> None:
         (ErrorCode.COORDINATOR_NOT_AVAILABLE, "its share coordinator does not write its state"),
         (ErrorCode.NOT_CONTROLLER, "the controller gives nodes no producer id"),
         (ErrorCode.UNKNOWN_SERVER_ERROR, "refuses them (UNKNOWN_SERVER_ERROR)"),
-        (31_999, "error 31999, which this version of ottla does not know"),
+        (31_999, "error 31999, which this version of Ottla does not know"),
         (ErrorCode.NONE, "the log of the leader may say why"),
     ],
 )
