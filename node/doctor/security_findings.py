@@ -181,11 +181,11 @@ def of_access(facts: AccessFacts | None) -> Iterator[Finding]:
     if EVERYBODY not in facts.principals and not facts.allows_everyone:
         idle = sorted(users - set(facts.principals) - set(facts.super_users))
         if idle:
-            it, users = ("it", "the user") if len(idle) == 1 else ("they", "the users")
+            it, them = ("it", "the user") if len(idle) == 1 else ("they", "the users")
             yield note(
                 "access",
                 f"ACLs and super.users do not name {named(idle)}, so {it} may do nothing: add ACLs, or "
-                f"remove {users}.",
+                f"remove {them}.",
             )
     strange = sorted(
         one
