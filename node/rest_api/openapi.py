@@ -22,7 +22,7 @@ _ALWAYS: Final[Mapping[int, str]] = {
     409: "The current state does not allow this; the message says what would have to change.",
     421: "The Host header does not name this node.",
     429: "Too many requests are in progress.",
-    500: "The cluster failed to do it.",
+    500: "The cluster failed to carry out the request.",
     503: "The node is too busy to answer; try again later.",
 }
 _WITH_TIME_LIMIT: Final[Mapping[int, str]] = {
@@ -31,7 +31,7 @@ _WITH_TIME_LIMIT: Final[Mapping[int, str]] = {
 _WITH_BODY: Final[Mapping[int, str]] = {
     413: "The request body is too large.",
     415: "The request body has the wrong media type.",
-    422: "The request body is missing or does not make sense.",
+    422: "The request body is missing or not valid.",
 }
 
 _CUT_OFF_SINCE: Final[Mapping[str, Any]] = {
