@@ -138,7 +138,7 @@ def test_it_is_honoured_or_refused_by_name(name: str, place: str) -> None:
         ("listener.name.nowhere.ssl.client.auth", "required", "there is no listener NOWHERE"),
         ("listener.name.plaintext.ssl.client.auth", "required", "no listener PLAINTEXT with TLS"),
         ("listener.name.enc.super.users", "User:admin", "cannot be set for one listener. Write super.users"),
-        ("listener.name.log.plain.ssl.client.auth", "required", "has sasl.jaas.config and connections.max"),
+        ("listener.name.log.plain.ssl.client.auth", "required", "only sasl.jaas.config and connections.max"),
         ("listener.name.enc.principal.builder.class", "a.B", "does not enforce it yet"),
         ("ssl.client.auht", "required", "does not know this setting"),
         ("SSL.CLIENT.AUTH", "required", "does not know this setting"),
