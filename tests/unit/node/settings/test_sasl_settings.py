@@ -245,7 +245,10 @@ def test_a_node_that_is_only_a_broker_has_a_user_for_controllers_and_needs_no_ot
 @pytest.mark.parametrize(
     ("settings", "words"),
     [
-        ({"sasl.mechanism.controller.protocol": "SCRAM-SHA-512"}, "It must be PLAIN: those of the cluster"),
+        (
+            {"sasl.mechanism.controller.protocol": "SCRAM-SHA-512"},
+            "It must be PLAIN: the SCRAM users of the cluster",
+        ),
         ({"sasl.enabled.mechanisms": "SCRAM-SHA-512", OF_CONTROLLER: ""}, "does not have in sasl.enabled"),
         ({OF_CONTROLLER: 'a.PlainLoginModule required user_node="x";'}, 'username="..." and password="..."'),
         ({OF_CONTROLLER: 'a.PlainLoginModule required username="n" password="x";'}, "needs users that may"),
