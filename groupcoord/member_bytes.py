@@ -26,10 +26,13 @@ def check_members(members: ShardBytes, more_bytes: int, *, is_member: bool = Fal
     eighths = 6 if more_bytes > LITTLE_BYTES else 8 if is_member else 7
     if members.total + more_bytes > MAX_MEMBER_BYTES_PER_SHARD * eighths // 8:
         raise KafkaError(
-            ErrorCode.COORDINATOR_NOT_AVAILABLE, "the groups of this partition have too many members"
+            ErrorCode.COORDINATOR_NOT_AVAILABLE,
+            "the members of the groups in this partition of __consumer_offsets take too much memory: use "
+            "fewer members or topics, or another group id",
         )
     if not members.fits(more_bytes, eighths=eighths):
         raise KafkaError(
             ErrorCode.COORDINATOR_NOT_AVAILABLE,
-            "the members of all groups use all the memory that is reserved for them",
+            "the members of all groups use all the memory that the broker reserves for them: raise its "
+            "ottla.memory.max.bytes, or use fewer members",
         )

@@ -111,7 +111,9 @@ class Shard:
             )
         if not self.has_room():
             raise KafkaError(
-                ErrorCode.COORDINATOR_NOT_AVAILABLE, "groups use all the memory that is reserved for them"
+                ErrorCode.COORDINATOR_NOT_AVAILABLE,
+                "groups use all the memory that the broker reserves for them: raise its "
+                "ottla.memory.max.bytes, or delete groups that are not used",
             )
 
     def create_group(self, group_id: str, now_ms: int) -> ClassicGroup:

@@ -101,10 +101,12 @@ _REFUSALS = {
 }
 _DELAY_REFUSALS = {
     ErrorCode.INVALID_RECORD: (
-        "One or more records have been rejected: their headers do not say when to deliver them"
+        "One or more records have been rejected: their header ottla.deliver.at or ottla.deliver.after.ms is "
+        "not a number"
     ),
     ErrorCode.INVALID_TIMESTAMP: (
-        "One or more records have been rejected: they are due further ahead than the topic allows"
+        "One or more records have been rejected: they are due further ahead than ottla.delivery.delay.max.ms "
+        "of the topic allows"
     ),
 }
 

@@ -43,7 +43,7 @@ _UNNAMED = ("UNKNOWN", "ANY")
 
 def create_acls(image: MetadataImage, command: CreateAcls) -> Decision:
     """Each entry is judged by itself; one that is there already, or twice in the command, is a success."""
-    check_security_version(image, "access control entries")
+    check_security_version(image, "ACLs")
     made: dict[AccessControlEntry, bytes] = {}
     ids: set[bytes] = set()
     results = []
@@ -54,8 +54,7 @@ def create_acls(image: MetadataImage, command: CreateAcls) -> Decision:
                 if len(image.acls) + len(made) >= MAX_ACLS:
                     raise KafkaError(
                         ErrorCode.POLICY_VIOLATION,
-                        f"The cluster may have at most {MAX_ACLS} access control entries: remove some, or use"
-                        " prefixes.",
+                        f"The cluster may have at most {MAX_ACLS} ACLs: remove some, or use prefixed ones.",
                     )
                 if new.id in ids or new.id in image.acls.by_id:
                     raise KafkaError(ErrorCode.INVALID_REQUEST, "Another ACL has this id: try again.")
@@ -74,7 +73,7 @@ def delete_acls(image: MetadataImage, command: DeleteAcls) -> Decision:
     """Each filter tells all that it matches, also what another one matches; INVALID_REQUEST for all filters
     when they match too much.
     """
-    check_security_version(image, "access control entries")
+    check_security_version(image, "ACLs")
     removed: dict[bytes, None] = {}
     told = looks = patterns = 0
     results = []
@@ -98,7 +97,7 @@ def delete_acls(image: MetadataImage, command: DeleteAcls) -> Decision:
             if patterns > max(MAX_ACL_PATTERNS_PER_COMMAND, count):
                 raise KafkaError(
                     ErrorCode.INVALID_REQUEST,
-                    "Too many filters for the prefixes that there are: send fewer at once.",
+                    "These filters match too many prefixed ACLs: send fewer filters in one request.",
                 )
         matching = []
         for entry_id, entry in image.acls.matching(selected):

@@ -375,7 +375,7 @@ def super_users(setting: str) -> frozenset[str]:
         if ":" not in name:
             raise KafkaError(
                 ErrorCode.INVALID_CONFIG,
-                f"super.users has {name!r}, which is no principal. Write it as User:{name}.",
+                f"super.users has {name!r}, which is not a principal. Write it as User:{name}.",
             )
     return frozenset(names)
 

@@ -43,8 +43,8 @@ def check_security_version(image: MetadataImage, what: str) -> None:
     if image.security_version < 1:
         raise KafkaError(
             ErrorCode.UNSUPPORTED_VERSION,
-            f"The cluster keeps no {what} before {SECURITY_VERSION} is 1: when all nodes have been upgraded,"
-            f" raise it with kafka-features upgrade --feature {SECURITY_VERSION}=1.",
+            f"The cluster can keep {what} only when the feature {SECURITY_VERSION} is 1: once all nodes have "
+            f"been upgraded, raise it with kafka-features upgrade --feature {SECURITY_VERSION}=1.",
         )
 
 
@@ -89,7 +89,7 @@ def _check_update(image: MetadataImage, update: FeatureUpdate) -> None:
     if name == SECURITY_VERSION and level < current:
         raise _refused(
             update,
-            "Nodes that do not know this feature stop at the records that it allows, which stay in the log.",
+            "The log keeps the records that this feature allows, and nodes that do not know them cannot run.",
         )
     if name == METADATA_VERSION and level < current and not writes_the_same(level, current):
         reason = (

@@ -97,7 +97,7 @@ class Election:
             engine.is_handed_leadership = False
         if engine.term >= MAX_TERM:
             log.error(
-                "The metadata quorum has used the largest possible term: this "
+                "The metadata quorum has used the largest possible epoch: this "
                 "node does not stand for election any more."
             )
             engine.postpone_election()

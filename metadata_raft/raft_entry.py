@@ -138,17 +138,18 @@ def check_entry(content: ByteSource, position: int = 0) -> EntryHeader:
     if header.records_count * MIN_RECORD_BYTES > header.size_bytes or header.records_count < 1:
         raise KafkaError(
             ErrorCode.CORRUPT_MESSAGE,
-            f"The header of the entry at offset {header.base_offset} counts "
+            f"The header of the metadata batch at offset {header.base_offset} counts "
             f"{header.records_count} records, which is not possible for its size.",
         )
     if header.last_offset_delta != header.records_count - 1:
         raise KafkaError(
-            ErrorCode.CORRUPT_MESSAGE, f"The offsets of the entry at offset {header.base_offset} have gaps."
+            ErrorCode.CORRUPT_MESSAGE,
+            f"The offsets of the metadata batch at offset {header.base_offset} have gaps.",
         )
     if header.producer_id >= 0 and header.base_sequence != header.partition_leader_epoch:
         raise KafkaError(
             ErrorCode.CORRUPT_MESSAGE,
-            f"The entry at offset {header.base_offset} has two different terms: "
+            f"The metadata batch at offset {header.base_offset} has two different epochs: "
             f"{header.base_sequence} and {header.partition_leader_epoch}.",
         )
     return _entry_header(header)
@@ -203,7 +204,7 @@ def open_entry(entry: bytes) -> MetadataBatch:
         if error.code is ErrorCode.UNSUPPORTED_VERSION:
             raise
         header = read_header(entry)
-        log.error("The entry at offset %d was skipped: %s", header.base_offset, error)
+        log.error("The metadata batch at offset %d was skipped: %s", header.base_offset, error)
         batch = MetadataBatch(header.base_offset, header.partition_leader_epoch, header.max_timestamp, ())
     else:
         if not header.is_control:

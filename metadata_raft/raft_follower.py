@@ -62,7 +62,7 @@ class Follower:
             batches, after_index=request.previous_index, after_term=request.previous_term
         )
         if headers and headers[-1].term > request.term:
-            raise KafkaError(ErrorCode.CORRUPT_MESSAGE, "An entry has a term that has not begun.")
+            raise KafkaError(ErrorCode.CORRUPT_MESSAGE, "A metadata batch has an epoch that has not begun.")
         previous_index, previous_term = request.previous_index, request.previous_term
         skipped = min(max(0, journal.first.raft_index - previous_index), len(batches))
         if previous_index < journal.first.raft_index:
@@ -122,7 +122,7 @@ class Follower:
             engine.adopt_term(term)
             engine.is_handed_leadership = False
         if engine.is_leading:
-            raise KafkaError(ErrorCode.CORRUPT_MESSAGE, f"Another node claims to lead in term {term}.")
+            raise KafkaError(ErrorCode.CORRUPT_MESSAGE, f"Another node claims to lead in epoch {term}.")
         engine.leader_id = node_id
         engine.follow()
         if not engine.is_handed_leadership:
@@ -133,7 +133,7 @@ class Follower:
     def handle_chunk(self, node_id: int, chunk: SnapshotChunk) -> None:
         """Take a piece of a snapshot."""
         if chunk.last_term > chunk.term:
-            raise KafkaError(ErrorCode.CORRUPT_MESSAGE, "A snapshot has a term that has not begun.")
+            raise KafkaError(ErrorCode.CORRUPT_MESSAGE, "A snapshot has an epoch that has not begun.")
         if not self._follow(node_id, chunk.term):
             return
         if chunk.last_index <= self._engine.commit_index:

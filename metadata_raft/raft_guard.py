@@ -168,15 +168,15 @@ class Guard:
         if not 0 <= message.term <= term + self._allowance.left(self.engine.now()):
             raise KafkaError(
                 ErrorCode.CORRUPT_MESSAGE,
-                f"A message has the term {message.term}, which cannot have begun: the "
-                f"term of this node is {term}.",
+                f"A message has the epoch {message.term}, which cannot have begun: the "
+                f"epoch of this node is {term}.",
             )
         if message.term > term and self._membership.is_lone and not isinstance(message, _PROMISES):
             self._membership.meet_another_quorum(peer, message.term)
             raise KafkaError(
                 ErrorCode.CORRUPT_MESSAGE,
-                f"Node {peer.node_id} is in term {message.term}, but this node is the "
-                f"only voter, and is in term {term}.",
+                f"Node {peer.node_id} is in epoch {message.term}, but this node is the "
+                f"only voter, and is in epoch {term}.",
             )
         try:
             self._hear(peer, message)
@@ -209,7 +209,7 @@ class Guard:
         known_term, leader = self._led
         if term == known_term and peer != leader:
             raise KafkaError(
-                ErrorCode.CORRUPT_MESSAGE, f"Two nodes claim to lead in term {term}: {leader} and {peer}."
+                ErrorCode.CORRUPT_MESSAGE, f"Two nodes claim to lead in epoch {term}: {leader} and {peer}."
             )
         if term > known_term and term >= self.engine.term:
             self._led = term, peer

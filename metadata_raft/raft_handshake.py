@@ -152,7 +152,8 @@ def prove(
     if not hmac.compare_digest(theirs.proof, _proof(secret, _SERVER, mine, theirs)):
         raise KafkaError(
             ErrorCode.CLUSTER_AUTHORIZATION_FAILED,
-            f"Node {theirs.node_id} has a different cluster.secret than this node, or Ottla 0.1.0.",
+            f"Node {theirs.node_id} has a different cluster.secret than this node, or runs Ottla 0.1.0: "
+            "give all nodes the same secret and version.",
         )
     if expected_id not in (-1, theirs.node_id):
         raise KafkaError(
@@ -181,7 +182,8 @@ def check_proof(
     if not hmac.compare_digest(proof.proof, expected):
         raise KafkaError(
             ErrorCode.CLUSTER_AUTHORIZATION_FAILED,
-            f"Node {told.node_id} has a different cluster.secret than this node, or Ottla 0.1.0.",
+            f"Node {told.node_id} has a different cluster.secret than this node, or runs Ottla 0.1.0: "
+            "give all nodes the same secret and version.",
         )
 
     if users is None:

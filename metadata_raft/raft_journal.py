@@ -302,7 +302,7 @@ class RaftJournal:
                 problem = f"offset {header.base_offset} comes after offset {expected - 1}."
                 raise _Damage(segment.path, position, problem)
             if header.term < term:
-                problem = f"term {header.term} comes after term {term}."
+                problem = f"epoch {header.term} comes after epoch {term}."
                 raise _Damage(segment.path, position, problem)
             is_indexed |= header.raft_index >= 0
             expected, term = header.next_offset, header.term
@@ -324,7 +324,7 @@ class RaftJournal:
             raise _Damage(
                 path,
                 position,
-                f"entry {header.raft_index} of term {header.term} comes after entry {index - 1}.",
+                f"entry {header.raft_index} of epoch {header.term} comes after entry {index - 1}.",
             )
         try:
             self._remember(JournalEntry(batch, index, header.term, header.next_offset))

@@ -183,7 +183,7 @@ class RaftMember:
             self._stands_aside = True
             self.engine.follow()
             log.error(
-                "This node began with empty metadata, but node %d is in term %d: "
+                "This node began with empty metadata, but node %d is in epoch %d: "
                 "this node has lost its disk, and gives up leadership. Name all "
                 "voters in its controller.quorum.voters, and start it with empty "
                 "directories.",

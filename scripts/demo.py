@@ -43,7 +43,7 @@ def main() -> int:
     )
     parser.add_argument("--out", type=Path, default=ROOT / "ottla-demo", help="where the chart goes")
     parser.add_argument(
-        "--secure", action="store_true", help="TLS, a login and access control, as ottla cluster up --secure"
+        "--secure", action="store_true", help="use TLS, logins and ACLs, as ottla cluster up --secure"
     )
     spark = parser.add_mutually_exclusive_group()
     spark.add_argument("--no-spark", action="store_true", help="leave out the Spark job")

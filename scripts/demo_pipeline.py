@@ -157,7 +157,7 @@ def load_tables(access: Access, source: Path) -> None:
                 producer.produce(topic, orjson.dumps(record), row[key])
                 producer.poll(0)
     if producer.flush(TIMEOUT_S):
-        raise DemoError("the airports and the weather were not taken")
+        raise DemoError("the airports and the weather were not acknowledged")
 
 
 def count_of(access: Access, topic: str) -> int:
@@ -289,7 +289,7 @@ def read_result(access: Access) -> "tuple[pd.DataFrame, int, int]":
             if error is not None and error.name() == "_PARTITION_EOF":
                 ended += 1
             elif error is not None:
-                raise DemoError(f"the reader of {RESULT} was told: {error}")
+                raise DemoError(f"the reader of {RESULT} failed: {error}")
             else:
                 row = orjson.loads(message.value())
                 before = latest.get(message.key())

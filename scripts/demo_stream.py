@@ -98,7 +98,7 @@ def fill(access: Access, flights: list[tuple[str, bytes]], compression: str) -> 
             except BufferError:
                 producer.poll(0.05)
     if producer.flush(STALL_TIMEOUT_S):
-        raise DemoError("the flights were not taken")
+        raise DemoError("the flights were not acknowledged")
 
 
 def producer_settings(access: Access, compression: str) -> dict[str, str | int | bool]:
@@ -128,7 +128,7 @@ def produce(
 
     def on_delivery(error: KafkaError | None, message: Message) -> None:
         if error is not None:
-            problems.append(f"a flight was not taken: {error}")
+            problems.append(f"a flight was not acknowledged: {error}")
         else:
             acknowledged.enter(message.partition())
 
@@ -180,7 +180,7 @@ def consume(access: Access, expected: int, received: Ledger, show: Show, problem
         while count < expected and not problems:
             for message in consumer.consume(5000, 0.2):
                 if message.error() is not None:
-                    problems.append(f"the consumer was told: {message.error()}")
+                    problems.append(f"the consumer failed: {message.error()}")
                     return
                 received.enter(message.key().decode(), message.value())
                 positions[message.partition()] = message.offset() + 1

@@ -27,5 +27,6 @@ def check_offsets(offsets: ShardBytes, more_bytes: int, *, is_new: bool) -> None
     if more_bytes > 0 and not offsets.fits(more_bytes, eighths=7 if is_new else 8):
         raise KafkaError(
             ErrorCode.COORDINATOR_NOT_AVAILABLE,
-            "committed offsets use all the memory that is reserved for them",
+            "committed offsets use all the memory that the broker reserves for them: raise its "
+            "ottla.memory.max.bytes, or delete groups that are not used",
         )

@@ -97,9 +97,9 @@ def _has_numbers_that_may_be(_: Shard, request: StateRequest) -> None:
         raise KafkaError(ErrorCode.INVALID_REQUEST, "The note on dead letters is too long.")
     for first_offset, last_offset, delivery_state, delivery_count in request.batches:
         if not 0 <= first_offset <= last_offset < _MAX_OFFSET:
-            raise KafkaError(ErrorCode.INVALID_REQUEST, "The offsets of a batch are in no order.")
+            raise KafkaError(ErrorCode.INVALID_REQUEST, "The offsets of a batch are not in order.")
         if delivery_state not in _DELIVERY_STATES or delivery_count < 0:
-            raise KafkaError(ErrorCode.INVALID_REQUEST, "A batch has a state in which none can be.")
+            raise KafkaError(ErrorCode.INVALID_REQUEST, "A batch has an unknown delivery state.")
 
 
 CHECKS: Final[dict[type[StateRequest], tuple[Check, ...]]] = {

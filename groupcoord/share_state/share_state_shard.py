@@ -128,12 +128,15 @@ class Shard:
         more_bytes = state_bytes(key, 0) if is_new else BATCH_BYTES * more_batches
         if is_new and len(self.states) >= MAX_STATES_PER_SHARD:
             raise KafkaError(
-                ErrorCode.COORDINATOR_NOT_AVAILABLE, "This coordinator has too many share-partitions."
+                ErrorCode.COORDINATOR_NOT_AVAILABLE,
+                "This partition of __share_group_state has too many share-partitions: delete share groups "
+                "that are not used.",
             )
         if more_bytes > 0 and not self.bytes.fits(more_bytes, eighths=7 if is_new else 8):
             raise KafkaError(
                 ErrorCode.COORDINATOR_NOT_AVAILABLE,
-                "The states of share-partitions use all the memory that is reserved for them.",
+                "The states of share-partitions use all the memory that the broker reserves for them: raise "
+                "its ottla.memory.max.bytes, or delete share groups that are not used.",
             )
 
     def check_invariants(self) -> None:

@@ -92,12 +92,14 @@ def _begin(shard: Shard, command: InitProducer, timeout_ms: int, now_ms: int) ->
     if len(shard.transactions) >= MAX_IDS_PER_SHARD:
         raise KafkaError(
             ErrorCode.COORDINATOR_NOT_AVAILABLE,
-            f"there are already {MAX_IDS_PER_SHARD} transactional ids in this partition",
+            f"there are already {MAX_IDS_PER_SHARD} transactional ids in this partition of "
+            "__transaction_state: use fewer ids, or lower transactional.id.expiration.ms",
         )
     if not shard.has_room():
         raise KafkaError(
             ErrorCode.COORDINATOR_NOT_AVAILABLE,
-            "transactional ids use all the memory that is reserved for them",
+            "transactional ids use all the memory that the broker reserves for them: raise its "
+            "ottla.memory.max.bytes, or lower transactional.id.expiration.ms",
         )
     t = begun(command.transactional_id, command.fresh_id, timeout_ms=timeout_ms, now_ms=now_ms)
     return _answered(command, t, None)

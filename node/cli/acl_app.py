@@ -62,8 +62,8 @@ FilterPattern = Annotated[
     typer.Option(
         "--pattern-type",
         "--resource-pattern-type",
-        help="literal or prefixed ACLs of exactly this name, any of both, or all that match a resource of "
-        "this name",
+        help="literal, prefixed: only ACLs of this type with exactly this name; any: of either type with "
+        "exactly this name; match: all that apply to a resource of this name",
     ),
 ]
 Principals = Annotated[
@@ -137,13 +137,16 @@ def acl_create(
             "--allow",
             "--allow-principal",
             metavar="PRINCIPAL",
-            help="whom to allow it, such as User:anna; User:* is everybody; repeatable",
+            help="allow this principal, such as User:anna; User:* is everybody; repeatable",
         ),
     ] = None,
     deny: Annotated[
         Words,
         typer.Option(
-            "--deny", "--deny-principal", metavar="PRINCIPAL", help="whom to deny it, whatever else allows it"
+            "--deny",
+            "--deny-principal",
+            metavar="PRINCIPAL",
+            help="deny this principal, even if other ACLs allow it; repeatable",
         ),
     ] = None,
     operation: Operations = None,
@@ -239,7 +242,7 @@ def acl_delete(
 ) -> None:
     """Delete the ACLs that the options select; they are shown first, and you are asked.
 
-    Of a resource that is named, only literal ACLs are deleted unless --pattern-type says otherwise.
+    Of a named resource, only literal ACLs are deleted unless --pattern-type says otherwise.
 
     Examples:
 
@@ -266,11 +269,13 @@ def acl_delete(
     )
     as_json = output == "json"
     if selection.is_everything:
-        raise CommandError("Say which ACLs: by --principal, --topic or another option.", EXIT_USAGE)
+        raise CommandError("Select the ACLs with --principal, --topic or another option.", EXIT_USAGE)
     if as_json and not yes and not dry_run:
-        raise CommandError("--output json needs --yes or --dry-run, since it asks nothing.", EXIT_USAGE)
+        raise CommandError("--output json never asks for confirmation: add --yes or --dry-run.", EXIT_USAGE)
     if not yes and not dry_run and not sys.stdin.isatty():
-        raise CommandError("There is no terminal to ask; --yes deletes them without a question.", EXIT_USAGE)
+        raise CommandError(
+            "There is no terminal on which to confirm the deletion; --yes deletes without asking.", EXIT_USAGE
+        )
     client = client_of(bootstrap, command_config, timeout)
     found = result_of(lambda: commands.find(client, selection, for_deletion=not dry_run))
     if dry_run or not found:

@@ -121,8 +121,8 @@ async def check(client: Client, questions: Sequence[Question], *, must: bool, as
             rules[resource] = await access_rules(client, resource.resource_type, resource.name)
     if any(one.settings is None for one in rules.values()):
         print(
-            f"warning: the nodes do not tell this client {SUPER_USERS} and {ALLOW_EVERYONE}, so they are "
-            "taken to be unset",
+            f"warning: this client could not read {SUPER_USERS} and {ALLOW_EVERYONE} of any node, so the "
+            "answer assumes that they are not set",
             file=sys.stderr,
         )
     answers = [(one, rules[one.resource].decide(one.asker, one.operation)) for one in questions]

@@ -61,8 +61,8 @@ def resources_of(
     for name in topics:
         if WILDCARD in name and name != WILDCARD:
             raise CommandError(
-                f"{name!r} is the name of no topic, and only a single * stands for others. For all topics "
-                "that begin alike use --topic BEGINNING --pattern-type prefixed.",
+                f"{name!r} is not a topic name: * stands for all topics only if it stands alone. For all "
+                "topics with the same beginning use --topic BEGINNING --pattern-type prefixed.",
                 EXIT_USAGE,
             )
     named = (
@@ -103,8 +103,8 @@ def parse_host(text: str) -> str:
         ipaddress.ip_address(text.partition("%")[0])
     except ValueError:
         raise CommandError(
-            f"{text!r} is not an address, such as 10.0.0.7, or * for every one. ACLs have no names of hosts "
-            "and no ranges.",
+            f"{text!r} is not an IP address. Give one such as 10.0.0.7, or * for all; ACLs cannot have host "
+            "names or ranges.",
             EXIT_USAGE,
         ) from None
     return host_in_entries(text)
@@ -133,7 +133,7 @@ def _parse(kind: type[K], text: str, noun: str) -> K:
     found = known.get(text.upper().replace("_", "").replace("-", ""))
     if found is None:
         names = ", ".join(one.name.lower() for one in known.values())
-        raise CommandError(f"{text!r} is no {noun}; there are {names}.", EXIT_USAGE)
+        raise CommandError(f"{text!r} is not a known {noun}; use one of {names}.", EXIT_USAGE)
     return found
 
 
@@ -151,7 +151,7 @@ def new_entries(
 ) -> list[AccessControlEntry]:
     """Return the entries that the options of `acl create` stand for; CommandError if they do not fit."""
     if not allowed and not denied:
-        raise CommandError("Say for whom: --allow User:NAME, or --deny User:NAME.", EXIT_USAGE)
+        raise CommandError("Name a principal with --allow User:NAME or --deny User:NAME.", EXIT_USAGE)
     if roles.producer or roles.consumer:
         granted = _of_roles(resources, denied, operations, roles)
     else:
@@ -181,7 +181,8 @@ def _of_operations(
         raise CommandError("--idempotent goes with --producer.", EXIT_USAGE)
     if not operations:
         raise CommandError(
-            "Say what for: --operation read (write, ..., all), --producer or --consumer.", EXIT_USAGE
+            "Name an operation with --operation (read, write, ..., all), or give --producer or --consumer.",
+            EXIT_USAGE,
         )
     return fitting(resources, operations)
 
@@ -195,7 +196,7 @@ def fitting(
     """
     if not resources:
         raise CommandError(
-            "Say for what: --topic, --group, --transactional-id, --cluster, --delegation-token or "
+            "Name a resource with --topic, --group, --transactional-id, --cluster, --delegation-token or "
             "--user-principal.",
             EXIT_USAGE,
         )
@@ -220,8 +221,8 @@ def _of_roles(
 ) -> list[tuple[Resource, AclOperation]]:
     if operations or denied:
         raise CommandError(
-            "--producer and --consumer allow what such a client needs; they go neither with --operation nor "
-            "with --deny.",
+            "--producer and --consumer allow all that such a client needs; they cannot be used with "
+            "--operation or --deny.",
             EXIT_USAGE,
         )
     kinds = {one.resource_type for one in resources}

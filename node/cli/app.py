@@ -129,12 +129,17 @@ def ottla(
             INSTALL,
             callback=install_completion,
             is_eager=True,
-            help="have a shell complete ottla: bash, zsh or fish; without a name your own",
+            help="install tab completion of ottla for bash, zsh or fish (default: your shell)",
         ),
     ] = None,
     show: Annotated[
         Shell | None,
-        typer.Option(SHOW, callback=show_completion, is_eager=True, help="print the script that does so"),
+        typer.Option(
+            SHOW,
+            callback=show_completion,
+            is_eager=True,
+            help="print the completion script, without installing it",
+        ),
     ] = None,
 ) -> None:
     """What all commands share."""
@@ -169,8 +174,8 @@ def start(
         bool,
         typer.Option(
             "--secure",
-            help="TLS, a login and access control: make certificates and an administrator beside the data, "
-            "and print where the settings of a client are",
+            help="use TLS, logins and ACLs: make certificates and an administrator beside the data, and "
+            "print the path of the administrator's client settings",
         ),
     ] = False,
     print_settings: Annotated[
@@ -434,8 +439,8 @@ def _consume_shared(
         raise CommandError("The name after --share must not be empty.", EXIT_USAGE)
     if refused:
         raise CommandError(
-            f"{refused[0]} cannot be used with --share: the group says what its members read. "
-            f"`ottla group config {group}` shows its settings, `ottla group reset` moves its start.",
+            f"{refused[0]} cannot be used with --share: the share group decides where its members read. "
+            f"`ottla group config {group}` shows its settings, `ottla group reset` sets its start offsets.",
             EXIT_USAGE,
         )
     if worker is not None and acknowledge is not None:

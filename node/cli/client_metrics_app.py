@@ -56,7 +56,7 @@ def client_metrics_config(
     command_config: CommandConfig = None,
     timeout: Timeout = 30.0,
 ) -> None:
-    """Show or change a subscription. The first setting makes it, and without settings it is gone.
+    """Show or change a subscription. Its first setting creates it, and resetting its last one deletes it.
 
     Example: ottla client-metrics config producers --set metrics=org.apache.kafka.producer.
     """

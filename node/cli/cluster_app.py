@@ -39,7 +39,8 @@ def cluster_up(
     secure: Annotated[
         bool,
         typer.Option(
-            "--secure", help="TLS, a login and access control; print where the settings of a client are"
+            "--secure",
+            help="use TLS, logins and ACLs; print the path of the administrator's client settings",
         ),
     ] = False,
     override: Override = None,

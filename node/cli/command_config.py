@@ -60,6 +60,6 @@ def _warn(path: Path, names: list[str], security: ClientSecurity) -> None:
     shown = ", ".join(names[:MAX_NAMED]) + (", ..." if len(names) > MAX_NAMED else "")
     protocol = f" (security.protocol is {security.protocol})" if any(map(is_of_security, names)) else ""
     print(
-        escape_controls(f"warning: settings of {path} without effect here{protocol}: {shown}"),
+        escape_controls(f"warning: these settings of {path} have no effect here{protocol}: {shown}"),
         file=sys.stderr,
     )

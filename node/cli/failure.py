@@ -32,8 +32,8 @@ _ADVICE: Final = {
     ErrorCode.NON_EMPTY_GROUP: "Stop its members first; `ottla group members` shows them.",
     ErrorCode.GROUP_SUBSCRIBED_TO_TOPIC: "Members of the group read this topic; stop them first.",
     ErrorCode.INVALID_REGULAR_EXPRESSION: "Use RE2 syntax in ASCII, for example `orders-.*`.",
-    ErrorCode.CONCURRENT_TRANSACTIONS: "The outcome of its transaction is decided, but not yet written "
-    "to all partitions; `ottla txn describe` shows them.",
+    ErrorCode.CONCURRENT_TRANSACTIONS: "Its transaction is decided, but not yet written to all partitions; "
+    "try again soon. `ottla txn describe` shows the partitions.",
     ErrorCode.TRANSACTIONAL_ID_NOT_FOUND: "`ottla txn list` shows all transactional ids.",
     ErrorCode.GROUP_AUTHORIZATION_FAILED: "Ask an administrator for access to the "
     "group (`ottla acl create`).",
@@ -93,12 +93,12 @@ def explain(error: KafkaError) -> str:
         elif "security.protocol" in detail:
             hint = _IF_TLS
         if "ssl.keystore" in detail:
-            hint = "These settings belong into the file of --command-config."
+            hint = "These settings belong in the file of --command-config."
         if "cannot be resolved" in detail:
             hint = "Check the address after --bootstrap; it must be host:port."
         return f"{_capital(detail)}. {hint}"
     if error.code in _OF_CONNECTIONS or detail.startswith(("no TLS connection to", "ssl.", "sasl.")):
-        belong = " These settings belong into the file of --command-config."
+        belong = " These settings belong in the file of --command-config."
         return f"{_capital(detail)}.{belong if _SETTING.search(detail) else ''}"
     if error.code is ErrorCode.REQUEST_TIMED_OUT:
         return f"{_capital(detail or 'the request timed out')}. Try again, or use a longer --timeout."

@@ -34,7 +34,7 @@ Groups = Annotated[list[str] | None, typer.Argument(metavar="GROUP...")]
 # The second name is that of kafka-consumer-groups.
 Every = Annotated[
     bool,
-    typer.Option("--all", "--all-groups", help="all consumer groups; share groups are named one by one"),
+    typer.Option("--all", "--all-groups", help="all consumer groups; share groups must be named"),
 ]
 EveryShown = Annotated[
     bool, typer.Option("--all", "--all-groups", help="all consumer groups and share groups")
@@ -277,8 +277,11 @@ def group_reset(
         },
     )
     if (bool(topic) + all_topics) != (from_file is None):
-        wanted = "the file names them" if from_file is not None else "give --topic or --all-topics"
-        raise CommandError(f"Which topics? In this case, {wanted}.", EXIT_USAGE)
+        if from_file is not None:
+            refused = "--from-file names the topics itself; remove --topic and --all-topics."
+        else:
+            refused = "Name the topics to reset with either --topic or --all-topics."
+        raise CommandError(refused, EXIT_USAGE)
     options = commands.ResetOptions(
         group_ids=tuple(names),
         every=every,
@@ -299,7 +302,7 @@ def _target(groups: list[str], choices: "dict[str, bool | int | str | Path | Non
 
     given = [(name, value) for name, value in choices.items() if value is not None]
     if len(given) != 1:
-        raise CommandError(f"Reset to which offsets? Give one of {', '.join(choices)}.", EXIT_USAGE)
+        raise CommandError(f"Give exactly one of {', '.join(choices)}.", EXIT_USAGE)
     name, value = given[0]
     try:
         match name, value:
@@ -408,5 +411,5 @@ def group_delete_offsets(
 
 def _names(groups: list[str] | None, every: bool) -> list[str]:
     if bool(groups) == every:
-        raise CommandError("Which groups? Name them, or give --all.", EXIT_USAGE)
+        raise CommandError("Give either the names of groups or --all.", EXIT_USAGE)
     return groups or []

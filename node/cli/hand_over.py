@@ -30,7 +30,7 @@ async def hand_over(client: Client, node_id: int, pid: int, linger_s: float) -> 
         if client.cut_off_since_ms is not None:  # it would lead on, and take nothing more until it is started
             raise CommandError(
                 f"Node {node_id} cannot hand over its partitions: the metadata quorum has no leader, "
-                "so nobody can choose new leaders. Start more voters first; `ottla quorum status` shows them."
+                "so no new leaders can be elected. Start more voters first; `ottla quorum status` shows them."
             )
         os.kill(pid, signal.SIGUSR1)
         while not await _is_out(client, node_id):

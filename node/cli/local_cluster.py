@@ -274,7 +274,10 @@ def _usable_homes(nodes: int, *, base_port: int, data: Path, is_secure: bool = F
         raise CommandError(f"--nodes must be between 1 and {MAX_NODES}.")
     ports = _ports_of(is_secure)
     if base_port + ports * nodes > 65536:
-        raise CommandError(f"--base-port is too high: each node needs {ports} ports, counted from it.")
+        raise CommandError(
+            f"--base-port must be at most {65536 - ports * nodes}: {nodes} nodes need {ports * nodes} ports "
+            "from there on."
+        )
     homes = [NodeHome(node_id=index, directory=data / f"node-{index}") for index in range(nodes)]
     there = sorted(path.name for path in data.glob("node-*")) if data.exists() else []
     if there and len(there) != nodes:
@@ -343,8 +346,8 @@ def _refuse_other_security(first: NodeHome, is_secure: bool) -> None:
     data = first.directory.parent
     if was_secure and not is_secure:
         raise CommandError(
-            f"{data} holds a cluster that was started with --secure; without it everybody could use it. Give "
-            "--secure, or choose another --data."
+            f"{data} holds a cluster that was started with --secure, and without --secure everybody could "
+            "use it: give --secure, or choose another --data."
         )
     if is_secure and not was_secure:
         raise CommandError(

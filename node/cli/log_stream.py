@@ -97,7 +97,7 @@ class LogStream:
 
     def _tell_left_out(self) -> None:
         lines = "1 line was" if self._left_out == 1 else f"{self._left_out:,} lines were"
-        sentence = self._notice(f"{lines} left out of this log, as its reader took no more.")
+        sentence = self._notice(f"{lines} left out of this log, because its reader was too slow.")
         self._left_out = 0
         told = f"{sentence}\n".encode(self._encoding, "backslashreplace")
         self._waiting.append(told)

@@ -62,8 +62,8 @@ def _content(file: str) -> bytes:
 def _from_terminal(user: str) -> str:
     if not sys.stdin.isatty():
         raise CommandError(
-            "There is no terminal to ask for the password. Use --password-file FILE (- is standard input), "
-            "or --generate.",
+            "There is no terminal on which to ask for the password. Use --password-file FILE (- is standard "
+            "input), or --generate.",
             EXIT_USAGE,
         )
     for _ in range(MAX_TRIES):
@@ -75,5 +75,5 @@ def _from_terminal(user: str) -> str:
         if first == second:
             # A terminal that is not set to UTF-8 gives bytes that are no text.
             return password_in(first.encode(errors="surrogateescape"), "what was typed")
-        print("The two are different; try again.", file=sys.stderr)
+        print("The two passwords differ; try again.", file=sys.stderr)
     raise CommandError("The password was not typed the same way twice.", EXIT_USAGE)

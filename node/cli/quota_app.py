@@ -19,7 +19,8 @@ from ottla.node.cli.failure import EXIT_USAGE, CommandError
 quota = typer.Typer(no_args_is_help=True, help="Limit what clients may ask for: list, set and delete quotas.")
 
 User = Annotated[
-    str | None, typer.Option("--user", metavar="NAME", help="a user, as its principal without User:")
+    str | None,
+    typer.Option("--user", metavar="NAME", help="a user, named without the User: of its principal"),
 ]
 UserDefault = Annotated[bool, typer.Option("--user-default", help="each user that has no quota of its own")]
 ClientId = Annotated[str | None, typer.Option("--client-id", metavar="ID", help="a client id")]
@@ -49,8 +50,9 @@ def quota_list(
 ) -> None:
     """List quotas, all or those of a user, a client id or an address.
 
-    Quotas of a user come before those of all users, and these before those of client ids; among each, a
-    client id comes before the default.
+    For a client, quotas of its user come first, then those of the default user, then those of its client
+    id, then those of the default client id. Of a user, a quota with the client id comes before one with the
+    default client id, and that before one without.
 
     Example: ottla quota list --effective --user anna --client-id app-1
     """
@@ -129,7 +131,7 @@ def quota_delete(
     words = commands.EntityWords(user, user_default, client_id, client_id_default, ip, ip_default)
     entity = commands.some_entity(words)
     if names and any("=" in one for one in names):
-        raise CommandError("Name the quotas to delete without a value: producer_byte_rate.", EXIT_USAGE)
+        raise CommandError("Name quotas to delete without =VALUE, such as producer_byte_rate.", EXIT_USAGE)
     run(
         lambda: commands.delete(
             client_of(bootstrap, command_config, timeout),

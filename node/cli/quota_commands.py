@@ -58,11 +58,13 @@ class EntityWords(NamedTuple):
             if name is not None or is_default:
                 parts.append((kind, name))
         if len(parts) > 1 and any(kind == IP for kind, _ in parts):
-            raise CommandError("Quotas of addresses (--ip) go with no user and no client id.", EXIT_USAGE)
+            raise CommandError("--ip cannot be combined with a user or a client id.", EXIT_USAGE)
         if self.user is not None and self.user.startswith("User:"):
             name = self.user.removeprefix("User:")
             print(
-                escape_controls(f"warning: quotas name users without their type: --user {name}"),
+                escape_controls(
+                    f"warning: quotas name users without User: in front; did you mean --user {name}?"
+                ),
                 file=sys.stderr,
             )
         return tuple(parts)
@@ -72,7 +74,11 @@ def some_entity(words: EntityWords) -> QuotaEntity:
     """Return the entity that is to be changed; CommandError if none is named."""
     entity = words.entity()
     if not entity:
-        raise CommandError("Say whose: --user, --client-id, --ip, or --user-default and so on.", EXIT_USAGE)
+        raise CommandError(
+            "Name whom the quotas are for with --user, --client-id or --ip, or with --user-default, "
+            "--client-id-default or --ip-default.",
+            EXIT_USAGE,
+        )
     return entity
 
 

@@ -26,7 +26,9 @@ def parse_moves(texts: Sequence[str]) -> dict[int, list[int]]:
         partition, separator, brokers = text.rpartition(":")
         words = brokers.split(",")
         if not all(word.isascii() and word.isdigit() for word in ([partition] if separator else []) + words):
-            raise CommandError(f"{text!r} is not ID,ID,... or PARTITION:ID,ID,...", EXIT_USAGE)
+            raise CommandError(
+                f"{text!r} is not a list of broker ids; write ID,ID,... or PARTITION:ID,ID,...", EXIT_USAGE
+            )
         number = int(partition) if separator else EVERY_PARTITION
         if number in moves:
             raise CommandError(f"{text!r} names a partition that was already named.", EXIT_USAGE)

@@ -85,8 +85,8 @@ Acknowledge = Annotated[
     Literal["accept", "release", "reject"] | None,
     typer.Option(
         "--acknowledge",
-        help="with --share, what becomes of a record once it is printed: accept, it is done with "
-        "(default); release, it is delivered again; reject, it is never delivered again",
+        help="with --share, how to acknowledge a record once it is printed: accept (default), release to "
+        "have it delivered again, or reject to have it never delivered again",
     ),
 ]
 Worker = Annotated[

@@ -77,5 +77,5 @@ def secure_certificate(
     if (node is None) == (client is None):
         raise CommandError("Give either --node or --client.", EXIT_USAGE)
     if client is not None and host:
-        raise CommandError("--host is for nodes: nobody connects to a client.", EXIT_USAGE)
+        raise CommandError("--host is only for --node: a client's certificate names no hosts.", EXIT_USAGE)
     certificate(directory, node_id=node, client=client, hosts=host or [], out=out, is_renewal=renew)

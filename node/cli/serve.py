@@ -104,7 +104,9 @@ def _warn_without_administrator(node: Broker, properties: Path) -> None:
     known = set() if quorum is None else {key.user for key in quorum.image.scram_credentials}
     if users and not users & known:
         log.warning(
-            "The cluster has no user of %s: add it with the password there, by a user who may.", properties
+            "The cluster does not have the user in %s, so nobody can log in with that file: create the user "
+            "with the password there (`ottla user create`), as a user who may do so.",
+            properties,
         )
 
 

@@ -114,8 +114,8 @@ class _Loop:
             self.has_lost = True
             where = f"offset {first}" if first == last else f"offsets {first} to {last}"
             print(
-                f"warning: the acknowledgement of {where} of {one.partition} was not taken, so what is not "
-                f"acknowledged yet is delivered again: {_reason(one.error)}.",
+                f"warning: the acknowledgement of {where} of {one.partition} was not accepted, so those that "
+                f"are not acknowledged yet are delivered again: {_reason(one.error)}.",
                 file=sys.stderr,
                 flush=True,
             )

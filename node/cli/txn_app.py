@@ -150,7 +150,7 @@ def txn_abort(
         run(lambda: commands.abort_in_log(client_of(bootstrap, command_config, timeout), named, start_offset))
     else:
         raise CommandError(
-            "Which transaction? Give an ID, or --topic TOPIC:P with --start-offset.", EXIT_USAGE
+            "Give either a transactional id, or --topic TOPIC:P with --start-offset.", EXIT_USAGE
         )
 
 
@@ -185,7 +185,7 @@ def txn_find_hanging(
     import ottla.node.cli.txn_commands as commands
 
     if bool(topic) + (broker is not None) + every != 1:
-        raise CommandError("Search where? Give one of --topic, --broker and --all.", EXIT_USAGE)
+        raise CommandError("Give exactly one of --topic, --broker and --all.", EXIT_USAGE)
     options = commands.HangingOptions(
         topics=words.parse_topics(topic) if topic else None,
         broker_id=broker,

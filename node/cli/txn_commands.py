@@ -110,7 +110,7 @@ async def abort_in_log(client: Client, topics: Topics, start_offset: int) -> int
         TopicPartition(name, number) for name, numbers in topics.items() for number in numbers or ()
     ]
     if len(partitions) != 1:
-        raise CommandError("Which partition? Give exactly one with --topic TOPIC:P.", EXIT_USAGE)
+        raise CommandError("Name exactly one partition with --topic TOPIC:P.", EXIT_USAGE)
     (partition,) = partitions
     async with client:
         producer = await txn_control.abort_in_log(client, partition, start_offset)

@@ -38,7 +38,7 @@ def mechanisms_of(words: Sequence[str] | None) -> Mechanisms:
     found = []
     for word in dict.fromkeys(each.upper() for each in words or ()):
         if word not in SCRAM_MECHANISMS:
-            raise CommandError(f"{word} is none of {', '.join(SCRAM_MECHANISMS)}.", EXIT_USAGE)
+            raise CommandError(f"{word} is not one of {', '.join(SCRAM_MECHANISMS)}.", EXIT_USAGE)
         found.append(SCRAM_MECHANISMS[word])
     return found
 
@@ -58,7 +58,7 @@ def check_new_user(name: str, iterations: int | None) -> None:
         )
     if not name.isascii():
         # The names in SCRAM's messages are ASCII to Kafka's brokers, and to ours.
-        print("warning: who has a name with characters beyond ASCII cannot log in by SCRAM", file=sys.stderr)
+        print("warning: a user whose name is not ASCII cannot log in with SCRAM", file=sys.stderr)
 
 
 async def list_all(client: Client, as_json: bool) -> int:
@@ -102,7 +102,7 @@ async def plan_password(client: Client, name: str, mechanisms: Mechanisms, itera
     missing = [one for one in mechanisms if one not in known.iterations]
     if missing:
         raise Refused(
-            f"User {name} cannot log in by {_listed(missing)}. `ottla user create` adds a mechanism.",
+            f"User {name} has no password for {_listed(missing)}. `ottla user create` adds a mechanism.",
             is_missing=True,
         )
     return {
@@ -216,7 +216,7 @@ def _mechanisms_to_delete(name: str, known: ScramUser | None, named: Mechanisms)
 def _not_there(name: str, known: ScramUser | None, mechanisms: Mechanisms) -> str:
     if known is None:
         return _no_user(name)
-    return f"User {name} cannot log in by {_listed(mechanisms)} anyway."
+    return f"User {name} has no password for {_listed(mechanisms)}, so nothing was deleted."
 
 
 def _no_user(name: str) -> str:
@@ -245,7 +245,7 @@ def _complain(name: str, outcomes: Sequence[Outcome]) -> int:
         assert one.error is not None
         said = explain(one.error)
         print(
-            f"ottla: {words_of(one.mechanism)} of {escape_controls(name)} is as it was: {said}",
+            f"ottla: {words_of(one.mechanism)} of {escape_controls(name)} was not changed: {said}",
             file=sys.stderr,
         )
     return EXIT_FAILURE if failed else 0

@@ -20,6 +20,8 @@ from ottla.node.settings.client_metrics_config_def import (
 
 log = logging.getLogger(__name__)
 _MASK: Final = 0xFFFF_FFFF
+_MAX_NAMED: Final = 3  # in a line of the log
+_MAX_CHARS: Final = 300
 
 
 class Wanted(NamedTuple):
@@ -76,7 +78,9 @@ class Subscriptions:
             try:
                 self._expressions[pattern] = compiled(pattern)
             except KafkaError as error:
-                log.warning("A client metrics subscription matches no client: %s", error.detail)
+                names = [name for name, one in self._by_name.items() if pattern in dict(one.match).values()]
+                named = ", ".join(sorted(names)[:_MAX_NAMED])[:_MAX_CHARS]
+                log.warning("The client metrics subscription %s matches no client: %s", named, error.detail)
                 self._expressions[pattern] = None
         return self._expressions[pattern]
 

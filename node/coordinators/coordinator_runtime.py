@@ -184,7 +184,10 @@ class CoordinatorRuntime(Generic[K, C, A]):
         except KafkaError as error:
             if shard.is_closed:
                 return  # another node leads it, or it is gone, and its files with it
-            log.error("%s could not be loaded: %s", shard.partition.topic_partition, error)
+            log.error(
+                "%s could not be loaded by its coordinator, and is tried again in %g s: %s",
+                *(shard.partition.topic_partition, RELOAD_DELAY_MS / 1_000, error),
+            )
             self.reopen_later(index, shard)
 
     def reopen(self, index: int, shard: CoordinatorShard[K, C, A]) -> None:

@@ -99,4 +99,4 @@ def log_left_out(partition: Partition, unreadable: Unreadable) -> None:
     for problem in unreadable.first:
         log.error("%s: a record was skipped: %s", partition.topic_partition, problem)
     if unreadable.count > len(unreadable.first):
-        log.error("%s: %d records were skipped.", partition.topic_partition, unreadable.count)
+        log.error("%s: %d records in all were skipped.", partition.topic_partition, unreadable.count)

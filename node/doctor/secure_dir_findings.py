@@ -123,7 +123,7 @@ def _of_authority(file: CertificateFile, now: datetime) -> Iterator[Finding]:
         yield problem("certificate", f"The authority in {file.path} cannot be read: {file.error}.")
         return
     left, day = file.valid_until - now, f"{file.valid_until:%Y-%m-%d}"
-    go_over = "go over to another one, as the page TLS says"
+    go_over = "replace it step by step, as the documentation of TLS describes"
     if left < timedelta(0):
         yield problem(
             "certificate",

@@ -81,8 +81,8 @@ def of_tls(facts: Iterable[TlsFacts]) -> Iterator[Finding]:
             yield problem(
                 "certificate",
                 f"The truststore of the listener {one.listener} does not fit its own certificate "
-                f"({one.distrust}), so other nodes with this truststore refuse it: the authority that has "
-                "signed ssl.keystore.location belongs into ssl.truststore.location.",
+                f"({one.distrust}), so other nodes with this truststore refuse it: add the authority that "
+                "has signed the certificate in ssl.keystore.location to ssl.truststore.location.",
             )
 
 
@@ -150,7 +150,7 @@ def of_certificates(endpoints: Iterable[EndpointFacts], now: datetime) -> Iterat
             )
         # Where the doctor came in by TLS, it has checked the name, or was told not to.
         if at.speaks is Speaks.TLS and not is_named(names, -1, [at.host]):
-            said = named(sorted(names)) or "nobody"
+            said = named(sorted(names)) or "no host"
             yield problem(
                 "certificate",
                 f"The certificate of {at.name} was issued for {said}, so clients that check names refuse it: "
@@ -181,10 +181,11 @@ def of_access(facts: AccessFacts | None) -> Iterator[Finding]:
     if EVERYBODY not in facts.principals and not facts.allows_everyone:
         idle = sorted(users - set(facts.principals) - set(facts.super_users))
         if idle:
+            it, them = ("it", "the user") if len(idle) == 1 else ("they", "the users")
             yield note(
                 "access",
-                f"ACLs and super.users do not name {named(idle)}, so it may do nothing: add ACLs, or remove "
-                "the user.",
+                f"ACLs and super.users do not name {named(idle)}, so {it} may do nothing: add ACLs, or "
+                f"remove {them}.",
             )
     strange = sorted(
         one
@@ -194,6 +195,6 @@ def of_access(facts: AccessFacts | None) -> Iterator[Finding]:
     if strange:
         yield note(
             "access",
-            f"ACLs name {named(strange)}, and there is no such SCRAM user: remove them, unless these come by "
-            "certificates, tokens or users of one listener (sasl.jaas.config).",
+            f"ACLs name {named(strange)}, and there is no such SCRAM user: remove these ACLs, unless their "
+            "principals log in by certificates or tokens, or as users of one listener (sasl.jaas.config).",
         )

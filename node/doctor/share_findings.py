@@ -26,6 +26,7 @@ OLD_MS: Final = 3_600_000
 _UNREACHED: Final = (
     "does not answer, has no leader, or has too few replicas in sync: see `ottla topic describe {topic}`"
 )
+_TOO_LARGE: Final = "takes no batch as large as one dead letter: raise its max.message.bytes"
 # What is wrong with the topic of dead letters, by the error of the last attempt.
 _REASONS: Final = {
     ErrorCode.UNKNOWN_TOPIC_OR_PARTITION: "is missing, and the nodes may not create it: create it with "
@@ -34,11 +35,12 @@ _REASONS: Final = {
     ErrorCode.UNKNOWN_TOPIC_ID: "was deleted",
     ErrorCode.INVALID_CONFIG: "may not have them: it needs errors.deadletterqueue.group.enable=true and a "
     "name that begins with errors.deadletterqueue.topic.name.prefix",
-    ErrorCode.MESSAGE_TOO_LARGE: "takes no batch as large as one letter (max.message.bytes)",
-    ErrorCode.RECORD_LIST_TOO_LARGE: "takes no batch as large as one letter (max.message.bytes)",
-    ErrorCode.TOPIC_AUTHORIZATION_FAILED: "is one to which the node that asks has no right",
-    ErrorCode.CLUSTER_AUTHORIZATION_FAILED: "is led by a node that refuses the one that asks: compare their "
-    "cluster.secret, certificates and logins",
+    ErrorCode.MESSAGE_TOO_LARGE: _TOO_LARGE,
+    ErrorCode.RECORD_LIST_TOO_LARGE: _TOO_LARGE,
+    ErrorCode.TOPIC_AUTHORIZATION_FAILED: "does not let the node that writes the letters "
+    "write to it: check the ACLs of the topic",
+    ErrorCode.CLUSTER_AUTHORIZATION_FAILED: "is led by a node that refuses the node that writes the letters: "
+    "compare their cluster.secret, certificates and logins",
     **dict.fromkeys(
         (
             ErrorCode.LEADER_NOT_AVAILABLE,
@@ -78,8 +80,8 @@ def of_unobeyed_letters(groups: Sequence[str], share_version: int) -> Iterator[F
         yield problem(
             "share group",
             f"The share groups {named([escape_controls(one) for one in groups])} are to have dead letters, "
-            f"but share.version is {share_version}, below {DEAD_LETTERS_SINCE}: records that they reject, or "
-            "try in vain, are archived without any. When all nodes have been upgraded, raise it with "
+            f"but share.version is {share_version}, below {DEAD_LETTERS_SINCE}: records that they reject or "
+            "fail to process are archived without a dead letter. Once all nodes are upgraded, raise it by "
             f"`kafka-features upgrade --feature share.version={DEAD_LETTERS_SINCE}`.",
         )
 
@@ -110,8 +112,8 @@ def of_share_groups(facts: Iterable[ShareFacts], *, retried_ms: int | None = Non
         yield problem(
             "share group",
             f"The start offset of share group {escape_controls(group_id)} waits for dead letters that cannot "
-            f"be written: {reason}. {named(places, separator='; ')}. After five attempts a record is "
-            "archived without.",
+            f"be written: {reason}. {named(places, separator='; ')}. After five failed attempts a record is "
+            "archived without a dead letter.",
         )
     for (group_id, reason), failures in sorted(lost.items()):
         newest_ms = min(ms for _, ms in failures)
@@ -128,13 +130,13 @@ def of_share_groups(facts: Iterable[ShareFacts], *, retried_ms: int | None = Non
             "share group",
             f"Share group {escape_controls(group_id)} tries the same record again and again, and its start "
             f"offset does not move: {named(places, separator='; ')}. Look at the record with `ottla consume "
-            "TOPIC -p PARTITION -o OFFSET -n 1`, have a worker reject it, or mend the worker.",
+            "TOPIC -p PARTITION -o OFFSET -n 1`, then have a worker reject it, or fix the worker.",
         )
     for group_id, places in sorted(held.items()):
         yield note(
             "share group",
-            f"Share group {escape_controls(group_id)} has worked on the same record for long: "
-            f"{named(places, separator='; ')}. Others get the records behind it, but it renews its lock.",
+            f"A member of share group {escape_controls(group_id)} has held the same record for long, and "
+            f"renews its lock: {named(places, separator='; ')}. Other members get the records behind it.",
         )
 
 
@@ -153,7 +155,7 @@ def _why_not_written(error_code: int, group_id: str, topic: str | None) -> str:
     try:
         code = ErrorCode(error_code)
     except ValueError:
-        return f"error {error_code}, of a later release"
+        return f"error {error_code}, which this version of Ottla does not know"
     if code in _OF_COORDINATOR:
         return f"its share coordinator does not write its state ({code.name}); see __share_group_state"
     if code is ErrorCode.NOT_CONTROLLER:

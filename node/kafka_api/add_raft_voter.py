@@ -89,4 +89,7 @@ def check_cluster(services: Services, cluster_id: str | None) -> None:
     """INCONSISTENT_CLUSTER_ID if the client means another cluster."""
     own = uuid_to_text(services.metadata.image.cluster_id)
     if cluster_id not in (None, own):
-        raise KafkaError(ErrorCode.INCONSISTENT_CLUSTER_ID, f"This cluster has the id {own}.")
+        raise KafkaError(
+            ErrorCode.INCONSISTENT_CLUSTER_ID,
+            f"The request names another cluster id than that of this cluster, {own}.",
+        )

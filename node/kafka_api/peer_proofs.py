@@ -106,7 +106,7 @@ class PeerProofs:
         if info.sasl_mechanism and not info.access.allows_of_cluster(AclOperation.CLUSTER_ACTION):
             raise KafkaError(
                 ErrorCode.CLUSTER_AUTHORIZATION_FAILED,
-                f"{info.access.principal} needs CLUSTER_ACTION permission on the cluster to be that of a "
+                f"{info.access.principal} needs CLUSTER_ACTION permission on the cluster to log in as a "
                 "node: name it in super.users, or add the ACL.",
             )
 

@@ -218,7 +218,7 @@ class SaslGate:
         if login.state is State.TOKENS and login.is_raw:
             return self._take_token(login, bytes(frame), None)
         if len(frame) < 8:
-            raise CloseConnection("what it sent before it logged in is no request of Kafka's")
+            raise CloseConnection("before its login it sent bytes that are not a Kafka request")
         if login.state is State.OTHER:
             return self._refuse_other_mechanism(login, frame)
         (key,) = _KEY.unpack_from(frame)

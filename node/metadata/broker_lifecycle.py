@@ -149,7 +149,10 @@ class BrokerLifecycle:
                 is_hopeless = error.code is not ErrorCode.DUPLICATE_BROKER_REGISTRATION
                 if is_hopeless or loop.time() + REGISTRATION_RETRY_S >= deadline:
                     raise
-                log.info("Broker %d is still registered by another process.", command.broker_id)
+                log.info(
+                    "Another process is still registered as broker %d: waiting until its session ends.",
+                    command.broker_id,
+                )
             await asyncio.sleep(REGISTRATION_RETRY_S)
         self._metadata.broker_epoch = reply.broker_epoch
         self._renew_session(sent_at)
@@ -169,7 +172,7 @@ class BrokerLifecycle:
             self.is_cut_off = is_cut_off
             if is_cut_off:
                 log.warning(
-                    "The controller has not answered for %g s: this broker accepts no more records.",
+                    "The controller has not answered for %g s: this broker accepts no records until it does.",
                     self._contact.limit_s,
                 )
             self._on_cut_off(is_cut_off)
@@ -276,7 +279,7 @@ class BrokerLifecycle:
                 self._unfenced.set()
                 self._move(BrokerState.RUNNING)
             case BrokerState.RUNNING if reply.is_fenced:
-                log.warning("The controller has fenced this broker, which waits to be unfenced.")
+                log.warning("The controller has fenced this broker: it leads nothing until it is unfenced.")
                 self._move(BrokerState.WAITING)
             case BrokerState.SHUTTING_DOWN if reply.should_shut_down:
                 self._may_stop.set()
@@ -298,4 +301,4 @@ class BrokerLifecycle:
         try:
             await self.register()
         except KafkaError as refusal:
-            log.warning("The controller rejects it: %s", refusal)
+            log.warning("The controller rejects the registration of this broker: %s", refusal)

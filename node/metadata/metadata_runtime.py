@@ -226,7 +226,9 @@ class MetadataRuntime:
                 try:
                     self.tick()
                 except KafkaError as error:
-                    log.warning("Work of the controller that is due could not be done now: %s", error)
+                    log.warning(
+                        "The controller could not do work that is due, and tries again soon: %s", error
+                    )
 
     def tick(self) -> None:
         """Decide what is due as time goes by, as `run` does all the time while this node leads."""

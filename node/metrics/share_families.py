@@ -60,7 +60,7 @@ def share_families(reading: ShareReading) -> Iterator[Family]:
     )
     yield counter(
         f"{prefix}failedproducerequests_total",
-        "Batches of dead letters of a share group that were given up; their records are archived without.",
+        "Batches of dead letters of a share group that were given up: their records have none.",
         [(text, one.failed_produces) for text, one in letters],
     )
     yield counter(

@@ -110,7 +110,8 @@ def check_caller(request: ActForRequest, challenge: ActingChallenge, secrets: Ac
     if request.step != ACT or not hmac.compare_digest(request.proof, expected):
         raise KafkaError(
             ErrorCode.CLUSTER_AUTHORIZATION_FAILED,
-            f"Node {challenge.client.node_id} has a different cluster.secret than this node, or Ottla 0.1.0.",
+            f"Node {challenge.client.node_id} has a different cluster.secret than this node, or runs Ottla "
+            "0.1.0: give all nodes the same secret and version.",
         )
     if not 0 < len(caller.principal) <= MAX_PRINCIPAL_CHARS or not 0 < len(caller.host) <= MAX_HOST_CHARS:
         raise KafkaError(ErrorCode.INVALID_REQUEST, "The caller of a REST API has no name, or one too long.")
@@ -142,7 +143,8 @@ def act(response: ActForResponse, caller: Caller, nonce: bytes, secrets: ActingS
     if not is_proven:
         raise KafkaError(
             ErrorCode.CLUSTER_AUTHORIZATION_FAILED,
-            f"Node {response.node_id} has a different cluster.secret than this node, or Ottla 0.1.0.",
+            f"Node {response.node_id} has a different cluster.secret than this node, or runs Ottla "
+            "0.1.0: give all nodes the same secret and version.",
         )
     return ActForRequest(
         step=ACT,

@@ -80,13 +80,13 @@ class ConnectionQuota:
         of_listener = self._by_listener[listener] = self._by_listener.get(listener, 0) + 1
         of_address = self._by_address[address] = self._by_address.get(address, 0) + 1
         if self._count > limits.max_connections:
-            return f"max.connections is {limits.max_connections}"
+            return f"the limit max.connections={limits.max_connections} is reached"
         allowed = limits.listener_max_connections.get(listener, NO_LIMIT)
         if of_listener > allowed:
-            return f"listener.name.{listener.lower()}.max.connections is {allowed}"
+            return f"the limit listener.name.{listener.lower()}.max.connections={allowed} is reached"
         allowed = limits.max_connections_per_ip_overrides.get(address, limits.max_connections_per_ip)
         if of_address > allowed:
-            return f"max.connections.per.ip is {allowed} for {address}"
+            return f"the limit max.connections.per.ip={allowed} of {address} is reached"
         return ""
 
     def leave(self, listener: str, address: str, number: int) -> None:

@@ -92,7 +92,8 @@ def check_proof(request: PeerHandshakeRequest, challenge: Challenge, *, secret: 
     if not hmac.compare_digest(request.proof, _proof(secret, _CLIENT, challenge)):
         raise KafkaError(
             ErrorCode.CLUSTER_AUTHORIZATION_FAILED,
-            f"Node {challenge.peer.node_id} has a different cluster.secret than this node, or Ottla 0.1.0.",
+            f"Node {challenge.peer.node_id} has a different cluster.secret than this node, or runs Ottla "
+            "0.1.0: give all nodes the same secret and version.",
         )
     return challenge.peer
 
@@ -129,7 +130,8 @@ def prove(
     if not is_proven:
         raise KafkaError(
             ErrorCode.CLUSTER_AUTHORIZATION_FAILED,
-            f"Node {server.node_id} has a different cluster.secret than this node, or Ottla 0.1.0.",
+            f"Node {server.node_id} has a different cluster.secret than this node, or runs Ottla "
+            "0.1.0: give all nodes the same secret and version.",
         )
     if own.cluster_id not in (ZERO_UUID, server.cluster_id):
         raise KafkaError(

@@ -380,7 +380,7 @@ class TlsTransport(asyncio.BufferedProtocol):
                 self._rest = self._rest[OPEN_BYTES:]
         except ssl.SSLError as error:
             self._flush()
-            self._upper.refuse(f"what it sent is no TLS: {_said_by(error)}")
+            self._upper.refuse(f"what it sent is not TLS: {_said_by(error)}")
         finally:
             self._is_giving = False
             if self._rest:  # the scratch is another's from now on
@@ -394,7 +394,7 @@ class TlsTransport(asyncio.BufferedProtocol):
         if self._outgoing.pending:
             self._flush()
             if self._lower.get_write_buffer_size() > WRITE_HIGH_WATER_BYTES + MAX_UNASKED_BYTES:
-                self._upper.abort("it asks for new keys and does not read them")
+                self._upper.abort("it asks for new TLS keys again and again, but does not read the answers")
                 return
         if self._is_upper_reading and self._has_ended and not self._told_end:
             self._told_end = True

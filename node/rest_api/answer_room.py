@@ -41,7 +41,7 @@ class AnswerRoom:
         while self._is_beyond(size_bytes - part.held_bytes, others_bytes=self.held_bytes - part.held_bytes):
             oldest = next(iter(self._leaving), None)
             if oldest is None or self._now_s() - self._leaving[oldest] < MIN_LEAVING_S:
-                raise RestError(429, 429, "Too many long responses are being sent.")
+                raise RestError(429, 429, "Too many long responses are being sent; try again later.")
             # Its bytes are let go when its task hears of it, in the next turns of the loop.
             self.give_back(oldest)
             oldest.cut_off()

@@ -176,7 +176,9 @@ class RestAuthentication:
             except PermissionError:
                 self._facts.logins.failed += 1
                 raise RestError(
-                    403, AUTHORIZATION_FAILED, "No rule makes a principal of the certificate of this client."
+                    403,
+                    AUTHORIZATION_FAILED,
+                    "No rule of ssl.principal.mapping.rules applies to the certificate of this client.",
                 ) from None
         self._count_login(connection, connection.principal)
         return Identity(connection.principal)
@@ -235,7 +237,9 @@ class RestAuthentication:
             self._rejected[BY_USER] += 1
             if self._waits.waits_for_strangers(user, address, self.now_s()):
                 # One line for all addresses, since the log counts lines that come again.
-                said = "Passwords for user %s are guessed from many addresses: those that are new to it wait."
+                said = (
+                    "Passwords for user %s are guessed from many addresses: logins from new addresses wait."
+                )
                 self._lines.tell(logging.WARNING, address, said, user[:MAX_USER_CHARS])
             raise RestError(
                 429,
@@ -320,7 +324,11 @@ class RestAuthentication:
 
         def refuse() -> None:
             self._rejected[BY_NODE] += 1
-            settle(RestError(429, TOO_MANY_REQUESTS, "Too many logins are waiting.", retry_after_s=1))
+            settle(
+                RestError(
+                    429, TOO_MANY_REQUESTS, "Too many logins are waiting; try again later.", retry_after_s=1
+                )
+            )
 
         self._lane.submit(address, carry_out, settle, refuse)
         outcome = await done
@@ -345,7 +353,7 @@ class RestAuthentication:
         return RestError(
             401,
             AUTHENTICATION_FAILED,
-            "This needs a login, and the request has none that is right.",
+            "This request needs a login, and it has none that is valid.",
             headers={hdrs.WWW_AUTHENTICATE: ", ".join(challenges) or SESSION_CHALLENGE},
         )
 

@@ -33,7 +33,7 @@ class BodyRoom:
     def move(self, more_bytes: int) -> None:
         """Take so much more, or give it back; RestError 429 if there is no room for it."""
         if more_bytes > 0 and self.held_bytes + more_bytes > self.limit_bytes:
-            raise RestError(429, 429, "Too many request bodies are being received.")
+            raise RestError(429, 429, "Too many request bodies are being received; try again later.")
         self.held_bytes += more_bytes
 
 

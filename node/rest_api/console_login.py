@@ -52,13 +52,15 @@ async def log_in(context: RestContext, request: RestRequest) -> Answer:
             principal, session_id, session = await _by_password(context, body["user"], body["password"])
         else:
             ways = ", ".join(authentication.methods) or "none"
-            raise bad_request(f"This node takes no such login; ottla.rest.authentication has {ways}.")
+            raise bad_request(
+                f"This node does not take this kind of login; ottla.rest.authentication has {ways}."
+            )
     except WrongLogin:
         context.facts.logins.failed += 1
         raise RestError(
             401,
             AUTHENTICATION_FAILED,
-            "This login is not right.",
+            "The login failed: check the user and the password, or the token.",
             headers={"WWW-Authenticate": SESSION_CHALLENGE},
         ) from None
     context.facts.logins.successful += 1
@@ -116,7 +118,7 @@ ROUTES: Final = (
         path="/console/session",
         handler=get_session,
         operation_id="getConsoleSession",
-        summary="Who is logged in to the console, and how one logs in.",
+        summary="The user who is logged in to the console, and the ways to log in.",
         tag=TAG,
         uses_cluster=False,
         is_open=True,

@@ -54,8 +54,8 @@ TAG: Final = "Operations: groups"
 MAX_LETTERS: Final = 100  # delivered by one request: each is read, and perhaps its origin, too
 LETTER, ORIGIN, GONE = "letter", "origin", "gone"
 NOTHING_LEFT: Final = (
-    "The letter has nothing but its origin, and the origin has no record at this offset any more: copying of"
-    " records was off, or the record was too large or empty."
+    "The dead letter names only where its record was, and that partition no longer has a record at this "
+    "offset: errors.deadletterqueue.copy.record.enable was false, or the record was too large or empty."
 )
 
 
@@ -171,7 +171,7 @@ async def _settings(context: RestContext, request: RestRequest) -> DeadLetterSet
         absent = error
     else:
         if group.group_type != SHARE:
-            raise not_found(f"Group {group_id[:100]} is no share group.")
+            raise not_found(f"Group {group_id[:100]} is not a share group.")
     settings = await dead_letter_settings(context.client, group_id)
     if asked is not None:
         settings = settings._replace(topic=asked)

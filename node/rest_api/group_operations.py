@@ -197,7 +197,7 @@ ROUTES: Final = (
         path="/v1/groups/{group_id}/topics/{topic_name}",
         handler=delete_group_offsets,
         operation_id="deleteGroupOffsets",
-        summary="Have a group forget where it is in a topic.",
+        summary="Delete the offsets of a group in a topic.",
         description="No member of a consumer group may read the topic, and a share group may have no "
         "members. Members that read the topic later begin as in a new group.",
         tag=TAG,

@@ -65,11 +65,11 @@ _IN_FLIGHT: Final = record(
         },
         "dead_letter_error_ms": {
             **NULL_INT64,
-            "description": "How long ago that was; null if it did not, or is told by a node of before.",
+            "description": "How long ago that was; null if it did not fail, or an older node says so.",
         },
         "dead_letters_lost": {
             **BOOLEAN,
-            "description": "Whether records were archived without; false while further attempts follow.",
+            "description": "Whether records were archived without dead letters; false while attempts follow.",
         },
     },
     title="InFlightRecords",

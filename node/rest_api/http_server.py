@@ -306,7 +306,7 @@ class HttpServer:
             raise RestError(
                 403,
                 AUTHORIZATION_FAILED,
-                f"A change that is asked for with a session needs its token in {CSRF_TOKEN}.",
+                f"A request that changes something needs its session's token in the header {CSRF_TOKEN}.",
             )
         if route.is_metrics and self._metrics_principals.intersection((caller.principal, EVERYBODY)):
             return

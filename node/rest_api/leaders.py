@@ -153,7 +153,7 @@ ROUTES: Final = (
         handler=end_drain,
         operation_id="endDrain",
         is_for_administrators=True,
-        summary="Return its share of leadership to a broker.",
+        summary="Return leadership to a broker, up to its share.",
         description="The broker becomes the preferred leader of as many partitions as the other "
         "brokers lead, not necessarily of those that it led before.",
         tag=TAG,

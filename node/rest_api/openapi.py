@@ -12,7 +12,7 @@ VERSION: Final = "3.1.0"
 # What any request may be answered with, beside what its route says.
 _ALWAYS: Final[Mapping[int, str]] = {
     400: "The request does not match the schema, or the cluster rejects it.",
-    401: "The request has no login that is right, and ottla.rest.authentication asks for one.",
+    401: "The request has no valid login, and ottla.rest.authentication asks for one.",
     403: (
         "The caller has no right to this; or the request comes from a page of another site, or is "
         "allowed only from the machines of the cluster's nodes."
@@ -22,7 +22,7 @@ _ALWAYS: Final[Mapping[int, str]] = {
     409: "The current state does not allow this; the message says what would have to change.",
     421: "The Host header does not name this node.",
     429: "Too many requests are in progress.",
-    500: "The cluster failed to do it.",
+    500: "The cluster failed to carry out the request.",
     503: "The node is too busy to answer; try again later.",
 }
 _WITH_TIME_LIMIT: Final[Mapping[int, str]] = {
@@ -31,7 +31,7 @@ _WITH_TIME_LIMIT: Final[Mapping[int, str]] = {
 _WITH_BODY: Final[Mapping[int, str]] = {
     413: "The request body is too large.",
     415: "The request body has the wrong media type.",
-    422: "The request body is missing or does not make sense.",
+    422: "The request body is missing or not valid.",
 }
 
 _CUT_OFF_SINCE: Final[Mapping[str, Any]] = {

@@ -104,7 +104,7 @@ ROUTES: Final = (
         handler=list_quotas,
         operation_id="listQuotas",
         summary="List the quotas of users, client ids and addresses.",
-        description="With parts of an entity, those of all entities that have these parts.",
+        description="With a user, client_id or ip, only those of entities that name it.",
         tag=TAG,
         query=_PARTS,
         responses={200: Response(description="The quotas by entity.", schema=_QUOTAS)},

@@ -66,7 +66,10 @@ class RecordService:
         unused = next((caller for caller, one in self._senders.items() if not one.users), None)
         if unused is None:
             raise RestError(
-                429, TOO_MANY_REQUESTS, "Too many clients send records at this node.", retry_after_s=2
+                429,
+                TOO_MANY_REQUESTS,
+                "Too many clients send records to this node; try again later.",
+                retry_after_s=2,
             )
         ended = self._senders.pop(unused)
         if ended.task is not None:

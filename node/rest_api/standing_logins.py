@@ -22,7 +22,7 @@ def login_ended() -> RestError:
     return RestError(
         401,
         AUTHENTICATION_FAILED,
-        "The login with which this was asked for has ended.",
+        "The login of this request has ended; log in again.",
         headers={"WWW-Authenticate": SESSION_CHALLENGE},
     )
 

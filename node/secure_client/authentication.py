@@ -49,7 +49,9 @@ def authentication(login: SaslLogin, peer: str) -> Steps:
         token = _answer(mechanism, bytes(response.auth_bytes), peer)
         if mechanism.is_complete:
             return max(0, int(response.session_lifetime_ms))
-    raise KafkaError(ErrorCode.SASL_AUTHENTICATION_FAILED, f"the login at {peer} does not end")
+    raise KafkaError(
+        ErrorCode.SASL_AUTHENTICATION_FAILED, f"the login at {peer} did not end after {MAX_STEPS} messages"
+    )
 
 
 def takes_no_logins(peer: str) -> KafkaError:

@@ -234,7 +234,7 @@ def _suites(given: Mapping[str, str], protocols: tuple[str, ...]) -> tuple[str, 
     if not (
         (TLS_1_2 in protocols and allows_tls_1_2(suites)) or (TLS_1_3 in protocols and allows_tls_1_3(suites))
     ):
-        raise ClientSecurityError(name, "has no suite of a version of TLS in ssl.enabled.protocols")
+        raise ClientSecurityError(name, "has no suite of the TLS versions in ssl.enabled.protocols")
     return suites
 
 

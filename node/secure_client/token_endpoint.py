@@ -87,7 +87,7 @@ def _answer(credentials: ClientCredentials) -> dict[str, object]:
     except (OSError, http.client.HTTPException) as error:
         problem = error.strerror if isinstance(error, OSError) and error.strerror else type(error).__name__
         raise KafkaError(
-            ErrorCode.NETWORK_EXCEPTION, f"no token could be fetched of {url.hostname}: {problem}"
+            ErrorCode.NETWORK_EXCEPTION, f"no token could be fetched from {url.hostname}: {problem}"
         ) from None
     finally:
         deadline.cancel()

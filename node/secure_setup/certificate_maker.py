@@ -27,7 +27,7 @@ try:
     )
     from cryptography.x509.oid import ExtendedKeyUsageOID, NameOID
 except ImportError:
-    sys.exit("certificates are made by the package cryptography: pip install cryptography")
+    sys.exit("the package cryptography is missing: run `pip install cryptography`")
 
 EARLIER = timedelta(minutes=10)  # clocks of others may be behind
 MAX_COMMON_NAME = 64  # of X.520
@@ -44,13 +44,15 @@ def main() -> int:
             authority_key = _loaded_key(request["authority"]["key"])
             authority = x509.load_pem_x509_certificate(request["authority"]["certificate"].encode())
             if authority_key.public_key() != authority.public_key():
-                raise ValueError("the key of the authority is not that of its certificate")
+                raise ValueError(
+                    "the key of the authority (ca.key) does not belong to its certificate (ca.pem)"
+                )
     except (ValueError, TypeError) as error:
         print(error, file=sys.stderr)
         return 1
     until = min(now + timedelta(days=request["days"]), authority.not_valid_after_utc)
     if until <= now:
-        print("the certificate of the authority has expired", file=sys.stderr)
+        print("the certificate of the authority (ca.pem) has expired", file=sys.stderr)
         return 1
     issued = [_issued(one, authority_key, authority, now, until) for one in request["wanted"]]
     answer = {
@@ -67,7 +69,7 @@ def main() -> int:
 def _loaded_key(pem: str) -> "ec.EllipticCurvePrivateKey":
     key = load_pem_private_key(pem.encode(), password=None)
     if not isinstance(key, ec.EllipticCurvePrivateKey):
-        raise ValueError("the key of the authority is none of an elliptic curve")
+        raise ValueError("the key of the authority (ca.key) is not an elliptic-curve key")
     return key
 
 

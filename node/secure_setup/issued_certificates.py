@@ -75,7 +75,7 @@ def checked_host(host: str) -> str:
     except ValueError:
         pass
     if len(host) > _MAX_HOST_CHARACTERS or not _HOST.fullmatch(host):
-        raise _refused(f"{host[:80]!r} is neither the name of a host nor an address.")
+        raise _refused(f"{host[:80]!r} is neither a host name nor an IP address.")
     return host.lower().rstrip(".")
 
 

@@ -39,7 +39,7 @@ def problem_of(
     hosts = () if security.needs_node_id else node.hosts
     if is_named(certificate.host_names, node.node_id, hosts):
         return None
-    said = ", ".join(sorted(certificate.host_names)[:MAX_NAMES_SAID]) or "nobody"
+    said = ", ".join(sorted(certificate.host_names)[:MAX_NAMES_SAID]) or "no host"
     wanted = " or ".join(names_of(node.node_id, hosts))
     return f"{which} was issued for {said}, so other nodes refuse it: it must name {wanted}."
 
@@ -66,7 +66,7 @@ def names_problem(
     unnamed = [one for one in hosts if not is_named(certificate.host_names, _NO_NODE, [one])]
     if not unnamed:
         return None
-    said = ", ".join(sorted(certificate.host_names)[:MAX_NAMES_SAID]) or "nobody"
+    said = ", ".join(sorted(certificate.host_names)[:MAX_NAMES_SAID]) or "no host"
     return (
         f"The certificate of {which} was issued for {said}, so clients that check names refuse it: issue one "
         f"for {' and '.join(unnamed)}, or correct {setting}."

@@ -28,7 +28,7 @@ def verify_token(token: str, keys: KeySet, rules: TokenRules, now_ms: int) -> Ve
     """Return what a token says; JwtError if it is not signed by one of these keys, or breaks a rule."""
     parts = token.split(".")
     if len(token) > MAX_TOKEN_CHARS or len(parts) != 3 or not all(map(_PART.fullmatch, parts)):
-        raise JwtError("it has not three parts in base64url")
+        raise JwtError("it does not consist of three parts in base64url")
     _check_signature(token, _object_of(parts[0], "header"), keys)
     claims = _object_of(parts[1], "payload")
     expires_s = _check_times(claims, rules, now_ms / 1_000)
@@ -45,12 +45,12 @@ def _check_signature(token: str, header: Mapping[str, object], keys: KeySet) -> 
     if not isinstance(algorithm, str) or algorithm not in ALGORITHMS:
         raise JwtError(f"the algorithm {str(algorithm)[:50]} is not accepted")
     if "crit" in header or "b64" in header:
-        raise JwtError("its header demands what is not understood")
+        raise JwtError("its header has crit or b64, which are not supported")
     if kid is not None and (not isinstance(kid, str) or len(kid) > MAX_KID_CHARS):
-        raise JwtError("the id of its key is no text, or too long")
+        raise JwtError("the id of its key (kid) is not text, or is too long")
     key = keys.find(kid, algorithm)
     if key is None:
-        raise JwtError(f"there is no key {kid!r} for {algorithm}", unknown_kid=kid)
+        raise JwtError(f"the provider has no key {kid!r} for {algorithm}", unknown_kid=kid)
     try:
         PyJWS().decode_complete(token, key.public_key, algorithms=[algorithm])
     except PyJWTError as error:
@@ -65,7 +65,7 @@ def _check_times(claims: Mapping[str, object], rules: TokenRules, now_s: float) 
     if now_s - rules.clock_skew_s >= expires_s:
         raise JwtError("it has expired")
     if expires_s < issued_s or (not_before_s is not None and expires_s < not_before_s):
-        raise JwtError("it expires before it begins")
+        raise JwtError("it expires (exp) before it begins (iat, nbf)")
     if not_before_s is not None and now_s + rules.clock_skew_s < not_before_s:
         raise JwtError("it is not valid yet")
     return expires_s
@@ -74,24 +74,24 @@ def _check_times(claims: Mapping[str, object], rules: TokenRules, now_s: float) 
 def _seconds(claims: Mapping[str, object], name: str) -> int:
     value = claims.get(name)
     if isinstance(value, bool) or not isinstance(value, int | float) or not 0 <= value <= MAX_SECONDS:
-        raise JwtError(f"{name} is missing, or no date")
+        raise JwtError(f"{name} is missing or not a date")
     return int(value)
 
 
 def _check_issuer_and_audience(claims: Mapping[str, object], rules: TokenRules) -> None:
     issuer = claims.get("iss")
     if rules.issuer is not None and issuer != rules.issuer:
-        raise JwtError("it is from another issuer")
+        raise JwtError("its issuer (iss) is not sasl.oauthbearer.expected.issuer")
     if issuer is not None and not isinstance(issuer, str):
-        raise JwtError("its issuer is no text")
+        raise JwtError("its issuer (iss) is not text")
     named = claims.get("aud")
     audiences = [named] if isinstance(named, str) else [] if named is None else named
     if not isinstance(audiences, list) or not all(isinstance(one, str) for one in audiences):
-        raise JwtError("its audience is no text and no list of these")
+        raise JwtError("its audience (aud) is neither text nor a list of texts")
     if named is None and not rules.audiences:
         return
     if not rules.audiences.intersection(audiences):
-        raise JwtError("it is for another audience")
+        raise JwtError("its audience (aud) names none of sasl.oauthbearer.expected.audience")
 
 
 def _scopes(claims: Mapping[str, object], name: str) -> frozenset[str]:
@@ -106,7 +106,7 @@ def _scopes(claims: Mapping[str, object], name: str) -> frozenset[str]:
 def _word(value: object, name: str) -> str:
     word = value.strip(_BLANKS) if isinstance(value, str) else ""
     if not word or not word.isprintable() or len(word) > MAX_WORD_CHARS:
-        raise JwtError(f"{name} is missing, no text that can be printed, or too long")
+        raise JwtError(f"{name} is missing, not printable text, or too long")
     return word
 
 
@@ -118,7 +118,7 @@ def _object_of(part: str, what: str) -> dict[str, object]:
     except (ValueError, binascii.Error, RecursionError):
         raise JwtError(f"its {what} is not JSON in base64url") from None
     if not isinstance(parsed, dict):
-        raise JwtError(f"its {what} is no object")
+        raise JwtError(f"its {what} is not a JSON object")
     return parsed
 
 

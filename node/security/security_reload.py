@@ -174,7 +174,7 @@ def _refuse(listener: _Listener, reason: str) -> None:
     if listener.attempts.failed(reason):
         log.error(
             "The listener %s keeps the certificate that it had, because the new one is refused: %s It is "
-            "tried again when a file changes, and else later and later, at least every %.0f minutes.",
+            "tried again when a file changes, and otherwise after growing pauses of at most %.0f minutes.",
             listener.security.listener,
             reason,
             MAX_MINUTES_BETWEEN,

@@ -136,7 +136,7 @@ def _context(security: ListenerSecurity) -> ssl.SSLContext:
     with_1_2 = TLS_1_2 in security.enabled_protocols and allows_tls_1_2(suites)
     with_1_3 = TLS_1_3 in security.enabled_protocols and allows_tls_1_3(suites)
     if problem is None and not (with_1_2 or with_1_3):
-        problem = "none of these suites is one of a version of TLS that is enabled (ssl.enabled.protocols)."
+        problem = "none of these suites belongs to a TLS version in ssl.enabled.protocols."
     if problem is not None:
         raise _invalid_suites(security, problem)
     context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)

@@ -59,8 +59,8 @@ class TrustFile:
         except KafkaError as error:
             if self._attempts.failed(error.detail):
                 log.error(
-                    "The host of an OAuth provider is trusted by the authorities that were read before: %s "
-                    "The file is tried again when it changes, and else later and later, at least every %.0f "
+                    "%s The OAuth provider stays trusted by the authorities that were read before. The file "
+                    "is tried again when it changes, and otherwise after growing pauses of at most %.0f "
                     "minutes.",
                     error.detail,
                     MAX_MINUTES_BETWEEN,

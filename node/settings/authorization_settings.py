@@ -21,7 +21,7 @@ OF_AUTHORIZER: Final = frozenset({SUPER_USERS, ALLOW_EVERYONE})
 def _class_problem(value: ConfigValue) -> str | None:
     if value in ("", STANDARD_AUTHORIZER):
         return None
-    return f"a node has no other authorizer than {STANDARD_AUTHORIZER}. Leave it empty for none."
+    return f"the only authorizer is {STANDARD_AUTHORIZER}. Leave the setting empty for none."
 
 
 def _super_users_problem(value: ConfigValue) -> str | None:
@@ -56,8 +56,8 @@ AUTHORIZATION_SETTINGS: Final[tuple[ConfigKey, ...]] = (
         ALLOW_EVERYONE,
         BOOLEAN,
         False,
-        "Whether everybody may use a resource that no ACL has. One ACL of the resource, for whomever, closes "
-        "it to all others.",
+        "Whether everybody may use a resource that has no ACLs. The first ACL of a resource, whichever "
+        "principal it names, closes it to all that no ACL allows.",
     ),
 )
 
@@ -66,7 +66,7 @@ def unjudged_acls_sentence(count: int) -> str:
     """Return what is wrong where the metadata hold ACLs and nobody judges by them."""
     are = "1 ACL, which has" if count == 1 else f"{count} ACLs, which have"
     return (
-        f"The metadata hold {are} no effect here, since this node has no authorizer: every client may use "
+        f"The metadata holds {are} no effect here, since this node has no authorizer: every client may use "
         f"all topics and groups. Set {AUTHORIZER_CLASS}={STANDARD_AUTHORIZER}; with it ACLs can be deleted, "
         "too."
     )

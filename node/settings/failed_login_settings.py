@@ -36,8 +36,9 @@ FAILED_LOGIN_SETTINGS: Final[tuple[ConfigKey, ...]] = (
         FAILED_LOGINS_RATE,
         INT,
         DEFAULT_RATE,
-        f"How many more of an address may fail each second. Beyond {FAILED_LOGINS_BURST} and this rate "
-        "answers wait up to ten seconds, then logins from the address are closed unseen.",
+        "How many more logins and TLS handshakes from one address may fail each second. Beyond "
+        f"{FAILED_LOGINS_BURST} and this rate answers wait up to ten seconds, and if still more fail, "
+        "connections from the address are closed before their login is checked.",
         at_least(1),
         importance=LOW,
         scope=ConfigScope.CLUSTER_WIDE,

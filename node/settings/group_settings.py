@@ -131,8 +131,8 @@ GROUP_SETTINGS: Final = (
         LIST,
         (CLASSIC, CONSUMER, "streams"),
         "The enabled group protocols. Without consumer, requests of consumer groups (KIP-848) "
-        "are rejected with UNSUPPORTED_VERSION. The protocols share and streams are accepted "
-        "here but not supported.",
+        "are rejected with UNSUPPORTED_VERSION. The protocol share has no effect, since the feature "
+        "share.version enables share groups; streams is accepted, but not supported.",
         Validator(allowed="[consumer, classic, share, streams]", problem_of=_protocols_problem),
     ),
     setting(

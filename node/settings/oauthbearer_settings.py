@@ -40,7 +40,8 @@ OAUTHBEARER_SETTINGS: Final[tuple[ConfigKey, ...]] = (
         "sasl.oauthbearer.jwks.endpoint.retry.backoff.ms",
         LONG,
         100,
-        "The pause before the keys are fetched again after the first failure; it doubles with each.",
+        "The pause before the keys of the OAuth provider are fetched again after a failure; it doubles "
+        "with each.",
         at_least(1),
         importance=LOW,
     ),
@@ -48,7 +49,7 @@ OAUTHBEARER_SETTINGS: Final[tuple[ConfigKey, ...]] = (
         "sasl.oauthbearer.jwks.endpoint.retry.backoff.max.ms",
         LONG,
         10_000,
-        "The longest pause before the keys are fetched again after a failure.",
+        "The longest pause before the keys of the OAuth provider are fetched again after a failure.",
         at_least(1),
         importance=LOW,
     ),

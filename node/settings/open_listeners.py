@@ -140,8 +140,8 @@ def _check_advertised(
         if listener.host and listener.host in ANYWHERE and listener.name not in named:
             raise invalid(
                 "advertised.listeners",
-                f"{listener.name} listens on {listener.host}, where no client can connect to: add the address"
-                f" of this machine, such as {listener.name}://HOST:{listener.port}.",
+                f"{listener.name} listens on {listener.host}, an address to which no client can connect: add "
+                f"the address of this machine, such as {listener.name}://HOST:{listener.port}.",
             )
 
 
@@ -162,7 +162,11 @@ def _inter_broker_listener(typed: Typed, listeners: Sequence[Listener]) -> str:
         protocol = typed["security_inter_broker_protocol"]
         found = [listener.name for listener in listeners if listener.security_protocol == protocol]
         if not found:
-            raise invalid("security.inter.broker.protocol", f"no listener uses {protocol}.")
+            raise invalid(
+                "security.inter.broker.protocol",
+                f"no listener uses {protocol}. Add one for the brokers, or name one of the others in "
+                "inter.broker.listener.name.",
+            )
         return protocol if protocol in found else found[0]
     if name.upper() not in (listener.name for listener in listeners):
         raise invalid("inter.broker.listener.name", f"{name} is not in listeners.")

@@ -100,8 +100,8 @@ REST_SETTINGS: Final = (
         "ottla.rest.reads.max.per.address",
         INT,
         8,
-        "The maximum number of these pages for one address, or for one /64 network of IPv6 (see "
-        "ottla.rest.trusted.proxies); where users log in, for one user.",
+        "The maximum number of pages of records that the REST API reads at the same time for one address, or "
+        "for one /64 network of IPv6 (see ottla.rest.trusted.proxies); where users log in, for one user.",
         at_least(1),
         importance=LOW,
     ),
@@ -118,7 +118,7 @@ REST_SETTINGS: Final = (
         "ottla.rest.reads.waiting.max.per.address",
         INT,
         64,
-        "The maximum number of these waiting requests for one address or user.",
+        "The maximum number of requests of one address or user that wait to read a page of records.",
         at_least(0),
         importance=LOW,
     ),

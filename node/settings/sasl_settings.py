@@ -32,7 +32,8 @@ FAILED_DELAY_MS: Final = "connection.failed.authentication.delay.ms"
 PLAIN_WITHOUT_TLS: Final = "ottla.sasl.plain.without.tls"
 NODE_MECHANISMS: Final = (SCRAM_SHA_512, SCRAM_SHA_256, PLAIN)  # by which nodes may log in at each other
 _NO_USERS_YET: Final = (
-    "those of the cluster are in the metadata, which are not there before controllers connect"
+    "the SCRAM users of the cluster are in the metadata, which a node can read only once it is connected to "
+    "a controller"
 )
 _USER_PREFIX: Final = "user_"
 _PER_BROKER: Final = ConfigScope.PER_BROKER
@@ -189,8 +190,8 @@ def listener_sasl(
     if values[JAAS_CONFIG]:
         raise invalid(
             JAAS_CONFIG,
-            f"has settings of its own for each mechanism: listener.name.{listener.name.lower()}."
-            f"plain.{JAAS_CONFIG}.",
+            "does not read it: each mechanism has a setting of its own, such as "
+            f"listener.name.{listener.name.lower()}.plain.{JAAS_CONFIG}.",
         )
     names = tuple(
         dict.fromkeys(one.strip().upper() for one in cast("tuple[str, ...]", found[ENABLED_MECHANISMS]))
@@ -199,8 +200,8 @@ def listener_sasl(
         if name not in LOGIN_MODULES:
             raise invalid(
                 ENABLED_MECHANISMS,
-                f"cannot have {name[:80]}. It must name some of {', '.join(LOGIN_MODULES)}; SCRAM-SHA-512 is "
-                "the one to choose.",
+                f"cannot use {name[:80]}, which is not supported. Name one or more of "
+                f"{', '.join(LOGIN_MODULES)}; SCRAM-SHA-512 is the one to choose.",
             )
     if not names:
         raise invalid(ENABLED_MECHANISMS, f"needs one of {', '.join(LOGIN_MODULES)}.")

@@ -126,7 +126,7 @@ def secure_directory(values: Mapping[str, ConfigValue]) -> SecureFiles:
     data = Path(str(values["metadata.log.dir"] or dirs[0]))
     name = data.name or data.absolute().name
     if not name:
-        raise _refused(f"set {SECURE_DIR}: the data directory {data} has no name to make one of.")
+        raise _refused(f"set {SECURE_DIR}: no name for it can be derived from the data directory {data}.")
     return SecureFiles(data.absolute().parent / f"{name}{DIRECTORY_SUFFIX}")
 
 

@@ -13,8 +13,8 @@ SHARE_COORDINATOR_SETTINGS: Final = (
         "share.coordinator.state.topic.num.partitions",
         INT,
         50,
-        "The number of partitions of the topic that stores the state of share groups' partitions; do "
-        "not change it once the topic exists.",
+        "The number of partitions of __share_group_state, the topic that stores the state of share groups' "
+        "partitions; do not change it once the topic exists.",
         at_least(1),
         importance=HIGH,
     ),
@@ -22,7 +22,7 @@ SHARE_COORDINATOR_SETTINGS: Final = (
         "share.coordinator.state.topic.replication.factor",
         SHORT,
         3,
-        "The replication factor of that topic. While the cluster has fewer brokers, the "
+        "The replication factor of __share_group_state. While the cluster has fewer brokers, the "
         "number of brokers is used.",
         at_least(1),
         importance=HIGH,
@@ -39,7 +39,7 @@ SHARE_COORDINATOR_SETTINGS: Final = (
         "share.coordinator.state.topic.segment.bytes",
         INT,
         100 * 1024 * 1024,
-        "The segment size of that topic.",
+        "The segment size of __share_group_state.",
         at_least(1),
         importance=HIGH,
     ),
@@ -47,7 +47,7 @@ SHARE_COORDINATOR_SETTINGS: Final = (
         "share.coordinator.state.topic.compression.codec",
         INT,
         0,
-        "The compression of that topic: 0 none, 1 gzip, 2 snappy, 3 lz4, 4 zstd.",
+        "The compression of __share_group_state: 0 none, 1 gzip, 2 snappy, 3 lz4, 4 zstd.",
         between(0, 4),
         importance=HIGH,
     ),
@@ -62,7 +62,8 @@ SHARE_COORDINATOR_SETTINGS: Final = (
         "share.coordinator.write.timeout.ms",
         INT,
         5_000,
-        "How long a change of such a state waits for the replicas of the topic.",
+        "How long a change of the state of a share group's partition waits for the replicas of "
+        "__share_group_state.",
         at_least(1),
         importance=HIGH,
     ),
@@ -70,7 +71,7 @@ SHARE_COORDINATOR_SETTINGS: Final = (
         "share.coordinator.state.topic.prune.interval.ms",
         INT,
         300_000,
-        "How often to cut off the records of the topic that later ones have made redundant.",
+        "How often to delete the records of __share_group_state that later ones have made redundant.",
         at_least(1),
         importance=LOW,
         internal=True,
@@ -79,7 +80,8 @@ SHARE_COORDINATOR_SETTINGS: Final = (
         "share.coordinator.cold.partition.snapshot.interval.ms",
         INT,
         300_000,
-        "How often to write a new snapshot of states that nobody changes, so that the topic can be cut off.",
+        "How often to write a new snapshot of states that do not change, so that older records of "
+        "__share_group_state can be deleted.",
         at_least(1),
         importance=LOW,
         internal=True,

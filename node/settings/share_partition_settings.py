@@ -87,14 +87,14 @@ SHARE_PARTITION_SETTINGS: Final = (
         "errors.deadletterqueue.topic.name.prefix",
         STRING,
         "dlq.",
-        "The beginning that the name of a topic for dead letters of a share group must have; empty for any.",
+        "The prefix that the name of a share group's dead-letter topic must have; empty for any name.",
         scope=ConfigScope.CLUSTER_WIDE,
     ),
     setting(
         "errors.deadletterqueue.auto.create.topics.enable",
         BOOLEAN,
         False,
-        "Whether a topic for dead letters is created that a share group names and that is not there.",
+        "Whether the dead-letter topic that a share group names is created if it does not exist.",
         scope=ConfigScope.CLUSTER_WIDE,
     ),
 )

@@ -53,8 +53,8 @@ TRANSACTION_SETTINGS: Final = (
         "transaction.state.log.num.partitions",
         INT,
         50,
-        "The number of partitions of the topic that stores the state of transactions; do not "
-        "change it once the topic exists.",
+        "The number of partitions of __transaction_state, the topic that stores the state of "
+        "transactions; do not change it once the topic exists.",
         at_least(1),
         importance=HIGH,
     ),
@@ -62,7 +62,7 @@ TRANSACTION_SETTINGS: Final = (
         "transaction.state.log.replication.factor",
         SHORT,
         3,
-        "The replication factor of that topic. While the cluster has fewer brokers, the "
+        "The replication factor of __transaction_state. While the cluster has fewer brokers, the "
         "number of brokers is used.",
         at_least(1),
         importance=HIGH,
@@ -79,7 +79,7 @@ TRANSACTION_SETTINGS: Final = (
         "transaction.state.log.segment.bytes",
         INT,
         100 * 1024 * 1024,
-        "The segment size of that topic.",
+        "The segment size of __transaction_state.",
         at_least(1),
         importance=HIGH,
     ),

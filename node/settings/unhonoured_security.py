@@ -148,7 +148,7 @@ def _of_node(name: str, value: str, honoured: Honoured) -> str | None:
             f"{AUTHORIZER_CLASS}={STANDARD_AUTHORIZER}, or remove the setting if you accept that."
         )
     if name == CONFIG_PROVIDERS:
-        return "no provider is asked here, so ${file:...} would be taken as it stands. Write the values."
+        return "providers are not supported, so ${file:...} would be taken literally. Write the values."
     return None if name in BROKER_CONFIG_DEF else _not_enforced()
 
 
@@ -166,7 +166,7 @@ def _of_listener(place: _Place, value: str, honoured: Honoured) -> str | None:
         return _of_mechanism(place, honoured)
     if setting == JAAS_CONFIG:
         return (
-            "each mechanism of a listener has users of its own, so its name stands before the setting: "
+            "each mechanism of a listener has users of its own, so name the mechanism, too, as in "
             f"{OF_LISTENERS}{listener.lower()}.plain.{JAAS_CONFIG}."
         )
     if setting in LISTENER_SETTINGS:
@@ -196,7 +196,7 @@ def _of_mechanism(place: _Place, honoured: Honoured) -> str | None:
         known = ", ".join(LOGIN_MODULES)
         return f"there is no mechanism {mechanism[:_MAX_SHOWN]} here. It must be one of {known}."
     if setting not in (JAAS_CONFIG, MAX_REAUTH_MS):
-        return f"a mechanism of a listener has {JAAS_CONFIG} and {MAX_REAUTH_MS} alone."
+        return f"only {JAAS_CONFIG} and {MAX_REAUTH_MS} can be set for one mechanism of a listener."
     if mechanism not in honoured.mechanisms[listener]:
         return f"the listener {listener} does not have {mechanism} in {ENABLED_MECHANISMS}."
     return None
@@ -219,10 +219,10 @@ def _without(what: str, listener: str = "") -> str:
 
 def _not_enforced() -> str:
     return (
-        "it is not enforced yet, so everybody who can connect has access to this node. Remove the setting if "
-        "you accept that."
+        "Ottla does not enforce it yet, so everybody who can connect has access to this node. Remove the "
+        "setting if you accept that."
     )
 
 
 def _unknown() -> str:
-    return "nothing here knows this setting, so it secures nothing. Correct its name, or remove it."
+    return "Ottla does not know this setting, so it secures nothing. Correct its name, or remove it."

@@ -296,7 +296,7 @@ class DeadLetterQueue:
             return await self._world.in_thread(read)
         except (OSError, KafkaError) as error:
             log.warning(
-                "Records %d to %d of %s cannot be read for their dead letters: %s",
+                "Records %d to %d of %s cannot be read, so their dead letters have no key and value: %s",
                 *(first, last, led.partition.topic_partition, error),
             )
             return without_copies(first, last, room)
@@ -408,7 +408,7 @@ class DeadLetterQueue:
                 self._fenced(led)
                 return False
             log.warning(
-                "The state of %s could not be written: %s",
+                "The share group state of %s could not be written, and is tried again: %s",
                 led.core.key.coordinator_key[-150:],
                 result.error.name,
             )

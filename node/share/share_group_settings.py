@@ -100,9 +100,9 @@ class ShareGroupConfigs:
         if settings.config.unobeyed is not None and self._unobeyed.note(self._now_ms()):
             log.error(
                 "Share group %r has %s, but dead letters need share.version 2, and the cluster has a lower "
-                "one: %d of its records were archived without since this node began. When all nodes have "
-                "been upgraded, raise it with kafka-features upgrade --feature share.version=2. `ottla "
-                "doctor` names all such groups.",
+                "one: %d of its records were archived without dead letters since this node started. When all "
+                "nodes have been upgraded, raise it with kafka-features upgrade --feature share.version=2. "
+                "`ottla doctor` names all such groups.",
                 *(group[:100], DEAD_LETTER_TOPIC, settings.config.unobeyed.unobeyed),
             )
         return settings

@@ -398,7 +398,7 @@ class SharePartitionManager:
         line.tell(
             log,
             self._now_ms(),
-            "Records of %s cannot be given out: %s: %s",
+            "Records of %s cannot be delivered: %s: %s",
             *(led.core.key.coordinator_key[-150:], failure.code.name, failure.detail[:500]),
         )
 

@@ -225,7 +225,8 @@ def _make_log_manager(
 ) -> LogManager:
     def went_offline(log_dir: LogDir, lost: list[TopicPartition]) -> None:
         log.error(
-            "The log directory %s is offline: %s. It held %d partitions.",
+            "The log directory %s is offline: %s. It held %d partitions. Repair or replace its disk, then "
+            "restart the node.",
             log_dir.path,
             log_dir.offline_reason,
             len(lost),

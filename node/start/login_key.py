@@ -37,8 +37,9 @@ def find_login_key(base: Foundation) -> bytes:
         return _kept(base.log_manager.disk, path, made)
     except OSError as error:
         log.warning(
-            "%s cannot be read or written (%s): until the next start this node makes the salts of users that "
-            "do not exist of another key, by which they can be told from those of users.",
+            "%s, the key of the salts that are shown for users that do not exist, cannot be read or written "
+            "(%s): whoever has seen their salts before can now tell which users exist. Let the user of this "
+            "node read and write the file, and restart the node.",
             path,
             error.strerror or error,
         )

@@ -80,7 +80,11 @@ async def find_quorum(base: Foundation) -> FoundQuorum | None:
     if has_log:
         return None  # it may have a vote by now, and be needed to elect whom it asks for
     why = "; ".join(f"{host}:{port}: {problem}" for (host, port), problem in problems.items())
-    raise KafkaError(ErrorCode.REQUEST_TIMED_OUT, f"No controller could be reached for the metadata: {why}")
+    raise KafkaError(
+        ErrorCode.REQUEST_TIMED_OUT,
+        f"No controller could be reached for the metadata: {why.rstrip('.')}. Start the controllers, or "
+        "correct their addresses in controller.quorum.bootstrap.servers or controller.quorum.voters.",
+    )
 
 
 def check_cluster(base: Foundation, found: FoundQuorum | None) -> None:

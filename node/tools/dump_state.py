@@ -50,7 +50,8 @@ def main(arguments: Sequence[str] | None = None) -> int:
         is_metadata = kind_of(options.directory) == METADATA_TOPIC
         if options.tool in (METADATA, GROUP) and (options.tool == METADATA) is not is_metadata:
             raise UnreadableError(
-                f"{options.directory} is for {GROUP if options.tool == METADATA else METADATA}."
+                f"{options.directory} holds another kind of log: use "
+                f"{GROUP if options.tool == METADATA else METADATA}."
             )
         found = replayed(options.directory, until=options.until)
     except (UnreadableError, OSError) as error:

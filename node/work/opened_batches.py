@@ -19,8 +19,8 @@ class OpenedBatches:
         if self.used_bytes and self.used_bytes + size_bytes > self.limit_bytes:
             raise KafkaError(
                 ErrorCode.REQUEST_TIMED_OUT,
-                "Recompressed batches use all the memory that is reserved for them, "
-                f"{self.limit_bytes} bytes.",
+                "Recompressed batches use all the memory that the broker reserves for them, "
+                f"{self.limit_bytes} bytes: try again, or raise its ottla.memory.max.bytes.",
             )
         return HeldBatch(self, size_bytes)
 

@@ -99,6 +99,10 @@ def give_each_scan_a_source(session: SparkSession) -> None:
         # The rules of this place run once, right before filters are pushed: no scan is copied in between.
         extended.extensions().injectPreCBORule(builder)
     except Py4JError as error:
-        LOG.warning("%s has no effect for topics, as this Spark does not take our rule: %s", SETTING, error)
+        LOG.warning(
+            "%s has no effect for topics, as this Spark refuses the rule that Ottla adds for it: %s",
+            SETTING,
+            error,
+        )
         return
     known._ottla_scan_sources = True

@@ -133,7 +133,7 @@ def _run_of_task() -> BatchRun:
     except ValueError:
         raise OptionError(
             JOB_GROUP,
-            "is not the id of the query's run, without which a second write of a batch looks like one that "
-            "runs again, and its rows would be left out: set no job group in foreachBatch",
+            "is not the id that Spark gives each run of a query, which exactly_once needs to tell a second "
+            "write of a batch from a repeated one: do not set a job group in foreachBatch",
         ) from None
     return BatchRun(query_id=UUID(query_id), run_id=run_id, batch_id=int(batch_id))

@@ -55,7 +55,7 @@ def log_in(page: ConsolePage, user: str = "admin", password: str = ADMIN) -> Non
 def test_a_visitor_logs_in_sees_the_page_that_was_asked_for_and_logs_out(guarded: ConsolePage) -> None:
     guarded.open("#/brokers")
     log_in(guarded, password="wrong")
-    guarded.sees("This login is not right.")
+    guarded.sees("The login failed: check the user and the password, or the token.")
     guarded.fill("Password", ADMIN)
     guarded.click("Log in")
 

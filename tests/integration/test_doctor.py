@@ -508,7 +508,7 @@ def test_a_refused_certificate_and_acls_without_an_authorizer_are_found(
 
     node = start_embedded(tmp_path / "data", **settings)
     try:
-        warned = caplog.text.count("The metadata hold 1 ACL, which has no effect here")
+        warned = caplog.text.count("The metadata holds 1 ACL, which has no effect here")
         own.write_text("damaged")
         node.call(lambda broker: broker.base.listener_tls.settings_changed())
         host, port = node.bootstrap.split(":")
@@ -521,4 +521,4 @@ def test_a_refused_certificate_and_acls_without_an_authorizer_are_found(
 
     assert warned == 1
     assert "The listener SSL of node 0 keeps its old certificate" in found
-    assert "Node 0: The metadata hold 1 ACL, which has no effect here" in found
+    assert "Node 0: The metadata holds 1 ACL, which has no effect here" in found

@@ -128,7 +128,9 @@ def test_all_groups_without_members_are_deleted_and_the_others_are_named(
     leave(member)
     assert f"deleted {group}\n" in ottla(node.bootstrap, "group", "delete", "--all")
     assert ottla(node.bootstrap, "group", "delete", "--all") == ""
-    assert "Name them, or give --all" in ottla(node.bootstrap, "group", "delete", group, "--all", code=2)
+    assert "Give either the names of groups or --all" in ottla(
+        node.bootstrap, "group", "delete", group, "--all", code=2
+    )
 
 
 def test_a_group_has_settings_of_its_own(node: Server, group: str) -> None:
@@ -232,10 +234,10 @@ def test_all_groups_are_reset_but_those_with_members(
 @pytest.mark.parametrize(
     ("arguments", "code", "words"),
     [
-        (["--to-earliest"], 2, "give --topic or --all-topics"),
-        (["--to-earliest", "--topic", "t", "--all-topics"], 2, "give --topic or --all-topics"),
-        (["--all-topics"], 2, "Give one of --to-earliest"),
-        (["--to-earliest", "--to-latest", "--all-topics"], 2, "Give one of --to-earliest"),
+        (["--to-earliest"], 2, "with either --topic or --all-topics"),
+        (["--to-earliest", "--topic", "t", "--all-topics"], 2, "with either --topic or --all-topics"),
+        (["--all-topics"], 2, "Give exactly one of --to-earliest"),
+        (["--to-earliest", "--to-latest", "--all-topics"], 2, "Give exactly one of --to-earliest"),
         (["--to-datetime", "soon", "--all-topics"], 2, "is not a date"),
         (["--by-duration", "1h", "--all-topics"], 2, "is not a duration"),
         (["--to-earliest", "--topic", "t:x"], 2, "is not TOPIC or TOPIC:PARTITION"),

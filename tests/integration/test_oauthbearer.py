@@ -415,7 +415,7 @@ def test_a_client_fetches_its_token_and_logs_in_with_it(oauth: OauthNode, provid
         ("robot", "wrong", r"HTTP 401 \(invalid_client\)", ErrorCode.SASL_AUTHENTICATION_FAILED),
         ("moved", SECRET, "HTTP 307", ErrorCode.SASL_AUTHENTICATION_FAILED),
         ("busy", SECRET, r"HTTP 503 \(temporarily_unavailable\)", ErrorCode.NETWORK_EXCEPTION),
-        ("drip", SECRET, "no token could be fetched of localhost", ErrorCode.NETWORK_EXCEPTION),
+        ("drip", SECRET, "no token could be fetched from localhost", ErrorCode.NETWORK_EXCEPTION),
         ("huge", SECRET, "answer has no token", None),
         ("text", SECRET, "answer has no token", None),
         ("spaced", SECRET, "answer has no token", None),

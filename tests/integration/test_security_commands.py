@@ -286,7 +286,7 @@ def test_a_deletion_of_a_name_spares_its_prefixes_unless_they_are_meant(admin: C
 
 @pytest.mark.parametrize("words", [(), ("--pattern-type", "prefixed")])
 def test_nobody_deletes_all_acls_by_leaving_out_the_options(admin: Commands, words: tuple[str, ...]) -> None:
-    assert "Say which ACLs" in admin("acl", "delete", "--yes", *words, code=2)
+    assert "Select the ACLs with" in admin("acl", "delete", "--yes", *words, code=2)
 
 
 def test_many_acls_at_once_come_and_go(admin: Commands) -> None:

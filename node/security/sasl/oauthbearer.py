@@ -41,12 +41,12 @@ def read_request(message: bytes) -> OauthBearerRequest:
         raise SaslError("the first OAUTHBEARER message cannot be read")
     pairs = dict(pair.split(b"=", 1) for pair in found["pairs"].split(_SEPARATOR) if pair)
     if b"auth" not in pairs:
-        raise SaslError("an OAUTHBEARER message without auth")
+        raise SaslError("the OAUTHBEARER message has no auth")
     auth = _AUTH.fullmatch(pairs[b"auth"])
     if auth is None:
-        raise SaslError("the auth of an OAUTHBEARER message cannot be read")
+        raise SaslError("the auth of the OAUTHBEARER message cannot be read")
     if auth["scheme"].lower() != b"bearer":
-        raise SaslError("the scheme of an OAUTHBEARER message is not Bearer")
+        raise SaslError("the scheme of the OAUTHBEARER message is not Bearer")
     return OauthBearerRequest(auth["token"].decode(), (found["authzid"] or b"").decode())
 
 
@@ -70,7 +70,7 @@ class OauthBearerExchange:
             told = INVALID_TOKEN if message == _SEPARATOR else ""
             raise SaslError("the client was told that its token is invalid", told=told)
         if self.is_complete:
-            raise SaslError("a message after the last one")
+            raise SaslError("the client sent a message after the login had ended")
         request = read_request(message)
         try:
             token = self._verify(request.token)

@@ -32,9 +32,9 @@ def read_plain(token: bytes) -> PlainCredentials:
     try:
         parts = token.decode().split("\0")
     except UnicodeDecodeError:
-        raise SaslError("a PLAIN message is no UTF-8") from None
+        raise SaslError("the PLAIN message is not UTF-8") from None
     if len(parts) != 3:
-        raise SaslError(f"a PLAIN message has {len(parts)} parts instead of 3")
+        raise SaslError(f"the PLAIN message has {len(parts)} parts instead of 3")
     authorization_id, user, password = parts
     if not user:
         raise SaslError("no user", told="Authentication failed: username not specified")

@@ -81,7 +81,7 @@ class ScramExchange:
     def respond(self, token: bytes) -> bytes:
         """Return the answer to the client's next message; SaslError where the authentication has failed."""
         if self.is_complete:
-            raise SaslError("a message after the last one")
+            raise SaslError("the client sent a message after the login had ended")
         return self._final(token) if self._nonce else self._first(token)
 
     def _first(self, token: bytes) -> bytes:
@@ -113,9 +113,9 @@ class ScramExchange:
         if not hmac.compare_digest(message["nonce"], self._nonce):
             if message["nonce"].endswith(self._nonce):
                 raise SaslError(_NONCE_TWICE)
-            raise SaslError("the nonce of the last SCRAM message is another one")
+            raise SaslError("the nonce of the last SCRAM message is not that of this login")
         if message["channel"] != base64.b64encode(self._gs2):
-            raise SaslError("the gs2 header of the last SCRAM message is another one")
+            raise SaslError("the gs2 header of the last SCRAM message is not that of the first")
         name = self._mechanism.hash_name
         credential, proof = self._credential, base64.b64decode(message["proof"])
         stored_key = bytes(self._mechanism.key_bytes) if credential is None else credential.stored_key

@@ -116,7 +116,7 @@ def test_a_hanging_transaction_is_found_and_aborted(wire: WireClient, run: Run) 
     assert "no open transaction that starts at offset 7" in run(
         "abort", "--topic", f"{topic}:0", "--start-offset", "7", code=1, errors=True
     )
-    assert "Which partition? Give exactly one" in run("abort", "--topic", topic, *offset, code=2, errors=True)
+    assert "Name exactly one partition" in run("abort", "--topic", topic, *offset, code=2, errors=True)
 
     assert run("abort", "--topic", f"{topic}:0", *offset).endswith(f"in {topic}-0\n")
     assert last_stable_offset(wire, topic) == 2
@@ -161,7 +161,7 @@ def test_what_is_not_there(run: Run) -> None:
     assert "A transactional id must not be empty" in run("describe", nobody, "", code=2, errors=True)
     assert "Unknown transaction state" in run("list", "--state", "odd", code=2, errors=True)
     assert "is not a duration" in run("list", "--longer-than", "1h", code=2, errors=True)
-    assert "Give one of" in run("find-hanging", code=2, errors=True)
+    assert "Give exactly one of" in run("find-hanging", code=2, errors=True)
     assert "99 is not in the cluster" in run("find-hanging", "--broker", "99", code=1, errors=True)
-    assert "Give an ID" in run("abort", code=2, errors=True)
-    assert "Give an ID" in run("abort", "", code=2, errors=True)
+    assert "Give either a transactional id" in run("abort", code=2, errors=True)
+    assert "Give either a transactional id" in run("abort", "", code=2, errors=True)

@@ -108,7 +108,7 @@ def test_the_rest_api_asks_as_its_caller_however_long_the_logins_of_nodes_last(c
         (
             "anna",
             "anna-secret",
-            "User:anna needs CLUSTER_ACTION permission on the cluster to be that of a node",
+            "User:anna needs CLUSTER_ACTION permission on the cluster to log in as a node",
         ),
     ],
 )

@@ -147,7 +147,7 @@ def test_a_write_under_another_job_group_is_refused(
     )
     told = refused(query.awaitTermination)
 
-    assert "spark.jobGroup.id: is not the id of the query's run" in told
+    assert "spark.jobGroup.id: is not the id that Spark gives each run of a query" in told
     assert values_of(read_topic(bootstrap, topic)) == {}
 
 

@@ -114,6 +114,6 @@ def test_only_so_many_entities_may_have_quotas(world: MetadataWorld, monkeypatch
 
 
 def test_nothing_is_written_before_all_nodes_can_read_it() -> None:
-    with pytest.raises(KafkaError, match=f"before {SECURITY_VERSION} is 1") as refused:
+    with pytest.raises(KafkaError, match=f"only when the feature {SECURITY_VERSION} is 1") as refused:
         alter(MetadataWorld(brokers=0), changes(ALICE, ("producer_byte_rate", 1.0)))
     assert refused.value.code is ErrorCode.UNSUPPORTED_VERSION

@@ -215,7 +215,7 @@ def test_a_cluster_that_may_have_security_records_keeps_older_nodes_out_for_ever
     with pytest.raises(KafkaError, match=f"does not support finalized version 1 of {SECURITY_VERSION}"):
         register(world, 1, OLDER_RELEASE)
     for kind in (SAFE, UNSAFE):
-        with pytest.raises(KafkaError, match="stop at the records that it allows"):
+        with pytest.raises(KafkaError, match="keeps the records that this feature allows"):
             set_feature(world, SECURITY_VERSION, 0, kind)
 
 

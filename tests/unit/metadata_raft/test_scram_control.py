@@ -140,6 +140,6 @@ def test_there_may_be_only_so_many_credentials(world: MetadataWorld, monkeypatch
 
 
 def test_nothing_is_written_before_all_nodes_can_read_it() -> None:
-    with pytest.raises(KafkaError, match=f"before {SECURITY_VERSION} is 1") as refused:
+    with pytest.raises(KafkaError, match=f"only when the feature {SECURITY_VERSION} is 1") as refused:
         alter(MetadataWorld(brokers=0), upsertion())
     assert refused.value.code is ErrorCode.UNSUPPORTED_VERSION

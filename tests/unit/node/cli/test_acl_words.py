@@ -55,7 +55,7 @@ def test_operations_come_with_commas_or_one_by_one() -> None:
         AclOperation.ALL,
     ]
     for text in ("red", "any", "unknown", "1"):
-        with pytest.raises(CommandError, match=r"is no operation; there are all, read, write"):
+        with pytest.raises(CommandError, match=r"is not a known operation; use one of all, read, write"):
             words.parse_operations([text])
 
 
@@ -88,7 +88,7 @@ def test_an_address_is_written_as_nodes_compare_it(text: str, host: str) -> None
 
 @pytest.mark.parametrize("text", ["localhost", "10.0.0.0/8", "", "10.0.0"])
 def test_a_host_that_no_client_could_have_is_refused(text: str) -> None:
-    with pytest.raises(CommandError, match="is not an address"):
+    with pytest.raises(CommandError, match="is not an IP address"):
         words.parse_host(text)
 
 
@@ -168,13 +168,13 @@ def test_every_principal_operation_resource_and_host_is_combined() -> None:
 @pytest.mark.parametrize(
     ("some", "operations", "roles", "denied", "said"),
     [
-        ([], ["read"], Roles(), (), "Say for what: --topic"),
-        ([ORDERS], [], Roles(), (), "Say what for: --operation"),
+        ([], ["read"], Roles(), (), "Name a resource with --topic"),
+        ([ORDERS], [], Roles(), (), "Name an operation with --operation"),
         ([TEAM], ["write"], Roles(), (), "A group has no operation write; it has read, delete"),
         ([ORDERS], ["read"], Roles(idempotent=True), (), "--idempotent goes with --producer"),
         ([ORDERS, TEAM], [], Roles(consumer=True, idempotent=True), (), "--idempotent goes with --producer"),
-        ([ORDERS], ["read"], Roles(producer=True), (), "neither with --operation nor"),
-        ([ORDERS], [], Roles(producer=True), [BOB], "neither with --operation nor"),
+        ([ORDERS], ["read"], Roles(producer=True), (), "cannot be used with --operation"),
+        ([ORDERS], [], Roles(producer=True), [BOB], "cannot be used with --operation"),
         ([COPY], [], Roles(producer=True), (), "need a --topic"),
         ([ORDERS], [], Roles(consumer=True), (), "--consumer needs a --group"),
         ([ORDERS, TEAM], [], Roles(producer=True), (), "--producer has no use for a group"),
@@ -199,7 +199,7 @@ def test_options_that_contradict_each_other_are_refused(
 
 
 def test_an_acl_is_for_somebody_and_a_command_makes_so_many() -> None:
-    with pytest.raises(CommandError, match="Say for whom"):
+    with pytest.raises(CommandError, match="Name a principal with --allow"):
         words.new_entries(
             [ORDERS], allowed=(), denied=(), operations=[AclOperation.READ], hosts=["*"], roles=Roles()
         )

@@ -41,7 +41,7 @@ def test_settings_without_effect_are_named_once(tmp_path: Path, capsys: pytest.C
     read_command_config(path)
 
     assert capsys.readouterr().err == (
-        f"warning: settings of {path} without effect here (security.protocol is PLAINTEXT): acks, "
+        f"warning: these settings of {path} have no effect here (security.protocol is PLAINTEXT): acks, "
         "ssl.truststore.location\n"
     )
 

@@ -64,11 +64,11 @@ def test_what_is_beyond_the_bound_is_counted_and_told_when_there_is_room(pipe: t
     for _ in range(1_000):
         stream.write(line)
 
-    seen = read_until(pipe[0], b"took no more.\n").decode().splitlines()
+    seen = read_until(pipe[0], b"was too slow.\n").decode().splitlines()
 
     kept = seen.count(line.strip())
     assert 3 * PIPE_BYTES // 1_024 <= kept < 1_000
-    assert seen[-1] == f"{1_000 - kept:,} lines were left out of this log, as its reader took no more."
+    assert seen[-1] == f"{1_000 - kept:,} lines were left out of this log, because its reader was too slow."
     stream.write("again\n")
     assert read_until(pipe[0], b"again\n") == b"again\n"
 
@@ -82,7 +82,9 @@ def test_what_was_left_out_is_told_as_all_lines_of_the_log_are(pipe: tuple[int, 
 
     told = read_until(pipe[0], b"}\n").decode().removeprefix("x" * 9)
 
-    assert json.loads(told) == {"message": "1 line was left out of this log, as its reader took no more."}
+    assert json.loads(told) == {
+        "message": "1 line was left out of this log, because its reader was too slow."
+    }
 
 
 def test_where_no_thread_can_be_had_the_next_line_tries_again(

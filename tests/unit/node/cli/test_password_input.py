@@ -92,7 +92,7 @@ def test_it_is_asked_for_twice_and_again_if_the_two_differ(
     typed += ["secret", "sceret", "secret", "secret"]
 
     assert take_password("anna", file=None, generate=False) == "secret"
-    assert capsys.readouterr().err == "The two are different; try again.\n"
+    assert capsys.readouterr().err == "The two passwords differ; try again.\n"
 
     typed += ["1", "2", "3", "4", "5", "6", "not asked again"]
     with pytest.raises(CommandError, match="same way twice"):

@@ -42,8 +42,8 @@ def test_options_name_an_entity(words: EntityWords, entity: commands.QuotaEntity
     [
         (EntityWords(user="anna", user_default=True), "either --user or --user-default"),
         (EntityWords(client_id=""), "--client-id-default is for all others"),
-        (EntityWords(ip="10.0.0.1", user="anna"), "go with no user and no client id"),
-        (EntityWords(ip_default=True, client_id="app"), "go with no user and no client id"),
+        (EntityWords(ip="10.0.0.1", user="anna"), "--ip cannot be combined with a user or a client id"),
+        (EntityWords(ip_default=True, client_id="app"), "--ip cannot be combined with a user"),
     ],
 )
 def test_options_that_contradict_each_other_are_refused(words: EntityWords, said: str) -> None:
@@ -52,11 +52,11 @@ def test_options_that_contradict_each_other_are_refused(words: EntityWords, said
 
 
 def test_a_change_needs_somebody_and_a_principal_is_warned_of(capsys: pytest.CaptureFixture[str]) -> None:
-    with pytest.raises(CommandError, match="Say whose"):
+    with pytest.raises(CommandError, match="Name whom the quotas are for"):
         commands.some_entity(EntityWords())
 
     assert commands.some_entity(EntityWords(user="User:anna")) == (("user", "User:anna"),)
-    assert "users without their type: --user anna" in capsys.readouterr().err
+    assert "did you mean --user anna?" in capsys.readouterr().err
 
 
 def test_values_are_numbers_above_0() -> None:

@@ -176,4 +176,4 @@ def test_a_certificate_that_a_node_refused_and_acls_by_which_nobody_is_judged_ar
     first, second, third = (one.sentence for one in found)
     assert first.startswith("The listener SSL of node 1 keeps its old certificate") and "CN=a" in first
     assert second.endswith("is refused: no such file")
-    assert third.startswith("Node 2: The metadata hold 3 ACLs, which have no effect here")
+    assert third.startswith("Node 2: The metadata holds 3 ACLs, which have no effect here")

@@ -74,12 +74,12 @@ def test_a_record_that_waits_by_the_groups_own_back_off_is_no_problem() -> None:
     ("error", "why"),
     [
         (ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, "(dlq.orders) is missing, and the nodes may not create it"),
-        (ErrorCode.TOPIC_AUTHORIZATION_FAILED, "no right (TOPIC_AUTHORIZATION_FAILED)"),
+        (ErrorCode.TOPIC_AUTHORIZATION_FAILED, "check the ACLs of the topic (TOPIC_AUTHORIZATION_FAILED)"),
         (ErrorCode.REQUEST_TIMED_OUT, "too few replicas in sync: see `ottla topic describe dlq.orders`"),
         (ErrorCode.COORDINATOR_NOT_AVAILABLE, "its share coordinator does not write its state"),
         (ErrorCode.NOT_CONTROLLER, "the controller gives nodes no producer id"),
         (ErrorCode.UNKNOWN_SERVER_ERROR, "refuses them (UNKNOWN_SERVER_ERROR)"),
-        (31_999, "error 31999, of a later release"),
+        (31_999, "error 31999, which this version of Ottla does not know"),
         (ErrorCode.NONE, "the log of the leader may say why"),
     ],
 )

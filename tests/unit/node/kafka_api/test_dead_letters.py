@@ -757,7 +757,7 @@ def test_a_cluster_at_a_level_without_dead_letters_says_what_it_archives_without
         assert caplog.text.count("kafka-features upgrade --feature share.version=2") == 1
         world.clock.advance(60_000)
         await world.fetch("m1", 6)
-        assert f"{unobeyed} of its records were archived without" in caplog.text
+        assert f"{unobeyed} of its records were archived without dead letters" in caplog.text
 
         world.has_dead_letters = True  # it was raised
         world.append(value=b"value 4")

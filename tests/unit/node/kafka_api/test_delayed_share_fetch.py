@@ -267,7 +267,7 @@ def test_what_a_thread_cannot_read_is_an_error_and_no_empty_answer(
         answer = only(await world.fetch("m1", 2, max_wait_ms=5_000))
 
         assert (answer.error_code, len(answer.acquired_records)) == (code, 0)
-        assert f"cannot be given out: {code.name}" in caplog.text
+        assert f"cannot be delivered: {code.name}" in caplog.text
         nonlocal fails
         fails = False
         assert given(await world.fetch("m1", 3, max_wait_ms=5_000)) == [(1, 1, 1)]

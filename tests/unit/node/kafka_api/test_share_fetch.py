@@ -1227,6 +1227,6 @@ def test_records_that_cannot_be_given_out_end_no_node(
         (data,) = response.responses[0].partitions
         assert data.error_code == ErrorCode.UNKNOWN_SERVER_ERROR
         assert not world.shares.share_partitions  # the next fetch reads its state again
-        assert caplog.text.count("cannot be given out") == 1
+        assert caplog.text.count("cannot be delivered") == 1
 
     play(story)

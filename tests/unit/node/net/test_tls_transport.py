@@ -600,7 +600,7 @@ def test_damaged_records_are_refused_and_what_was_good_before_them_is_served(
     line.deliver(good + bad)
 
     assert line.upper.received == b"good"
-    assert line.upper.events[1].startswith("refused: what it sent is no TLS: ")
+    assert line.upper.events[1].startswith("refused: what it sent is not TLS: ")
 
 
 def test_a_large_answer_is_sealed_only_as_the_socket_takes_it(loop: asyncio.AbstractEventLoop) -> None:

@@ -28,7 +28,7 @@ def test_what_is_no_host_is_refused(host: str) -> None:
     with pytest.raises(KafkaError) as refused:
         checked_host(host)
 
-    assert "neither the name of a host nor an address" in refused.value.detail
+    assert "neither a host name nor an IP address" in refused.value.detail
 
 
 def test_a_node_is_named_by_its_id_first() -> None:

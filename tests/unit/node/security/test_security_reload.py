@@ -130,7 +130,7 @@ def test_a_store_that_could_not_be_read_for_a_while_is_read_though_it_has_not_ch
         assert tls.current is first and which in reload.refused()["SSL"]
         assert len(attempts) == 9, "after 1, 2, 4, 8, 16, 32 looks, then every 60"
         assert caplog.text.count("keeps the certificate that it had") == 1
-        assert "at least every 5 minutes" in caplog.text
+        assert "growing pauses of at most 5 minutes" in caplog.text
         for _ in range(MAX_LOOKS_BETWEEN):
             await reload.look()
         assert tls.current is not first and reload.refused() == {}

@@ -83,7 +83,7 @@ def test_a_file_that_is_no_good_keeps_the_old_one_and_says_so_once(
         for _ in range(20):
             assert not await trust.look()
         assert trust.context is first and str(path) in trust.refused
-        assert caplog.text.count("trusted by the authorities that were read before") == 1
+        assert caplog.text.count("stays trusted by the authorities that were read before") == 1
         replace(path, OTHER)
         assert await trust.look() and trust.context is not first and trust.refused == ""
 

@@ -86,7 +86,7 @@ def test_the_command_line_goes_before_the_environment_and_that_before_the_file(t
 REFUSED = [
     ({"listeners": "nonsense"}, "listeners"),
     ({"listeners": "PLAINTEXT://:99999"}, "port"),
-    ({"listeners": "PLAINTEXT://:9092,SASL_PLAINTEXT://:9093"}, "cannot have GSSAPI"),
+    ({"listeners": "PLAINTEXT://:9092,SASL_PLAINTEXT://:9093"}, "cannot use GSSAPI"),
     ({"listeners": "SSL://:9093", "ssl.keystore.location": "a"}, "no listener uses PLAINTEXT"),
     ({"listeners": "PLAINTEXT://:9092,SSL://:9093"}, "ssl.keystore.location"),
     (

@@ -50,7 +50,7 @@ def test_what_is_set_for_one_listener_or_mechanism_goes_before_what_is_set_for_a
 @pytest.mark.parametrize(
     ("settings", "words"),
     [
-        ({"sasl.enabled.mechanisms": "GSSAPI"}, "cannot have GSSAPI. .*SCRAM-SHA-512"),
+        ({"sasl.enabled.mechanisms": "GSSAPI"}, "cannot use GSSAPI, .*SCRAM-SHA-512"),
         ({"sasl.enabled.mechanisms": ""}, "needs one of PLAIN"),
         ({"sasl.enabled.mechanisms": "PLAIN"}, "OTHER.ONE .*has no TLS.*ottla.sasl.plain.without.tls"),
         ({"sasl.jaas.config": USERS}, r"listener\.name\..*\.plain\.sasl\.jaas\.config"),
@@ -245,7 +245,10 @@ def test_a_node_that_is_only_a_broker_has_a_user_for_controllers_and_needs_no_ot
 @pytest.mark.parametrize(
     ("settings", "words"),
     [
-        ({"sasl.mechanism.controller.protocol": "SCRAM-SHA-512"}, "It must be PLAIN: those of the cluster"),
+        (
+            {"sasl.mechanism.controller.protocol": "SCRAM-SHA-512"},
+            "It must be PLAIN: the SCRAM users of the cluster",
+        ),
         ({"sasl.enabled.mechanisms": "SCRAM-SHA-512", OF_CONTROLLER: ""}, "does not have in sasl.enabled"),
         ({OF_CONTROLLER: 'a.PlainLoginModule required user_node="x";'}, 'username="..." and password="..."'),
         ({OF_CONTROLLER: 'a.PlainLoginModule required username="n" password="x";'}, "needs users that may"),

@@ -72,4 +72,4 @@ def test_a_directory_that_cannot_be_written_does_not_stop_the_start(
     disk = MemoryDisk()  # has no directory yet
 
     assert len(find_login_key(node(tmp_path, disk))) == 32
-    assert "cannot be read or written" in caplog.text and "until the next start" in caplog.text
+    assert "cannot be read or written" in caplog.text and "restart the node" in caplog.text

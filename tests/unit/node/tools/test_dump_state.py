@@ -177,8 +177,8 @@ def test_of_a_torn_log_all_before_is_dumped(tmp_path: Path, capsys: pytest.Captu
 def test_other_directories_are_refused(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     for tool, topic, words in (
         ("dump-metadata", "orders", "is not a directory of __cluster_metadata"),
-        ("dump-metadata", "__consumer_offsets", "is for dump-group"),
-        ("dump-group", "__cluster_metadata", "is for dump-metadata"),
+        ("dump-metadata", "__consumer_offsets", "use dump-group"),
+        ("dump-group", "__cluster_metadata", "use dump-metadata"),
         ("replay", "__transaction_state", "No such file"),
     ):
         assert main([tool, str(tmp_path / f"{topic}-0")]) == 2
