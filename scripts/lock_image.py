@@ -17,7 +17,7 @@ from pathlib import Path
 from typing import Any
 
 ROOT = Path(__file__).resolve().parent.parent
-PYTHONS = ("3.11", "3.12", "3.13")
+PYTHONS = ("3.11", "3.12", "3.13", "3.14")
 SPARK_EXTRAS = ("spark",)
 SPARK_PYTHONS = ("3.12",)  # of k8s/spark.Dockerfile
 PROCESSORS = ("x86_64", "aarch64")

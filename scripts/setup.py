@@ -44,7 +44,8 @@ GO_PROGRAMS = {"demo": {}, "docs": {}, "test": {"kustomize": "sigs.k8s.io/kustom
 # find Go's libraries compiled (tests/compat/go/programs.py).
 GO_FLAGS = f"{os.environ.get('GOFLAGS', '')} '-gcflags=all=-N -l' '-ldflags=-s -w'"
 QUICK_GO = {"CGO_ENABLED": "0", "GOFLAGS": GO_FLAGS.lstrip()}
-PIP = (str(VENV / "bin" / "pip"), "install", "--quiet", "--disable-pip-version-check")
+# Errors alone: what pip says of the packaging of PySpark is not for those who install Ottla.
+PIP = (str(VENV / "bin" / "pip"), "install", "--quiet", "--quiet", "--disable-pip-version-check")
 
 
 def main() -> int:

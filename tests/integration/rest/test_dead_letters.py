@@ -225,7 +225,7 @@ def test_a_note_whose_record_is_gone_says_so(
     reply = deliver(api, queue, offset, topic=topic)
 
     assert (shown["content"], shown["value"]) == ("gone", None)
-    assert "any more" in shown["message"]
+    assert "no longer has a record" in shown["message"]
     assert reply.status == 404
 
 
