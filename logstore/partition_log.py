@@ -811,10 +811,6 @@ class PartitionLog:
         except OSError as error:
             raise self._fail(error) from error
 
-    def leader_epoch_for_offset(self, offset: int) -> int:
-        """The leader epoch in which `offset` was written; -1 when unknown."""
-        return self._epochs.epoch_for_offset(offset)
-
     def end_offset_for_epoch(self, epoch: int) -> EpochEndOffset:
         """Where a leader epoch, or the last known one before it, ended; (-1, -1) when that is not known."""
         return self._epochs.end_offset_for(epoch, self.log_end_offset)

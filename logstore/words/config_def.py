@@ -221,15 +221,6 @@ def list_of(*allowed: str, may_be_empty: bool = True) -> Validator:
     return Validator(allowed=f"[{shown}]", problem_of=problem_of)
 
 
-def non_empty() -> Validator:
-    """A string or list with something in it."""
-
-    def problem_of(value: ConfigValue) -> str | None:
-        return None if value else "it must not be empty."
-
-    return Validator(allowed="non-empty", problem_of=problem_of)
-
-
 def entries(*, may_be_absent: bool = False) -> Validator:
     """A list of at least one entry, none of them empty; with `may_be_absent` also no list at all."""
 

@@ -270,16 +270,6 @@ class DelayedIndex:
             first = run[1] + 1
         return found
 
-    def next_free(self, first: int, last: int) -> tuple[int, int] | None:
-        """The next offsets in a row that do not wait, of these; None when all do."""
-        run = self.next_waiting(first)
-        if run is not None and run[0] <= first:
-            first = run[1] + 1
-            run = self.next_waiting(first)
-        if first > last:
-            return None
-        return first, last if run is None else min(last, run[0] - 1)
-
     def drop_before(self, offset: int) -> None:
         """Forget all records before an offset, as the log or the group has nothing before it."""
         self.seen_before(offset)

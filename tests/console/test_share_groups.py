@@ -203,7 +203,9 @@ def test_letters_without_a_copy_are_found_at_their_origin_or_said_to_be_gone(
     console.click("Close")
     console.click("Deliver letter at offset 1 of partition 0 again")
     console.click("Deliver again")
-    console.eventually(lambda: "no longer has a record" in console.problem(), "it is not said that it is gone")
+    console.eventually(
+        lambda: "no longer has a record" in console.problem(), "it is not said that it is gone"
+    )
     console.click("Cancel")
     console.click("Deliver these 2 again…")
     console.sees(f"2 new records are written to {topic}, each to the partition it came from.")

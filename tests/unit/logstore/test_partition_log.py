@@ -595,7 +595,6 @@ def test_the_epoch_answered_is_that_of_the_offset(log: PartitionLog) -> None:
     assert log.fetch_offset_for_timestamp(-3) == (300, 1, 4)
     assert log.fetch_offset_for_timestamp(-1) == (-1, 3, 6)
     assert log.end_offset_for_epoch(4) == (4, 2)
-    assert log.leader_epoch_for_offset(2) == 6
 
 
 # Cutting.

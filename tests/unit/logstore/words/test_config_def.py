@@ -15,7 +15,6 @@ from ottla.logstore.words.config_def import (
     between,
     between_or,
     list_of,
-    non_empty,
     one_of,
     value_to_text,
 )
@@ -90,7 +89,6 @@ def test_what_is_not_of_the_type_is_refused_by_name(type_: ConfigType, text: str
         (ConfigType.STRING, one_of("a", "b", ignore_case=True), "B", "c", "it must be one of: a, b."),
         (ConfigType.LIST, list_of("a", "b"), "", "a,c", "every entry must be one of: a, b."),
         (ConfigType.LIST, list_of("a", may_be_empty=False), "a", "", "it must not be empty."),
-        (ConfigType.STRING, non_empty(), "x", " ", "it must not be empty."),
     ],
 )
 def test_limits(type_: ConfigType, validator: Validator, good: str, bad: str, problem: str) -> None:
