@@ -1,4 +1,7 @@
-"""Both clusters as processes, one a node: started together, killed, stopped and started again one by one."""
+"""Both clusters as processes, one a node: started together, killed, stopped and started again one by one.
+
+Their nodes are on loopback, or on hosts of their own, whose cables can be pulled.
+"""
 
 import os
 import re
@@ -7,6 +10,7 @@ import signal
 import subprocess
 import sys
 import time
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 
@@ -19,9 +23,11 @@ from benchmarks.servers import (
 )
 from ottla.logstore.words.topic_partition import uuid_to_text
 from ottla.node.cli.local_cluster import write_homes
+from tests.chaos.hosts import Host
 from tests.cpu_time import cpu_seconds_of
 from tests.ports import free_ports
 
+LOOPBACK = "127.0.0.1"
 # Both with their defaults, but what three replicas dictate, and Kafka's own advice to start groups at once.
 CLUSTER_OVERRIDES = [*OVERRIDES, "default.replication.factor=3", "min.insync.replicas=2"]
 
@@ -31,9 +37,11 @@ class Node:
     """One process of a cluster; `pid` is the one that does the work."""
 
     node_id: int
+    address: str
     port: int
     command: list[str]
     log: Path
+    host: Host | None = None
     process: subprocess.Popen[bytes] | None = None
     pid: int = 0
 
@@ -101,7 +109,7 @@ class Cluster:
 
     @property
     def bootstrap(self) -> str:
-        return ",".join(f"127.0.0.1:{node.port}" for node in self.nodes)
+        return ",".join(f"{node.address}:{node.port}" for node in self.nodes)
 
     def start(self) -> float:
         """All at once; the seconds until the last says that it serves."""
@@ -126,38 +134,59 @@ class Cluster:
         return sum(node.rss_mb() for node in self.nodes)
 
 
-def make(name: str, folder: Path, count: int) -> Cluster:
-    """The files of a cluster of `ottla` or `kafka`; nothing runs yet."""
+def make(name: str, folder: Path, count: int, hosts: Sequence[Host] = ()) -> Cluster:
+    """The files of a cluster of `ottla` or `kafka`; nothing runs yet.
+
+    Without `hosts`, one for each node, all are on loopback.
+    """
     folder.mkdir(parents=True)
     base_port = free_ports(2 * count)
     make_commands = _kafka_commands if name == "kafka" else _ottla_commands
-    commands = make_commands(folder, base_port, count)
+    addresses = [host.address for host in hosts] or [LOOPBACK] * count
+    commands = make_commands(folder, addresses, base_port)
     nodes = [
-        Node(node_id=index, port=base_port + index, command=command, log=folder / f"node-{index}.out")
-        for index, command in enumerate(commands)
+        Node(
+            node_id=index,
+            address=address,
+            port=base_port + index,
+            command=[*(hosts[index].prefix if hosts else ()), *command],
+            log=folder / f"node-{index}.out",
+            host=hosts[index] if hosts else None,
+        )
+        for index, (address, command) in enumerate(zip(addresses, commands, strict=True))
     ]
     return Cluster(name=name, nodes=nodes)
 
 
-def _ottla_commands(folder: Path, base_port: int, count: int) -> list[list[str]]:
-    homes = write_homes(count, base_port=base_port, data=folder, overrides=CLUSTER_OVERRIDES)
+def _ottla_commands(folder: Path, addresses: Sequence[str], base_port: int) -> list[list[str]]:
+    homes = write_homes(len(addresses), base_port=base_port, data=folder, overrides=CLUSTER_OVERRIDES)
+    commands = []
+    for home in homes:
+        command = [sys.executable, "-P", "-m", "ottla", "start", "--config", str(home.properties)]
+        for override in _places(addresses, base_port, home.node_id):
+            command += ["--override", override]
+        commands.append(command)
+    return commands
+
+
+def _places(addresses: Sequence[str], base_port: int, node_id: int) -> list[str]:
+    """Where a node listens, and where it finds the voters: all are brokers and controllers."""
+    controllers = [
+        f"{address}:{base_port + len(addresses) + index}" for index, address in enumerate(addresses)
+    ]
     return [
-        [sys.executable, "-P", "-m", "ottla", "start", "--config", str(home.properties)] for home in homes
+        f"listeners=PLAINTEXT://{addresses[node_id]}:{base_port + node_id},CONTROLLER://{controllers[node_id]}",
+        f"controller.quorum.voters={','.join(f'{index}@{one}' for index, one in enumerate(controllers))}",
     ]
 
 
-def _kafka_commands(folder: Path, base_port: int, count: int) -> list[list[str]]:
+def _kafka_commands(folder: Path, addresses: Sequence[str], base_port: int) -> list[list[str]]:
     cluster_id = uuid_to_text(os.urandom(16))
-    controllers = [base_port + count + index for index in range(count)]
-    voters = ",".join(f"{index}@127.0.0.1:{port}" for index, port in enumerate(controllers))
     commands = []
-    for index in range(count):
-        port = base_port + index
-        listeners = f"PLAINTEXT://127.0.0.1:{port},CONTROLLER://127.0.0.1:{controllers[index]}"
+    for index, address in enumerate(addresses):
         overrides = [
             f"node.id={index}",
-            f"controller.quorum.voters={voters}",
-            f"listeners={listeners}",
+            *_places(addresses, base_port, index),
             "offsets.topic.replication.factor=3",
             "share.coordinator.state.topic.replication.factor=3",
             "share.coordinator.state.topic.min.isr=2",
@@ -165,7 +194,8 @@ def _kafka_commands(folder: Path, base_port: int, count: int) -> list[list[str]]
             "transaction.state.log.min.isr=2",
             *CLUSTER_OVERRIDES,
         ]
-        command = [str(ROOT / "scripts" / "kafka-reference"), "--port", str(port)]
+        command = [str(ROOT / "scripts" / "kafka-reference"), "--host", address]
+        command += ["--port", str(base_port + index)]
         command += ["--data", str(folder / f"node-{index}"), "--cluster-id", cluster_id]
         for override in overrides:
             command += ["--override", override]

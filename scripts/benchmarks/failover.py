@@ -2,8 +2,9 @@
 
 Clusters of three nodes, a topic of one partition with three replicas, and a client that writes 500 records a
 second, idempotent and with acks=all. The leader is killed (SIGKILL) and started again, made leader anew by an
-election (a planned move), or stopped for a while (SIGSTOP). What is told is the longest time without an
-acknowledgement around each fault, as the client's user sees it.
+election (a planned move), stopped for a while (SIGSTOP), or cut off from the others and the client, for which
+each has a host of its own (tests.chaos.hosts). What is told is the longest time without an acknowledgement
+around each fault, as the client's user sees it.
 """
 
 import os
@@ -12,6 +13,7 @@ import tempfile
 import time
 from argparse import Namespace
 from collections.abc import Callable, Sequence
+from contextlib import nullcontext
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
@@ -25,12 +27,13 @@ from benchmarks.clusters import Cluster, Node
 from benchmarks.steady_producers import COMMANDS, SteadyProducer, producing, why_not
 from benchmarks.turns import noted
 from benchmarks.workload import Figures, Plan, Workload
+from tests.chaos.hosts import Host, hosts, why_no_hosts
 
 NODES: Final = 3
 RATE: Final = 500
 KILLS: Final = 20
 PAUSES: Final = 5
-PAUSE_S: Final = 15.0  # beyond the session of a broker, which is 9 s
+PAUSE_S: Final = 15.0  # for which a leader is paused or cut off: beyond the session of a broker, which is 9 s
 PATIENCE_S: Final = 60.0
 QUIET_S: Final = 6.0  # before a fault: franz-go asks for metadata once in five seconds at most
 
@@ -71,24 +74,66 @@ def _moved(cluster: Cluster, topic: str, producer: SteadyProducer, kills: int) -
     return gaps
 
 
-def _paused(cluster: Cluster, topic: str, producer: SteadyProducer, kills: int) -> list[float]:
+def _away(
+    cluster: Cluster,
+    topic: str,
+    producer: SteadyProducer,
+    kills: int,
+    leave: Callable[[Node], None],
+    come_back: Callable[[Node], None],
+) -> list[float]:
+    """Have the leader leave for a while, so many times."""
     gaps = []
     for _ in range(max(1, kills * PAUSES // KILLS)):
         node = _leader(cluster, topic)
         producer.wait_for(QUIET_S, PATIENCE_S)
         began = time.monotonic()
-        os.kill(node.pid, signal.SIGSTOP)
+        leave(node)
         try:
             time.sleep(PAUSE_S)
         finally:
-            os.kill(node.pid, signal.SIGCONT)
+            come_back(node)
         producer.wait_for(1.0, PATIENCE_S)
         gaps.append(producer.longest_gap_s(began))
         settled(cluster, topic)
     return gaps
 
 
-FAULTS: Final = {"leader killed": _killed, "leader moved": _moved, "leader paused": _paused}
+def _paused(cluster: Cluster, topic: str, producer: SteadyProducer, kills: int) -> list[float]:
+    return _away(
+        cluster,
+        topic,
+        producer,
+        kills,
+        lambda node: os.kill(node.pid, signal.SIGSTOP),
+        lambda node: os.kill(node.pid, signal.SIGCONT),
+    )
+
+
+def _cut(cluster: Cluster, topic: str, producer: SteadyProducer, kills: int) -> list[float]:
+    if reason := why_no_hosts():
+        raise RuntimeError(reason)
+
+    def cable(node: Node) -> Host:
+        assert node.host is not None
+        return node.host
+
+    return _away(
+        cluster,
+        topic,
+        producer,
+        kills,
+        lambda node: cable(node).isolate(),
+        lambda node: cable(node).join(),
+    )
+
+
+FAULTS: Final = {
+    "leader killed": _killed,
+    "leader moved": _moved,
+    "leader paused": _paused,
+    "leader cut off": _cut,
+}
 
 
 @dataclass(frozen=True, slots=True)
@@ -127,9 +172,12 @@ def main(arguments: Namespace, console: Console) -> int:
         return 0
     plan = Plan(seconds=1.0) if arguments.quick else Plan()
     results = report.Report()
-    with tempfile.TemporaryDirectory(prefix="bench-", ignore_cleanup_errors=True) as folder:
+    with (
+        tempfile.TemporaryDirectory(prefix="bench-", ignore_cleanup_errors=True) as folder,
+        nullcontext([]) if why_no_hosts() else hosts(NODES) as machines,
+    ):
         for name in chosen_servers(arguments, console):
-            cluster = clusters.make(name, Path(folder) / name, NODES)
+            cluster = clusters.make(name, Path(folder) / name, NODES, machines)
             try:
                 cluster.start()
                 for one in chosen:

@@ -48,8 +48,40 @@ SHARES_OF_THREE = """
 The same members and a topic with three replicas, on the same two cores.
 
 """
+CLIENTS = """
+## Clients
+
+Five clients that write and read records of 1 KB with their own settings, each in a process of its own. The
+CPU of the whole client process, its start included, stands beside the server's. Where `client cores` is about
+1, or 2 of a client with threads, the client bounds the row, and a server that needs less leaves it more of
+the same two cores.
+
+"""
+CLIENTS_OF_THREE = """
+### Three nodes
+
+The same clients and topics with three replicas, on the same two cores.
+
+"""
+FAILOVER = """
+## Failover
+
+The longest time in which a client cannot write, around each fault of the leader of its partition: a client
+that writes 500 records a second, idempotent and with acks=all, to three nodes. The leader is killed 20 times,
+moved 20 times by an election, paused 5 times for 15 s, and cut off 5 times for 15 s.
+
+"""
 # The end of a file's name in docs/data -> the words above its figures.
-SECTIONS: Final = {"": HEAD, "_tls": TLS, "_acls": ACLS, "_shares": SHARES, "_shares_3": SHARES_OF_THREE}
+SECTIONS: Final = {
+    "": HEAD,
+    "_clients": CLIENTS,
+    "_clients_3": CLIENTS_OF_THREE,
+    "_failover": FAILOVER,
+    "_tls": TLS,
+    "_acls": ACLS,
+    "_shares": SHARES,
+    "_shares_3": SHARES_OF_THREE,
+}
 
 
 def benchmarks_page(documents: Mapping[str, dict[str, Any]]) -> str:

@@ -77,10 +77,10 @@ def test_what_was_left_out_is_told_as_all_lines_of_the_log_are(pipe: tuple[int, 
     stream = LogStream(
         pipe[1], notice=lambda sentence: json.dumps({"message": sentence}), max_waiting_bytes=9
     )
-    stream.write("x" * 9)
+    stream.write("too long\n" * 2)
     stream.write("second\n")
 
-    told = read_until(pipe[0], b"}\n").decode().removeprefix("x" * 9)
+    told = read_until(pipe[0], b"}\n").decode().removeprefix("second\n")
 
     assert json.loads(told) == {
         "message": "1 line was left out of this log, because its reader was too slow."

@@ -1,0 +1,272 @@
+"""Programs of several clients that write or read as fast as they can, each in a process of its own.
+
+Those of Python are `python -m benchmarks.client_programs CLIENT produce|consume BOOTSTRAP TOPIC RECORDS
+RECORD-BYTES [SETTING=VALUE ...]`, that of Go has the same arguments, and Java's are Apache Kafka's own
+performance tests. Their settings are their defaults but for those that a workload names. Values come by the
+input, a line each.
+"""
+
+import asyncio
+import os
+import re
+import resource
+import subprocess
+import sys
+import time
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, Final
+
+from benchmarks import frames
+from tests.compat.go.programs import go_program
+from tests.compat.java.jars import kafka_classpath, why_no_java
+
+ROOT: Final = Path(__file__).resolve().parents[2]
+TIMEOUT_S: Final = 120
+DISTINCT_VALUES: Final = 1000
+READ_AT_ONCE: Final = 5000
+# A heap that is as large as its users', who have the JVM's default of a quarter of the memory.
+JVM: Final = ("java", "-Xmx1g", "-Xshare:auto")
+_SENT: Final = re.compile(r"^(\d+) records sent, ([\d.]+) records/sec", re.M)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ClientRun:
+    """What a client did: the records, the time that it took for them, and the CPU of its whole process."""
+
+    records: int
+    seconds: float
+    cpu_seconds: float
+
+
+def why_not(client: str) -> str:
+    """Return why a client cannot be had on this machine, or ""."""
+    if client == "java":
+        return why_no_java() or ("" if kafka_classpath() else "Maven does not resolve Apache Kafka")
+    if client == "franz-go":
+        program = go_program("perf")
+        return program if isinstance(program, str) else ""
+    return ""
+
+
+def run_client(
+    client: str,
+    work: str,
+    bootstrap: str,
+    topic: str,
+    *,
+    records: int,
+    record_bytes: int,
+    settings: Mapping[str, str],
+) -> ClientRun:
+    """Have a client `produce` or `consume` so many records; RuntimeError with its words if it cannot."""
+    if client == "java":
+        command = _of_java(work, bootstrap, topic, records, record_bytes, settings)
+    else:
+        program = [str(go_program("perf"))] if client == "franz-go" else [*_PYTHON, client]
+        named = [f"{name}={value}" for name, value in settings.items()]
+        command = [*program, work, bootstrap, topic, str(records), str(record_bytes), *named]
+    values = b"".join(value + b"\n" for value in frames.values(DISTINCT_VALUES, record_bytes))
+    before = _cpu_seconds_of_children()
+    done = subprocess.run(
+        command,
+        cwd=ROOT,
+        env={**os.environ, "PYTHONPATH": f"{ROOT / 'scripts'}:{ROOT / 'src'}:{ROOT}"},
+        input=values,
+        capture_output=True,
+        timeout=TIMEOUT_S,
+        check=False,
+    )
+    cpu_seconds = _cpu_seconds_of_children() - before
+    said = done.stdout.decode()
+    if done.returncode:
+        raise RuntimeError(f"{client}: {(said + done.stderr.decode()).strip()[-600:]}")
+    seconds = _seconds_of_java(work, said) if client == "java" else float(said.split()[-1])
+    return ClientRun(records=records, seconds=seconds, cpu_seconds=cpu_seconds)
+
+
+def _cpu_seconds_of_children() -> float:
+    """The CPU of processes that have ended, and that this one has waited for."""
+    used = resource.getrusage(resource.RUSAGE_CHILDREN)
+    return used.ru_utime + used.ru_stime
+
+
+_PYTHON: Final = (sys.executable, "-m", "benchmarks.client_programs")
+
+
+def _of_java(
+    work: str, bootstrap: str, topic: str, records: int, record_bytes: int, settings: Mapping[str, str]
+) -> list[str]:
+    classpath = kafka_classpath()
+    assert classpath is not None, why_not("java")
+    java = [*JVM, "-cp", classpath]
+    if work == "consume":
+        command = [*java, "org.apache.kafka.tools.ConsumerPerformance", "--hide-header", "--num-records"]
+        return [*command, str(records), "--topic", topic, "--bootstrap-server", bootstrap]
+    command = [*java, "org.apache.kafka.tools.ProducerPerformance", "--topic", topic, "--throughput", "-1"]
+    named = [f"{name}={value}" for name, value in {"bootstrap.servers": bootstrap, **settings}.items()]
+    sizes = ["--num-records", str(records), "--record-size", str(record_bytes)]
+    return [*command, *sizes, "--command-property", *named]
+
+
+def _seconds_of_java(work: str, said: str) -> float:
+    """Return the time that a performance test tells: from the first record on, without its JVM's start."""
+    if work == "consume":
+        # Start, end, MB, MB/s, records, records/s, rebalance ms, fetch ms, ...
+        return float(said.strip().splitlines()[-1].split(",")[7]) / 1000
+    records, per_second = _SENT.findall(said)[-1]
+    return int(records) / float(per_second)
+
+
+# ---- clients of Python -------------------------------------------------------------------------------------
+
+
+def _librdkafka_produce(bootstrap: str, topic: str, records: int, settings: Mapping[str, str]) -> None:
+    from confluent_kafka import Producer
+
+    producer = Producer(
+        {
+            "bootstrap.servers": bootstrap,
+            "linger.ms": 5,
+            "queue.buffering.max.messages": 200_000,
+            "queue.buffering.max.kbytes": 262_144,
+            "batch.num.messages": 100_000,
+            "log_level": 2,
+            **settings,
+        }
+    )
+    values = _values()
+    failures: list[Any] = []
+    began = time.perf_counter()
+    for number in range(records):
+        # One report says that the last are in; reports for all would be measured as the client's cost.
+        told = (lambda error, _: failures.append(error) if error else None) if number == records - 1 else None
+        while True:
+            try:
+                producer.produce(topic, values[number % len(values)], on_delivery=told)
+                break
+            except BufferError:
+                producer.poll(0.01)
+    if producer.flush(TIMEOUT_S) or failures:
+        raise RuntimeError(f"not delivered: {failures or 'timeout'}")
+    print(records, time.perf_counter() - began)
+
+
+def _librdkafka_consume(bootstrap: str, topic: str, records: int, settings: Mapping[str, str]) -> None:
+    from confluent_kafka import Consumer, TopicPartition
+
+    consumer = Consumer(
+        {
+            "bootstrap.servers": bootstrap,
+            "group.id": f"bench-{os.getpid()}",
+            "enable.auto.commit": False,
+            "auto.offset.reset": "earliest",
+            # By default it rests for a second when 100,000 messages wait, and measures that.
+            "queued.min.messages": 200_000,
+            "queued.max.messages.kbytes": 1_048_576,
+            "fetch.queue.backoff.ms": 5,
+            "log_level": 2,
+            **settings,
+        }
+    )
+    partitions = consumer.list_topics(topic, TIMEOUT_S).topics[topic].partitions
+    consumer.assign([TopicPartition(topic, partition, 0) for partition in partitions])
+    began, count = time.perf_counter(), 0
+    while count < records:
+        count += len(consumer.consume(min(READ_AT_ONCE, records - count), 0.2))
+    print(records, time.perf_counter() - began)
+    consumer.close()
+
+
+def _kafka_python_produce(bootstrap: str, topic: str, records: int, settings: Mapping[str, str]) -> None:
+    from kafka import KafkaProducer
+
+    producer = KafkaProducer(bootstrap_servers=bootstrap.split(","), acks="all", enable_idempotence=True)
+    values = _values()
+    began = time.perf_counter()
+    for number in range(records):
+        last = producer.send(topic, values[number % len(values)])
+    producer.flush(TIMEOUT_S)
+    last.get(TIMEOUT_S)
+    print(records, time.perf_counter() - began)
+
+
+def _kafka_python_consume(bootstrap: str, topic: str, records: int, settings: Mapping[str, str]) -> None:
+    from kafka import KafkaConsumer
+    from kafka import TopicPartition as Place
+
+    consumer = KafkaConsumer(
+        bootstrap_servers=bootstrap.split(","), enable_auto_commit=False, auto_offset_reset="earliest"
+    )
+    consumer.assign([Place(topic, partition) for partition in consumer.partitions_for_topic(topic)])
+    began, count = time.perf_counter(), 0
+    while count < records:
+        count += sum(map(len, consumer.poll(200, max_records=READ_AT_ONCE).values()))
+    print(records, time.perf_counter() - began)
+
+
+def _aiokafka_produce(bootstrap: str, topic: str, records: int, settings: Mapping[str, str]) -> None:
+    from aiokafka import AIOKafkaProducer
+
+    async def work() -> float:
+        producer = AIOKafkaProducer(bootstrap_servers=bootstrap, acks="all", enable_idempotence=True)
+        await producer.start()
+        values = _values()
+        began = time.perf_counter()
+        for number in range(records):
+            last = await producer.send(topic, values[number % len(values)])
+        await producer.flush()
+        await last
+        took = time.perf_counter() - began
+        await producer.stop()
+        return took
+
+    print(records, asyncio.run(work()))
+
+
+def _aiokafka_consume(bootstrap: str, topic: str, records: int, settings: Mapping[str, str]) -> None:
+    from aiokafka import AIOKafkaConsumer
+    from aiokafka import TopicPartition as Place
+
+    async def work() -> float:
+        consumer = AIOKafkaConsumer(
+            bootstrap_servers=bootstrap, enable_auto_commit=False, auto_offset_reset="earliest"
+        )
+        await consumer.start()
+        await consumer.client.force_metadata_update()
+        await consumer.client.set_topics([topic])
+        partitions = consumer.partitions_for_topic(topic)
+        places = [Place(topic, partition) for partition in partitions]
+        consumer.assign(places)
+        await consumer.seek_to_beginning(*places)
+        began, count = time.perf_counter(), 0
+        while count < records:
+            found = await consumer.getmany(timeout_ms=200, max_records=READ_AT_ONCE)
+            count += sum(map(len, found.values()))
+        took = time.perf_counter() - began
+        await consumer.stop()
+        return took
+
+    print(records, asyncio.run(work()))
+
+
+def _values() -> Sequence[bytes]:
+    return sys.stdin.buffer.read().splitlines()
+
+
+_Work = Callable[[str, str, int, Mapping[str, str]], None]
+_CLIENTS: Final[Mapping[tuple[str, str], _Work]] = {
+    ("librdkafka", "produce"): _librdkafka_produce,
+    ("librdkafka", "consume"): _librdkafka_consume,
+    ("kafka-python", "produce"): _kafka_python_produce,
+    ("kafka-python", "consume"): _kafka_python_consume,
+    ("aiokafka", "produce"): _aiokafka_produce,
+    ("aiokafka", "consume"): _aiokafka_consume,
+}
+
+
+if __name__ == "__main__":
+    _client, _work, _bootstrap, _topic, _records, _, *_settings = sys.argv[1:]
+    _named = dict(one.split("=", 1) for one in _settings)
+    _CLIENTS[_client, _work](_bootstrap, _topic, int(_records), _named)
