@@ -33,10 +33,10 @@ _SENT: Final = re.compile(r"^(\d+) records sent, ([\d.]+) records/sec", re.M)
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ClientRun:
-    """What a client did: the records, the time that it took for them, and the CPU of its whole process."""
+    """A run of a client: the seconds that its records took, and the time and CPU of its whole process."""
 
-    records: int
     seconds: float
+    process_seconds: float
     cpu_seconds: float
 
 
@@ -68,7 +68,7 @@ def run_client(
         named = [f"{name}={value}" for name, value in settings.items()]
         command = [*program, work, bootstrap, topic, str(records), str(record_bytes), *named]
     values = b"".join(value + b"\n" for value in frames.values(DISTINCT_VALUES, record_bytes))
-    before = _cpu_seconds_of_children()
+    before, began = _cpu_seconds_of_children(), time.perf_counter()
     done = subprocess.run(
         command,
         cwd=ROOT,
@@ -78,12 +78,13 @@ def run_client(
         timeout=TIMEOUT_S,
         check=False,
     )
+    process_seconds = time.perf_counter() - began
     cpu_seconds = _cpu_seconds_of_children() - before
     said = done.stdout.decode()
     if done.returncode:
         raise RuntimeError(f"{client}: {(said + done.stderr.decode()).strip()[-600:]}")
     seconds = _seconds_of_java(work, said) if client == "java" else float(said.split()[-1])
-    return ClientRun(records=records, seconds=seconds, cpu_seconds=cpu_seconds)
+    return ClientRun(seconds=seconds, process_seconds=process_seconds, cpu_seconds=cpu_seconds)
 
 
 def _cpu_seconds_of_children() -> float:
@@ -227,19 +228,12 @@ def _aiokafka_produce(bootstrap: str, topic: str, records: int, settings: Mappin
 
 def _aiokafka_consume(bootstrap: str, topic: str, records: int, settings: Mapping[str, str]) -> None:
     from aiokafka import AIOKafkaConsumer
-    from aiokafka import TopicPartition as Place
 
     async def work() -> float:
         consumer = AIOKafkaConsumer(
-            bootstrap_servers=bootstrap, enable_auto_commit=False, auto_offset_reset="earliest"
+            topic, bootstrap_servers=bootstrap, enable_auto_commit=False, auto_offset_reset="earliest"
         )
         await consumer.start()
-        await consumer.client.force_metadata_update()
-        await consumer.client.set_topics([topic])
-        partitions = consumer.partitions_for_topic(topic)
-        places = [Place(topic, partition) for partition in partitions]
-        consumer.assign(places)
-        await consumer.seek_to_beginning(*places)
         began, count = time.perf_counter(), 0
         while count < records:
             found = await consumer.getmany(timeout_ms=200, max_records=READ_AT_ONCE)

@@ -73,7 +73,7 @@ class _Throughput:
             "MB/s": records * RECORD_BYTES / 1e6 / done.seconds,
             "server CPU s/GB": server_cpu / size_gb,
             "client CPU s/GB": done.cpu_seconds / size_gb,
-            "client cores": done.cpu_seconds / done.seconds,
+            "client cores": done.cpu_seconds / done.process_seconds,
         }
 
 
