@@ -149,9 +149,14 @@ class Election:
         return not needs_all and not self._promises.copy_id and sure > len(voters) // 2
 
     def handle_lost_leader(self) -> None:
-        """The link to the leader broke: most likely it is dead, and others that lost it too will say so."""
+        """The link to the leader broke: most likely it is dead, and others that lost it too will say so.
+
+        They ask for votes one after the other, by their ids, so that one is elected before the next asks.
+        """
         self._follower.heard_at = NEVER
-        self._engine.wait_briefly()
+        others = sorted(one.node_id for one in self._voters() if one.node_id != self._engine.leader_id)
+        own = self._own.node_id
+        self._engine.wait_briefly(others.index(own) if own in others else len(others))
 
     def _note_hindrance(self, granted: Mapping[int, int]) -> None:
         """After a round that was not won: say once why a majority of the voters elects nobody."""

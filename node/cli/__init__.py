@@ -34,11 +34,13 @@ reassign_commands  `ottla topic reassign` and `elect`
 record_commands    `ottla produce` and `ottla consume`
 record_worker      a command that is run for each record of a share group
 share_commands     `ottla consume --share`
+local_cluster      `ottla cluster up` and `ottla cluster start-node`
+host_nodes         the settings of several nodes of one host, derived from those of the host
+host_supervisor    runs the nodes of one host, and starts those again that die
 serve              `ottla start`
 secure_commands    `ottla secure ...`
 secure_app         the options of `ottla secure`
 group_commands     `ottla group ...`
-local_cluster      `ottla cluster up` and `ottla cluster start-node`
 client_metrics_app  the options of `ottla client-metrics`
 topic_app          the options of `ottla topic`
 txn_tables         transactions and producers as text and as JSON

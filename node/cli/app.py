@@ -178,12 +178,19 @@ def start(
             "print the path of the administrator's client settings",
         ),
     ] = False,
+    nodes_per_host: Annotated[
+        str | None,
+        typer.Option(
+            metavar="N|auto",
+            help="for a host of a cluster: run so many nodes, a process each, or one for each core",
+        ),
+    ] = None,
     print_settings: Annotated[
         bool, typer.Option("--print-settings", help="print the settings of the node, and do not start it")
     ] = False,
     override: Override = None,
 ) -> None:
-    """Run one node in the foreground; Ctrl-C or SIGTERM stops it cleanly.
+    """Run a node in the foreground; Ctrl-C or SIGTERM stops it cleanly.
 
     Examples:
 
@@ -204,6 +211,7 @@ def start(
         overrides=overrides,
         is_secure=secure,
         prints_settings=print_settings,
+        nodes_per_host=nodes_per_host,
     )
 
 

@@ -168,7 +168,7 @@ def cluster_up(
             rest=True,
             is_secure=is_secure,
         )
-    with _stop_requests() as requested:
+    with stop_requests() as requested:
         started: list[NodeProcess] = []
         try:
             with _usable(data, _OTHER_DATA):
@@ -201,7 +201,7 @@ def start_node(data: Path, node_id: int) -> None:
     pid = home.running_pid()
     if pid is not None:
         raise CommandError(f"Node {node_id} is already running as process {pid}.")
-    with _stop_requests() as requested:
+    with stop_requests() as requested:
         with _usable(data):
             node = NodeProcess(home)
         wait_until_ready([node], requested)
@@ -384,8 +384,8 @@ def _write_private(path: Path, text: str) -> None:
 
 
 @contextmanager
-def _stop_requests() -> Iterator[list[int]]:
-    """Collects the signals that ask to stop, instead of dying of them."""
+def stop_requests() -> Iterator[list[int]]:
+    """Collect the signals that ask to stop, instead of dying of them."""
     requested: list[int] = []
 
     def note(number: int, _: FrameType | None) -> None:
@@ -429,7 +429,7 @@ def _watch(nodes: Sequence[NodeProcess], requested: Sequence[int]) -> None:
         for node in tuple(alive):
             if node.process.poll() is not None:
                 alive.remove(node)
-                how = _how_it_ended(node.process.returncode)
+                how = how_it_ended(node.process.returncode)
                 print(
                     f"Node {node.home.node_id} {how}; restart it with `ottla cluster start-node "
                     f"{node.home.directory.parent} {node.home.node_id}`.",
@@ -439,7 +439,8 @@ def _watch(nodes: Sequence[NodeProcess], requested: Sequence[int]) -> None:
         time.sleep(WATCH_INTERVAL_S)
 
 
-def _how_it_ended(returncode: int) -> str:
+def how_it_ended(returncode: int) -> str:
+    """Return by what a process ended, as the rest of a sentence."""
     if returncode < 0:
         return f"was killed by {signal.Signals(-returncode).name}"
     return f"exited with code {returncode}"

@@ -4,7 +4,7 @@ import errno
 import logging
 import os
 import socket
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from datetime import UTC, datetime
 from pathlib import Path
@@ -16,9 +16,13 @@ from ottla.node.broker import Broker
 from ottla.node.cli import log_output
 from ottla.node.cli.administrator_lines import administrator_lines
 from ottla.node.cli.failure import CommandError
+from ottla.node.cli.host_nodes import MEMORY, HostNode, derive_nodes, nodes_wanted, refuse_other_layout
+from ottla.node.cli.host_supervisor import run_host
+from ottla.node.memory.memory_limit import memory_limit_bytes
 from ottla.node.process import run_node
 from ottla.node.rest_api.server_thread import RestPortError
 from ottla.node.secure_setup.node_keys import client_bootstrap, prepare
+from ottla.node.settings.cluster_settings import NODES_PER_HOST
 from ottla.node.settings.config import (
     BROKER_CONFIG_DEF,
     BrokerConfig,
@@ -47,12 +51,15 @@ def start(
     overrides: Sequence[str],
     is_secure: bool = False,
     prints_settings: bool = False,
+    nodes_per_host: str | None = None,
 ) -> None:
     """Run a node in the foreground until SIGTERM or Ctrl-C; without a file: port 9092, ./ottla-data.
 
     With `is_secure` as `ottla.secure` says. With `prints_settings` only print what the node would run with.
     """
     texts: list[str] = [f"{SECURE}=true"] if is_secure else []
+    if nodes_per_host is not None:
+        texts.append(f"{NODES_PER_HOST}={nodes_per_host}")
     if log_format is not None:
         texts.append(f"ottla.log.format={log_format}")
     with _refusals([*texts, *overrides]):
@@ -66,11 +73,56 @@ def start(
     if data is not None or (config_file is None and not is_placed):
         texts.append(f"log.dirs={data or DEFAULT_DATA}")
     texts += overrides
+    with _refusals(texts):
+        nodes = _nodes_of_host(config_file, texts)
     if prints_settings:
         with _refusals(texts):
-            print(settings_text(load_config(config_file, overrides=texts)), end="")
+            for own in [node.overrides for node in nodes] or [()]:
+                print(settings_text(load_config(config_file, overrides=[*texts, *own])), end="")
+    elif nodes:
+        _run_host(nodes, texts, config_file)
     else:
         _run(texts, config_file, _tell_ready)
+
+
+def _nodes_of_host(config_file: Path | None, overrides: Sequence[str]) -> list[HostNode]:
+    """Return the nodes that are to run on this host, none where it is a single one."""
+    settings = gathered_settings(config_file, overrides=overrides)
+    count = nodes_wanted(settings.get(NODES_PER_HOST, "1"))
+    nodes = derive_nodes(settings, count, _memory_bytes(settings)) if count > 1 else []
+    refuse_other_layout(settings, nodes)
+    return nodes
+
+
+def _memory_bytes(settings: Mapping[str, str]) -> int:
+    given = BROKER_CONFIG_DEF.parse(MEMORY, settings.get(MEMORY, "-1"))
+    return given if isinstance(given, int) and given > 0 else memory_limit_bytes()
+
+
+def _run_host(nodes: Sequence[HostNode], overrides: Sequence[str], config_file: Path | None) -> None:
+    """Run several nodes; what keeps one of them from starting is told before any is started."""
+    with _refusals(overrides):
+        for node in nodes:
+            config = load_config(config_file, overrides=[*overrides, *node.overrides])
+            if config.secure_files is not None:
+                prepare(config, config.secure_files, datetime.now(UTC))
+        names_file = [] if config_file is None else ["--config", str(config_file)]
+        commands = [
+            (
+                node.node_id,
+                ["start", *names_file, *_as_options([*overrides, *node.overrides])],
+            )
+            for node in nodes
+        ]
+        pid_file = gathered_settings(config_file, overrides=overrides).get("pid.file")
+        with _pid_file(Path(pid_file) if pid_file else None):
+            run_host(commands, names_nodes=config.ottla_log_format == log_output.TEXT)
+
+
+def _as_options(overrides: Sequence[str]) -> Iterator[str]:
+    for override in overrides:
+        yield "--override"
+        yield override
 
 
 def settings_text(config: BrokerConfig) -> str:

@@ -79,7 +79,19 @@ def _secret_problem(value: ConfigValue) -> str | None:
     return f"it must have at least {MIN_SECRET_CHARACTERS} characters."
 
 
+NODES_PER_HOST: Final = "ottla.nodes.per.host"
+
 _QUORUM = (
+    setting(
+        NODES_PER_HOST,
+        STRING,
+        "1",
+        "The number of nodes that `ottla start` runs on this host, a process each, or auto for one "
+        "for each core; more than one use more than one core. The first node has the node.id, ports "
+        "and roles set here. The others are brokers with the ids and ports that follow. Each has a "
+        "directory node-ID in each of log.dirs. Unless broker.rack is set, the nodes of a host have "
+        "one rack, so that the replicas of a partition are on different hosts.",
+    ),
     setting(
         "process.roles",
         LIST,

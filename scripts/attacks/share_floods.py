@@ -77,17 +77,25 @@ def _make_queue(nodes: Nodes) -> None:
         resources = [{"resource_type": 32, "resource_name": GROUP, "configs": configs}]
         altered = client.call("incremental_alter_configs", 1, resources=resources)
         assert not only(altered.responses).error_code, altered
+        eventually(
+            lambda: client.call("find_coordinator", 4, key_type=0, coordinator_keys=[GROUP]).coordinators[0],
+            lambda one: not one.error_code,
+            PATIENCE_S,
+        )
+        _lead_here(client, nodes, TOPIC, GROUPS_TOPIC)
         _begin_states(client, _topic_id(client))
-        if len(nodes.processes) > 1:
-            _lead_here(client, nodes.first, range(len(nodes.processes)))
+        _lead_here(client, nodes, STATE_TOPIC)
 
 
-def _lead_here(client: WireClient, node_id: int, nodes: Sequence[int]) -> None:
-    """Have the attacked node lead all that the group needs: its topic, its coordinator and its state."""
-    replicas = sorted(nodes, key=lambda one: one != node_id)
+def _lead_here(client: WireClient, nodes: Nodes, *names: str) -> None:
+    """Have the attacked node lead these topics, where there are several nodes."""
+    if len(nodes.processes) == 1:
+        return
+    node_id = nodes.first
+    replicas = sorted(range(len(nodes.processes)), key=lambda one: one != node_id)
 
     def not_led() -> dict[str, list[int]]:
-        named = [{"name": name} for name in (TOPIC, STATE_TOPIC, GROUPS_TOPIC)]
+        named = [{"name": name} for name in names]
         topics = client.call("metadata", 12, topics=named, allow_auto_topic_creation=False).topics
         return {
             topic.name: [one.partition_index for one in topic.partitions if one.leader_id != node_id]
@@ -112,11 +120,6 @@ def _lead_here(client: WireClient, node_id: int, nodes: Sequence[int]) -> None:
 def _begin_states(client: WireClient, topic_id: bytes) -> None:
     """Begin the states of the group, as its coordinator does when a member subscribes to the topic."""
     beat = {"group_id": GROUP, "member_id": "beginner", "member_epoch": 0, "subscribed_topic_names": [TOPIC]}
-    eventually(
-        lambda: client.call("find_coordinator", 4, key_type=0, coordinator_keys=[GROUP]).coordinators[0],
-        lambda one: not one.error_code,
-        PATIENCE_S,
-    )
     eventually(
         lambda: client.call("share_group_heartbeat", 1, **beat), lambda one: not one.error_code, PATIENCE_S
     )

@@ -12,6 +12,7 @@ import typer
 from typer.core import TyperGroup
 
 from ottla.node.cli.app import app
+from ottla.node.cli.host_nodes import derive_nodes
 from ottla.node.settings.config import BROKER_CONFIG_DEF, parse_config
 from ottla.node.settings.properties_file import parse_properties
 from tests.pages import ROOT, blocks_of, page_blocks, pages
@@ -104,6 +105,16 @@ def test_the_settings_of_several_hosts_start_a_node() -> None:
     assert config.is_voter and len(config.controller_quorum_voters) == 3
     assert [one.security_protocol for one in tls.controller_listeners] == ["SSL"] and tls.warnings == ()
     assert config.warnings == ()
+
+
+def test_the_settings_of_a_host_of_many_cores_start_its_nodes() -> None:
+    [block] = page_blocks("docs/cluster.md", "properties", title="host1.properties")
+    settings = {**parse_properties(block.encode()), "cluster.secret": "0123456789abcdef"}
+
+    for number, node in enumerate(derive_nodes(settings, 4, memory_bytes=8 << 30)):
+        config = parse_config(settings | dict(one.split("=", 1) for one in node.overrides))
+        assert (config.node_id, config.broker_rack, config.is_voter) == (10 + number, "host-10", not number)
+        assert [one.port for one in config.listeners] == [9092 + number]
 
 
 @pytest.mark.parametrize("script", SCRIPTS, ids=lambda path: path.name)

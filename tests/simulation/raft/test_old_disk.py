@@ -378,7 +378,7 @@ def elected_for_a_log_that_is_gone(make_member: Callable[..., RaftMember]) -> st
     network.heal(knows.node_id, copied.node_id)
     world.start(copied)
     try:
-        world.run(0.3)
+        world.run(1)
         for late in asked:
             network.held.clear()
             network.queue = [late]

@@ -1,0 +1,175 @@
+"""The settings of several nodes of one host, derived from those of the host (`ottla.nodes.per.host`).
+
+The first node has the node.id, the ports and the roles of the host's settings; the others are brokers with
+the ids and ports that follow. All have the host for their rack unless `broker.rack` is set, so that no two
+replicas of a partition are on one host where there are as many hosts as replicas.
+"""
+
+import os
+import re
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Final
+
+from ottla.logstore.meta_properties import META_PROPERTIES
+from ottla.node.cli.failure import CommandError
+from ottla.node.settings.cluster_settings import NODES_PER_HOST
+from ottla.node.settings.listener_settings import MAX_PORT
+from ottla.node.settings.rest_settings import (
+    ADVERTISED_REST_LISTENER,
+    DEFAULT_REST_PORT,
+    PROBE_LISTENER,
+    REST_LISTENERS,
+)
+
+AUTO: Final = "auto"
+MAX_NODES_PER_HOST: Final = 64
+MEMORY: Final = "ottla.memory.max.bytes"
+MIN_MEMORY_BYTES: Final = 64 * 1024 * 1024
+# Lists of addresses of the node; where two nodes would have one, the later has the next port.
+_OWN_ADDRESSES: Final = ("listeners", REST_LISTENERS, PROBE_LISTENER)
+_ADVERTISED: Final = ("advertised.listeners", ADVERTISED_REST_LISTENER)
+_DIRECTORIES: Final = ("log.dirs", "log.dir", "metadata.log.dir")
+_PORT: Final = re.compile(r":(\d{1,5})(/?)$")
+_HOME: Final = re.compile(r"node-(\d{1,10})")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class HostNode:
+    """One node of a host, and the settings in which it differs from those of the host."""
+
+    node_id: int
+    overrides: tuple[str, ...]
+
+
+def nodes_wanted(text: str) -> int:
+    """Return how many nodes a value of `ottla.nodes.per.host` asks for; CommandError if it is none."""
+    if text.strip() == AUTO:
+        return min(available_cpus(), MAX_NODES_PER_HOST)
+    if not text.strip().isdecimal() or not 1 <= int(text) <= MAX_NODES_PER_HOST:
+        raise CommandError(f"{NODES_PER_HOST} must be {AUTO}, or a number from 1 to {MAX_NODES_PER_HOST}.")
+    return int(text)
+
+
+def available_cpus(cpu_max: Path = Path("/sys/fs/cgroup/cpu.max")) -> int:
+    """Return how many cores this process may use at once, by its affinity and its cgroup's quota."""
+    cores = len(os.sched_getaffinity(0))
+    try:
+        quota, period = cpu_max.read_text().split()
+        return cores if quota == "max" else max(1, min(cores, int(quota) // int(period)))
+    except (OSError, ValueError, ZeroDivisionError):
+        return cores
+
+
+def derive_nodes(texts: Mapping[str, str], count: int, memory_bytes: int) -> list[HostNode]:
+    """Return the nodes of a host with these settings; `memory_bytes` are for all of them together.
+
+    CommandError names a setting that does not allow so many.
+    """
+    if not (texts.get("controller.quorum.voters") or texts.get("controller.quorum.bootstrap.servers")):
+        raise CommandError(
+            f"{NODES_PER_HOST} is for hosts of a cluster: set controller.quorum.voters, with the first node "
+            "of some hosts, and a listener for controllers. For a cluster on one machine, use "
+            "`ottla cluster up`."
+        )
+    first_id = texts.get("node.id", texts.get("broker.id", ""))
+    if not first_id.isdecimal():
+        raise CommandError(f"With {NODES_PER_HOST}, node.id must be set: it is that of the first node.")
+    if not (texts.get("log.dirs") or texts.get("log.dir")):
+        raise CommandError(f"With {NODES_PER_HOST}, log.dirs must be set: each node has a directory in each.")
+    nodes = [
+        HostNode(
+            node_id=int(first_id) + index, overrides=tuple(_overrides(texts, index, count, memory_bytes))
+        )
+        for index in range(count)
+    ]
+    _refuse_shared_ports(nodes)
+    return nodes
+
+
+def _overrides(texts: Mapping[str, str], index: int, count: int, memory_bytes: int) -> Iterator[str]:
+    first_id = int(texts.get("node.id", texts.get("broker.id", "")))
+    node_id = first_id + index
+    yield f"node.id={node_id}"
+    yield f"broker.rack={texts.get('broker.rack') or f'host-{first_id}'}"
+    if index:
+        yield "process.roles=broker"
+    own = {REST_LISTENERS: f"http://:{DEFAULT_REST_PORT}", **texts}
+    for name in (*_OWN_ADDRESSES, *_ADVERTISED):
+        # What is only a default may be taken by others, and then the first node does without.
+        if (text := own.get(name)) and (name in texts or index):
+            yield f"{name}={_moved(name, text, index, _controller_names(texts))}"
+    for name in _DIRECTORIES:
+        if text := texts.get(name):
+            yield f"{name}={','.join(str(Path(one) / f'node-{node_id}') for one in _entries(text))}"
+    if text := texts.get("pid.file"):
+        yield f"pid.file={text}.{node_id}"
+    yield f"{MEMORY}={max(memory_bytes // count, MIN_MEMORY_BYTES)}"
+    yield f"{NODES_PER_HOST}=1"
+
+
+def _controller_names(texts: Mapping[str, str]) -> set[str]:
+    return {name.upper() for name in _entries(texts.get("controller.listener.names", ""))}
+
+
+def _moved(name: str, text: str, index: int, controller_names: set[str]) -> str:
+    """Return the addresses of the node with this place, whose ports are by so many higher."""
+    moved = []
+    for entry in _entries(text):
+        if index and entry.partition("://")[0].upper() in controller_names:
+            continue  # the others are only brokers
+        found = _PORT.search(entry)
+        if found is None:
+            raise CommandError(f"{name}: {entry[:200]} must end with a port when {NODES_PER_HOST} is set.")
+        port = int(found[1])
+        if port:
+            port += index
+        if port > MAX_PORT:
+            raise CommandError(f"{name}: the ports of so many nodes end beyond {MAX_PORT}.")
+        moved.append(f"{entry[: found.start()]}:{port}{found[2]}")
+    return ",".join(moved)
+
+
+def _refuse_shared_ports(nodes: Sequence[HostNode]) -> None:
+    """Raise CommandError where the ports of one listener run into those of another."""
+    taken: dict[int, str] = {}
+    for node in nodes:
+        for override in node.overrides:
+            name, _, text = override.partition("=")
+            for entry in _entries(text) if name in _OWN_ADDRESSES else ():
+                found = _PORT.search(entry)
+                port = int(found[1]) if found else 0
+                if port and port in taken:
+                    raise CommandError(
+                        f"With {NODES_PER_HOST}, {entry[:200]} of node {node.node_id} has the port of "
+                        f"{taken[port][:200]}: each listener needs as many free ports as there are nodes."
+                    )
+                taken[port] = f"{entry} of node {node.node_id}"
+
+
+def refuse_other_layout(texts: Mapping[str, str], nodes: Sequence[HostNode]) -> None:
+    """Raise CommandError where the directories hold nodes that these would leave out.
+
+    `nodes` are those of the host, none where it is a single node.
+    """
+    known = {node.node_id for node in nodes}
+    for name in _DIRECTORIES:
+        for directory in map(Path, _entries(texts.get(name, ""))):
+            if known and (directory / META_PROPERTIES).exists():
+                raise CommandError(
+                    f"{directory} has the data of one node, from before {NODES_PER_HOST} was set: move all "
+                    f"that is in it to {directory / f'node-{min(known)}'} first."
+                )
+            for home in sorted(directory.glob("node-*")):
+                found = _HOME.fullmatch(home.name)
+                if found and int(found[1]) not in known and (home / META_PROPERTIES).exists():
+                    raise CommandError(
+                        f"{home} has the data of node {found[1]}, which would not be started: set "
+                        f"{NODES_PER_HOST} as it was before. To remove a node, move its replicas to others "
+                        "first, and then its directory away."
+                    )
+
+
+def _entries(text: str) -> list[str]:
+    return [entry.strip() for entry in text.split(",") if entry.strip()]

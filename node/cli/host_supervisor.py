@@ -1,0 +1,181 @@
+"""Runs the nodes of one host, a process each, and starts those again that die.
+
+A node that dies is started again after a second, twice as long each time up to half a minute. Asked to
+stop, the brokers end first, and then the first node, which may be a voter, so that all can hand over what
+they lead.
+"""
+
+import ctypes
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
+from threading import Thread
+from typing import IO, Final
+
+from ottla.node.cli.failure import CommandError
+from ottla.node.cli.local_cluster import OTTLA, START_TIMEOUT_S, STOP_TIMEOUT_S, how_it_ended, stop_requests
+
+FIRST_PAUSE_S: Final = 1.0
+LONGEST_PAUSE_S: Final = 30.0
+STABLE_AFTER_S: Final = 60.0  # a node that ran so long is taken for a healthy one that died
+WATCH_INTERVAL_S: Final = 0.1
+_PR_SET_PDEATHSIG: Final = 1
+
+
+def _end_with_parent() -> None:
+    """Have the kernel end this process when the supervisor is killed: nobody else would (prctl(2))."""
+    ctypes.CDLL(None).prctl(_PR_SET_PDEATHSIG, signal.SIGTERM)
+
+
+@dataclass(slots=True)
+class HostedNode:
+    """A node of this host, and the process that it is in now."""
+
+    node_id: int
+    command: Sequence[str]
+    prefix: bytes = b""  # of its lines in the log
+    ready_line: str = ""
+    last_words: str = "it printed nothing"
+    pause_s: float = FIRST_PAUSE_S
+    started_s: float = 0.0
+    again_s: float | None = None  # when it is started again, since it has died
+    process: "subprocess.Popen[bytes] | None" = field(default=None)
+
+    def start(self) -> None:
+        """Start its process; what it prints is told in lines of this one."""
+        self.ready_line, self.again_s = "", None
+        self.started_s = time.monotonic()
+        self.process = subprocess.Popen(
+            self.command,
+            stdin=subprocess.DEVNULL,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.PIPE,
+            start_new_session=True,  # Ctrl-C reaches the supervisor alone
+            preexec_fn=_end_with_parent,
+        )
+        assert self.process.stdout is not None and self.process.stderr is not None
+        for stream, tell in ((self.process.stdout, self._hear), (self.process.stderr, self._log)):
+            Thread(target=_relay, args=(stream, tell), daemon=True).start()
+
+    @property
+    def is_running(self) -> bool:
+        """Return whether its process has not ended."""
+        return self.process is not None and self.process.poll() is None
+
+    def said(self, name: str) -> str:
+        """Return a field of its line READY."""
+        return self.ready_line.split(f" {name}=", 1)[1].split()[0]
+
+    def ask_to_stop(self) -> None:
+        """Send SIGTERM; a second one ends it without handing over what it leads."""
+        if self.is_running and self.process is not None:
+            self.process.terminate()
+
+    def _hear(self, line: bytes) -> None:
+        text = line.decode(errors="replace")
+        if text.startswith("READY "):
+            self.ready_line = text
+
+    def _log(self, line: bytes) -> None:
+        self.last_words = line.decode(errors="replace").strip().removeprefix("ottla: ")
+        sys.stderr.buffer.write(self.prefix + line)
+        sys.stderr.buffer.flush()
+
+
+def _relay(stream: IO[bytes], tell: Callable[[bytes], None]) -> None:
+    with stream:
+        for line in stream:
+            tell(line)
+
+
+def run_host(commands: Sequence[tuple[int, Sequence[str]]], *, names_nodes: bool) -> None:
+    """Run these nodes until SIGTERM, SIGHUP or Ctrl-C; prints one line READY when all of them serve.
+
+    `commands` have the ids and commands of the nodes; with `names_nodes` lines of their logs begin with the
+    id. CommandError if one cannot be started at first, or does not end when it is asked to.
+    """
+    nodes = [
+        HostedNode(node_id, [*OTTLA, *words], f"node {node_id}: ".encode() if names_nodes else b"")
+        for node_id, words in commands
+    ]
+    with stop_requests() as requested:
+        try:
+            for node in nodes:
+                node.start()
+            _wait_until_ready(nodes, requested)
+            if not requested:
+                bootstrap = ",".join(node.said("bootstrap") for node in nodes)
+                print(
+                    f"READY bootstrap={bootstrap} rest={nodes[0].said('rest')} nodes={len(nodes)}", flush=True
+                )
+                _watch(nodes, requested)
+        finally:
+            is_clean = _stop(nodes, requested)
+    if not is_clean:
+        raise CommandError("A node did not stop in time, and was killed.")
+
+
+def _wait_until_ready(nodes: Sequence[HostedNode], requested: Sequence[int]) -> None:
+    deadline_s = time.monotonic() + START_TIMEOUT_S
+    while not requested and (waiting := [node for node in nodes if not node.ready_line]):
+        for node in waiting:
+            if not node.is_running:
+                time.sleep(WATCH_INTERVAL_S)  # for its last words
+                raise CommandError(f"Node {node.node_id} did not start: {node.last_words}")
+        if time.monotonic() > deadline_s:
+            # It may wait for other hosts of the cluster: it goes on, and says so in its log.
+            names = ", ".join(str(node.node_id) for node in waiting)
+            print(
+                f"ottla: not ready after {START_TIMEOUT_S:.0f} s, and waited for: node {names}.",
+                file=sys.stderr,
+                flush=True,
+            )
+            deadline_s = float("inf")
+        time.sleep(WATCH_INTERVAL_S)
+
+
+def _watch(nodes: Sequence[HostedNode], requested: Sequence[int]) -> None:
+    """Start again what dies, until somebody asks to stop."""
+    while not requested:
+        now_s = time.monotonic()
+        for node in nodes:
+            if node.is_running:
+                continue
+            assert node.process is not None
+            if node.again_s is None:
+                if now_s - node.started_s > STABLE_AFTER_S:
+                    node.pause_s = FIRST_PAUSE_S
+                node.again_s = now_s + node.pause_s
+                print(
+                    f"ottla: node {node.node_id} {how_it_ended(node.process.returncode)}; it is started "
+                    f"again in {node.pause_s:g} s.",
+                    file=sys.stderr,
+                    flush=True,
+                )
+                node.pause_s = min(2 * node.pause_s, LONGEST_PAUSE_S)
+            elif now_s >= node.again_s:
+                node.start()
+        time.sleep(WATCH_INTERVAL_S)
+
+
+def _stop(nodes: Sequence[HostedNode], requested: Sequence[int]) -> bool:
+    """End the brokers, then the first node; return whether none had to be killed."""
+    is_clean = True
+    for some in (nodes[1:], nodes[:1]):
+        deadline_s = time.monotonic() + STOP_TIMEOUT_S
+        asked = 0
+        while any(node.is_running for node in some):
+            if not asked or asked < len(requested):  # asked once more is asked to hurry
+                for node in some:
+                    node.ask_to_stop()
+                asked = max(1, len(requested))
+            if time.monotonic() > deadline_s:
+                is_clean = False
+                for node in some:
+                    if node.is_running and node.process is not None:
+                        node.process.kill()
+            time.sleep(WATCH_INTERVAL_S)
+    return is_clean

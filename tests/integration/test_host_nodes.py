@@ -1,0 +1,122 @@
+"""`ottla start --nodes-per-host`: several nodes of one host, in processes that are started again."""
+
+import os
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+import pytest
+from confluent_kafka.admin import AdminClient
+
+from tests.compat.wire_client import eventually
+from tests.ports import free_ports
+
+pytestmark = pytest.mark.slow
+TIMEOUT_S = 60
+NODES = 2
+
+StartHost = Callable[..., "subprocess.Popen[str]"]
+
+
+@pytest.fixture
+def start_host(tmp_path: Path) -> Iterator[StartHost]:
+    """What starts a host of a cluster, in a folder of its own."""
+    port = free_ports(NODES + 1)
+    started: list[subprocess.Popen[str]] = []
+    settings = {
+        "node.id": 10,
+        "cluster.secret": "0123456789abcdef",
+        "listeners": f"PLAINTEXT://127.0.0.1:{port},CONTROLLER://127.0.0.1:{port + NODES}",
+        "controller.listener.names": "CONTROLLER",
+        "controller.quorum.voters": f"10@127.0.0.1:{port + NODES}",
+        "ottla.rest.listeners": "http://127.0.0.1:0",
+        "log.dirs": tmp_path / "data",
+    }
+    (tmp_path / "server.properties").write_text("".join(f"{name}={settings[name]}\n" for name in settings))
+
+    def start(*words: str) -> "subprocess.Popen[str]":
+        command = [sys.executable, "-m", "ottla", "start", "--config", str(tmp_path / "server.properties")]
+        with (tmp_path / "log").open("ab") as log:
+            process = subprocess.Popen([*command, *words], stdout=subprocess.PIPE, stderr=log, text=True)
+        started.append(process)
+        return process
+
+    yield start
+    for process in started:
+        process.kill()
+        process.communicate(timeout=TIMEOUT_S)
+
+
+def ready(process: "subprocess.Popen[str]") -> str:
+    """The servers to begin with, as the host told them."""
+    assert process.stdout is not None
+    line = process.stdout.readline()
+    assert line.startswith("READY bootstrap=") and line.endswith(f" nodes={NODES}\n"), line
+    return line.split("bootstrap=")[1].split()[0]
+
+
+def children(pid: int) -> list[int]:
+    return [int(one) for one in Path(f"/proc/{pid}/task/{pid}/children").read_text().split()]
+
+
+def brokers(bootstrap: str) -> set[int]:
+    admin = AdminClient({"bootstrap.servers": bootstrap, "log_level": 0})
+    return set(admin.list_topics(timeout=TIMEOUT_S).brokers)
+
+
+def test_nodes_that_die_are_started_again_and_all_end_together(start_host: StartHost, tmp_path: Path) -> None:
+    host = start_host("--nodes-per-host", str(NODES))
+    bootstrap = ready(host)
+    assert brokers(bootstrap) == {10, 11}
+    first = children(host.pid)
+    assert len(first) == NODES
+
+    os.kill(first[1], signal.SIGKILL)
+
+    again = eventually(lambda: children(host.pid), lambda now: len(now) == NODES and now != first, TIMEOUT_S)
+    assert again[0] == first[0]
+    assert "node 11 was killed by SIGKILL; it is started again in 1 s." in (tmp_path / "log").read_text()
+    eventually(lambda: brokers(bootstrap), lambda found: found == {10, 11}, TIMEOUT_S)
+    host.terminate()
+    assert host.wait(TIMEOUT_S) == 0
+    assert not any(Path(f"/proc/{pid}").exists() for pid in again)
+    assert {path.name for path in (tmp_path / "data").iterdir()} == {"node-10", "node-11"}
+    assert "Traceback" not in (tmp_path / "log").read_text()
+
+
+def test_no_node_outlives_its_host(start_host: StartHost) -> None:
+    host = start_host("--override", f"ottla.nodes.per.host={NODES}")
+    ready(host)
+    nodes = children(host.pid)
+
+    host.kill()
+    host.wait(TIMEOUT_S)
+
+    deadline = time.monotonic() + TIMEOUT_S
+    while any(Path(f"/proc/{pid}").exists() for pid in nodes):
+        assert time.monotonic() < deadline, "a node goes on"
+        time.sleep(0.05)
+
+
+def test_nodes_that_have_data_are_not_left_out(start_host: StartHost, tmp_path: Path) -> None:
+    host = start_host("--nodes-per-host", str(NODES))
+    ready(host)
+    host.terminate()
+    assert host.wait(TIMEOUT_S) == 0
+
+    single = start_host()
+
+    assert single.wait(TIMEOUT_S) == 1
+    last = (tmp_path / "log").read_text().splitlines()[-1]
+    assert "which would not be started: set ottla.nodes.per.host as it was before" in last
+
+
+def test_why_a_node_does_not_start_is_said(start_host: StartHost, tmp_path: Path) -> None:
+    host = start_host("--nodes-per-host", str(NODES), "--override", "log.retention.hours=none")
+
+    assert host.wait(TIMEOUT_S) == 1
+    assert "log.retention.hours" in (tmp_path / "log").read_text()
+    assert not (tmp_path / "data").exists()

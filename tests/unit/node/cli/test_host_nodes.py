@@ -1,0 +1,131 @@
+"""The settings of the nodes of one host, by those of the host."""
+
+from pathlib import Path
+
+import pytest
+
+from ottla.node.cli.failure import CommandError
+from ottla.node.cli.host_nodes import (
+    HostNode,
+    available_cpus,
+    derive_nodes,
+    nodes_wanted,
+    refuse_other_layout,
+)
+from ottla.node.settings.config import load_config
+
+GIB = 1 << 30
+HOST = {
+    "node.id": "10",
+    "cluster.secret": "0123456789abcdef",
+    "process.roles": "broker,controller",
+    "controller.listener.names": "CONTROLLER",
+    "controller.quorum.voters": "10@a:9190,20@b:9190",
+    "listeners": "PLAINTEXT://:9092,CONTROLLER://:9190",
+    "advertised.listeners": "PLAINTEXT://a.example:9092",
+    "ottla.probe.listener": "127.0.0.1:8090",
+    "log.dirs": "/disk1,/disk2",
+    "pid.file": "/run/ottla.pid",
+}
+
+
+def derived(count: int = 3, **other: str) -> list[dict[str, str]]:
+    """The overrides of the nodes, by name."""
+    nodes = derive_nodes({**HOST, **{name.replace("_", "."): other[name] for name in other}}, count, 6 * GIB)
+    return [dict(one.split("=", 1) for one in node.overrides) for node in nodes]
+
+
+def test_the_first_node_is_what_the_host_says_and_the_others_are_brokers_beside_it() -> None:
+    first, second, third = derived()
+
+    assert [node["node.id"] for node in (first, second, third)] == ["10", "11", "12"]
+    assert first["listeners"] == HOST["listeners"] and "process.roles" not in first
+    assert (third["listeners"], third["process.roles"]) == ("PLAINTEXT://:9094", "broker")
+    assert third["advertised.listeners"] == "PLAINTEXT://a.example:9094"
+    assert third["ottla.probe.listener"] == "127.0.0.1:8092"
+    assert third["log.dirs"] == "/disk1/node-12,/disk2/node-12"
+    assert third["pid.file"] == "/run/ottla.pid.12"
+    assert {node["ottla.memory.max.bytes"] for node in (first, second, third)} == {str(2 * GIB)}
+
+
+@pytest.mark.parametrize("index", range(3))
+def test_a_node_of_a_host_has_a_configuration(index: int, tmp_path: Path) -> None:
+    own = [f"{name}={text}" for name, text in derived()[index].items()]
+
+    config = load_config(None, overrides=[*(f"{name}={text}" for name, text in HOST.items()), *own])
+
+    assert (config.node_id, config.broker_rack) == (10 + index, "host-10")
+    assert bool(config.controller_listeners) == (index == 0)
+
+
+def test_nodes_of_a_host_are_in_its_rack() -> None:
+    assert {node["broker.rack"] for node in derived()} == {"host-10"}
+    assert {node["broker.rack"] for node in derived(broker_rack="zone-a")} == {"zone-a"}
+
+
+def test_the_rest_api_has_ports_that_follow() -> None:
+    of_default, given = derived(), derived(ottla_rest_listeners="http://127.0.0.1:80,https://:443/")
+
+    # A default port that others have does not keep the first node from starting.
+    assert [node.get("ottla.rest.listeners") for node in of_default] == [
+        None,
+        "http://:8083",
+        "http://:8084",
+    ]
+    assert given[1]["ottla.rest.listeners"] == "http://127.0.0.1:81,https://:444/"
+
+
+@pytest.mark.parametrize(
+    ("other", "problem"),
+    [
+        ({"controller_quorum_voters": ""}, "set controller.quorum.voters"),
+        ({"node_id": ""}, "node.id must be set"),
+        ({"log_dirs": ""}, "log.dirs must be set"),
+        ({"listeners": "PLAINTEXT://:9092,CONTROLLER://:9093"}, "PLAINTEXT://:9093 of node 11 has the port"),
+        ({"listeners": "PLAINTEXT://:65534,CONTROLLER://:9093"}, "end beyond 65535"),
+        ({"listeners": "PLAINTEXT://localhost"}, "must end with a port"),
+    ],
+)
+def test_what_does_not_allow_several_nodes_is_named(other: dict[str, str], problem: str) -> None:
+    with pytest.raises(CommandError, match=problem):
+        derived(**other)
+
+
+@pytest.mark.parametrize("text", ["0", "-1", "65", "many", "", "1.5"])
+def test_numbers_of_nodes_are_bounded(text: str) -> None:
+    with pytest.raises(CommandError, match="must be auto, or a number from 1 to 64"):
+        nodes_wanted(text)
+
+
+@pytest.mark.parametrize(
+    ("content", "most"), [("200000 100000", 2), ("50000 100000", 1), ("max 100000", 1024), ("junk", 1024)]
+)
+def test_as_many_cores_count_as_the_container_may_use(content: str, most: int, tmp_path: Path) -> None:
+    quota = tmp_path / "cpu.max"
+    quota.write_text(content)
+
+    assert 1 <= available_cpus(quota) <= most
+    assert nodes_wanted("auto") == min(available_cpus(), 64)
+
+
+@pytest.mark.parametrize(
+    ("is_there", "nodes", "problem"),
+    [
+        ("meta.properties", 2, "move all that is in it to .*node-10 first"),
+        ("node-12/meta.properties", 2, "node 12, which would not be started"),
+        ("node-10/meta.properties", 0, "node 10, which would not be started"),
+        ("node-11/meta.properties", 2, ""),
+        ("node-1/00000000000000000000.log", 0, ""),
+    ],
+)
+def test_no_node_is_left_out_that_has_data(is_there: str, nodes: int, problem: str, tmp_path: Path) -> None:
+    (tmp_path / is_there).parent.mkdir(exist_ok=True)
+    (tmp_path / is_there).touch()
+    known = [HostNode(node_id=10 + index, overrides=()) for index in range(nodes)]
+    texts = {"log.dirs": str(tmp_path)}
+
+    if not problem:
+        refuse_other_layout(texts, known)
+        return
+    with pytest.raises(CommandError, match=problem):
+        refuse_other_layout(texts, known)
