@@ -8,6 +8,7 @@ from typing import Final
 from ottla.logstore.words.errors import KafkaError
 from ottla.logstore.words.escaped_text import escape_controls
 from ottla.node.cli.failure import CommandError
+from ottla.node.settings.cluster_settings import NODES_PER_HOST
 from ottla.node.settings.config import parse_config, parse_overrides, refuse_unknown
 from ottla.node.settings.rest_settings import REST_LISTENERS
 
@@ -16,6 +17,7 @@ _DECIDED_BY: Final = {
     "node.id": "--nodes",
     "broker.id": "--nodes",
     "process.roles": "--nodes",
+    NODES_PER_HOST: "--nodes",
     "controller.quorum.voters": "--nodes",
     "controller.quorum.bootstrap.servers": "--nodes",
     "listeners": "--base-port",

@@ -14,7 +14,8 @@ from typing import Final
 
 from ottla.logstore.meta_properties import META_PROPERTIES
 from ottla.node.cli.failure import CommandError
-from ottla.node.settings.cluster_settings import NODES_PER_HOST
+from ottla.node.settings.cluster_settings import AUTO, MAX_NODES_PER_HOST, NODES_PER_HOST
+from ottla.node.settings.config import BROKER_CONFIG_DEF
 from ottla.node.settings.listener_settings import MAX_PORT
 from ottla.node.settings.rest_settings import (
     ADVERTISED_REST_LISTENER,
@@ -23,8 +24,6 @@ from ottla.node.settings.rest_settings import (
     REST_LISTENERS,
 )
 
-AUTO: Final = "auto"
-MAX_NODES_PER_HOST: Final = 64
 MEMORY: Final = "ottla.memory.max.bytes"
 MIN_MEMORY_BYTES: Final = 64 * 1024 * 1024
 # Lists of addresses of the node; where two nodes would have one, the later has the next port.
@@ -44,12 +43,9 @@ class HostNode:
 
 
 def nodes_wanted(text: str) -> int:
-    """Return how many nodes a value of `ottla.nodes.per.host` asks for; CommandError if it is none."""
-    if text.strip() == AUTO:
-        return min(available_cpus(), MAX_NODES_PER_HOST)
-    if not text.strip().isdecimal() or not 1 <= int(text) <= MAX_NODES_PER_HOST:
-        raise CommandError(f"{NODES_PER_HOST} must be {AUTO}, or a number from 1 to {MAX_NODES_PER_HOST}.")
-    return int(text)
+    """Return how many nodes a value of `ottla.nodes.per.host` asks for; INVALID_CONFIG if it is none."""
+    value = str(BROKER_CONFIG_DEF.parse(NODES_PER_HOST, text))
+    return min(available_cpus(), MAX_NODES_PER_HOST) if value == AUTO else int(value)
 
 
 def available_cpus(cpu_max: Path = Path("/sys/fs/cgroup/cpu.max")) -> int:

@@ -80,6 +80,16 @@ def _secret_problem(value: ConfigValue) -> str | None:
 
 
 NODES_PER_HOST: Final = "ottla.nodes.per.host"
+AUTO: Final = "auto"
+MAX_NODES_PER_HOST: Final = 64
+
+
+def _nodes_problem(value: ConfigValue) -> str | None:
+    text = str(value).strip()
+    if text == AUTO or (text.isdecimal() and 1 <= int(text) <= MAX_NODES_PER_HOST):
+        return None
+    return f"it must be {AUTO}, or a number from 1 to {MAX_NODES_PER_HOST}."
+
 
 _QUORUM = (
     setting(
@@ -91,6 +101,7 @@ _QUORUM = (
         "and roles set here. The others are brokers with the ids and ports that follow. Each has a "
         "directory node-ID in each of log.dirs. Unless broker.rack is set, the nodes of a host have "
         "one rack, so that the replicas of a partition are on different hosts.",
+        Validator(allowed=f"auto, or 1 to {MAX_NODES_PER_HOST}", problem_of=_nodes_problem),
     ),
     setting(
         "process.roles",

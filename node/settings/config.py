@@ -24,7 +24,7 @@ from ottla.node.settings.authorization_settings import (
     authorizer_settings,
 )
 from ottla.node.settings.broker_settings import BROKER_CONFIG_DEF, check_log_settings, listener_setting
-from ottla.node.settings.cluster_settings import QuorumVoter
+from ottla.node.settings.cluster_settings import AUTO, NODES_PER_HOST, QuorumVoter
 from ottla.node.settings.failed_login_settings import exempt_warnings, parse_exempt
 from ottla.node.settings.first_users import FirstUser, parse_first_users
 from ottla.node.settings.group_settings import check_group_settings, within_limits
@@ -409,6 +409,8 @@ def parse_config(texts: Mapping[str, str], *, warnings: Sequence[str] = ()) -> B
             all_warnings.append(f"The Apache Kafka setting {name} is not supported and has no effect.")
         else:
             all_warnings.append(f"The setting {name[:200]} is unknown and has no effect.{_suggestion(name)}")
+    if known.get(NODES_PER_HOST, "1") not in ("1", AUTO):
+        all_warnings.append(f"{NODES_PER_HOST} has no effect here: `ottla start` alone runs several nodes.")
     known = _with_secure_settings(known)
     config = _build(known, {}, {}, tuple(all_warnings))
     refuse_unhonoured(texts, _honoured(config))

@@ -4,6 +4,7 @@ from pathlib import Path
 
 import pytest
 
+from ottla.logstore.words.errors import KafkaError
 from ottla.node.cli.failure import CommandError
 from ottla.node.cli.host_nodes import (
     HostNode,
@@ -12,7 +13,7 @@ from ottla.node.cli.host_nodes import (
     nodes_wanted,
     refuse_other_layout,
 )
-from ottla.node.settings.config import load_config
+from ottla.node.settings.config import load_config, parse_config
 
 GIB = 1 << 30
 HOST = {
@@ -93,7 +94,7 @@ def test_what_does_not_allow_several_nodes_is_named(other: dict[str, str], probl
 
 @pytest.mark.parametrize("text", ["0", "-1", "65", "many", "", "1.5"])
 def test_numbers_of_nodes_are_bounded(text: str) -> None:
-    with pytest.raises(CommandError, match="must be auto, or a number from 1 to 64"):
+    with pytest.raises(KafkaError, match="must be auto, or a number from 1 to 64"):
         nodes_wanted(text)
 
 
@@ -129,3 +130,10 @@ def test_no_node_is_left_out_that_has_data(is_there: str, nodes: int, problem: s
         return
     with pytest.raises(CommandError, match=problem):
         refuse_other_layout(texts, known)
+
+
+def test_a_node_that_ottla_start_does_not_run_says_that_it_stays_alone() -> None:
+    [warning] = parse_config({"ottla.nodes.per.host": "4"}).warnings
+
+    assert "has no effect here" in warning
+    assert parse_config({"ottla.nodes.per.host": "auto"}).warnings == ()
