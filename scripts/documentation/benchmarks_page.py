@@ -57,26 +57,10 @@ CPU of the whole client process, its start included, stands beside the server's.
 the same two cores.
 
 """
-CLIENTS_OF_THREE = """
-### Three nodes
-
-The same clients and topics with three replicas, on the same two cores.
-
-"""
-FAILOVER = """
-## Failover
-
-The longest time in which a client cannot write, around each fault of the leader of its partition: a client
-that writes 500 records a second, idempotent and with acks=all, to three nodes. The leader is killed 20 times,
-moved 20 times by an election, paused 5 times for 15 s, and cut off 5 times for 15 s.
-
-"""
 # The end of a file's name in docs/data -> the words above its figures.
 SECTIONS: Final = {
     "": HEAD,
     "_clients": CLIENTS,
-    "_clients_3": CLIENTS_OF_THREE,
-    "_failover": FAILOVER,
     "_tls": TLS,
     "_acls": ACLS,
     "_shares": SHARES,
