@@ -14,6 +14,7 @@ from typing import Final
 
 from ottla.logstore.meta_properties import META_PROPERTIES
 from ottla.node.cli.failure import CommandError
+from ottla.node.memory.memory_budget import MIN_MEMORY_BYTES
 from ottla.node.settings.cluster_settings import AUTO, MAX_NODES_PER_HOST, NODES_PER_HOST
 from ottla.node.settings.config import BROKER_CONFIG_DEF
 from ottla.node.settings.listener_settings import MAX_PORT
@@ -25,7 +26,6 @@ from ottla.node.settings.rest_settings import (
 )
 
 MEMORY: Final = "ottla.memory.max.bytes"
-MIN_MEMORY_BYTES: Final = 64 * 1024 * 1024
 # Lists of addresses of the node; where two nodes would have one, the later has the next port.
 _OWN_ADDRESSES: Final = ("listeners", REST_LISTENERS, PROBE_LISTENER)
 _ADVERTISED: Final = ("advertised.listeners", ADVERTISED_REST_LISTENER)
@@ -76,7 +76,8 @@ def derive_nodes(texts: Mapping[str, str], count: int, memory_bytes: int) -> lis
         raise CommandError(f"With {NODES_PER_HOST}, log.dirs must be set: each node has a directory in each.")
     nodes = [
         HostNode(
-            node_id=int(first_id) + index, overrides=tuple(_overrides(texts, index, count, memory_bytes))
+            node_id=int(first_id) + index,
+            overrides=tuple(_overrides(texts, int(first_id), index, memory_bytes // count)),
         )
         for index in range(count)
     ]
@@ -84,16 +85,17 @@ def derive_nodes(texts: Mapping[str, str], count: int, memory_bytes: int) -> lis
     return nodes
 
 
-def _overrides(texts: Mapping[str, str], index: int, count: int, memory_bytes: int) -> Iterator[str]:
-    first_id = int(texts.get("node.id", texts.get("broker.id", "")))
+def _overrides(texts: Mapping[str, str], first_id: int, index: int, memory_bytes: int) -> Iterator[str]:
     node_id = first_id + index
     yield f"node.id={node_id}"
+    if "broker.id" in texts:  # which must be equal
+        yield f"broker.id={node_id}"
     yield f"broker.rack={texts.get('broker.rack') or f'host-{first_id}'}"
     if index:
         yield "process.roles=broker"
     own = {REST_LISTENERS: f"http://:{DEFAULT_REST_PORT}", **texts}
     for name in (*_OWN_ADDRESSES, *_ADVERTISED):
-        # What is only a default may be taken by others, and then the first node does without.
+        # The first node leaves the default REST port out: it starts without REST where that port is in use.
         if (text := own.get(name)) and (name in texts or index):
             yield f"{name}={_moved(name, text, index, _controller_names(texts))}"
     for name in _DIRECTORIES:
@@ -101,7 +103,7 @@ def _overrides(texts: Mapping[str, str], index: int, count: int, memory_bytes: i
             yield f"{name}={','.join(str(Path(one) / f'node-{node_id}') for one in _entries(text))}"
     if text := texts.get("pid.file"):
         yield f"pid.file={text}.{node_id}"
-    yield f"{MEMORY}={max(memory_bytes // count, MIN_MEMORY_BYTES)}"
+    yield f"{MEMORY}={max(memory_bytes, MIN_MEMORY_BYTES)}"
     yield f"{NODES_PER_HOST}=1"
 
 

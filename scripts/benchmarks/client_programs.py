@@ -2,8 +2,8 @@
 
 Those of Python are `python -m benchmarks.client_programs CLIENT produce|consume BOOTSTRAP TOPIC RECORDS
 RECORD-BYTES [SETTING=VALUE ...]`, that of Go has the same arguments, and Java's are Apache Kafka's own
-performance tests. Their settings are their defaults but for those that a workload names. Values come by the
-input, a line each.
+performance tests. Those of librdkafka and Java take settings, the others have their defaults. Values come by
+the input, a line each.
 """
 
 import asyncio
@@ -18,14 +18,13 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Final
 
-from benchmarks import frames
+from benchmarks import clients, frames
 from tests.compat.go.programs import go_program
 from tests.compat.java.jars import kafka_classpath, why_no_java
 
 ROOT: Final = Path(__file__).resolve().parents[2]
 TIMEOUT_S: Final = 120
 DISTINCT_VALUES: Final = 1000
-READ_AT_ONCE: Final = 5000
 # A heap that is as large as its users', who have the JVM's default of a quarter of the memory.
 JVM: Final = ("java", "-Xmx1g", "-Xshare:auto")
 _SENT: Final = re.compile(r"^(\d+) records sent, ([\d.]+) records/sec", re.M)
@@ -126,17 +125,7 @@ def _seconds_of_java(work: str, said: str) -> float:
 def _librdkafka_produce(bootstrap: str, topic: str, records: int, settings: Mapping[str, str]) -> None:
     from confluent_kafka import Producer
 
-    producer = Producer(
-        {
-            "bootstrap.servers": bootstrap,
-            "linger.ms": 5,
-            "queue.buffering.max.messages": 200_000,
-            "queue.buffering.max.kbytes": 262_144,
-            "batch.num.messages": 100_000,
-            "log_level": 2,
-            **settings,
-        }
-    )
+    producer = Producer({"bootstrap.servers": bootstrap, **clients.BUSY_PRODUCER, **settings})
     values = _values()
     failures: list[Any] = []
     began = time.perf_counter()
@@ -155,29 +144,12 @@ def _librdkafka_produce(bootstrap: str, topic: str, records: int, settings: Mapp
 
 
 def _librdkafka_consume(bootstrap: str, topic: str, records: int, settings: Mapping[str, str]) -> None:
-    from confluent_kafka import Consumer, TopicPartition
-
-    consumer = Consumer(
-        {
-            "bootstrap.servers": bootstrap,
-            "group.id": f"bench-{os.getpid()}",
-            "enable.auto.commit": False,
-            "auto.offset.reset": "earliest",
-            # By default it rests for a second when 100,000 messages wait, and measures that.
-            "queued.min.messages": 200_000,
-            "queued.max.messages.kbytes": 1_048_576,
-            "fetch.queue.backoff.ms": 5,
-            "log_level": 2,
-            **settings,
-        }
+    done = clients.consume(
+        bootstrap, topic, records=records, record_bytes=0, seconds=TIMEOUT_S, settings=dict(settings)
     )
-    partitions = consumer.list_topics(topic, TIMEOUT_S).topics[topic].partitions
-    consumer.assign([TopicPartition(topic, partition, 0) for partition in partitions])
-    began, count = time.perf_counter(), 0
-    while count < records:
-        count += len(consumer.consume(min(READ_AT_ONCE, records - count), 0.2))
-    print(records, time.perf_counter() - began)
-    consumer.close()
+    if done.records < records:
+        raise RuntimeError(f"only {done.records} of {records} records came")
+    print(records, done.seconds)
 
 
 def _kafka_python_produce(bootstrap: str, topic: str, records: int, settings: Mapping[str, str]) -> None:
@@ -203,7 +175,7 @@ def _kafka_python_consume(bootstrap: str, topic: str, records: int, settings: Ma
     consumer.assign([Place(topic, partition) for partition in consumer.partitions_for_topic(topic)])
     began, count = time.perf_counter(), 0
     while count < records:
-        count += sum(map(len, consumer.poll(200, max_records=READ_AT_ONCE).values()))
+        count += sum(map(len, consumer.poll(200, max_records=clients.CONSUME_AT_ONCE).values()))
     print(records, time.perf_counter() - began)
 
 
@@ -236,7 +208,7 @@ def _aiokafka_consume(bootstrap: str, topic: str, records: int, settings: Mappin
         await consumer.start()
         began, count = time.perf_counter(), 0
         while count < records:
-            found = await consumer.getmany(timeout_ms=200, max_records=READ_AT_ONCE)
+            found = await consumer.getmany(timeout_ms=200, max_records=clients.CONSUME_AT_ONCE)
             count += sum(map(len, found.values()))
         took = time.perf_counter() - began
         await consumer.stop()

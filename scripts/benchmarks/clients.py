@@ -17,6 +17,14 @@ CALL_TIMEOUT_S = 60
 QUIET: dict[str, Any] = {"log_level": 2}  # librdkafka tells of its clean-up, in the middle of our table
 QUEUE_MESSAGES = 200_000
 CONSUME_AT_ONCE = 5000
+# Of a producer that is never short of records; workloads set the rest.
+BUSY_PRODUCER: dict[str, Any] = {
+    "linger.ms": 5,
+    "queue.buffering.max.messages": QUEUE_MESSAGES,
+    "queue.buffering.max.kbytes": 262_144,
+    "batch.num.messages": 100_000,
+    **QUIET,
+}
 
 
 def create_topic(
@@ -55,17 +63,7 @@ def produce(
     settings: dict[str, Any],
 ) -> Done:
     """Produce distinct values round the partitions until time or bytes are used up, then flush."""
-    producer = Producer(
-        {
-            "bootstrap.servers": bootstrap,
-            "linger.ms": 5,
-            "queue.buffering.max.messages": QUEUE_MESSAGES,
-            "queue.buffering.max.kbytes": 262_144,
-            "batch.num.messages": 100_000,
-            **QUIET,
-            **settings,
-        }
-    )
+    producer = Producer({"bootstrap.servers": bootstrap, **BUSY_PRODUCER, **settings})
     payloads = frames.values(1000, record_bytes)
     limit = limit_bytes // record_bytes
     failures: list[Any] = []

@@ -23,7 +23,7 @@ StartHost = Callable[..., "subprocess.Popen[str]"]
 
 @pytest.fixture
 def start_host(tmp_path: Path) -> Iterator[StartHost]:
-    """What starts a host of a cluster, in a folder of its own."""
+    """Start a host of a cluster in a folder of its own; all are killed at the end."""
     port = free_ports(NODES + 1)
     started: list[subprocess.Popen[str]] = []
     settings = {

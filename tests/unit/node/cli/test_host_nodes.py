@@ -59,6 +59,16 @@ def test_a_node_of_a_host_has_a_configuration(index: int, tmp_path: Path) -> Non
     assert bool(config.controller_listeners) == (index == 0)
 
 
+@pytest.mark.parametrize("names", [("broker.id",), ("node.id", "broker.id")])
+def test_the_former_name_of_the_id_may_be_used(names: tuple[str, ...]) -> None:
+    host = {name: text for name, text in HOST.items() if name != "node.id"} | dict.fromkeys(names, "10")
+
+    second = derive_nodes(host, 2, 6 * GIB)[1]
+
+    given = [*(f"{name}={text}" for name, text in host.items()), *second.overrides]
+    assert load_config(None, overrides=given).node_id == 11
+
+
 def test_nodes_of_a_host_are_in_its_rack() -> None:
     assert {node["broker.rack"] for node in derived()} == {"host-10"}
     assert {node["broker.rack"] for node in derived(broker_rack="zone-a")} == {"zone-a"}
