@@ -7,6 +7,7 @@ from pathlib import Path
 from ottla.logstore.words.escaped_text import escape_controls
 from ottla.node.cli.command_config import CommandConfig
 from ottla.node.cli.failure import EXIT_FAILURE, EXIT_USAGE, CommandError
+from ottla.node.cli.host_nodes import nodes_of_host
 from ottla.node.client.cluster_client import parse_bootstrap
 from ottla.node.doctor.diagnosis import diagnose_cluster, diagnose_node
 from ottla.node.doctor.finding import Finding, Severity
@@ -22,13 +23,14 @@ async def doctor(
     timeout_s: float,
     as_json: bool,
 ) -> int:
-    """Look at the cluster, at the node of a configuration, or at both."""
+    """Look at the cluster, at the nodes of a configuration, or at both."""
     found: list[Finding] = []
     if config is not None or overrides:
         written = [] if config is None else [config]
-        found += await diagnose_node(
-            load_config(config, overrides=overrides), timeout_s=timeout_s, written=written
-        )
+        for own in [one.overrides for one in nodes_of_host(config, overrides)] or [()]:
+            node = load_config(config, overrides=[*overrides, *own])
+            found += await diagnose_node(node, timeout_s=timeout_s, written=written)
+        found = list(dict.fromkeys(found))  # nodes of one host have much in common
     if bootstrap is not None:
         try:
             addresses = parse_bootstrap(bootstrap)

@@ -15,8 +15,9 @@ from typing import Final
 from ottla.logstore.meta_properties import META_PROPERTIES
 from ottla.node.cli.failure import CommandError
 from ottla.node.memory.memory_budget import MIN_MEMORY_BYTES
+from ottla.node.memory.memory_limit import memory_limit_bytes
 from ottla.node.settings.cluster_settings import AUTO, MAX_NODES_PER_HOST, NODES_PER_HOST
-from ottla.node.settings.config import BROKER_CONFIG_DEF
+from ottla.node.settings.config import BROKER_CONFIG_DEF, gathered_settings
 from ottla.node.settings.listener_settings import MAX_PORT
 from ottla.node.settings.rest_settings import (
     ADVERTISED_REST_LISTENER,
@@ -40,6 +41,23 @@ class HostNode:
 
     node_id: int
     overrides: tuple[str, ...]
+
+
+def nodes_of_host(config_file: Path | None, overrides: Sequence[str]) -> list[HostNode]:
+    """Return the nodes that are to run on this host, none where it is a single one.
+
+    CommandError and INVALID_CONFIG name a setting that does not allow it.
+    """
+    settings = gathered_settings(config_file, overrides=overrides)
+    count = nodes_wanted(settings.get(NODES_PER_HOST, "1"))
+    nodes = derive_nodes(settings, count, _memory_bytes(settings)) if count > 1 else []
+    refuse_other_layout(settings, nodes)
+    return nodes
+
+
+def _memory_bytes(settings: Mapping[str, str]) -> int:
+    given = BROKER_CONFIG_DEF.parse(MEMORY, settings.get(MEMORY, "-1"))
+    return given if isinstance(given, int) and given > 0 else memory_limit_bytes()
 
 
 def nodes_wanted(text: str) -> int:

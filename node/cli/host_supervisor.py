@@ -113,7 +113,7 @@ def run_host(commands: Sequence[tuple[int, Sequence[str]]], *, names_nodes: bool
                 )
                 _watch(nodes, requested)
         finally:
-            is_clean = _stop(nodes, requested)
+            is_clean = stop_nodes(nodes, requested)
     if not is_clean:
         raise CommandError("A node did not stop in time, and was killed.")
 
@@ -161,17 +161,20 @@ def _watch(nodes: Sequence[HostedNode], requested: Sequence[int]) -> None:
         time.sleep(WATCH_INTERVAL_S)
 
 
-def _stop(nodes: Sequence[HostedNode], requested: Sequence[int]) -> bool:
-    """End the brokers, then the first node; return whether none had to be killed."""
+def stop_nodes(nodes: Sequence[HostedNode], requested: Sequence[int]) -> bool:
+    """End the brokers, then the first node; return whether none had to be killed.
+
+    Each gets as many signals as were `requested`, as they come, and at least one: a second one means hurry.
+    """
     is_clean = True
     for some in (nodes[1:], nodes[:1]):
         deadline_s = time.monotonic() + STOP_TIMEOUT_S
         asked = 0
         while any(node.is_running for node in some):
-            if not asked or asked < len(requested):  # asked once more is asked to hurry
+            if asked < max(1, len(requested)):
                 for node in some:
                     node.ask_to_stop()
-                asked = max(1, len(requested))
+                asked += 1
             if time.monotonic() > deadline_s:
                 is_clean = False
                 for node in some:

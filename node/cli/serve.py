@@ -4,7 +4,7 @@ import errno
 import logging
 import os
 import socket
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from datetime import UTC, datetime
 from pathlib import Path
@@ -16,9 +16,8 @@ from ottla.node.broker import Broker
 from ottla.node.cli import log_output
 from ottla.node.cli.administrator_lines import administrator_lines
 from ottla.node.cli.failure import CommandError
-from ottla.node.cli.host_nodes import MEMORY, HostNode, derive_nodes, nodes_wanted, refuse_other_layout
+from ottla.node.cli.host_nodes import HostNode, nodes_of_host
 from ottla.node.cli.host_supervisor import run_host
-from ottla.node.memory.memory_limit import memory_limit_bytes
 from ottla.node.process import run_node
 from ottla.node.rest_api.server_thread import RestPortError
 from ottla.node.secure_setup.node_keys import client_bootstrap, prepare
@@ -74,7 +73,7 @@ def start(
         texts.append(f"log.dirs={data or DEFAULT_DATA}")
     texts += overrides
     with _refusals(texts):
-        nodes = _nodes_of_host(config_file, texts)
+        nodes = nodes_of_host(config_file, texts)
     if prints_settings:
         with _refusals(texts):
             for own in [node.overrides for node in nodes] or [()]:
@@ -83,20 +82,6 @@ def start(
         _run_host(nodes, texts, config_file)
     else:
         _run(texts, config_file, _tell_ready)
-
-
-def _nodes_of_host(config_file: Path | None, overrides: Sequence[str]) -> list[HostNode]:
-    """Return the nodes that are to run on this host, none where it is a single one."""
-    settings = gathered_settings(config_file, overrides=overrides)
-    count = nodes_wanted(settings.get(NODES_PER_HOST, "1"))
-    nodes = derive_nodes(settings, count, _memory_bytes(settings)) if count > 1 else []
-    refuse_other_layout(settings, nodes)
-    return nodes
-
-
-def _memory_bytes(settings: Mapping[str, str]) -> int:
-    given = BROKER_CONFIG_DEF.parse(MEMORY, settings.get(MEMORY, "-1"))
-    return given if isinstance(given, int) and given > 0 else memory_limit_bytes()
 
 
 def _run_host(nodes: Sequence[HostNode], overrides: Sequence[str], config_file: Path | None) -> None:

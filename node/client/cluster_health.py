@@ -53,6 +53,7 @@ class Health(NamedTuple):
     in_sync: Mapping[int, int]
     leads: Mapping[int, int]
     cut_off_since_ms: int | None = None  # of the node that answered: all of this is as old as that
+    crowded: Sequence[TopicPartition] = ()  # in fewer racks than they could be
 
     @property
     def is_healthy(self) -> bool:
@@ -118,7 +119,20 @@ def assess(
         Counter(broker for one in states for broker in one.isr),
         Counter(one.leader for one in states),
         cut_off_since_ms,
+        _crowded(states, {one.broker_id: one.rack for one in brokers}),
     )
+
+
+def _crowded(states: Sequence[PartitionState], racks: Mapping[int, str | None]) -> list[TopicPartition]:
+    """Return the partitions that are in fewer racks than they could be; none unless each broker has one."""
+    if not all(racks.values()):
+        return []
+    most = len(set(racks.values()))
+    return [
+        one.partition
+        for one in states
+        if len({racks.get(broker) for broker in one.replicas}) < min(most, len(one.replicas))
+    ]
 
 
 def _needs_unclean_election(one: PartitionState, living: set[int]) -> bool:

@@ -31,3 +31,9 @@ def of_partitions(health: Health | None) -> Iterator[Finding]:
             "partition",
             f"Not all replicas in sync: {named(behind)}. The others are catching up, or are down.",
         )
+    if health.crowded:
+        yield note(
+            "partition",
+            f"Replicas share a rack, though there are more racks: {named(health.crowded)}. A rack that fails "
+            "takes these replicas together. Move them with `ottla topic reassign`.",
+        )

@@ -1,7 +1,9 @@
 """`ottla start --nodes-per-host`: several nodes of one host, in processes that are started again."""
 
+import json
 import os
 import signal
+import socket
 import subprocess
 import sys
 import time
@@ -12,6 +14,7 @@ import pytest
 from confluent_kafka.admin import AdminClient
 
 from tests.compat.wire_client import eventually
+from tests.integration.lone_command import ottla
 from tests.ports import free_ports
 
 pytestmark = pytest.mark.slow
@@ -35,10 +38,12 @@ def start_host(tmp_path: Path) -> Iterator[StartHost]:
         "ottla.rest.listeners": "http://127.0.0.1:0",
         "log.dirs": tmp_path / "data",
     }
-    (tmp_path / "server.properties").write_text("".join(f"{name}={settings[name]}\n" for name in settings))
+    file = tmp_path / "server.properties"
+    file.write_text("".join(f"{name}={settings[name]}\n" for name in settings))
+    file.chmod(0o600)  # it has a secret
 
     def start(*words: str) -> "subprocess.Popen[str]":
-        command = [sys.executable, "-m", "ottla", "start", "--config", str(tmp_path / "server.properties")]
+        command = [sys.executable, "-m", "ottla", "start", "--config", str(file)]
         with (tmp_path / "log").open("ab") as log:
             process = subprocess.Popen([*command, *words], stdout=subprocess.PIPE, stderr=log, text=True)
         started.append(process)
@@ -99,6 +104,52 @@ def test_no_node_outlives_its_host(start_host: StartHost) -> None:
     while any(Path(f"/proc/{pid}").exists() for pid in nodes):
         assert time.monotonic() < deadline, "a node goes on"
         time.sleep(0.05)
+
+
+def test_the_doctor_looks_at_each_node_of_a_host(start_host: StartHost, tmp_path: Path) -> None:
+    host = start_host("--nodes-per-host", str(NODES))
+    port = int(ready(host).rpartition(":")[2])
+    file = str(tmp_path / "server.properties")
+    command = [sys.executable, "-m", "ottla", "doctor", "--config", file]
+    command += ["--override", f"ottla.nodes.per.host={NODES}"]
+
+    def examine() -> str:
+        return subprocess.run(command, stdout=subprocess.PIPE, text=True, timeout=TIMEOUT_S).stdout
+
+    assert "nothing is wrong" in examine()
+    host.terminate()
+    assert host.wait(TIMEOUT_S) == 0
+    with socket.create_server(("127.0.0.1", port)):
+        assert f"cannot be opened: another process uses port {port}" in examine()
+
+
+def test_the_nodes_of_a_secured_host_replicate(start_host: StartHost, tmp_path: Path) -> None:
+    keys = tmp_path / "keys"
+    ottla(tmp_path, "secure", "init", str(keys))
+    for node_id in ("10", "11"):
+        ottla(tmp_path, "secure", "certificate", str(keys), "--node", node_id)
+    port = free_ports(2 * NODES + 1)
+    controller = f"127.0.0.1:{port + 2 * NODES}"
+    settings = {
+        "ottla.secure.dir": keys,
+        "listeners": f"CLIENTS://127.0.0.1:{port},INTERNAL://127.0.0.1:{port + NODES},CONTROLLER://{controller}",
+        "controller.quorum.voters": f"10@{controller}",
+        "ottla.rest.listeners": "https://127.0.0.1:0",
+    }
+    overrides = [word for name in settings for word in ("--override", f"{name}={settings[name]}")]
+
+    host = start_host("--nodes-per-host", str(NODES), "--secure", *overrides)
+
+    client = ("--bootstrap", ready(host), "--command-config", str(keys / "client.properties"))
+    created = ottla(tmp_path, "topic", "create", "orders", "--replicas", str(NODES), *client)
+    assert created.returncode == 0, created.stderr
+    eventually(
+        lambda: json.loads(
+            ottla(tmp_path, "topic", "describe", "orders", "--output", "json", *client).stdout
+        ),
+        lambda told: sorted(told[0]["partitions"][0]["in_sync_replicas"]) == [10, 11],
+        TIMEOUT_S,
+    )
 
 
 def test_nodes_that_have_data_are_not_left_out(start_host: StartHost, tmp_path: Path) -> None:

@@ -54,6 +54,20 @@ def test_a_topic_of_one_replica_does_with_what_it_has() -> None:
     assert health(PartitionState(PLACE, 0, (0,), (0,), ()), min_isr=2).is_healthy
 
 
+def test_replicas_that_share_a_rack_though_there_are_others_are_crowded() -> None:
+    racks = [
+        DescribeClusterBroker(broker_id=one, host="h", port=1, is_fenced=False, rack=rack)
+        for one, rack in enumerate(("a", "a", "b"))
+    ]
+    shared = PartitionState(PLACE, 0, (0, 1), (0, 1), ())
+
+    assert health(shared, brokers=racks).crowded == [PLACE]
+    assert health(shared, brokers=racks).is_healthy, "it works as long as no rack fails"
+    assert health(shared._replace(replicas=(0, 2)), brokers=racks).crowded == []
+    assert health(WELL, brokers=racks).crowded == [], "three replicas have to share two racks"
+    assert health(shared, brokers=BROKERS).crowded == [], "nobody has named a rack"
+
+
 def test_a_replica_on_a_disk_that_failed_is_offline() -> None:
     found = health(WELL._replace(isr=(0, 1), offline=(2,)))
 

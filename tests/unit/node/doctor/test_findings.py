@@ -226,6 +226,14 @@ def test_replicas_that_are_not_in_sync_are_a_note() -> None:
     assert found.severity is Severity.NOTE and "Not all replicas in sync: a-0" in found.sentence
 
 
+def test_replicas_that_share_a_rack_are_a_note() -> None:
+    crowded = partitions(a=[0, 1, 2])._replace(crowded=[TopicPartition("a", 0)])
+
+    [found] = partition_findings.of_partitions(crowded)
+
+    assert found.severity is Severity.NOTE and "Replicas share a rack" in found.sentence
+
+
 # ---- disks ---------------------------------------------------------------------------------------
 
 DISK = DiskFacts(

@@ -1,0 +1,50 @@
+"""The order and the haste in which the nodes of a host end."""
+
+import signal
+import subprocess
+import sys
+from pathlib import Path
+
+from ottla.node.cli.host_supervisor import HostedNode, stop_nodes
+
+# Ends at the signal with this number, and notes that in a file.
+NODE = """
+import signal, sys
+left = int(sys.argv[1])
+def asked(*_):
+    global left
+    left -= 1
+    if not left:
+        with open(sys.argv[2], "a") as file:
+            file.write(sys.argv[3])
+        sys.exit(0)
+signal.signal(signal.SIGTERM, asked)
+print("ready", flush=True)
+while True:
+    signal.pause()
+"""
+
+
+def node(name: str, signals: int, ended: Path) -> HostedNode:
+    """A node of a host that ends at that of its signals."""
+    process = subprocess.Popen(
+        [sys.executable, "-c", NODE, str(signals), str(ended), name], stdout=subprocess.PIPE
+    )
+    assert process.stdout is not None
+    with process.stdout as told:
+        assert told.readline() == b"ready\n"
+    return HostedNode(0, [], process=process)
+
+
+def test_the_first_node_ends_last(tmp_path: Path) -> None:
+    nodes = [node(name, 1, tmp_path / "ended") for name in "ab"]
+
+    assert stop_nodes(nodes, [signal.SIGTERM])
+    assert (tmp_path / "ended").read_text() == "ba"
+
+
+def test_all_nodes_hurry_when_they_are_asked_twice(tmp_path: Path) -> None:
+    nodes = [node(name, 2, tmp_path / "ended") for name in "ab"]
+
+    assert stop_nodes(nodes, [signal.SIGTERM, signal.SIGTERM])
+    assert (tmp_path / "ended").read_text() == "ba"
