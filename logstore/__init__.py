@@ -8,6 +8,7 @@ log_config          the topic settings a log obeys, and the broker settings behi
 pure_record_walk    walks over the records of an opened batch, in Python alone; the judge of the compiled ones
 record_walk         the walks, compiled where there was a compiler; what is checked where there was none
 compression         the five compressions, opened with a bound on what comes out
+opener              compressed batches of the usual size, opened into memory that is used again
 record_batch        the 61-byte header: read, check, patch
 opened_records      the opened records of a batch, a piece at a time
 record              records inside a batch: build, iterate; transaction markers

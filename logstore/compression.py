@@ -50,11 +50,9 @@ _ZSTD_SKIPPABLE_MAGIC = 0x184D2A50
 _ZSTD_MAX_HEADER_BYTES = 18
 
 
-# Contexts and buffers that nobody uses, of as many threads as opened at once. To make a context takes as long
-# as to open 16 KiB, and fresh memory for 1 MB as long as to open it. What has opened more keeps the memory
-# for that, so it is not put here.
-_BUFFER_BYTES = 2 * 1024 * 1024
-_idle_zstd: list[tuple[zstandard.ZstdDecompressor, bytearray]] = []
+# Contexts that nobody uses, of as many threads as opened at once: to make one takes as long as to open 16 KB.
+# What has opened more than a piece keeps the memory for that, so it is not put here.
+_idle_zstd: list[zstandard.ZstdDecompressor] = []
 
 
 class Compression(IntEnum):
@@ -71,23 +69,26 @@ class Compression(IntEnum):
 DEFAULT_LEVELS: Final = {Compression.GZIP: -1, Compression.LZ4: 9, Compression.ZSTD: 3}
 
 
-_LZ4_LIBRARY: Final = "lz4.frame"
-_SNAPPY_LIBRARY: Final = "cramjam"
+LZ4_LIBRARY: Final = "lz4.frame"
+CRAMJAM: Final = "cramjam"
 
 
 def missing_codecs() -> tuple[Compression, ...]:
     """The compressions that this process cannot open, as their packages are not installed. May block."""
     missing = []
-    for compression, name in ((Compression.SNAPPY, _SNAPPY_LIBRARY), (Compression.LZ4, _LZ4_LIBRARY)):
+    for compression, name in ((Compression.SNAPPY, CRAMJAM), (Compression.LZ4, LZ4_LIBRARY)):
         try:
-            _library(name, compression)
+            codec_library(name, compression)
         except KafkaError:
             missing.append(compression)
     return tuple(missing)
 
 
-def _library(name: str, compression: Compression) -> Any:
-    """Return the package that knows a compression, loaded when it is first needed."""
+def codec_library(name: str, compression: Compression) -> Any:
+    """Return the package that knows a compression, loaded when it is first needed.
+
+    UNSUPPORTED_COMPRESSION_TYPE where it is not installed.
+    """
     try:
         return importlib.import_module(name)
     except ImportError:
@@ -112,7 +113,7 @@ def compress(compression: Compression, records: ByteSource, level: int | None = 
     if compression is Compression.SNAPPY:
         return _compress_xerial(records)
     if compression is Compression.LZ4:
-        frame = _library(_LZ4_LIBRARY, compression)
+        frame = codec_library(LZ4_LIBRARY, compression)
         return bytes(
             frame.compress(
                 bytes(records),
@@ -164,7 +165,7 @@ def _closed_parts(
         for piece in pieces:
             yield memoryview(_compress_xerial(piece))[_XERIAL_HEADER.size :]
     elif compression is Compression.LZ4:
-        library = _library(_LZ4_LIBRARY, compression)
+        library = codec_library(LZ4_LIBRARY, compression)
         frame = library.LZ4FrameCompressor(
             compression_level=_lz4_level(level),
             block_size=library.BLOCKSIZE_MAX64KB,
@@ -257,7 +258,7 @@ def _decompress_gzip(data: ByteSource, max_bytes: int) -> bytes:
 
 
 def _decompress_lz4(data: ByteSource, max_bytes: int) -> bytes:
-    frame = _library(_LZ4_LIBRARY, Compression.LZ4).LZ4FrameDecompressor()
+    frame = codec_library(LZ4_LIBRARY, Compression.LZ4).LZ4FrameDecompressor()
     # It asks for as much memory as may come out, so what may come out grows by what did.
     step = min(max_bytes + 1, max(_READ_BYTES, 4 * len(data)))
     output: bytes = frame.decompress(data, step)
@@ -275,47 +276,26 @@ def _decompress_lz4(data: ByteSource, max_bytes: int) -> bytes:
 
 
 def _decompress_zstd(data: ByteSource, max_bytes: int) -> bytes:
-    _check_zstd_is_whole(data)
-    try:
-        opener, buffer = _idle_zstd.pop()
-    except IndexError:
-        opener = zstandard.ZstdDecompressor(max_window_size=MAX_ZSTD_WINDOW_BYTES)
-        buffer = bytearray(_BUFFER_BYTES)
-    output = _read_zstd(opener, buffer, data, max_bytes)
-    if len(output) <= _BUFFER_BYTES:
-        _idle_zstd.append((opener, buffer))
-    return output
-
-
-def _read_zstd(
-    opener: zstandard.ZstdDecompressor, buffer: bytearray, data: ByteSource, max_bytes: int
-) -> bytes:
-    stream = opener.stream_reader(data, read_across_frames=True)
-    view, room, total = memoryview(buffer), min(_BUFFER_BYTES, max_bytes + 1), 0
-    while total < room and (read_bytes := stream.readinto(view[total:room])):
-        total += read_bytes
-    output = bytes(view[:total])
-    if total == room:
-        chunks = [output]
-        while total <= max_bytes and (chunk := stream.read(_READ_BYTES)):
-            chunks.append(chunk)
-            total += len(chunk)
-        output = b"".join(chunks)
-    if total > max_bytes:
-        raise _too_large(max_bytes)
-    return output
+    chunks: list[bytes] = []
+    room = max_bytes
+    for chunk in _zstd_pieces(data, min(PIECE_BYTES, max_bytes + 1)):
+        chunks.append(chunk)
+        room -= len(chunk)
+        if room < 0:
+            raise _too_large(max_bytes)
+    return chunks[0] if len(chunks) == 1 else b"".join(chunks)
 
 
 def _largest_zstd_window(data: ByteSource) -> int:
     starts: list[int] = []
-    _check_zstd_is_whole(data, starts)
+    check_zstd_is_whole(data, starts)
     heads = (bytes(data[start : start + _ZSTD_MAX_HEADER_BYTES]) for start in starts)
     return max((zstandard.get_frame_parameters(head).window_size for head in heads), default=0)
 
 
-def _check_zstd_is_whole(data: ByteSource, starts: list[int] | None = None) -> None:
+def check_zstd_is_whole(data: ByteSource, starts: list[int] | None = None) -> None:
     """Walk the block headers of RFC 8878: the library's stream reader takes a cut-off frame for a short
-    one.
+    one. CORRUPT_MESSAGE where one is; `starts` is given the positions of the frames.
     """
     position = pieces = 0
     while position < len(data) or position == 0:
@@ -347,7 +327,7 @@ def _check_zstd_is_whole(data: ByteSource, starts: list[int] | None = None) -> N
 
 
 def _compress_xerial(records: ByteSource) -> bytes:
-    snappy = _library(_SNAPPY_LIBRARY, Compression.SNAPPY).snappy
+    snappy = codec_library(CRAMJAM, Compression.SNAPPY).snappy
     view = memoryview(records)
     parts = [_XERIAL_HEADER.pack(_XERIAL_MAGIC, 1, 1)]
     for start in range(0, len(view), _XERIAL_BLOCK_BYTES):
@@ -359,13 +339,14 @@ def _compress_xerial(records: ByteSource) -> bytes:
 def _decompress_snappy(data: ByteSource, max_bytes: int) -> bytes:
     opened: list[bytes] = []
     room = max_bytes
-    for block in _snappy_blocks(memoryview(data)):
+    for block in snappy_blocks(memoryview(data)):
         opened.append(_open_snappy_block(block, room, max_bytes))
         room -= len(opened[-1])
     return opened[0] if len(opened) == 1 else b"".join(opened)
 
 
-def _snappy_blocks(view: memoryview) -> Iterator[memoryview]:
+def snappy_blocks(view: memoryview) -> Iterator[memoryview]:
+    """Yield the blocks of either framing; CORRUPT_MESSAGE where one is cut off, or they are too many."""
     if view[:8] != _XERIAL_MAGIC:
         yield view
         return
@@ -388,18 +369,24 @@ def _snappy_blocks(view: memoryview) -> Iterator[memoryview]:
 
 
 def _open_snappy_block(block: memoryview, room: int, max_bytes: int) -> bytes:
-    # A block states its size first. Snappy cannot do better than 64 bytes out of 3 in, so a size beyond that
-    # is a lie told to make us allocate.
-    library = _library(_SNAPPY_LIBRARY, Compression.SNAPPY)
+    library = codec_library(CRAMJAM, Compression.SNAPPY)
     try:
-        size = library.snappy.decompress_raw_len(block)
-        if size > room:
+        if snappy_block_bytes(block) > room:
             raise _too_large(max_bytes)
-        if size > 32 * len(block) + 64:
-            raise _cut_off(Compression.SNAPPY)
         return bytes(library.snappy.decompress_raw(block))
     except library.DecompressionError as error:
         raise _invalid(Compression.SNAPPY, error) from None
+
+
+def snappy_block_bytes(block: memoryview) -> int:
+    """Return what a block says of its size; CORRUPT_MESSAGE if that is a lie told to make us allocate.
+
+    cramjam.DecompressionError if it says nothing.
+    """
+    size: int = codec_library(CRAMJAM, Compression.SNAPPY).snappy.decompress_raw_len(block)
+    if size > 32 * len(block) + 64:  # Snappy cannot do better than 64 bytes out of 3 in.
+        raise _cut_off(Compression.SNAPPY)
+    return size
 
 
 def decompress_pieces(
@@ -464,7 +451,7 @@ def _gzip_pieces(data: ByteSource, piece_bytes: int) -> Iterator[bytes]:
 
 
 def _lz4_pieces(data: ByteSource, piece_bytes: int) -> Iterator[bytes]:
-    frame = _library(_LZ4_LIBRARY, Compression.LZ4).LZ4FrameDecompressor()
+    frame = codec_library(LZ4_LIBRARY, Compression.LZ4).LZ4FrameDecompressor()
     view, position = memoryview(data), 0
     while not frame.eof:
         # A piece at a time: the library copies what it has not read yet.
@@ -478,24 +465,22 @@ def _lz4_pieces(data: ByteSource, piece_bytes: int) -> Iterator[bytes]:
 
 
 def _zstd_pieces(data: ByteSource, piece_bytes: int) -> Iterator[bytes]:
-    _check_zstd_is_whole(data)
+    check_zstd_is_whole(data)
     try:
-        idle = _idle_zstd.pop()
-        opener = idle[0]
+        opener = _idle_zstd.pop()
     except IndexError:
-        idle = None
         opener = zstandard.ZstdDecompressor(max_window_size=MAX_ZSTD_WINDOW_BYTES)
     stream = opener.stream_reader(data, read_across_frames=True)
     piece = stream.read(piece_bytes)
-    if len(piece) < piece_bytes and idle is not None:  # all of it
-        _idle_zstd.append(idle)
+    if len(piece) < piece_bytes:  # all of it
+        _idle_zstd.append(opener)
     while piece:
         yield piece
         piece = b"" if len(piece) < piece_bytes else stream.read(piece_bytes)
 
 
 def _snappy_pieces(data: ByteSource, piece_bytes: int) -> Iterator[bytes]:
-    for block in _snappy_blocks(memoryview(data)):
+    for block in snappy_blocks(memoryview(data)):
         yield _open_snappy_block(block, MAX_DECOMPRESSED_BYTES, MAX_DECOMPRESSED_BYTES)
 
 

@@ -6,9 +6,9 @@ from functools import partial
 from ottla.logstore.batch_validator import (
     ATTRIBUTES_POSITION,
     MAGIC_POSITION,
-    OPENED_BY_RECEIVED,
     ValidBatch,
     may_take_long,
+    most_opened_at_once,
     validate_at_once,
     validate_batch,
 )
@@ -47,7 +47,7 @@ FLUSH_TIMEOUT_MS = 30_000
 # Nothing that is smaller and not compressed takes long, whatever a topic's settings ask for.
 MIN_LOOKED_AT_BYTES = 8 * 1024
 # So many bytes of one request are checked on the loop, in some two milliseconds at worst; the rest beside it.
-# Compressed bytes count OPENED_BY_RECEIVED times.
+# Of compressed ones those count that they may open into.
 AT_ONCE_BYTES = 2 * 1024 * 1024
 # Limits for all batches of one request together, to open, check and compress them anew: three times the CPU
 # time of one batch, and 8 GiB that are opened.
@@ -146,7 +146,7 @@ class ProduceAppend:
                     continue
                 config = partition.log.config
                 takes_long = may_take_long(records, config)
-                self._at_once_bytes -= len(records) * (OPENED_BY_RECEIVED if takes_long else 1)
+                self._at_once_bytes -= most_opened_at_once(records) if takes_long else len(records)
                 if self._at_once_bytes >= 0 and (not takes_long or self._open_at_once(records, config)):
                     continue
                 if takes_long or config.opens_records:

@@ -11,6 +11,7 @@ from ottla.logstore.batch_validator import check_follower_batches, validate_at_o
 from ottla.logstore.compression import Compression, compress, decompress, decompress_pieces
 from ottla.logstore.log_config import LogConfig
 from ottla.logstore.opened_records import OpenedRecords, find_record, open_records
+from ottla.logstore.opener import BorrowedOpener
 from ottla.logstore.record import (
     ControlType,
     EndTransactionMarker,
@@ -237,6 +238,9 @@ def _open(codec: Compression) -> Callable[[bytes], None]:
         assert type(whole) is type(in_pieces), f"at once {_short(whole)}, in pieces {_short(in_pieces)}"
         if isinstance(whole, bytes):
             assert whole == in_pieces and len(whole) <= _MAX_OPENED_BYTES
+        with BorrowedOpener() as opener:
+            usual = opener.open(codec, content, _MAX_OPENED_BYTES)
+            assert usual is None or bytes(usual) == whole, f"as usual {len(usual)} bytes, {_short(whole)}"
         opened = OpenedRecords(codec, content, max_bytes=_MAX_OPENED_BYTES)
         while opened.more():
             opened.position = min(len(opened.content), opened.position + 4_096)

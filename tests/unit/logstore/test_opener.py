@@ -1,0 +1,88 @@
+"""Batches that are opened into memory which is used again, and those that are left to others."""
+
+import gzip
+
+import cramjam
+import lz4.frame
+import pytest
+import zstandard
+
+from ottla.logstore.compression import Compression, compress
+from ottla.logstore.opener import OPENER_BYTES, BorrowedOpener, Opener
+
+COMPRESSED = [Compression.GZIP, Compression.SNAPPY, Compression.LZ4, Compression.ZSTD]
+WORDS = b"hello " * 20_000
+
+
+def opened(compression: Compression, data: bytes, max_bytes: int = OPENER_BYTES) -> bytes | None:
+    with BorrowedOpener() as opener:
+        content = opener.open(compression, data, max_bytes)
+        return None if content is None else bytes(content)
+
+
+@pytest.mark.parametrize("compression", COMPRESSED)
+def test_what_was_compressed_comes_out_again(compression: Compression) -> None:
+    for content in (b"a", WORDS, bytes(range(256)) * 3):
+        assert opened(compression, compress(compression, content)) == content
+
+
+@pytest.mark.parametrize(
+    ("compression", "data"),
+    [
+        (Compression.SNAPPY, bytes(cramjam.snappy.compress_raw(WORDS))),
+        (Compression.LZ4, lz4.frame.compress(WORDS, block_linked=True, content_checksum=True)),
+        (Compression.LZ4, lz4.frame.compress(WORDS, block_checksum=True, store_size=True)),
+        (Compression.ZSTD, zstandard.ZstdCompressor(write_checksum=True).compress(WORDS)),
+        (Compression.GZIP, gzip.compress(WORDS)),
+    ],
+)
+def test_what_other_writers_make_is_opened(compression: Compression, data: bytes) -> None:
+    assert opened(compression, data) == WORDS
+
+
+@pytest.mark.parametrize("compression", COMPRESSED)
+def test_more_than_was_allowed_is_left_to_others(compression: Compression) -> None:
+    data = compress(compression, WORDS)
+
+    assert opened(compression, data, len(WORDS)) == WORDS
+    assert opened(compression, data, len(WORDS) - 1) is None
+    assert opened(compression, compress(compression, bytes(OPENER_BYTES + 1))) is None
+
+
+@pytest.mark.parametrize("compression", COMPRESSED)
+def test_what_is_damaged_is_left_to_others(compression: Compression) -> None:
+    data = compress(compression, WORDS)
+
+    for damaged in (b"", b"zzzz" * 9, data[:-5], data[: len(data) // 2]):
+        assert opened(compression, damaged) is None
+
+
+@pytest.mark.parametrize(
+    "data",
+    [
+        lz4.frame.compress(WORDS) * 2,
+        lz4.frame.compress(WORDS) + b"behind",
+        b"\x50\x2a\x4d\x18\x04\0\0\0skip" + lz4.frame.compress(WORDS),
+        lz4.frame.compress(WORDS, content_checksum=True)[:-1] + b"\0",
+    ],
+    ids=["two frames", "something behind", "a frame to be skipped", "a wrong checksum"],
+)
+def test_of_lz4_nothing_but_one_sound_frame_is_opened(data: bytes) -> None:
+    """The library opens further frames, too, which no reader of a batch does."""
+    assert opened(Compression.LZ4, data) is None
+
+
+def test_memory_is_used_again() -> None:
+    with BorrowedOpener() as first, BorrowedOpener() as second:
+        assert first is not second
+    with BorrowedOpener() as again:
+        assert again in (first, second)
+
+
+@pytest.mark.parametrize("compression", COMPRESSED)
+def test_an_opener_opens_on_after_one_that_failed(compression: Compression) -> None:
+    opener, data = Opener(), compress(compression, WORDS)
+
+    assert opener.open(compression, data[: len(data) // 2], OPENER_BYTES) is None
+    content = opener.open(compression, data, OPENER_BYTES)
+    assert content is not None and bytes(content) == WORDS
