@@ -8,6 +8,7 @@ know ends the process, because to skip it would be to forget what it said.
 import asyncio
 import logging
 from collections.abc import Callable, Mapping, Sequence
+from math import inf
 from random import Random
 from typing import Any, Final, NamedTuple, Protocol
 
@@ -26,8 +27,9 @@ from ottla.metadata_raft.raft_snapshots import SnapshotStore, StoredSnapshot
 from ottla.metadata_raft.record_codec import MetadataBatch
 from ottla.metadata_raft.voters import Voter, VoterSet
 
-TICK_SECONDS: Final = 0.02
-LONE_TICK_SECONDS: Final = 0.25  # of a voter that leads alone: it owes nobody a heartbeat
+# A timer is set so much later than something is due: what is due at this very moment is not yet late.
+TICK_DELAY_SECONDS: Final = 0.000_1
+AGAIN_SECONDS: Final = 0.02  # until it is looked again at what is due, but could not be done
 STATUS_SECONDS: Final = 0.25  # how old the progress of other voters may be where it is shown
 # A voter that has more to catch up with makes one image of it: each costs copies of what it changes.
 MAX_SINGLE_IMAGES: Final = 64
@@ -97,7 +99,7 @@ class RaftCore:
         ] = {}  # what this leader appended, by index: it need not be decoded
         self._events: list[Callable[[QuorumListener], None]] = []
         self._is_scheduled = False
-        self._notice_at: float | None = None  # for which a timer runs, or ran
+        self._ticks_at = inf  # for which the timer is set
         self._is_closing = self._is_started = False
         self._told_status: QuorumStatus | None = None
         self._status: QuorumStatus | None = None
@@ -146,7 +148,7 @@ class RaftCore:
                 self.handle_voters(self.member.voters)
                 children.append(tasks.create_task(self.links.run()))
             self._is_started = True
-            self._tick()
+            self._next_tick = self._loop.call_later(0, self._wake)
             if self._is_closing:
                 self._end()
             try:
@@ -196,12 +198,30 @@ class RaftCore:
             self._end(error)
         self._wake()
 
+    def _due_at(self) -> float:
+        """Return when the next cycle has something to do, should nothing come before."""
+        status_at = self._status_at + STATUS_SECONDS
+        if self.links is None and self.member.engine.is_leading:
+            return status_at  # alone, it owes nobody a heartbeat
+        return min(status_at, self.member.due_at)
+
     def _tick(self) -> None:
         # By the timer itself: each further turn of this loop would ask the node's thread for the interpreter.
-        is_alone = self.links is None and self.member.engine.is_leading
-        self._next_tick = self._loop.call_later(LONE_TICK_SECONDS if is_alone else TICK_SECONDS, self._tick)
-        if not self._is_scheduled and (self.member.is_due or self._is_status_old):
+        self._ticks_at = inf
+        if not self._is_scheduled and self._due_at() < self._loop.time():
             self._cycle()
+        else:
+            self._set_timer()
+
+    def _set_timer(self) -> None:
+        """Have `_tick` called when something is due; mostly that only moves away, and the timer stays."""
+        ticks_at, now = self._due_at() + TICK_DELAY_SECONDS, self._loop.time()
+        if ticks_at <= now:
+            ticks_at = now + AGAIN_SECONDS
+        if ticks_at < self._ticks_at:
+            self._next_tick.cancel()
+            self._ticks_at = ticks_at
+            self._next_tick = self._loop.call_at(ticks_at, self._tick)
 
     def _wake(self) -> None:
         if not self._is_scheduled:
@@ -215,11 +235,9 @@ class RaftCore:
         try:
             if self.member.cycle():
                 self._wake()
-            elif self.member.notice_at not in (None, self._notice_at):
-                self._notice_at = self.member.notice_at
-                self._loop.call_at(self._notice_at, self._wake)
             self._make_snapshot_if_due()
             self._tell()
+            self._set_timer()
         except Exception as error:
             self._end(error)
             return

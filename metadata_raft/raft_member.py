@@ -455,9 +455,10 @@ class RaftMember:
     # ---- the cycle -------------------------------------------------------------------------------------
 
     @property
-    def is_due(self) -> bool:
-        """Whether a cycle has something to do though nothing has come since the last one."""
-        return self.engine.is_due or self._is_notice_due
+    def due_at(self) -> float:
+        """When a cycle has something to do though nothing has come since the last one."""
+        due_at = self.engine.due_at
+        return due_at if self.notice_at is None else min(due_at, self.notice_at)
 
     def cycle(self) -> bool:
         """Do what is due; whether another cycle should follow at once.

@@ -212,15 +212,13 @@ class RaftEngine(SyncObj):  # type: ignore[misc]
         return bool(self._isLeader())
 
     @property
-    def is_due(self) -> bool:
-        """Whether time alone lets a tick do something: an election, a heartbeat, or to give up the lead."""
-        now = self.now()
+    def due_at(self) -> float:
+        """When time alone lets a tick do something: an election, a heartbeat, or to give up the lead."""
         if not self.is_leading:
-            return self.election_deadline < now
-        silent_since = now - LEADER_FALLBACK_SECONDS
-        return bool(now > self._SyncObj__newAppendEntriesTime) or any(
-            at <= silent_since for at in self._SyncObj__lastResponseTime.values()
-        )
+            return self.election_deadline
+        heartbeat_at: float = self._SyncObj__newAppendEntriesTime
+        heard_at: float = min(self._SyncObj__lastResponseTime.values(), default=math.inf)
+        return min(heartbeat_at, heard_at + LEADER_FALLBACK_SECONDS)
 
     @property
     def leader_id(self) -> int:

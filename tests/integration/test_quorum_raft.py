@@ -17,10 +17,11 @@ from ottla.logstore.words.errors import ErrorCode, KafkaError
 from ottla.metadata_raft.delta import MetadataChanges
 from ottla.metadata_raft.image import Endpoint, MetadataImage
 from ottla.metadata_raft.quorum_raft import LoadedMetadata, RaftQuorum
-from ottla.metadata_raft.raft_core import TICK_SECONDS, SnapshotRule
+from ottla.metadata_raft.raft_core import SnapshotRule
 from ottla.metadata_raft.raft_guard import Peer
 from ottla.metadata_raft.raft_handshake import LinkIdentity
 from ottla.metadata_raft.raft_link import LinkSettings
+from ottla.metadata_raft.raft_node import HEARTBEAT_SECONDS
 from ottla.metadata_raft.record_codec import MetadataBatch, encode_batch
 from ottla.metadata_raft.records import ConfigRecord, ConfigResourceType, MetadataRecord
 from ottla.metadata_raft.voters import Voter, VoterSet
@@ -171,7 +172,7 @@ def test_a_lone_voter_that_leads_rests_between_batches(tmp_path: Path) -> None:
         await until(lambda: node.leading)
         core = node.quorum._core
         assert core is not None
-        await until(lambda: core._next_tick.when() - core._loop.time() > TICK_SECONDS)
+        await until(lambda: core._next_tick.when() - core._loop.time() > HEARTBEAT_SECONDS)
         node.append(setting("a"))
         await until(lambda: node.settings == {"a"})
 

@@ -386,7 +386,7 @@ class World:
                 result = error
             done(result)
             node.is_awake = True
-        if node.is_awake or node.member.is_due:
+        if node.is_awake or node.member.due_at <= node.member.engine.now():
             node.is_awake = False
             for _ in range(20):
                 if not node.member.cycle():
