@@ -9,7 +9,7 @@ from collections.abc import Callable
 from typing import Final, TypeAlias
 
 from ottla.groupcoord.share_state.share_state_config import MAX_BATCHES, MAX_DEAD_LETTERS_BYTES
-from ottla.groupcoord.share_state.share_state_shard import Shard
+from ottla.groupcoord.share_state.share_state_shard import UNKNOWN_LIFE, Shard
 from ottla.groupcoord.share_state.share_state_words import (
     ACKNOWLEDGED,
     ARCHIVED,
@@ -75,6 +75,16 @@ def _is_of_newest_state(shard: Shard, request: StateRequest) -> None:
         )
 
 
+def _is_of_this_life(shard: Shard, request: StateRequest) -> None:
+    """Kafka has no such check: a leader that has not heard of a deletion writes on into the new state."""
+    assert isinstance(request, WriteState)
+    life = shard.life_of(request.key)
+    if request.life != NOT_GIVEN and life not in (UNKNOWN_LIFE, request.life):
+        raise KafkaError(
+            ErrorCode.FENCED_STATE_EPOCH, "The state has begun anew since the writer has read it."
+        )
+
+
 def _has_topic(shard: Shard, request: StateRequest) -> None:
     if request.key.partition >= shard.partitions_of(request.key.topic_id):
         raise KafkaError(
@@ -112,6 +122,7 @@ CHECKS: Final[dict[type[StateRequest], tuple[Check, ...]]] = {
         _has_numbers_that_may_be,
         _is_of_newest_leader,
         _is_of_newest_state,
+        _is_of_this_life,
         _has_topic,
     ),
     DeleteState: (_has_partition, _has_topic),

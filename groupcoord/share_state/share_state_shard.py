@@ -28,6 +28,8 @@ from ottla.groupcoord.share_state.share_state_records import (
 from ottla.groupcoord.share_state.share_state_words import SharePartitionKey
 from ottla.logstore.words.errors import ErrorCode, KafkaError
 
+UNKNOWN_LIFE = 0
+
 
 class KnownState:
     """A share-partition: its state, the highest epochs that were recorded of it, and how many updates there
@@ -74,6 +76,8 @@ class Shard:
         # Soft.
         self.cold: deque[SharePartitionKey] = deque()  # to be looked at in this round
         self.forgotten: dict[bytes, None] = {}  # topics that are gone, of which states are left
+        self._lives: dict[SharePartitionKey, int] = {}  # of states that began anew since this was loaded
+        self._last_life = UNKNOWN_LIFE
 
     def replay(self, record: ShareStateRecord) -> None:
         """The one way that durable state changes."""
@@ -110,6 +114,7 @@ class Shard:
 
     def _remove(self, key: SharePartitionKey) -> None:
         known = self.states.pop(key, None)
+        self._lives.pop(key, None)
         if known is None:
             return
         self.warm -= known.current.is_warm
@@ -118,6 +123,15 @@ class Shard:
         del of_topic[key]
         if not of_topic:
             del self.by_topic[key.topic_id]
+
+    def begin_life(self, key: SharePartitionKey, now_ms: int) -> None:
+        """Fence all who have read the state of a share-partition up to now, or have begun to."""
+        # The time, so that no other coordinator of this shard has had it.
+        self._last_life = self._lives[key] = max(self._last_life + 1, now_ms)
+
+    def life_of(self, key: SharePartitionKey) -> int:
+        """Return the life of a state; UNKNOWN_LIFE if it has not begun anew since this was loaded."""
+        return self._lives.get(key, UNKNOWN_LIFE)
 
     def check_room(self, key: SharePartitionKey, more_batches: int) -> None:
         """COORDINATOR_NOT_AVAILABLE if there is no room for a new share-partition, or for more batches.
@@ -157,6 +171,7 @@ class Shard:
         assert self.warm == sum(known.current.is_warm for known in self.states.values())
         assert sum(map(len, self.by_topic.values())) == len(self.states)
         assert len(self.redundant) <= len(self.states)
+        assert self._lives.keys() <= self.states.keys()
         start_offset = self.redundant.start_offset
         assert start_offset is None or start_offset < self.next_offset
 

@@ -53,7 +53,9 @@ def answer_request(shard: Shard, token: Token, request: StateRequest, now_ms: in
 def _decide(shard: Shard, request: StateRequest, now_ms: int) -> tuple[ShareStateRecord | None, StateAnswer]:
     match request:
         case InitializeState():
-            return _initialize(shard, request, now_ms), StateResult(request.key)
+            record = _initialize(shard, request, now_ms)
+            shard.begin_life(request.key, now_ms)
+            return record, StateResult(request.key)
         case WriteState():
             return _write(shard, request, now_ms), StateResult(request.key)
         case DeleteState(key):
@@ -94,6 +96,7 @@ def _read(shard: Shard, request: ReadState, now_ms: int) -> tuple[ShareStateReco
         start_offset=state.start_offset,
         batches=state.batches,
         dead_letters=state.dead_letters,
+        life=shard.life_of(request.key),
     )
     if request.leader_epoch in (NOT_GIVEN, known.leader_epoch):
         return None, answer

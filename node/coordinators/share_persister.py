@@ -342,6 +342,8 @@ def _joined(earlier: StateRequest, later: StateRequest) -> WriteState | None:
         return None
     if (earlier.state_epoch, earlier.leader_epoch) != (later.state_epoch, later.leader_epoch):
         return None
+    if earlier.life != later.life:
+        return None
     if later.start_offset != NOT_GIVEN and later.start_offset < earlier.start_offset:
         return None
     if len(earlier.batches) + len(later.batches) > MAX_BATCHES:
@@ -356,6 +358,7 @@ def _joined(earlier: StateRequest, later: StateRequest) -> WriteState | None:
         later.dead_letters
         if earlier.dead_letters is None
         else newer_note(earlier.dead_letters, later.dead_letters),
+        later.life,
     )
 
 

@@ -76,6 +76,7 @@ class SharePartition:
         "config",
         "key",
         "leader_epoch",
+        "life",
         "state_epoch",
         "status",
     )
@@ -88,6 +89,7 @@ class SharePartition:
         self.config = config  # replaced when the group's settings change
         self.status = SharePartitionStatus.EMPTY
         self.state_epoch = 0
+        self.life = NOT_GIVEN  # of the state, as its coordinator has named it
         self._limits = limits
         # Who may hold something: everybody who was given records and has not left since then. Very many
         # sessions may end that never had any, and to look for what a member holds takes time.
@@ -203,7 +205,7 @@ class SharePartition:
             raise KafkaError(
                 ErrorCode.UNKNOWN_SERVER_ERROR, f"Failed to initialize the share partition: {error}"
             ) from error
-        self.state_epoch = state.state_epoch
+        self.state_epoch, self.life = state.state_epoch, state.life
         self._move(SharePartitionStatus.ACTIVE)
         self._start_offset_before = self.start_offset
 
@@ -466,4 +468,5 @@ class SharePartition:
             start_offset=self.start_offset,
             delivery_complete_count=self.delivery_complete_count,
             batches=batches,
+            life=self.life,
         )

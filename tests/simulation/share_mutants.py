@@ -44,7 +44,8 @@ from ottla.node.share.share_window import ARCHIVED, ShareWindow
 from ottla.node.share.share_words import ArchiveReason, ShareConfig
 from tests.simulation import share_stories
 from tests.simulation.mutants import MAX_SEEDS, Mutant
-from tests.simulation.share_traits import BACKOFF, DELAYS, LETTERS, RESETS
+from tests.simulation.nemesis import LETTER_KINDS
+from tests.simulation.share_traits import BACKOFF, DELAYS, LETTERS, RESETS, TRAITS
 from tests.simulation.simulation import Options, Simulation, run_seed
 from tests.simulation.stories import Story
 
@@ -57,6 +58,7 @@ ABORTS: Final = Options(seconds=2.0, workers=5, transactions=2, kinds=("reset",)
 WITH_LETTERS: Final = Options(seconds=3.0, workers=5, kinds=("kill_leader_at_letters",), traits=(LETTERS,))
 WITH_BACKOFF: Final = Options(seconds=1.0, workers=5, kinds=("reset",), traits=(BACKOFF,))
 WITH_DELAYS: Final = Options(seconds=1.0, workers=5, kinds=("reset",), traits=(DELAYS,))
+WITH_ALL_TRAITS: Final = Options(seconds=3.0, workers=5, kinds=LETTER_KINDS, traits=TRAITS)
 WITH_RESETS: Final = Options(seconds=3.0, workers=5, kinds=("reset",), traits=(RESETS,))
 
 SHARE_MUTANTS: list[Mutant] = []
@@ -357,6 +359,11 @@ def no_start_offset_is_set_back(patch: Patch) -> None:
         return initialize(shard, replace(request, start_offset=start_offset), now_ms)
 
     patch.setattr(write_state, "_initialize", at_least_as_before)
+
+
+@mutant(WITH_ALL_TRAITS, 37)
+def a_leader_writes_on_into_a_state_that_has_begun_anew(patch: Patch) -> None:
+    _unchecked(patch, WriteState, "_is_of_this_life")
 
 
 @mutant(WITH_RESETS, 2)

@@ -14,7 +14,7 @@ from tests.thorough import some_of
 
 pytestmark = pytest.mark.slow
 # The first four have all traits between them.
-SEEDS = [37, 28, 22, 27, 20, 21, 23, 29, 31, 33, 34, 35, 38, 39]
+SEEDS = [37, 28, 22, 27, 20, 21, 23, 29, 31, 33, 34, 35, 38, 39, 139]
 OF_EACH_RUN = 4
 
 

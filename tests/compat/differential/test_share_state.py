@@ -124,6 +124,8 @@ def asked(client: WireClient, api: str, group: str, topics: list[dict[str, Any]]
 def results(answer: Any, version: int) -> list[Any]:
     found = plain(answer, version)["results"]
     partitions = [one for topic in found for one in topic["partitions"]]
+    for one in partitions:
+        one.pop("life", None)  # a tag of Ottla's nodes, which Kafka's pass over
     return sorted(partitions, key=lambda one: one["partition"])
 
 

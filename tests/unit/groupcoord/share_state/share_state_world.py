@@ -23,6 +23,7 @@ from ottla.groupcoord.share_state.share_state_records import (
 from ottla.groupcoord.share_state.share_state_scan import ShareStateScan
 from ottla.groupcoord.share_state.share_state_shard import Shard
 from ottla.groupcoord.share_state.share_state_words import (
+    NOT_GIVEN,
     DeleteState,
     InitializeState,
     ReadState,
@@ -115,9 +116,10 @@ class ShareStateWorld:
         start_offset: int = -1,
         complete: int = 0,
         letters: bytes | None = None,
+        life: int = NOT_GIVEN,
     ) -> StateResult:
         return self._result(
-            WriteState(key, state_epoch, leader_epoch, start_offset, complete, batches, letters)
+            WriteState(key, state_epoch, leader_epoch, start_offset, complete, batches, letters, life)
         )
 
     def delete(self, key: SharePartitionKey = KEY) -> StateResult:
