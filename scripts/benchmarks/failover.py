@@ -35,7 +35,6 @@ KILLS: Final = 20
 PAUSES: Final = 5
 PAUSE_S: Final = 15.0  # for which a leader is paused or cut off: beyond the session of a broker, which is 9 s
 PATIENCE_S: Final = 60.0
-QUIET_S: Final = 6.0  # before a fault: franz-go asks for metadata once in five seconds at most
 
 
 def _leader(cluster: Cluster, topic: str) -> Node:
@@ -45,7 +44,7 @@ def _leader(cluster: Cluster, topic: str) -> Node:
 
 def _gap_s(producer: SteadyProducer, fault: Callable[[], None], flow_s: float = 1.0) -> float:
     """Return the longest time without an acknowledgement from a fault on, until they flow again."""
-    producer.wait_for(QUIET_S, PATIENCE_S)
+    producer.wait_for(producer.quiet_s, PATIENCE_S)
     began = time.monotonic()
     fault()
     producer.wait_for(flow_s, PATIENCE_S)
@@ -86,7 +85,7 @@ def _away(
     gaps = []
     for _ in range(max(1, kills * PAUSES // KILLS)):
         node = _leader(cluster, topic)
-        producer.wait_for(QUIET_S, PATIENCE_S)
+        producer.wait_for(producer.quiet_s, PATIENCE_S)
         began = time.monotonic()
         leave(node)
         try:

@@ -26,12 +26,16 @@ ROOT: Final = Path(__file__).resolve().parents[2]
 PAYLOAD: Final = b"x" * 100
 END_TIMEOUT_S: Final = 30.0
 FAILURES_KEPT: Final = 20
+LEAST_QUIET_S: Final = 2.0
+# franz-go asks for metadata once in five seconds at most (MetadataMinAge), perhaps long after a fault.
+QUIET_S: Final = {"franz-go": 11.0}
 
 
 class SteadyProducer:
     """A running client; when its records were acknowledged, and what failed."""
 
-    def __init__(self, command: list[str]) -> None:
+    def __init__(self, command: list[str], quiet_s: float) -> None:
+        self.quiet_s = quiet_s  # for which it is to write undisturbed before a fault
         self.acknowledged_s: list[float] = []
         self.failed: deque[str] = deque(maxlen=FAILURES_KEPT)
         self.failures = 0
@@ -90,7 +94,8 @@ class SteadyProducer:
 def producing(client: str, bootstrap: str, topic: str, per_second: int) -> Iterator[SteadyProducer]:
     """A producer of that client, which has written its first records."""
     command = COMMANDS[client]()
-    producer = SteadyProducer([*command, bootstrap, topic, str(per_second)])
+    quiet_s = QUIET_S.get(client, LEAST_QUIET_S)
+    producer = SteadyProducer([*command, bootstrap, topic, str(per_second)], quiet_s)
     try:
         producer.wait_for(2.0, END_TIMEOUT_S)
         yield producer

@@ -48,6 +48,13 @@ SHARES_OF_THREE = """
 The same members and a topic with three replicas, on the same two cores.
 
 """
+NODES_3 = """
+## Three nodes
+
+Clusters of three nodes on the same two cores as the client. Topics have three replicas, and producers wait
+for all of them.
+
+"""
 CLIENTS = """
 ## Clients
 
@@ -60,6 +67,7 @@ the same two cores.
 # The end of a file's name in docs/data -> the words above its figures.
 SECTIONS: Final = {
     "": HEAD,
+    "_nodes_3": NODES_3,
     "_clients": CLIENTS,
     "_tls": TLS,
     "_acls": ACLS,
@@ -75,15 +83,7 @@ def benchmarks_page(documents: Mapping[str, dict[str, Any]]) -> str:
 
 def _figures(document: dict[str, Any]) -> str:
     """Return what was measured, where and when."""
-    machine = document["machine"]
-    facts = [
-        ("command", f"`{machine.get('command', 'scripts/bench')}`"),
-        ("at", machine["at"]),
-        ("machine", f"{machine['cpus']} cores, {machine.get('cpu', 'a processor that is not named')}"),
-        ("Linux, Python", f"{machine['kernel']}, {machine['python']}"),
-        *([("note", machine["note"])] if "note" in machine else []),
-    ]
-    lines = ["| | |\n|---|---|\n", *(f"| {name} | {value} |\n" for name, value in facts), "\n"]
+    lines = [machine_table(document["machine"])]
     lines.append(
         "| workload | figure | Ottla | Kafka | ratio | middle half |\n|---|---|---:|---:|---:|---|\n"
     )
@@ -96,12 +96,26 @@ def _figures(document: dict[str, Any]) -> str:
         half = [row["lower quartile"], row["upper quartile"]]
         spread = " to ".join(f"{one:.2f}" for one in half if one is not None)
         ratio = f"{row['ratio']:.2f}" if row["ratio"] is not None else "-"
-        ottla, kafka = _number(row["ottla"]), _number(row["kafka"])
+        ottla, kafka = figure_text(row["ottla"]), figure_text(row["kafka"])
         lines.append(f"| {workload} | {row['figure']} | {ottla} | {kafka} | {ratio} | {spread} |\n")
     return "".join(lines)
 
 
-def _number(value: float | None) -> str:
+def machine_table(machine: Mapping[str, Any]) -> str:
+    """Return where, when and by what command figures were measured."""
+    facts = [
+        ("command", f"`{machine.get('command', 'scripts/bench')}`"),
+        ("at", machine["at"]),
+        ("machine", f"{machine['cpus']} cores, {machine.get('cpu', 'a processor that is not named')}"),
+        ("Linux, Python", f"{machine['kernel']}, {machine['python']}"),
+        *([("note", machine["note"])] if "note" in machine else []),
+    ]
+    lines = ["| | |\n|---|---|\n", *(f"| {name} | {value} |\n" for name, value in facts), "\n"]
+    return "".join(lines)
+
+
+def figure_text(value: float | None) -> str:
+    """Return a figure as the pages show it."""
     if value is None:
         return "-"
     return f"{value:,.0f}" if value >= 100 else f"{value:.3g}"

@@ -30,6 +30,7 @@ MOUNTED: Final = {
 }
 GENERATED: Final = (
     "benchmarks.md",
+    "scale.md",
     "reference/settings.md",
     "reference/commands.md",
     "reference/metrics.md",

@@ -17,8 +17,10 @@ from tests.pages import ROOT
 
 sys.path.append(str(ROOT / "scripts"))
 
+from documentation import scale_chart
 from documentation.metrics_page import families_of
 from documentation.ratio_chart import bars_of, chart
+from documentation.scale_page import scale_page
 from documentation.settings_page import settings_page
 from documentation.site_files import GENERATED, MOUNTED, site_links
 
@@ -149,6 +151,31 @@ def test_the_chart_is_drawn_from_the_figures() -> None:
 
     assert len(bars_of(document["rows"])) >= 10
     assert (ROOT / "docs" / "images" / "ratios.svg").read_text() == drawn, "run scripts/docs chart"
+
+
+def test_the_curves_are_drawn_from_the_figures() -> None:
+    document = json.loads((ROOT / "docs" / "data" / "scale.json").read_text())
+
+    curves = scale_chart.curves_of(document)
+
+    assert all(len(curve.points) >= 4 for curve in curves)
+    assert (ROOT / "docs" / "images" / "scale.svg").read_text() == scale_chart.chart(curves), (
+        "run scripts/docs chart"
+    )
+
+
+def test_the_page_on_scale_has_a_column_a_size() -> None:
+    document = {
+        "machine": {"at": "today", "cpus": 2, "kernel": "6", "python": "3"},
+        "rows": [
+            {"workload": f"{size} partitions", "figure": "image MB", "ottla": float(size)}
+            for size in (10, 200)
+        ],
+    }
+
+    page = scale_page(document)
+
+    assert "| | 10 partitions | 200 partitions |\n" in page and "| image MB | 10 | 200 |\n" in page
 
 
 def test_a_ratio_of_which_less_is_better_is_turned_round() -> None:

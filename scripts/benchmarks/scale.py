@@ -1,0 +1,272 @@
+"""What metadata of many nodes and partitions cost: memory, loading, changes, elections, heartbeats, answers.
+
+Each size is measured in a process of its own, with the image and the controller alone: no sockets, no disk,
+no log. So the figures are CPU time of the code, and a cluster adds its network and disks.
+"""
+
+import gc
+import json
+import os
+import statistics
+import subprocess
+import sys
+import time
+from argparse import Namespace
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Final
+
+from rich.console import Console
+
+from benchmarks import report
+from benchmarks.choice import tell
+from benchmarks.workload import Figures, Plan, Workload
+from ottla.logstore.words.errors import ErrorCode
+from ottla.logstore.words.schema_compiler import encoder
+from ottla.metadata_raft.cluster_control import fence_records
+from ottla.metadata_raft.commands import BrokerHeartbeat
+from ottla.metadata_raft.controller import Controller
+from ottla.metadata_raft.controller_config import ControllerConfig
+from ottla.metadata_raft.delta import MetadataDelta, replay_batch
+from ottla.metadata_raft.election_control import preferred_elections
+from ottla.metadata_raft.image import MetadataImage, TopicImage
+from ottla.metadata_raft.record_codec import MetadataBatch, encode_batch
+from ottla.metadata_raft.records import (
+    BrokerEndpoint,
+    BrokerFeature,
+    MetadataRecord,
+    PartitionChangeRecord,
+    PartitionRecord,
+    RegisterBrokerRecord,
+    TopicRecord,
+)
+from ottla.metadata_raft.snapshot import encode_snapshot, read_snapshot
+from ottla.node.wire.messages.metadata import (
+    MetadataResponse,
+    MetadataResponsePartition,
+    MetadataResponseTopic,
+)
+
+# Nodes and partitions; the last is ten times what a controller takes (MAX_PARTITIONS).
+SIZES: Final[Sequence[tuple[int, int]]] = (
+    (3, 1_000),
+    (10, 10_000),
+    (30, 100_000),
+    (100, 200_000),
+    (100, 1_000_000),
+)
+REPLICAS: Final = 3
+PARTITIONS_OF_A_TOPIC: Final = 100
+MOST_LED: Final = 30_000  # by the node that falls
+CHANGES: Final = 200
+TIMEOUT_S: Final = 900
+METADATA_VERSION: Final = 13
+EMPTY: Final = MetadataImage(cluster_id=b"cluster-id-16-by")
+ROOT: Final = Path(__file__).resolve().parents[2]
+
+
+def _name(nodes: int, partitions: int) -> str:
+    return f"{nodes} nodes, {partitions:,} partitions"
+
+
+@dataclass(frozen=True, slots=True)
+class _Scale:
+    """A size that is measured in a process of its own."""
+
+    nodes: int
+    partitions: int
+
+    def __call__(self, _: object, plan: Plan) -> Figures:
+        del plan
+        told = subprocess.run(
+            [sys.executable, "-m", "benchmarks.scale", str(self.nodes), str(self.partitions)],
+            env={**os.environ, "PYTHONPATH": f"{ROOT / 'scripts'}:{ROOT / 'src'}:{ROOT}"},
+            capture_output=True,
+            timeout=TIMEOUT_S,
+            check=True,
+        )
+        figures: Figures = json.loads(told.stdout)
+        return figures
+
+
+WORKLOADS: Final[Sequence[Workload[object]]] = tuple(
+    Workload(name=_name(*size), run=_Scale(*size), goals={}) for size in SIZES
+)
+
+
+def main(arguments: Namespace, console: Console) -> int:
+    """Measure each size once; there is nothing beside it to be compared with."""
+    if arguments.list:
+        for one in WORKLOADS:
+            console.print(one.name)
+        return 0
+    results = report.Report()
+    for one in WORKLOADS:
+        if all(words in one.name for words in arguments.only):
+            results.add(one.name, "ottla", one.run(None, Plan()))
+    tell(results, WORKLOADS, arguments, console)
+    return 0
+
+
+# ---- one size ----------------------------------------------------------------------------------------------
+
+
+def _records(nodes: int, partitions: int) -> Iterator[MetadataRecord]:
+    """The records of a cluster whose first node leads up to MOST_LED partitions, and the others as many."""
+    for node in range(nodes):
+        yield RegisterBrokerRecord(
+            broker_id=node,
+            incarnation_id=bytes(15) + bytes([node]),
+            broker_epoch=node,
+            end_points=[BrokerEndpoint(name="PLAINTEXT", host=f"node-{node}.example.com", port=9092)],
+            features=[
+                BrokerFeature(name="metadata.version", min_supported_version=1, max_supported_version=30)
+            ],
+            rack=f"rack-{node % 3}",
+            fenced=False,
+            log_dirs=[_directory(node)],
+        )
+    led_by_first = min(MOST_LED, partitions // 2)
+    for number in range(partitions):
+        topic, index = divmod(number, PARTITIONS_OF_A_TOPIC)
+        topic_id = topic.to_bytes(16)
+        if not index:
+            yield TopicRecord(name=f"team-{topic % 50}.events-{topic}", topic_id=topic_id)
+        first = 0 if number < led_by_first else 1 + number % (nodes - 1)
+        step = 1 + number // nodes % max(1, nodes // REPLICAS)
+        replicas = [(first + place * step) % nodes for place in range(REPLICAS)]
+        yield PartitionRecord(
+            partition_id=index,
+            topic_id=topic_id,
+            replicas=replicas,
+            isr=replicas,
+            leader=first,
+            leader_epoch=0,
+            partition_epoch=0,
+            directories=[_directory(node) for node in replicas],
+        )
+
+
+def _directory(node: int) -> bytes:
+    return f"directory {node}".encode().ljust(16, b".")
+
+
+def _rss_mb() -> float:
+    gc.collect()
+    return int(Path("/proc/self/statm").read_text().split()[1]) * os.sysconf("SC_PAGE_SIZE") / 1e6
+
+
+def _seconds(job: Callable[[], object]) -> float:
+    began = time.process_time()
+    job()
+    return time.process_time() - began
+
+
+def _measure(nodes: int, partitions: int) -> Figures:
+    before_mb = _rss_mb()
+    delta = MetadataDelta(EMPTY)
+    for record in _records(nodes, partitions):
+        delta.replay(record)
+    image = delta.apply(version=partitions + nodes, epoch=1, timestamp_ms=0)
+    del delta
+    found: Figures = {"image MB": _rss_mb() - before_mb}
+    found |= _of_snapshot(image) | _of_changes(image) | _of_fall(image) | _of_controller(image)
+    return found | _of_answers(image)
+
+
+def _of_snapshot(image: MetadataImage) -> Figures:
+    began = time.process_time()
+    content = b"".join(encode_snapshot(image))
+    written_s = time.process_time() - began
+    load_s = _seconds(lambda: read_snapshot(content, empty=EMPTY, version=image.version, epoch=1))
+    return {"snapshot MB": len(content) / 1e6, "snapshot written s": written_s, "snapshot loaded s": load_s}
+
+
+def _of_changes(image: MetadataImage) -> Figures:
+    """One partition changes at a time, as when a replica falls behind."""
+    times = []
+    topics = list(image.topics.by_name.values())
+    for number in range(CHANGES):
+        topic = topics[number % len(topics)]
+        partition = topic.partitions[0]
+        record = PartitionChangeRecord(partition_id=0, topic_id=topic.topic_id, isr=partition.replicas[:2])
+        batch = MetadataBatch(image.version + 1, 1, 0, [record])
+        times.append(_seconds(lambda batch=batch: replay_batch(image, batch)))  # type: ignore[misc]
+    return {"one change ms": 1000 * statistics.median(times)}
+
+
+def _of_fall(image: MetadataImage) -> Figures:
+    """The first node falls: the controller chooses other leaders, and every node learns of them."""
+    config = ControllerConfig()
+    led = sum(one.leader == 0 for topic in image.topics.by_name.values() for one in topic.partitions)
+    began = time.process_time()
+    records = fence_records(image, image.brokers[0], config)
+    decided_s = time.process_time() - began
+    batch = MetadataBatch(image.version + 1, 1, 0, records)
+    began = time.process_time()
+    encoded = encode_batch(batch)
+    encoded_s = time.process_time() - began
+    return {
+        "leaders of the node that falls": float(led),
+        "elections decided s": decided_s,
+        "elections encoded s": encoded_s,
+        "elections MB": len(encoded) / 1e6,
+        "elections applied s": _seconds(lambda: replay_batch(image, batch)),
+    }
+
+
+def _of_controller(image: MetadataImage) -> Figures:
+    controller = Controller(image, ControllerConfig())
+    controller.activate(image, 0)
+    beats = [
+        BrokerHeartbeat(broker_id=node, broker_epoch=node, current_metadata_offset=image.version)
+        for node in image.brokers
+    ]
+    for beat in beats:
+        controller.decide(beat, 1_000)
+    heartbeat_s = _seconds(lambda: [controller.decide(beat, 1_001) for beat in beats]) / len(beats)
+    controller.tick(1_002)
+    return {
+        "heartbeat us": 1e6 * heartbeat_s,
+        "tick us": 1e6 * _seconds(lambda: controller.tick(1_003)),
+        "search for preferred leaders s": _seconds(lambda: list(preferred_elections(image))),
+    }
+
+
+def _of_answers(image: MetadataImage) -> Figures:
+    """An answer to Metadata about all topics, of which one is encoded."""
+    topics = len(image.topics.by_name)
+    one = next(iter(image.topics.by_name.values()))
+    encode = encoder(MetadataResponse, METADATA_VERSION)
+    answer = MetadataResponse(
+        cluster_id="x" * 22, controller_id=0, topics=[_described(one)] * min(topics, 100)
+    )
+    times = [_seconds(lambda: encode(answer, bytearray())) for _ in range(5)]
+    size_bytes = sum(map(len, encode(answer, bytearray())))
+    share = topics / len(answer.topics)
+    return {"all topics MB": size_bytes * share / 1e6, "all topics encoded s": min(times) * share}
+
+
+def _described(topic: TopicImage) -> MetadataResponseTopic:
+    return MetadataResponseTopic(
+        error_code=ErrorCode.NONE,
+        name=topic.name,
+        topic_id=topic.topic_id,
+        partitions=[
+            MetadataResponsePartition(
+                error_code=ErrorCode.NONE,
+                partition_index=one.partition,
+                leader_id=one.leader,
+                leader_epoch=one.leader_epoch,
+                replica_nodes=one.replicas,
+                isr_nodes=one.isr,
+                offline_replicas=(),
+            )
+            for one in topic.partitions
+        ],
+    )
+
+
+if __name__ == "__main__":
+    print(json.dumps(_measure(int(sys.argv[1]), int(sys.argv[2]))))
