@@ -21,6 +21,7 @@ broker_commands    `ottla broker ...`
 cluster_overrides  settings for all nodes of `ottla cluster up`, judged before anything is started
 command_options    the words that several commands of `ottla` share, and how a command runs to its exit code
 config_commands    settings of topics, groups and subscriptions to client metrics
+host_nodes         the settings of several nodes of one host, derived from those of the host
 doctor_command     `ottla doctor`
 free_ports         whether the ports of a local cluster are free, told before its nodes are started
 acl_app            the options of `ottla acl`
@@ -35,7 +36,6 @@ record_commands    `ottla produce` and `ottla consume`
 record_worker      a command that is run for each record of a share group
 share_commands     `ottla consume --share`
 local_cluster      `ottla cluster up` and `ottla cluster start-node`
-host_nodes         the settings of several nodes of one host, derived from those of the host
 host_supervisor    runs the nodes of one host, and starts those again that die
 serve              `ottla start`
 secure_commands    `ottla secure ...`
