@@ -21,8 +21,8 @@ from ottla.logstore.compression import (
     PIECE_BYTES,
     Compression,
     compress_pieces,
-    decompress,
     decompress_pieces,
+    lz4_frame_end,
 )
 from ottla.logstore.delivery_delay import refused_delays
 from ottla.logstore.log_config import LogConfig
@@ -239,11 +239,13 @@ def plain_header(
     latest_ms: int,
     checks_records: bool,
     latest_codec: int = _ZSTD,
+    max_opened_bytes: int = MAX_DECOMPRESSED_BYTES,
 ) -> tuple[int, ...] | None:
     """The fields of a client's batch that `validate_batch` would take as it is, seen in one look.
 
     None where there is anything to be said or done: then `validate_batch` says or does it. Timestamps between
-    `earliest_ms` and `latest_ms` are taken, codecs up to `latest_codec`. `view` has the bytes of a header.
+    `earliest_ms` and `latest_ms` are taken, codecs up to `latest_codec`, records that open into no more than
+    `max_opened_bytes`. `view` has the bytes of a header.
     """
     fields = HEADER.unpack_from(view)
     (
@@ -275,7 +277,7 @@ def plain_header(
         if not checks_records:
             return fields if count <= _most_records(attributes, len(view)) else None
         if codec := attributes & COMPRESSION_MASK:
-            room = _room_at_once(codec, len(view) - HEADER_SIZE, count)
+            room = min(_room_at_once(codec, len(view) - HEADER_SIZE, count), max_opened_bytes)
             with BorrowedOpener() as opener:
                 content = opener.open(Compression(codec), view[HEADER_SIZE:], room) if room else None
                 if content and is_plain(content, 0, count, base_ms, max_ms, earliest_ms, latest_ms):
@@ -417,12 +419,11 @@ def _apply_settings(
         else:
             with BorrowedOpener() as opener:
                 content = _opened(opener, header, view, config, target, at_once)
-                if content is not None:
-                    largest = _check_whole(header, content, config, now_ms)
-                    if config.ottla_delivery_delay_enable:
-                        _check_delays(header, OpenedRecords(Compression.NONE, content), config, now_ms)
-                    if target is not None:
-                        header, view = _recompressed(header, [content], target, config)
+                largest = _check_whole(header, content, config, now_ms)
+                if config.ottla_delivery_delay_enable:
+                    _check_delays(header, OpenedRecords(Compression.NONE, content), config, now_ms)
+                if target is not None:
+                    header, view = _recompressed(header, [content], target, config)
     if config.message_timestamp_type == "LogAppendTime":
         if header.attributes & LOG_APPEND_TIME_BIT:
             raise KafkaError(
@@ -465,7 +466,7 @@ def _out_of_window(header: BatchHeader, view: memoryview, config: LogConfig, now
     try:
         with BorrowedOpener() as opener:
             content = _opened(opener, header, view, config, None, at_once=True)
-            if content is not None and not header.attributes & LOG_APPEND_TIME_BIT:
+            if not header.attributes & LOG_APPEND_TIME_BIT:
                 _check_whole(header, content, config, now_ms)
     except (_TooMuchAtOnce, KafkaError) as refusal:
         if isinstance(refusal, RecordsRefused):
@@ -493,8 +494,8 @@ def _opened(
     config: LogConfig,
     target: Compression | None,
     at_once: bool,
-) -> ByteSource | None:
-    """Return the records of a batch; None where no package opens them, and only their check asks for it."""
+) -> ByteSource:
+    """Return the records of a batch; compressed ones only `at_once`."""
     codec = header.attributes & COMPRESSION_MASK
     records = view[HEADER_SIZE:]
     size_bytes = len(records)
@@ -506,25 +507,14 @@ def _opened(
         ):
             raise _TooMuchAtOnce
         return records
-    room = limit = _max_opened_bytes(config)
-    if at_once:
-        most = _room_at_once(codec, size_bytes, header.records_count)
-        if not most:
-            raise _TooMuchAtOnce
-        room = min(limit, most if target is None else MAX_RECOMPRESSED_AT_ONCE_BYTES)
-    if content := opener.open(Compression(codec), records, room):
-        return content
-    try:
-        return decompress(Compression(codec), records, max_bytes=room)
-    except KafkaError as error:
-        if error.code is ErrorCode.MESSAGE_TOO_LARGE and room < limit:
-            raise _TooMuchAtOnce from None
-        if error.code is ErrorCode.UNSUPPORTED_COMPRESSION_TYPE and target is None and not config.compact:
-            return None
-        if error.code is not ErrorCode.CORRUPT_MESSAGE:
-            raise
-        # As Apache Kafka. That of a batch that was damaged on its way would be sent again and again.
-        raise KafkaError(ErrorCode.UNKNOWN_SERVER_ERROR, error.detail) from None
+    room = _room_at_once(codec, size_bytes, header.records_count)
+    if target is not None:
+        room = min(room, MAX_RECOMPRESSED_AT_ONCE_BYTES)
+    room = min(room, _max_opened_bytes(config))
+    content = opener.open(Compression(codec), records, room)
+    if not content:
+        raise _TooMuchAtOnce  # or damaged: it is opened once on a loop, and judged in a thread
+    return content
 
 
 def _check_pieces(
@@ -546,6 +536,8 @@ def _check_pieces(
                 pause()
             return _check_whole(header, content, config, now_ms)
     try:
+        if codec is Compression.LZ4:
+            lz4_frame_end(records)
         opened = OpenedRecords(codec, records, max_bytes=limit, pause=pause)
         return _check_records(header, opened, config, now_ms)
     except KafkaError as error:
@@ -553,7 +545,8 @@ def _check_pieces(
             return None
         if error.code is not ErrorCode.CORRUPT_MESSAGE:
             raise
-        raise KafkaError(ErrorCode.UNKNOWN_SERVER_ERROR, error.detail) from None  # as `_opened`
+        # As Apache Kafka. That of a batch that was damaged on its way would be sent again and again.
+        raise KafkaError(ErrorCode.UNKNOWN_SERVER_ERROR, error.detail) from None
 
 
 def _pieces(

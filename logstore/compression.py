@@ -45,9 +45,16 @@ _XERIAL_BLOCK_BYTES = 32 * 1024  # what xerial's own writer uses
 _BLOCK_LENGTH = struct.Struct(">i")
 _READ_BYTES = 256 * 1024
 _GZIP_PIECE_BYTES = 64 * 1024
-_ZSTD_WORD = struct.Struct("<I")
+_WORD = struct.Struct("<I")
 _ZSTD_SKIPPABLE_MAGIC = 0x184D2A50
 _ZSTD_MAX_HEADER_BYTES = 18
+_LZ4_MAGIC = 0x184D2204
+_LZ4_STORED = 0x8000_0000
+_LZ4_INDEPENDENT = 0x20
+_LZ4_HAS_BLOCK_CHECKSUMS = 0x10
+_LZ4_HAS_SIZE = 0x08
+_LZ4_HAS_CHECKSUM = 0x04
+_LZ4_NOT_OF_KAFKA = 0x03  # a dictionary, and a bit that is reserved
 
 
 # Contexts that nobody uses, of as many threads as opened at once: to make one takes as long as to open 16 KB.
@@ -275,6 +282,32 @@ def _decompress_lz4(data: ByteSource, max_bytes: int) -> bytes:
     return output
 
 
+def lz4_frame_end(data: ByteSource, most: int = MAX_BLOCKS) -> int:
+    """Return where the first frame ends.
+
+    CORRUPT_MESSAGE for one that is cut off, has more than `most` blocks, or is none that Kafka's Java reader
+    opens: it knows neither linked blocks nor dictionaries, and takes a block of nothing for the end.
+    """
+    if len(data) < 7 or _WORD.unpack_from(data)[0] != _LZ4_MAGIC:
+        raise _cut_off(Compression.LZ4)
+    flags = data[4]
+    if not flags & _LZ4_INDEPENDENT or flags & _LZ4_NOT_OF_KAFKA:
+        raise _invalid(Compression.LZ4, ValueError("its blocks are linked, or need a dictionary"))
+    position = 15 if flags & _LZ4_HAS_SIZE else 7
+    behind_block = 4 if flags & _LZ4_HAS_BLOCK_CHECKSUMS else 0
+    for _ in range(most):
+        if position + 4 > len(data):
+            raise _cut_off(Compression.LZ4)
+        (size,) = _WORD.unpack_from(data, position)
+        position += 4
+        if not size:
+            return position + (4 if flags & _LZ4_HAS_CHECKSUM else 0)
+        if size in (_LZ4_STORED, 1):
+            raise _invalid(Compression.LZ4, ValueError("a block has no bytes"))
+        position += (size & ~_LZ4_STORED) + behind_block
+    raise _too_many_pieces(Compression.LZ4)
+
+
 def _decompress_zstd(data: ByteSource, max_bytes: int) -> bytes:
     chunks: list[bytes] = []
     room = max_bytes
@@ -293,18 +326,19 @@ def _largest_zstd_window(data: ByteSource) -> int:
     return max((zstandard.get_frame_parameters(head).window_size for head in heads), default=0)
 
 
-def check_zstd_is_whole(data: ByteSource, starts: list[int] | None = None) -> None:
+def check_zstd_is_whole(data: ByteSource, starts: list[int] | None = None, most: int = MAX_BLOCKS) -> None:
     """Walk the block headers of RFC 8878: the library's stream reader takes a cut-off frame for a short
-    one. CORRUPT_MESSAGE where one is; `starts` is given the positions of the frames.
+    one. CORRUPT_MESSAGE where one is, or where there are more than `most` pieces; `starts` is given the
+    positions of the frames.
     """
     position = pieces = 0
     while position < len(data) or position == 0:
         pieces += 1
-        (magic,) = _ZSTD_WORD.unpack_from(data, position) if len(data) - position >= 4 else (0,)
-        if pieces > MAX_BLOCKS:
+        (magic,) = _WORD.unpack_from(data, position) if len(data) - position >= 4 else (0,)
+        if pieces > most:
             raise _too_many_pieces(Compression.ZSTD)
         if magic & 0xFFFFFFF0 == _ZSTD_SKIPPABLE_MAGIC and len(data) - position >= 8:
-            position += 8 + _ZSTD_WORD.unpack_from(data, position + 4)[0]
+            position += 8 + _WORD.unpack_from(data, position + 4)[0]
             continue
         if starts is not None:
             starts.append(position)
@@ -319,7 +353,7 @@ def check_zstd_is_whole(data: ByteSource, starts: list[int] | None = None) -> No
             pieces += 1
             if position > len(data):
                 raise _cut_off(Compression.ZSTD)
-            if pieces > MAX_BLOCKS:
+            if pieces > most:
                 raise _too_many_pieces(Compression.ZSTD)
         position += 4 if has_checksum else 0
     if position > len(data):
@@ -345,17 +379,19 @@ def _decompress_snappy(data: ByteSource, max_bytes: int) -> bytes:
     return opened[0] if len(opened) == 1 else b"".join(opened)
 
 
-def snappy_blocks(view: memoryview) -> Iterator[memoryview]:
-    """Yield the blocks of either framing; CORRUPT_MESSAGE where one is cut off, or they are too many."""
+def snappy_blocks(view: memoryview, most: int = MAX_BLOCKS) -> Iterator[memoryview]:
+    """Yield the blocks of either framing; CORRUPT_MESSAGE if one is cut off, or they are more than `most`."""
     if view[:8] != _XERIAL_MAGIC:
         yield view
         return
     position = _XERIAL_HEADER.size
-    for _ in range(MAX_BLOCKS):
+    for _ in range(most):
         if position == len(view):
             return
         if view[position : position + len(_XERIAL_MAGIC)] == _XERIAL_MAGIC:  # another stream
-            position = min(position + _XERIAL_HEADER.size, len(view))
+            position += _XERIAL_HEADER.size
+            if position > len(view):
+                raise _cut_off(Compression.SNAPPY)
             continue
         if len(view) - position < _BLOCK_LENGTH.size:
             raise _cut_off(Compression.SNAPPY)

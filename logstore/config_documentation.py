@@ -57,7 +57,7 @@ TOPIC_CONFIG_DOCUMENTATION: Mapping[str, str] = {
         "too."
     ),
     "max.decompressed.message.bytes": (
-        "The maximum size of a single record that the broker has to decompress."
+        "The maximum size of a record batch after the broker has decompressed it, in bytes."
     ),
     "max.message.bytes": (
         "The maximum size of a record batch, in bytes as sent (after compression, if any)."

@@ -506,6 +506,7 @@ class PartitionLog:
                 latest_ms=latest_ms,
                 checks_records=checks_records,
                 latest_codec=codec,
+                max_opened_bytes=config.max_decompressed_message_bytes,
             )
             next_position = position + len(batch)
             if fields is None or next_position > end_position:

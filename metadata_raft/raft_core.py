@@ -27,7 +27,7 @@ from ottla.metadata_raft.raft_snapshots import SnapshotStore, StoredSnapshot
 from ottla.metadata_raft.record_codec import MetadataBatch
 from ottla.metadata_raft.voters import Voter, VoterSet
 
-# A timer is set so much later than something is due: what is due at this very moment is not yet late.
+# A timer is set so much later than something is due, since the engine acts only after that moment.
 TICK_DELAY_SECONDS: Final = 0.000_1
 AGAIN_SECONDS: Final = 0.02  # until it is looked again at what is due, but could not be done
 STATUS_SECONDS: Final = 0.25  # how old the progress of other voters may be where it is shown
@@ -214,7 +214,7 @@ class RaftCore:
             self._set_timer()
 
     def _set_timer(self) -> None:
-        """Have `_tick` called when something is due; mostly that only moves away, and the timer stays."""
+        """Have `_tick` called when something is due. A timer that is early is kept, and set again by it."""
         ticks_at, now = self._due_at() + TICK_DELAY_SECONDS, self._loop.time()
         if ticks_at <= now:
             ticks_at = now + AGAIN_SECONDS

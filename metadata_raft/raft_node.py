@@ -217,8 +217,13 @@ class RaftEngine(SyncObj):  # type: ignore[misc]
         if not self.is_leading:
             return self.election_deadline
         heartbeat_at: float = self._SyncObj__newAppendEntriesTime
-        heard_at: float = min(self._SyncObj__lastResponseTime.values(), default=math.inf)
-        return min(heartbeat_at, heard_at + LEADER_FALLBACK_SECONDS)
+        others = self._SyncObj__otherNodes
+        if not others:
+            return heartbeat_at
+        # With this node, those that were heard since then are a majority of the voters.
+        heard = sorted((self._SyncObj__lastResponseTime[node] for node in others), reverse=True)
+        majority_heard_at: float = heard[(len(others) + 1) // 2 - 1]
+        return min(heartbeat_at, majority_heard_at + LEADER_FALLBACK_SECONDS)
 
     @property
     def leader_id(self) -> int:

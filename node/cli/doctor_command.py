@@ -7,10 +7,10 @@ from pathlib import Path
 from ottla.logstore.words.escaped_text import escape_controls
 from ottla.node.cli.command_config import CommandConfig
 from ottla.node.cli.failure import EXIT_FAILURE, EXIT_USAGE, CommandError
-from ottla.node.cli.host_nodes import nodes_of_host
+from ottla.node.cli.host_nodes import HostNode, nodes_of_host
 from ottla.node.client.cluster_client import parse_bootstrap
 from ottla.node.doctor.diagnosis import diagnose_cluster, diagnose_node
-from ottla.node.doctor.finding import Finding, Severity
+from ottla.node.doctor.finding import Finding, Severity, problem
 from ottla.node.settings.config import load_config
 
 
@@ -27,7 +27,12 @@ async def doctor(
     found: list[Finding] = []
     if config is not None or overrides:
         written = [] if config is None else [config]
-        for own in [one.overrides for one in nodes_of_host(config, overrides)] or [()]:
+        nodes: list[HostNode] = []
+        try:
+            nodes = nodes_of_host(config, overrides, as_on_disk=True)
+        except CommandError as error:
+            found.append(problem("setting", str(error)))
+        for own in [one.overrides for one in nodes] or [()]:
             node = load_config(config, overrides=[*overrides, *own])
             found += await diagnose_node(node, timeout_s=timeout_s, written=written)
         found = list(dict.fromkeys(found))  # nodes of one host have much in common

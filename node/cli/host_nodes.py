@@ -43,13 +43,18 @@ class HostNode:
     overrides: tuple[str, ...]
 
 
-def nodes_of_host(config_file: Path | None, overrides: Sequence[str]) -> list[HostNode]:
+def nodes_of_host(
+    config_file: Path | None, overrides: Sequence[str], *, as_on_disk: bool = False
+) -> list[HostNode]:
     """Return the nodes that are to run on this host, none where it is a single one.
 
+    With `as_on_disk`, `auto` is as many as have directories: the service may have other cores than a shell.
     CommandError and INVALID_CONFIG name a setting that does not allow it.
     """
     settings = gathered_settings(config_file, overrides=overrides)
-    count = nodes_wanted(settings.get(NODES_PER_HOST, "1"))
+    wanted = settings.get(NODES_PER_HOST, "1")
+    known = len({home.name for home in _homes(settings)}) if as_on_disk and wanted == AUTO else 0
+    count = known or nodes_wanted(wanted)
     nodes = derive_nodes(settings, count, _memory_bytes(settings)) if count > 1 else []
     refuse_other_layout(settings, nodes)
     return nodes
@@ -172,19 +177,37 @@ def refuse_other_layout(texts: Mapping[str, str], nodes: Sequence[HostNode]) -> 
     known = {node.node_id for node in nodes}
     for name in _DIRECTORIES:
         for directory in map(Path, _entries(texts.get(name, ""))):
-            if known and (directory / META_PROPERTIES).exists():
+            if known and _is_there(directory / META_PROPERTIES):
                 raise CommandError(
                     f"{directory} has the data of one node, from before {NODES_PER_HOST} was set: move all "
                     f"that is in it to {directory / f'node-{min(known)}'} first."
                 )
-            for home in sorted(directory.glob("node-*")):
-                found = _HOME.fullmatch(home.name)
-                if found and int(found[1]) not in known and (home / META_PROPERTIES).exists():
-                    raise CommandError(
-                        f"{home} has the data of node {found[1]}, which would not be started: set "
-                        f"{NODES_PER_HOST} as it was before. To remove a node, move its replicas to others "
-                        "first, and then its directory away."
-                    )
+    for home in _homes(texts):
+        node_id = home.name.removeprefix("node-")
+        if int(node_id) not in known:
+            raise CommandError(
+                f"{home} has the data of node {node_id}, which would not be started: set "
+                f"{NODES_PER_HOST} as it was before. To remove a node, move its replicas to others "
+                "first, and then its directory away."
+            )
+
+
+def _homes(texts: Mapping[str, str]) -> list[Path]:
+    """Return the directories of nodes with data; those that may not be read are left to the nodes."""
+    return [
+        home
+        for name in _DIRECTORIES
+        for directory in map(Path, _entries(texts.get(name, "")))
+        for home in sorted(directory.glob("node-*"))
+        if _HOME.fullmatch(home.name) and _is_there(home / META_PROPERTIES)
+    ]
+
+
+def _is_there(path: Path) -> bool:
+    try:
+        return path.exists()
+    except OSError:
+        return False
 
 
 def _entries(text: str) -> list[str]:

@@ -111,7 +111,9 @@ def run_host(commands: Sequence[tuple[int, Sequence[str]]], *, names_nodes: bool
                 print(
                     f"READY bootstrap={bootstrap} rest={nodes[0].said('rest')} nodes={len(nodes)}", flush=True
                 )
-                _watch(nodes, requested)
+                while not requested:
+                    watch_once(nodes)
+                    time.sleep(WATCH_INTERVAL_S)
         finally:
             is_clean = stop_nodes(nodes, requested)
     if not is_clean:
@@ -137,34 +139,38 @@ def _wait_until_ready(nodes: Sequence[HostedNode], requested: Sequence[int]) -> 
         time.sleep(WATCH_INTERVAL_S)
 
 
-def _watch(nodes: Sequence[HostedNode], requested: Sequence[int]) -> None:
-    """Start again what dies, until somebody asks to stop."""
-    while not requested:
-        now_s = time.monotonic()
-        for node in nodes:
-            if node.is_running:
-                continue
-            assert node.process is not None
-            if node.again_s is None:
-                if now_s - node.started_s > STABLE_AFTER_S:
-                    node.pause_s = FIRST_PAUSE_S
-                node.again_s = now_s + node.pause_s
-                print(
-                    f"ottla: node {node.node_id} {how_it_ended(node.process.returncode)}; it is started "
-                    f"again in {node.pause_s:g} s.",
-                    file=sys.stderr,
-                    flush=True,
-                )
-                node.pause_s = min(2 * node.pause_s, LONGEST_PAUSE_S)
-            elif now_s >= node.again_s:
+def watch_once(nodes: Sequence[HostedNode]) -> None:
+    """Plan another start of each node that has died, and start those whose pause is over."""
+    now_s = time.monotonic()
+    for node in nodes:
+        if node.is_running:
+            continue
+        assert node.process is not None
+        if node.again_s is None:
+            if now_s - node.started_s > STABLE_AFTER_S:
+                node.pause_s = FIRST_PAUSE_S
+            _plan_start(node, how_it_ended(node.process.returncode))
+        elif now_s >= node.again_s:
+            try:
                 node.start()
-        time.sleep(WATCH_INTERVAL_S)
+            except OSError as error:  # no memory, say, or the program is being replaced
+                _plan_start(node, f"could not be started ({error.strerror})")
+
+
+def _plan_start(node: HostedNode, what_happened: str) -> None:
+    node.again_s = time.monotonic() + node.pause_s
+    print(
+        f"ottla: node {node.node_id} {what_happened}; it is started again in {node.pause_s:g} s.",
+        file=sys.stderr,
+        flush=True,
+    )
+    node.pause_s = min(2 * node.pause_s, LONGEST_PAUSE_S)
 
 
 def stop_nodes(nodes: Sequence[HostedNode], requested: Sequence[int]) -> bool:
     """End the brokers, then the first node; return whether none had to be killed.
 
-    Each gets as many signals as were `requested`, as they come, and at least one: a second one means hurry.
+    Each is sent SIGTERM once for every signal in `requested`, at least once; the second makes it hurry.
     """
     is_clean = True
     for some in (nodes[1:], nodes[:1]):

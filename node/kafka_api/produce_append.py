@@ -47,7 +47,7 @@ FLUSH_TIMEOUT_MS = 30_000
 # Nothing that is smaller and not compressed takes long, whatever a topic's settings ask for.
 MIN_LOOKED_AT_BYTES = 8 * 1024
 # So many bytes of one request are checked on the loop, in some two milliseconds at worst; the rest beside it.
-# Of compressed ones those count that they may open into.
+# A compressed batch counts by the bytes that it may open into.
 AT_ONCE_BYTES = 2 * 1024 * 1024
 # Limits for all batches of one request together, to open, check and compress them anew: three times the CPU
 # time of one batch, and 8 GiB that are opened.

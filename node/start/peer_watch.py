@@ -15,9 +15,10 @@ from ottla.node.metadata.metadata_runtime import MetadataRuntime
 from ottla.node.net.peer_network import EndedConnection, PeerNetwork
 from ottla.node.start.node_tasks import NodeTasks
 
-# A dying process closes its sockets one after the other, so its port may still take the first connection, and
-# other connections of it may stand for a while. These are the pauses after each look.
-GONE_PROBE_PAUSES_S: Final = (0.01, 0.05, 0.05, 0.05)
+# A dying process closes its sockets one after the other, so its port may still take the first connection.
+GONE_PROBES: Final = 4
+GONE_PROBE_PAUSE_S: Final = 0.05
+CLOSING_S: Final = 0.01  # in which a dying process has closed its other connections
 
 
 class PeerWatch:
@@ -106,15 +107,17 @@ class PeerWatch:
     async def _look_whether_gone(self, node_id: int, broker_epoch: int) -> None:
         suspects = self._metadata.suspects
         try:
-            for pause_s in GONE_PROBE_PAUSES_S:
+            for _ in range(GONE_PROBES):
+                if self._has_peer(node_id):
+                    await asyncio.sleep(CLOSING_S)
+                    if self._has_peer(node_id):
+                        break
                 if await self._peers.is_refused(node_id):
                     suspects.is_gone(node_id)
                     if self._is_voter:
                         self._metadata.peer_is_gone(node_id, broker_epoch)
                     return
-                await asyncio.sleep(pause_s)
-                if self._has_peer(node_id):
-                    break
+                await asyncio.sleep(GONE_PROBE_PAUSE_S)
             suspects.trust(node_id)
         finally:
             self._looked_for.discard((node_id, broker_epoch))

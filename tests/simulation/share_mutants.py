@@ -240,6 +240,7 @@ def a_leader_of_before_may_write(patch: Patch) -> None:
 @story_mutant(share_stories.who_was_reset_writes_no_more)
 def the_leader_of_another_state_may_write(patch: Patch) -> None:
     _unchecked(patch, WriteState, "_is_of_newest_state")
+    _unchecked(patch, WriteState, "_is_of_this_life")
 
 
 @mutant(SHARE, 1)

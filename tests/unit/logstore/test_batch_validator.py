@@ -4,8 +4,10 @@ import re
 import struct
 import sys
 from itertools import count
+from random import Random
 from typing import Any
 
+import lz4.frame
 import pytest
 
 from ottla.logstore import record_walk
@@ -13,6 +15,7 @@ from ottla.logstore.batch_validator import (
     COMPRESSED_AT_ONCE_BYTES,
     RecordError,
     RecordsRefused,
+    plain_header,
     validate_at_once,
     validate_batch,
 )
@@ -325,9 +328,77 @@ def test_garbage_that_calls_itself_compressed_is_refused(
 
     assert refusal(batch, LogConfig(**settings)).code is ErrorCode.UNKNOWN_SERVER_ERROR
     at_once = {"config": LogConfig(**settings), "now_ms": NOW_MS, "produce_version": 9}
-    with pytest.raises(KafkaError) as refused:
-        validate_at_once(batch, **at_once)
-    assert refused.value.code is ErrorCode.UNKNOWN_SERVER_ERROR
+    assert validate_at_once(batch, **at_once) is None, "a thread says what is wrong"
+
+
+def stored(content: bytes) -> bytes:
+    """A block of lz4 that is not compressed."""
+    return (len(content) | 0x80000000).to_bytes(4, "little") + content
+
+
+FRAME_HEAD = compress(Compression.LZ4, b"")[:7]
+RECORDS = [record(0), record(1)]
+FOREIGN_FRAMES = {
+    "a stored block of nothing": FRAME_HEAD
+    + stored(RECORDS[0])
+    + stored(b"")
+    + stored(RECORDS[1])
+    + bytes(4),
+    "a block that opens to nothing": FRAME_HEAD
+    + stored(RECORDS[0])
+    + b"\x01\0\0\0\0"
+    + stored(RECORDS[1])
+    + bytes(4),
+}
+
+
+def test_blocks_of_lz4_that_are_not_compressed_are_taken() -> None:
+    frame = FRAME_HEAD + b"".join(map(stored, RECORDS)) + bytes(4)
+
+    valid = validate_batch(lz4_batch(frame), config=LogConfig(), now_ms=NOW_MS)
+
+    assert len(list(iterate_records(valid.batch))) == 2
+
+
+@pytest.mark.parametrize("name", FOREIGN_FRAMES)
+def test_a_frame_of_lz4_that_kafkas_java_reader_does_not_open_is_refused(name: str) -> None:
+    """The library opens it, and consumers of Java would never get past it."""
+    batch = lz4_batch(FOREIGN_FRAMES[name])
+
+    assert refusal(batch).code is ErrorCode.UNKNOWN_SERVER_ERROR
+    assert validate_at_once(batch, config=LogConfig(), now_ms=NOW_MS, produce_version=9) is None
+    assert (
+        plain_header(memoryview(batch), max_bytes=10**6, earliest_ms=0, latest_ms=2**62, checks_records=True)
+        is None
+    )
+
+
+def test_linked_blocks_of_lz4_are_refused_as_by_kafka() -> None:
+    count = 10_000  # several blocks of 64 KiB
+    content = b"".join(map(record, range(count)))
+
+    for linked, code in ((False, None), (True, ErrorCode.UNKNOWN_SERVER_ERROR)):
+        batch = lz4_batch(lz4.frame.compress(content, block_linked=linked), count)
+        if code is None:
+            validate_batch(batch, config=LogConfig(), now_ms=NOW_MS)
+        else:
+            assert refusal(batch).code is code
+
+
+def lz4_batch(frame: bytes, count: int = len(RECORDS)) -> bytearray:
+    """A batch of so many records in a frame of its own making."""
+    return seal_batch(read_header(damaged(b"", count, Compression.LZ4)), frame)
+
+
+def test_the_way_of_most_batches_obeys_the_limit_of_what_may_come_out() -> None:
+    batch = memoryview(
+        build_batch([(b"k", Random(1).randbytes(20_000), NOW_MS, ())], compression=Compression.LZ4)
+    )
+    limits = {"max_bytes": 10**6, "earliest_ms": 0, "latest_ms": 2**62}
+
+    for limit, is_plain in ((30_000, record_walk.IS_COMPILED), (1_000, False)):
+        found = plain_header(batch, **limits, checks_records=True, max_opened_bytes=limit)
+        assert (found is not None) == is_plain
 
 
 @pytest.mark.parametrize("codec", Compression)
@@ -392,8 +463,9 @@ def test_what_would_hold_up_an_event_loop_is_told_before_it_is_opened(codec: Com
     assert validate_at_once(bomb, **asked) is None
     validate_batch(bomb, config=LogConfig(), now_ms=NOW_MS)
     limited = LogConfig(max_decompressed_message_bytes=1000)
+    assert validate_at_once(small, **{**asked, "config": limited}) is None
     with pytest.raises(KafkaError, match="more than 1000 bytes"):
-        validate_at_once(small, **{**asked, "config": limited})
+        validate_batch(small, config=limited, now_ms=NOW_MS)
 
 
 def test_a_read_only_buffer_is_left_alone() -> None:

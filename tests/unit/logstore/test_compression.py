@@ -66,6 +66,13 @@ def test_lz4_blocks_are_independent_because_kafkas_java_reader_refuses_linked_on
     assert info["block_size"] == 64 * 1024
 
 
+def test_a_second_stream_of_snappy_that_is_cut_off_is_refused() -> None:
+    with pytest.raises(KafkaError) as refused:
+        decompress(Compression.SNAPPY, compress(Compression.SNAPPY, b"hello") + b"\x82SNAPPY\x00\x00\x00")
+
+    assert refused.value.code is ErrorCode.CORRUPT_MESSAGE
+
+
 @pytest.mark.parametrize("compression", COMPRESSED)
 def test_a_bomb_is_refused_at_the_limit(compression: Compression) -> None:
     data = compress(compression, bytes(2_000_000))

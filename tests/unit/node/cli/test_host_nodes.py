@@ -10,6 +10,7 @@ from ottla.node.cli.host_nodes import (
     HostNode,
     available_cpus,
     derive_nodes,
+    nodes_of_host,
     nodes_wanted,
     refuse_other_layout,
 )
@@ -117,6 +118,34 @@ def test_as_many_cores_count_as_the_container_may_use(content: str, most: int, t
 
     assert 1 <= available_cpus(quota) <= most
     assert nodes_wanted("auto") == min(available_cpus(), 64)
+
+
+def test_whoever_looks_from_a_shell_counts_the_nodes_on_the_disk(tmp_path: Path) -> None:
+    """The service may have more cores than the shell, or fewer."""
+    for node_id in range(10, 10 + min(available_cpus(), 60) + 3):
+        (tmp_path / f"node-{node_id}").mkdir()
+        (tmp_path / f"node-{node_id}" / "meta.properties").touch()
+    file = tmp_path / "host.properties"
+    texts = {**HOST, "log.dirs": str(tmp_path), "ottla.nodes.per.host": "auto"}
+    texts |= {"listeners": "PLAINTEXT://:9092,CONTROLLER://:9999", "ottla.probe.listener": "127.0.0.1:7000"}
+    file.write_text("".join(f"{name}={text}\n" for name, text in texts.items()))
+
+    found = nodes_of_host(file, [], as_on_disk=True)
+
+    assert len(found) == min(available_cpus(), 60) + 3
+    with pytest.raises(CommandError, match="would not be started"):
+        nodes_of_host(file, [])
+
+
+def test_directories_that_may_not_be_read_are_left_to_the_nodes(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def refuse(path: Path) -> bool:
+        raise PermissionError(13, "Permission denied", str(path))
+
+    monkeypatch.setattr(Path, "exists", refuse)
+
+    refuse_other_layout({"log.dirs": str(tmp_path)}, [])
 
 
 @pytest.mark.parametrize(

@@ -5,7 +5,9 @@ import subprocess
 import sys
 from pathlib import Path
 
-from ottla.node.cli.host_supervisor import HostedNode, stop_nodes
+import pytest
+
+from ottla.node.cli.host_supervisor import HostedNode, stop_nodes, watch_once
 
 # Ends at the signal with this number, and notes that in a file.
 NODE = """
@@ -48,3 +50,20 @@ def test_all_nodes_hurry_when_they_are_asked_twice(tmp_path: Path) -> None:
 
     assert stop_nodes(nodes, [signal.SIGTERM, signal.SIGTERM])
     assert (tmp_path / "ended").read_text() == "ba"
+
+
+def test_a_start_that_fails_is_tried_again_later(capfd: pytest.CaptureFixture[str]) -> None:
+    missing = HostedNode(7, ["/nowhere/python"], process=ended_process(), pause_s=0.0, again_s=0.0)
+
+    watch_once([missing])
+
+    assert "node 7 could not be started (No such file or directory); it is started again" in (
+        capfd.readouterr().err
+    )
+    assert missing.again_s is not None and not missing.is_running
+
+
+def ended_process() -> "subprocess.Popen[bytes]":
+    process = subprocess.Popen([sys.executable, "-c", ""])
+    process.wait()
+    return process

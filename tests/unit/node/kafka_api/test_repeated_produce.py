@@ -231,17 +231,17 @@ def test_records_are_checked_also_where_the_head_is_known(codec: Compression) ->
     header = read_header(sound)
     lying = seal_batch(header._replace(last_offset_delta=9, records_count=10), sound[HEADER_SIZE:])
     later = seal_batch(header._replace(max_timestamp=NOW_MS + 1_000), sound[HEADER_SIZE:])
-    garbage = seal_batch(header, b"\xee" * 60)
+    # What does not open is judged in a thread.
+    garbage = [seal_batch(header, b"\xee" * 60)] if codec is Compression.NONE else []
     opened = decompress(codec, bytes(sound[HEADER_SIZE:]))
     tail = seal_batch(header, compress(codec, bytes(opened) + b"\0"))
 
-    answers = both(9, [frame(9, bytes(one)) for one in (sound, sound, lying, later, garbage, tail, sound)])
+    answers = both(9, [frame(9, bytes(one)) for one in (sound, sound, lying, later, *garbage, tail, sound)])
 
     found = [codec_of.decode_response(0, 9, answer, 4)[1] for answer in answers]
     partitions = [one.responses[0].partition_responses[0] for one in found]
-    no_garbage = 87 if codec is Compression.NONE else -1
-    assert [one.error_code for one in partitions] == [0, 0, 87, 0, no_garbage, 87, 0]
-    assert [one.base_offset for one in partitions] == [0, 5, -1, 10, -1, -1, 15]
+    assert [one.error_code for one in partitions] == [0, 0, 87, 0, *(87 for _ in garbage), 87, 0]
+    assert [one.base_offset for one in partitions] == [0, 5, -1, 10, *(-1 for _ in garbage), -1, 15]
 
 
 def test_a_sound_batch_is_appended_at_once_where_the_head_is_known() -> None:

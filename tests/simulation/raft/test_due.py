@@ -1,0 +1,37 @@
+"""When time alone gives a voter something to do: it sleeps until then."""
+
+from tests.simulation.raft.world import World
+
+
+def test_a_leader_is_not_kept_awake_by_a_voter_that_is_silent() -> None:
+    world = World(3)
+    leader = world.leader()
+    world.crash(next(node for node in world.nodes.values() if node is not leader))
+    world.run(3)
+
+    assert leader in world.leaders
+    leader.member.cycle()
+    assert leader.member.due_at > leader.member.engine.now()
+
+
+def test_a_leader_without_a_majority_resigns_when_it_is_due() -> None:
+    world = World(3)
+    leader = world.leader()
+    for node in world.nodes.values():
+        if node is not leader:
+            world.crash(node)
+
+    due_at = leader.member.due_at
+    world.run(2)
+
+    assert leader not in world.leaders and leader.member.due_at > due_at
+
+
+def test_a_follower_sleeps_until_it_would_stand_for_election() -> None:
+    world = World(3)
+    leader = world.leader()
+    world.run(1)
+
+    for node in world.nodes.values():
+        if node is not leader:
+            assert node.member.due_at == node.member.engine.election_deadline > node.member.engine.now()
