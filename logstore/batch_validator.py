@@ -279,7 +279,7 @@ def plain_header(
         if codec := attributes & COMPRESSION_MASK:
             room = min(_room_at_once(codec, len(view) - HEADER_SIZE, count), max_opened_bytes)
             with BorrowedOpener() as opener:
-                content = opener.open(Compression(codec), view[HEADER_SIZE:], room) if room else None
+                content = opener.open(Compression(codec), view[HEADER_SIZE:], room)
                 if content and is_plain(content, 0, count, base_ms, max_ms, earliest_ms, latest_ms):
                     return fields
         # Most are small: that is seen without a call.

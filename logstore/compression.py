@@ -57,8 +57,8 @@ _LZ4_HAS_CHECKSUM = 0x04
 _LZ4_NOT_OF_KAFKA = 0x03  # a dictionary, and a bit that is reserved
 
 
-# Contexts that nobody uses, of as many threads as opened at once: to make one takes as long as to open 16 KB.
-# What has opened more than a piece keeps the memory for that, so it is not put here.
+# Contexts to be used again: one takes as long to make as 16 KiB to open. A context that has opened more than
+# a piece keeps memory for that, so it is dropped.
 _idle_zstd: list[zstandard.ZstdDecompressor] = []
 
 
@@ -76,14 +76,14 @@ class Compression(IntEnum):
 DEFAULT_LEVELS: Final = {Compression.GZIP: -1, Compression.LZ4: 9, Compression.ZSTD: 3}
 
 
-LZ4_LIBRARY: Final = "lz4.frame"
+_LZ4_LIBRARY: Final = "lz4.frame"
 CRAMJAM: Final = "cramjam"
 
 
 def missing_codecs() -> tuple[Compression, ...]:
     """The compressions that this process cannot open, as their packages are not installed. May block."""
     missing = []
-    for compression, name in ((Compression.SNAPPY, CRAMJAM), (Compression.LZ4, LZ4_LIBRARY)):
+    for compression, name in ((Compression.SNAPPY, CRAMJAM), (Compression.LZ4, _LZ4_LIBRARY)):
         try:
             codec_library(name, compression)
         except KafkaError:
@@ -120,7 +120,7 @@ def compress(compression: Compression, records: ByteSource, level: int | None = 
     if compression is Compression.SNAPPY:
         return _compress_xerial(records)
     if compression is Compression.LZ4:
-        frame = codec_library(LZ4_LIBRARY, compression)
+        frame = codec_library(_LZ4_LIBRARY, compression)
         return bytes(
             frame.compress(
                 bytes(records),
@@ -172,7 +172,7 @@ def _closed_parts(
         for piece in pieces:
             yield memoryview(_compress_xerial(piece))[_XERIAL_HEADER.size :]
     elif compression is Compression.LZ4:
-        library = codec_library(LZ4_LIBRARY, compression)
+        library = codec_library(_LZ4_LIBRARY, compression)
         frame = library.LZ4FrameCompressor(
             compression_level=_lz4_level(level),
             block_size=library.BLOCKSIZE_MAX64KB,
@@ -265,7 +265,7 @@ def _decompress_gzip(data: ByteSource, max_bytes: int) -> bytes:
 
 
 def _decompress_lz4(data: ByteSource, max_bytes: int) -> bytes:
-    frame = codec_library(LZ4_LIBRARY, Compression.LZ4).LZ4FrameDecompressor()
+    frame = codec_library(_LZ4_LIBRARY, Compression.LZ4).LZ4FrameDecompressor()
     # It asks for as much memory as may come out, so what may come out grows by what did.
     step = min(max_bytes + 1, max(_READ_BYTES, 4 * len(data)))
     output: bytes = frame.decompress(data, step)
@@ -487,7 +487,7 @@ def _gzip_pieces(data: ByteSource, piece_bytes: int) -> Iterator[bytes]:
 
 
 def _lz4_pieces(data: ByteSource, piece_bytes: int) -> Iterator[bytes]:
-    frame = codec_library(LZ4_LIBRARY, Compression.LZ4).LZ4FrameDecompressor()
+    frame = codec_library(_LZ4_LIBRARY, Compression.LZ4).LZ4FrameDecompressor()
     view, position = memoryview(data), 0
     while not frame.eof:
         # A piece at a time: the library copies what it has not read yet.

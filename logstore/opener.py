@@ -25,7 +25,7 @@ from ottla.logstore.words.errors import KafkaError
 from ottla.logstore.words.varint import ByteSource
 
 OPENER_BYTES: Final = 2 * 1024 * 1024
-# What is larger than this opens into more than OPENER_BYTES mostly.
+# Larger batches are not tried: most of them open into more than OPENER_BYTES.
 _MOST_RECEIVED_BYTES: Final = 1024 * 1024 + 64 * 1024
 
 
@@ -40,7 +40,7 @@ class Opener:
 
     def open(self, compression: Compression, records: ByteSource, max_bytes: int) -> ByteSource | None:
         """Return the records, which stay until the opener opens again; None for `compression` to judge."""
-        if len(records) > _MOST_RECEIVED_BYTES:
+        if max_bytes <= 0 or len(records) > _MOST_RECEIVED_BYTES:
             return None
         room = self._memory[: min(max_bytes, OPENER_BYTES)]
         try:

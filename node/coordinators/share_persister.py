@@ -340,9 +340,8 @@ def _joined(earlier: StateRequest, later: StateRequest) -> WriteState | None:
     """Return the write that does what both do, one after the other; None where there is none."""
     if not isinstance(earlier, WriteState) or not isinstance(later, WriteState):
         return None
-    if (earlier.state_epoch, earlier.leader_epoch) != (later.state_epoch, later.leader_epoch):
-        return None
-    if earlier.life != later.life:
+    writer = earlier.state_epoch, earlier.leader_epoch, earlier.life
+    if writer != (later.state_epoch, later.leader_epoch, later.life):
         return None
     if later.start_offset != NOT_GIVEN and later.start_offset < earlier.start_offset:
         return None

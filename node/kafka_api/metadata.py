@@ -66,7 +66,7 @@ MAX_PARTITIONS_AT_ONCE = 4_096
 MAX_CACHED_NAMES = 16
 
 
-class _View(NamedTuple):
+class View(NamedTuple):
     """The metadata, and which brokers are up and within reach of the client: looked up once an answer."""
 
     image: MetadataImage
@@ -75,7 +75,7 @@ class _View(NamedTuple):
     reachable: frozenset[int]
 
 
-def _view(services: Services, context: RequestContext) -> _View:
+def _view(services: Services, context: RequestContext) -> View:
     image = services.metadata.image
     gone = services.metadata.suspects.gone() if services.metadata.suspects else ()
     up = frozenset(
@@ -84,7 +84,7 @@ def _view(services: Services, context: RequestContext) -> _View:
     reachable = frozenset(
         broker_id for broker_id in up if services.endpoint_of(broker_id, context.connection) is not None
     )
-    return _View(image, context.api_version, up, reachable)
+    return View(image, context.api_version, up, reachable)
 
 
 async def handle(
@@ -310,19 +310,19 @@ def _unknown(name: str, error: ErrorCode) -> MetadataResponseTopic:
     return MetadataResponseTopic(error_code=error, name=name, is_internal=name in INTERNAL_TOPICS)
 
 
-def _topics(view: _View, access: Access, topics: Iterable[TopicImage]) -> Steps[list[MetadataResponseTopic]]:
+def _topics(view: View, access: Access, topics: Iterable[TopicImage]) -> Steps[list[MetadataResponseTopic]]:
     answers = []
     for topic in topics:
         if access.is_open or access.allows(
             AclOperation.DESCRIBE, ResourceType.TOPIC, topic.name, log_if_denied=False
         ):
-            answers.append(_topic(view, topic))
+            answers.append(topic_response(view, topic))
         yield
     return answers
 
 
 def _topics_by_id(
-    view: _View, access: Access, topic_ids: Sequence[bytes]
+    view: View, access: Access, topic_ids: Sequence[bytes]
 ) -> Steps[list[MetadataResponseTopic]]:
     answers = []
     for topic_id in topic_ids:
@@ -332,28 +332,29 @@ def _topics_by_id(
 
 
 def _topics_by_name(
-    view: _View, names: Sequence[str], errors: Mapping[str, ErrorCode]
+    view: View, names: Sequence[str], errors: Mapping[str, ErrorCode]
 ) -> Steps[list[MetadataResponseTopic]]:
     by_name = view.image.topics.by_name
     answers = []
     for name in names:
         error = errors.get(name)
-        answers.append(_topic(view, by_name[name]) if error is None else _unknown(name, error))
+        answers.append(topic_response(view, by_name[name]) if error is None else _unknown(name, error))
         yield
     return answers
 
 
-def _topic_by_id(view: _View, access: Access, topic_id: bytes) -> MetadataResponseTopic:
+def _topic_by_id(view: View, access: Access, topic_id: bytes) -> MetadataResponseTopic:
     topic = view.image.topics.by_id.get(topic_id)
     if topic is None:
         return MetadataResponseTopic(error_code=ErrorCode.UNKNOWN_TOPIC_ID, name=None, topic_id=topic_id)
     if not access.allows(AclOperation.DESCRIBE, ResourceType.TOPIC, topic.name):
         refused = ErrorCode.TOPIC_AUTHORIZATION_FAILED
         return MetadataResponseTopic(error_code=refused, name=None, topic_id=topic_id)
-    return _topic(view, topic)
+    return topic_response(view, topic)
 
 
-def _topic(view: _View, topic: TopicImage) -> MetadataResponseTopic:
+def topic_response(view: View, topic: TopicImage) -> MetadataResponseTopic:
+    """Return the part of an answer about one topic."""
     return MetadataResponseTopic(
         name=topic.name,
         topic_id=topic.topic_id,
@@ -362,7 +363,7 @@ def _topic(view: _View, topic: TopicImage) -> MetadataResponseTopic:
     )
 
 
-def _partition(view: _View, partition: PartitionImage) -> MetadataResponsePartition:
+def _partition(view: View, partition: PartitionImage) -> MetadataResponsePartition:
     offline = view.image.offline_replicas(partition)
     leader, error = partition.leader, ErrorCode.NONE
     replicas: Sequence[int] = partition.replicas

@@ -1,5 +1,6 @@
 """The benchmark of `scripts/bench`.
 
+program_environment  the variables of Python programs that run beside a benchmark
 frames      Produce and Fetch frames built once, with bytes that owe nothing to the code under test
 load        generators that replay those frames over raw sockets
 clients     the same work through confluent-kafka (librdkafka)
@@ -13,6 +14,7 @@ transactions  commits a second, what they cost, and what readers of committed re
 workloads   what is measured: a table of named workloads
 report      medians, ratios and goals as a table and as JSON
 choice      which workloads and servers the command line asks for
+scale       the metadata of up to a million partitions: `scripts/bench scale`
 spark_session     a Spark session and its CPU
 spark_jobs  rows into a topic, out of one, from one to another
 spark_trickle     how long one record takes from topic to topic

@@ -7,7 +7,6 @@ the input, a line each.
 """
 
 import asyncio
-import os
 import re
 import resource
 import subprocess
@@ -19,6 +18,7 @@ from pathlib import Path
 from typing import Any, Final
 
 from benchmarks import clients, frames
+from benchmarks.program_environment import program_environment
 from tests.compat.go.programs import go_program
 from tests.compat.java.jars import kafka_classpath, why_no_java
 
@@ -71,7 +71,7 @@ def run_client(
     done = subprocess.run(
         command,
         cwd=ROOT,
-        env={**os.environ, "PYTHONPATH": f"{ROOT / 'scripts'}:{ROOT / 'src'}:{ROOT}"},
+        env=program_environment(),
         input=values,
         capture_output=True,
         timeout=TIMEOUT_S,

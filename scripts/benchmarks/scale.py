@@ -1,4 +1,4 @@
-"""What metadata of many nodes and partitions cost: memory, loading, changes, elections, heartbeats, answers.
+"""Measures the metadata of many nodes: memory, loading, changes, elections, heartbeats, answers to clients.
 
 Each size is measured in a process of its own, with the image and the controller alone: no sockets, no disk,
 no log. So the figures are CPU time of the code, and a cluster adds its network and disks.
@@ -14,15 +14,15 @@ import time
 from argparse import Namespace
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
-from pathlib import Path
-from typing import Final
+from typing import Final, TypeVar
 
 from rich.console import Console
 
 from benchmarks import report
-from benchmarks.choice import tell
+from benchmarks.choice import chosen_workloads, tell
+from benchmarks.program_environment import program_environment
+from benchmarks.servers import rss_mb_of
 from benchmarks.workload import Figures, Plan, Workload
-from ottla.logstore.words.errors import ErrorCode
 from ottla.logstore.words.schema_compiler import encoder
 from ottla.metadata_raft.cluster_control import fence_records
 from ottla.metadata_raft.commands import BrokerHeartbeat
@@ -30,7 +30,7 @@ from ottla.metadata_raft.controller import Controller
 from ottla.metadata_raft.controller_config import ControllerConfig
 from ottla.metadata_raft.delta import MetadataDelta, replay_batch
 from ottla.metadata_raft.election_control import preferred_elections
-from ottla.metadata_raft.image import MetadataImage, TopicImage
+from ottla.metadata_raft.image import MetadataImage
 from ottla.metadata_raft.record_codec import MetadataBatch, encode_batch
 from ottla.metadata_raft.records import (
     BrokerEndpoint,
@@ -42,11 +42,8 @@ from ottla.metadata_raft.records import (
     TopicRecord,
 )
 from ottla.metadata_raft.snapshot import encode_snapshot, read_snapshot
-from ottla.node.wire.messages.metadata import (
-    MetadataResponse,
-    MetadataResponsePartition,
-    MetadataResponseTopic,
-)
+from ottla.node.kafka_api.metadata import View, topic_response
+from ottla.node.wire.messages.metadata import MetadataResponse
 
 # Nodes and partitions; the last is ten times what a controller takes (MAX_PARTITIONS).
 SIZES: Final[Sequence[tuple[int, int]]] = (
@@ -62,8 +59,8 @@ MOST_LED: Final = 30_000  # by the node that falls
 CHANGES: Final = 200
 TIMEOUT_S: Final = 900
 METADATA_VERSION: Final = 13
+T = TypeVar("T")
 EMPTY: Final = MetadataImage(cluster_id=b"cluster-id-16-by")
-ROOT: Final = Path(__file__).resolve().parents[2]
 
 
 def _name(nodes: int, partitions: int) -> str:
@@ -81,7 +78,7 @@ class _Scale:
         del plan
         told = subprocess.run(
             [sys.executable, "-m", "benchmarks.scale", str(self.nodes), str(self.partitions)],
-            env={**os.environ, "PYTHONPATH": f"{ROOT / 'scripts'}:{ROOT / 'src'}:{ROOT}"},
+            env=program_environment(),
             capture_output=True,
             timeout=TIMEOUT_S,
             check=True,
@@ -97,15 +94,13 @@ WORKLOADS: Final[Sequence[Workload[object]]] = tuple(
 
 def main(arguments: Namespace, console: Console) -> int:
     """Measure each size once; there is nothing beside it to be compared with."""
+    chosen = chosen_workloads(WORKLOADS, arguments, console)
     if arguments.list:
-        for one in WORKLOADS:
-            console.print(one.name)
         return 0
     results = report.Report()
-    for one in WORKLOADS:
-        if all(words in one.name for words in arguments.only):
-            results.add(one.name, "ottla", one.run(None, Plan()))
-    tell(results, WORKLOADS, arguments, console)
+    for one in chosen:
+        results.add(one.name, "ottla", one.run(None, Plan()))
+    tell(results, chosen, arguments, console)
     return 0
 
 
@@ -154,13 +149,18 @@ def _directory(node: int) -> bytes:
 
 def _rss_mb() -> float:
     gc.collect()
-    return int(Path("/proc/self/statm").read_text().split()[1]) * os.sysconf("SC_PAGE_SIZE") / 1e6
+    return rss_mb_of(os.getpid())
+
+
+def _timed(job: Callable[[], T]) -> tuple[T, float]:
+    """Return what a job returns, and the seconds of CPU that it took."""
+    began = time.process_time()
+    result = job()
+    return result, time.process_time() - began
 
 
 def _seconds(job: Callable[[], object]) -> float:
-    began = time.process_time()
-    job()
-    return time.process_time() - began
+    return _timed(job)[1]
 
 
 def _measure(nodes: int, partitions: int) -> Figures:
@@ -176,9 +176,7 @@ def _measure(nodes: int, partitions: int) -> Figures:
 
 
 def _of_snapshot(image: MetadataImage) -> Figures:
-    began = time.process_time()
-    content = b"".join(encode_snapshot(image))
-    written_s = time.process_time() - began
+    content, written_s = _timed(lambda: b"".join(encode_snapshot(image)))
     load_s = _seconds(lambda: read_snapshot(content, empty=EMPTY, version=image.version, epoch=1))
     return {"snapshot MB": len(content) / 1e6, "snapshot written s": written_s, "snapshot loaded s": load_s}
 
@@ -200,13 +198,9 @@ def _of_fall(image: MetadataImage) -> Figures:
     """The first node falls: the controller chooses other leaders, and every node learns of them."""
     config = ControllerConfig()
     led = sum(one.leader == 0 for topic in image.topics.by_name.values() for one in topic.partitions)
-    began = time.process_time()
-    records = fence_records(image, image.brokers[0], config)
-    decided_s = time.process_time() - began
+    records, decided_s = _timed(lambda: fence_records(image, image.brokers[0], config))
     batch = MetadataBatch(image.version + 1, 1, 0, records)
-    began = time.process_time()
-    encoded = encode_batch(batch)
-    encoded_s = time.process_time() - began
+    encoded, encoded_s = _timed(lambda: encode_batch(batch))
     return {
         "leaders of the node that falls": float(led),
         "elections decided s": decided_s,
@@ -238,34 +232,16 @@ def _of_answers(image: MetadataImage) -> Figures:
     """An answer to Metadata about all topics, of which one is encoded."""
     topics = len(image.topics.by_name)
     one = next(iter(image.topics.by_name.values()))
+    brokers = frozenset(image.brokers)
+    view = View(image, METADATA_VERSION, up=brokers, reachable=brokers)
     encode = encoder(MetadataResponse, METADATA_VERSION)
     answer = MetadataResponse(
-        cluster_id="x" * 22, controller_id=0, topics=[_described(one)] * min(topics, 100)
+        cluster_id="x" * 22, controller_id=0, topics=[topic_response(view, one)] * min(topics, 100)
     )
     times = [_seconds(lambda: encode(answer, bytearray())) for _ in range(5)]
     size_bytes = sum(map(len, encode(answer, bytearray())))
     share = topics / len(answer.topics)
     return {"all topics MB": size_bytes * share / 1e6, "all topics encoded s": min(times) * share}
-
-
-def _described(topic: TopicImage) -> MetadataResponseTopic:
-    return MetadataResponseTopic(
-        error_code=ErrorCode.NONE,
-        name=topic.name,
-        topic_id=topic.topic_id,
-        partitions=[
-            MetadataResponsePartition(
-                error_code=ErrorCode.NONE,
-                partition_index=one.partition,
-                leader_id=one.leader,
-                leader_epoch=one.leader_epoch,
-                replica_nodes=one.replicas,
-                isr_nodes=one.isr,
-                offline_replicas=(),
-            )
-            for one in topic.partitions
-        ],
-    )
 
 
 if __name__ == "__main__":

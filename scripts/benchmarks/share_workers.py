@@ -8,7 +8,6 @@ A process tells by lines, with times of the machine's monotonic clock:
 It works until its input ends.
 """
 
-import os
 import subprocess
 import sys
 import threading
@@ -19,6 +18,7 @@ from typing import Any, Final
 
 from confluent_kafka import AcknowledgeType, KafkaException, ShareConsumer
 
+from benchmarks.program_environment import program_environment
 from tests.cpu_time import cpu_seconds_of
 
 ROOT: Final = Path(__file__).resolve().parents[2]
@@ -88,7 +88,7 @@ class Workers:
         process = subprocess.Popen(
             [sys.executable, "-m", "benchmarks.share_workers", *words],
             cwd=ROOT,
-            env={**os.environ, "PYTHONPATH": f"{ROOT / 'scripts'}:{ROOT / 'src'}:{ROOT}"},
+            env=program_environment(),
             stdin=subprocess.PIPE,
             stdout=subprocess.PIPE,
             text=True,

@@ -19,6 +19,7 @@ from itertools import pairwise
 from pathlib import Path
 from typing import Any, Final
 
+from benchmarks.program_environment import program_environment
 from tests.compat.go.programs import go_program
 from tests.compat.java.java_programs import java_program
 
@@ -42,7 +43,7 @@ class SteadyProducer:
         self._process = subprocess.Popen(
             command,
             cwd=ROOT,
-            env={**os.environ, "PYTHONPATH": f"{ROOT / 'scripts'}:{ROOT / 'src'}:{ROOT}"},
+            env=program_environment(),
             stdin=subprocess.PIPE,
             stdout=subprocess.PIPE,
             stderr=subprocess.DEVNULL,

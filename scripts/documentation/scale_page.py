@@ -16,7 +16,7 @@ network and its disks.
 
 """
 TAIL: Final = """
-## What the figures mean
+## Reading the figures
 
 - **Memory.** Every node holds the whole image: some 560 bytes a partition, so 110 MB for 200,000 and 560 MB
   for a million, beside what `ottla.memory.max.bytes` divides.

@@ -231,7 +231,7 @@ def test_records_are_checked_also_where_the_head_is_known(codec: Compression) ->
     header = read_header(sound)
     lying = seal_batch(header._replace(last_offset_delta=9, records_count=10), sound[HEADER_SIZE:])
     later = seal_batch(header._replace(max_timestamp=NOW_MS + 1_000), sound[HEADER_SIZE:])
-    # What does not open is judged in a thread.
+    # Compressed garbage is refused in a thread, which test_batch_validator shows.
     garbage = [seal_batch(header, b"\xee" * 60)] if codec is Compression.NONE else []
     opened = decompress(codec, bytes(sound[HEADER_SIZE:]))
     tail = seal_batch(header, compress(codec, bytes(opened) + b"\0"))
