@@ -5,11 +5,11 @@ The map, bottom-up; a module imports only from lines above its own:
 words               what all packages say: errors, names, the notations of messages and settings; its own map
 config_documentation  what each topic setting is for
 log_config          the topic settings a log obeys, and the broker settings behind them
-pure_record_walk    walks over the records of an opened batch, in Python alone; the judge of the compiled ones
-record_walk         the walks, compiled where there was a compiler; what is checked where there was none
 compression         the five compressions, opened with a bound on what comes out
 opener              compressed batches of the usual size, opened into memory that is used again
 record_batch        the 61-byte header: read, check, patch
+pure_record_walk    walks over opened records, a look at the header, in Python; the judge of the compiled ones
+record_walk         the walks, compiled where there was a compiler; what is checked where there was none
 opened_records      the opened records of a batch, a piece at a time
 record              records inside a batch: build, iterate; transaction markers
 delivery_delay      when the records of a batch are due, for topics that delay their delivery

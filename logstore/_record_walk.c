@@ -15,6 +15,8 @@
 #include <stdlib.h>
 #include <string.h>
 
+#define HEADER_BYTES 61
+#define LOG_OVERHEAD 12
 #define MIN_RECORD_BYTES 7
 #define MAX_VARINT_BYTES 5
 #define MAX_VARLONG_BYTES 10
@@ -459,9 +461,57 @@ static PyObject *due_times(PyObject *self, PyObject *const *arguments, Py_ssize_
     return answer;
 }
 
+static uint64_t big_endian(place at, int bytes) {
+    uint64_t number = 0;
+    for (int i = 0; i < bytes; i++) number = number << 8 | at[i];
+    return number;
+}
+
+/* Numbers of a batch's header that are looked at together, where they stand in it. */
+enum { BASE_OFFSET, BATCH_LENGTH, LEADER_EPOCH, MAGIC_BYTE, CRC, ATTRIBUTES, LAST_DELTA, BASE_TIME, MAX_TIME,
+       PRODUCER_ID, PRODUCER_EPOCH, BASE_SEQUENCE, COUNT, FIELDS };
+static const unsigned char field_bytes[FIELDS] = {8, 4, 4, 1, 4, 2, 4, 8, 8, 8, 2, 4, 4};
+
+static inline int64_t signed_number(uint64_t number, int bytes) {
+    int unused = 64 - 8 * bytes;
+    return (int64_t)(number << unused) >> unused;
+}
+
+PyDoc_STRVAR(plain_fields_doc, "plain_fields(batch, max_bytes, earliest, latest, latest_codec)\n--\n\n"
+    "See logstore.pure_record_walk.plain_fields.");
+
+static PyObject *plain_fields(PyObject *self, PyObject *const *arguments, Py_ssize_t given) {
+    int64_t n[4], field[FIELDS];
+    Py_buffer view;
+    if (given != 5) return PyErr_Format(PyExc_TypeError, "expected 5 arguments, got %zd", given);
+    if (!numbers(arguments + 1, 4, n) || PyObject_GetBuffer(arguments[0], &view, PyBUF_SIMPLE) < 0) return NULL;
+    int64_t size = view.len;
+    int is_whole = size >= HEADER_BYTES;
+    place at = view.buf;
+    for (int i = 0; is_whole && i < FIELDS; at += field_bytes[i++]) {
+        uint64_t number = big_endian(at, field_bytes[i]);
+        field[i] = i == CRC ? (int64_t)number : signed_number(number, field_bytes[i]);
+    }
+    PyBuffer_Release(&view);
+    if (!is_whole || field[BASE_OFFSET] != 0 || field[MAGIC_BYTE] != 2
+        || size > n[0] || field[BATCH_LENGTH] + LOG_OVERHEAD != size
+        || field[ATTRIBUTES] < 0 || field[ATTRIBUTES] > n[3] /* neither transactional nor control */
+        || field[LAST_DELTA] < 0 || field[LAST_DELTA] != field[COUNT] - 1
+        || (field[PRODUCER_ID] >= 0 && field[BASE_SEQUENCE] < 0)
+        || field[BASE_TIME] < n[1] || field[BASE_TIME] > n[2] || field[MAX_TIME] < n[1] || field[MAX_TIME] > n[2])
+        Py_RETURN_NONE;
+    PyObject *made = PyTuple_New(FIELDS);
+    for (int i = 0; made != NULL && i < FIELDS; i++) {
+        PyObject *number = PyLong_FromLongLong(field[i]);
+        if (number == NULL || PyTuple_SetItem(made, i, number) < 0) { Py_DECREF(made); return NULL; }
+    }
+    return made;
+}
+
 static PyMethodDef methods[] = {
     {"walk", (PyCFunction)(void (*)(void))walk, METH_FASTCALL, walk_doc},
     {"is_plain", (PyCFunction)(void (*)(void))is_plain, METH_FASTCALL, is_plain_doc},
+    {"plain_fields", (PyCFunction)(void (*)(void))plain_fields, METH_FASTCALL, plain_fields_doc},
     {"find", (PyCFunction)(void (*)(void))find, METH_FASTCALL, find_doc},
     {"spans", (PyCFunction)(void (*)(void))spans, METH_FASTCALL, spans_doc},
     {"due_times", (PyCFunction)(void (*)(void))due_times, METH_FASTCALL, due_times_doc},

@@ -26,6 +26,9 @@ def is_plain(
     latest: int,
     /,
 ) -> bool: ...
+def plain_fields(
+    batch: ByteSource, max_bytes: int, earliest: int, latest: int, latest_codec: int, /
+) -> tuple[int, ...] | None: ...
 def find(
     content: ByteSource,
     position: int,

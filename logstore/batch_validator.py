@@ -54,7 +54,7 @@ from ottla.logstore.record_batch import (
     check_batch,
     patch_timestamp,
 )
-from ottla.logstore.record_walk import is_plain, walk
+from ottla.logstore.record_walk import is_plain, plain_fields, walk
 from ottla.logstore.words.errors import ErrorCode, KafkaError, kept
 from ottla.logstore.words.topic_partition import TopicPartition
 from ottla.logstore.words.varint import ByteSource
@@ -233,7 +233,6 @@ def _validate(
 
 def plain_header(
     view: memoryview,
-    *,
     max_bytes: int,
     earliest_ms: int,
     latest_ms: int,
@@ -245,49 +244,25 @@ def plain_header(
 
     None where there is anything to be said or done: then `validate_batch` says or does it. Timestamps between
     `earliest_ms` and `latest_ms` are taken, codecs up to `latest_codec`, records that open into no more than
-    `max_opened_bytes`. `view` has the bytes of a header.
+    `max_opened_bytes`. Small batches come often: so keywords, which cost, are not used for the arguments.
     """
-    fields = HEADER.unpack_from(view)
-    (
-        base_offset,
-        batch_length,
-        _,
-        magic,
-        crc,
-        attributes,
-        delta,
-        base_ms,
-        max_ms,
-        producer_id,
-        _,
-        sequence,
-        count,
-    ) = fields
-    if (
-        base_offset == 0
-        and magic == MAGIC
-        and LOG_OVERHEAD + batch_length == len(view) <= max_bytes
-        and 0 <= attributes <= latest_codec  # neither transactional nor control
-        and 0 <= delta == count - 1
-        and (producer_id < 0 or sequence >= 0)
-        and earliest_ms <= base_ms <= latest_ms
-        and earliest_ms <= max_ms <= latest_ms
-        and crc32c(view[CRC_START:]) == crc
-    ):
-        if not checks_records:
-            return fields if count <= _most_records(attributes, len(view)) else None
-        if codec := attributes & COMPRESSION_MASK:
-            room = min(_room_at_once(codec, len(view) - HEADER_SIZE, count), max_opened_bytes)
-            with BorrowedOpener() as opener:
-                content = opener.open(Compression(codec), view[HEADER_SIZE:], room)
-                if content and is_plain(content, 0, count, base_ms, max_ms, earliest_ms, latest_ms):
-                    return fields
-        # Most are small: that is seen without a call.
-        elif (len(view) <= MAX_PYTHON_AT_ONCE_BYTES or is_small_walk(len(view), count)) and is_plain(
-            view, HEADER_SIZE, count, base_ms, max_ms, earliest_ms, latest_ms
-        ):
-            return fields
-    return None
+    fields = plain_fields(view, max_bytes, earliest_ms, latest_ms, latest_codec)
+    if fields is None or crc32c(view[CRC_START:]) != fields[4]:
+        return None
+    _, _, _, _, _, codec, _, base_ms, max_ms, _, _, _, count = fields
+    if not checks_records:
+        return fields if count <= _most_records(codec, len(view)) else None
+    if codec:
+        room = min(_room_at_once(codec, len(view) - HEADER_SIZE, count), max_opened_bytes)
+        with BorrowedOpener() as opener:
+            content = opener.open(Compression(codec), view[HEADER_SIZE:], room)
+            if content and is_plain(content, 0, count, base_ms, max_ms, earliest_ms, latest_ms):
+                return fields
+            return None
+    # Most are small: that is seen without a call.
+    is_small = len(view) <= MAX_PYTHON_AT_ONCE_BYTES or is_small_walk(len(view), count)
+    is_sound = is_small and is_plain(view, HEADER_SIZE, count, base_ms, max_ms, earliest_ms, latest_ms)
+    return fields if is_sound else None
 
 
 def _most_records(attributes: int, size_bytes: int) -> int:

@@ -494,19 +494,14 @@ class PartitionLog:
         earliest_ms, latest_ms = accepted_timestamps(config, now_ms)
         latest_ms = min(latest_ms, room.last_timestamp)
         max_bytes, segment, producers = config.max_message_bytes, self.segments[-1], self._producers
-        checks_records, codec = config.validate_records, latest_codec(produce_version)
+        checks_records, max_opened_bytes = config.validate_records, config.max_decompressed_message_bytes
+        codec = latest_codec(produce_version)
         position, end_position, offset = segment.size_bytes, room.end_position, self.log_end_offset
         places: list[tuple[int, int]] = []
         rows: list[tuple[int, int, int]] = []
         for batch in batches:
             fields = plain_header(
-                batch,
-                max_bytes=max_bytes,
-                earliest_ms=earliest_ms,
-                latest_ms=latest_ms,
-                checks_records=checks_records,
-                latest_codec=codec,
-                max_opened_bytes=config.max_decompressed_message_bytes,
+                batch, max_bytes, earliest_ms, latest_ms, checks_records, codec, max_opened_bytes
             )
             next_position = position + len(batch)
             if fields is None or next_position > end_position:

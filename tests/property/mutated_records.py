@@ -4,6 +4,7 @@ import random
 from typing import NamedTuple
 
 from ottla.logstore.record import append_record
+from ottla.logstore.record_batch import HEADER, HEADER_SIZE
 
 BASE_MS = 1_700_000_000_000
 LONG_MIN, LONG_MAX = -(2**63), 2**63 - 1
@@ -41,6 +42,22 @@ def some_case(chance: random.Random) -> Case:
         count = chance.choice([0, 1, count + 1, max(count - 1, 0), 1000, 2**31 - 1])
     window = chance.choice([(LONG_MIN, LONG_MAX), (BASE_MS - 1000, BASE_MS + 1000), (0, 2**62)])
     return Case(bytes(content), count, base, *window, chance.random() < 0.3)
+
+
+def some_header_of_a_batch(chance: random.Random) -> bytes:
+    """Return a batch of one record that nobody opens; mostly something in its header is wrong."""
+    records = chance.randbytes(chance.randrange(9))
+    fields = [0, 49 + len(records), -1, 2, 2**32 - 1, 0, 0, BASE_MS, BASE_MS, -1, -1, -1, 1]
+    widths = (64, 32, 32, 8, 0, 16, 32, 64, 64, 64, 16, 32, 32)  # in bits; 0: any number is taken
+    for _ in range(chance.choice([0, 1, 1, 1, 2])):
+        at = chance.randrange(len(fields))
+        if widths[at]:
+            most = 2 ** (widths[at] - 1)
+            near = fields[at] + chance.choice([-1, 1])
+            number = chance.choice([near, near, 0, 4, 5, 16, 2, -most, most - 1])
+            fields[at] = max(-most, min(number, most - 1))
+    batch = HEADER.pack(*fields) + records
+    return batch[: chance.choice([len(batch), len(batch), len(batch), HEADER_SIZE - 1, HEADER_SIZE, 0])]
 
 
 def _some_header(place: int, chance: random.Random) -> tuple[str, bytes | None]:

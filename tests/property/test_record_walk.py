@@ -17,7 +17,7 @@ from ottla.logstore.opened_records import OpenedRecords
 from ottla.logstore.record import iterate_records, seal_batch
 from ottla.logstore.record_batch import BatchHeader
 from ottla.logstore.words.errors import KafkaError
-from tests.property.mutated_records import LONG_MAX, LONG_MIN, Case, some_case
+from tests.property.mutated_records import LONG_MAX, LONG_MIN, Case, some_case, some_header_of_a_batch
 from tests.thorough import some_of
 
 ROOT = Path(__file__).parents[2]
@@ -113,6 +113,16 @@ def test_no_byte_is_read_too_far() -> None:
 
     assert done.returncode == 0, done.stdout + done.stderr
     assert done.stdout.startswith("ok: 20000 batches")
+
+
+def test_headers_of_all_sorts_are_tried() -> None:
+    chance = random.Random(0)
+    answers = [
+        pure_record_walk.plain_fields(some_header_of_a_batch(chance), 10**6, LONG_MIN, LONG_MAX, 4)
+        for _ in range(2_000)
+    ]
+
+    assert 500 < sum(answer is not None for answer in answers) < 1_500
 
 
 @pytest.mark.slow

@@ -6,7 +6,14 @@ from typing import Any
 
 import ottla.logstore._record_walk as _record_walk
 from ottla.logstore import pure_record_walk
-from tests.property.mutated_records import BASE_MS, LONG_MAX, LONG_MIN, Case, some_case
+from tests.property.mutated_records import (
+    BASE_MS,
+    LONG_MAX,
+    LONG_MIN,
+    Case,
+    some_case,
+    some_header_of_a_batch,
+)
 
 
 def differences(case: Case, chance: random.Random) -> list[str]:
@@ -38,6 +45,15 @@ def differences(case: Case, chance: random.Random) -> list[str]:
     ]
 
 
+def header_differences(chance: random.Random) -> list[str]:
+    """Return what the two answer differently about a header that is plain, or nearly so."""
+    batch = some_header_of_a_batch(chance)
+    window = chance.choice([(LONG_MIN, LONG_MAX), (BASE_MS, BASE_MS), (0, BASE_MS + 1)])
+    arguments = (chance.choice([10**6, len(batch), len(batch) - 1]), *window, chance.choice([4, 4, 3, 0]))
+    answers = _both("plain_fields", batch, arguments)
+    return [] if answers is None else [f"plain_fields{(batch, *arguments)}: {answers}"]
+
+
 def _some_rules(chance: random.Random) -> tuple[bool, int, int, int, bool]:
     delay = chance.choice([0, 0, 1, 10**6, LONG_MAX])
     now, latest = chance.choice([(LONG_MIN, LONG_MAX), (BASE_MS, BASE_MS + 5), (LONG_MAX, LONG_MAX), (0, -1)])
@@ -58,7 +74,7 @@ def fuzz(seed: int, rounds: int) -> tuple[int, list[str]]:
     sound = 0
     for _ in range(rounds):
         case = some_case(chance)
-        if found := differences(case, chance):
+        if found := differences(case, chance) + header_differences(chance):
             return sound, found
         answer = pure_record_walk.walk(case.content, 0, 0, case.count, case.count, 2**62, *case[2:])
         sound += answer[0] == 0 and answer[2] == len(case.content)

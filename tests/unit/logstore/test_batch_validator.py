@@ -367,10 +367,7 @@ def test_a_frame_of_lz4_that_kafkas_java_reader_does_not_open_is_refused(name: s
 
     assert refusal(batch).code is ErrorCode.UNKNOWN_SERVER_ERROR
     assert validate_at_once(batch, config=LogConfig(), now_ms=NOW_MS, produce_version=9) is None
-    assert (
-        plain_header(memoryview(batch), max_bytes=10**6, earliest_ms=0, latest_ms=2**62, checks_records=True)
-        is None
-    )
+    assert plain_header(memoryview(batch), 10**6, 0, 2**62, True) is None
 
 
 def test_linked_blocks_of_lz4_are_refused_as_by_kafka() -> None:
@@ -394,10 +391,9 @@ def test_the_way_of_most_batches_obeys_the_limit_of_what_may_come_out() -> None:
     batch = memoryview(
         build_batch([(b"k", Random(1).randbytes(20_000), NOW_MS, ())], compression=Compression.LZ4)
     )
-    limits = {"max_bytes": 10**6, "earliest_ms": 0, "latest_ms": 2**62}
 
     for limit, is_plain in ((30_000, True), (1_000, False)):
-        found = plain_header(batch, **limits, checks_records=True, max_opened_bytes=limit)
+        found = plain_header(batch, 10**6, 0, 2**62, True, max_opened_bytes=limit)
         assert (found is not None) == is_plain
 
 
