@@ -63,6 +63,9 @@ class QuorumListener(Protocol):
     def handle_resignation(self, detail: str) -> None:
         """This member no longer leads: what it appended without a commit may or may not be in the log."""
 
+    def handle_leader_change(self) -> None:
+        """Another member is known to lead than before, or nobody is."""
+
     def handle_peer_link(self, node_id: int, *, is_up: bool) -> None:
         """Another member can be talked to, or cannot any more."""
 

@@ -286,10 +286,13 @@ class RaftQuorum:
         assert self._listener is not None
         listener = _Leading(self, self._listener)
         while self._told and not self._has_failed:
+            known_id = self.leader_id
             events, self._view = self._told.popleft()
             try:
                 for event in events:
                     event(listener)
+                if self.leader_id != known_id:
+                    listener.handle_leader_change()
             except Exception as error:
                 # What was told before it has happened and must not be told again; nothing may follow it.
                 self._has_failed = True
@@ -311,6 +314,7 @@ class _Leading:
         self._listener = listener
         self.handle_commit = listener.handle_commit
         self.handle_snapshot = listener.handle_snapshot
+        self.handle_leader_change = listener.handle_leader_change
 
     @property
     def committed_image(self) -> MetadataImage:

@@ -30,6 +30,7 @@ from ottla.metadata_raft.voters import Voter, VoterSet
 # A timer is set so much later than something is due, since the engine acts only after that moment.
 TICK_DELAY_SECONDS: Final = 0.000_1
 AGAIN_SECONDS: Final = 0.02  # until it is looked again at what is due, but could not be done
+FOLLOWER_STATUS_SECONDS: Final = 1.0  # of one that does not lead, and knows its own progress alone
 STATUS_SECONDS: Final = 0.25  # how old the progress of other voters may be where it is shown
 # A voter that has more to catch up with makes one image of it: each costs copies of what it changes.
 MAX_SINGLE_IMAGES: Final = 64
@@ -200,7 +201,7 @@ class RaftCore:
 
     def _due_at(self) -> float:
         """Return when the next cycle has something to do, should nothing come before."""
-        status_at = self._status_at + STATUS_SECONDS
+        status_at = self._status_at + self._status_seconds
         if self.links is None and self.member.engine.is_leading:
             return status_at  # alone, it owes nobody a heartbeat
         return min(status_at, self.member.due_at)
@@ -414,7 +415,11 @@ class RaftCore:
 
     @property
     def _is_status_old(self) -> bool:
-        return self._loop.time() - self._status_at >= STATUS_SECONDS
+        return self._loop.time() - self._status_at >= self._status_seconds
+
+    @property
+    def _status_seconds(self) -> float:
+        return STATUS_SECONDS if self.member.engine.is_leading else FOLLOWER_STATUS_SECONDS
 
     def _make_status(self) -> QuorumStatus:
         member, own = self.member, self._own_replica()

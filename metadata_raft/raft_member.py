@@ -222,6 +222,9 @@ class RaftMember:
             self._peers[peer.node_id] = peer.directory_id
             self._linked.add(peer.node_id)
             self.replication.probe(peer.node_id)
+            if self.engine.is_leading:
+                # One whose disk went back must not vote before it hears what it acknowledged.
+                self.engine.send_soon()
         else:
             self._linked.discard(peer.node_id)
             if peer.node_id == self.engine.leader_id:

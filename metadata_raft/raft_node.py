@@ -39,7 +39,8 @@ NEXT_ELECTION_SECONDS: Final = 0.06
 # A follower that hears nothing asks for votes after this long, by chance, so that rarely two do at once.
 MIN_ELECTION_SECONDS: Final = 1.0
 MAX_ELECTION_SECONDS: Final = 2.0
-HEARTBEAT_SECONDS: Final = 0.1
+# Four may be lost before a follower asks for votes. The end of its connections tells of a leader that dies.
+HEARTBEAT_SECONDS: Final = 0.25
 # A leader that no majority answers for so long leads nobody: below the time in which another may be elected.
 LEADER_FALLBACK_SECONDS: Final = 0.8
 _FOLLOWER: Final = 0

@@ -39,7 +39,8 @@ from ottla.node.settings.config import BrokerConfig
 
 UPKEEP_INTERVAL_MS: Final = 1_000  # rolled segments are flushed and old files removed this often
 MAX_PACE_S: Final = 1.0
-MOVE_INTERVAL_MS: Final = 200  # how often it is looked whether a log is to be moved
+MOVE_INTERVAL_MS: Final = 200  # how often it is looked how far the copy of a log is that is moved
+FIRST_MOVE_INTERVAL_MS: Final = 1_000  # how often it is looked whether a log is to be moved
 MAX_SLEEP_MS: Final = 3_600_000  # an interval that was made shorter holds after this time at the latest
 # Logs that are looked at between two turns of the loop.
 LOGS_PER_TURN: Final = 50
@@ -142,7 +143,7 @@ class LogMaintenance:
         try:
             async with asyncio.TaskGroup() as tasks:
                 tasks.create_task(self._every(lambda _: UPKEEP_INTERVAL_MS, self.upkeep))
-                tasks.create_task(self._every(lambda _: MOVE_INTERVAL_MS, self.move_logs))
+                tasks.create_task(self._every(self._move_interval_ms, self.move_logs))
                 tasks.create_task(
                     self._every(
                         lambda config: config.log_retention_check_interval_ms,
@@ -478,6 +479,9 @@ class LogMaintenance:
             self.cleaner.release(name)
 
     # ---- moves between log directories -----------------------------------------------------------
+
+    def _move_interval_ms(self, _: BrokerConfig) -> int:
+        return MOVE_INTERVAL_MS if self._log_manager.future_logs else FIRST_MOVE_INTERVAL_MS
 
     async def move_logs(self) -> None:
         """Copy the logs that AlterReplicaLogDirs moves, and put the copies that have caught up in place."""

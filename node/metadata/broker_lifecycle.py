@@ -21,6 +21,7 @@ from ottla.metadata_raft.records import BrokerFeature
 from ottla.node.clock import Clock
 from ottla.node.metadata.metadata_runtime import MetadataRuntime
 from ottla.node.metadata.quorum_contact import QuorumContact
+from ottla.node.work.pause import waits_at_most
 
 # While something is about to change (unfencing, leaders that move), the controller is asked so often.
 IMPATIENT_S: Final = 0.05
@@ -242,16 +243,11 @@ class BrokerLifecycle:
         DUPLICATE_BROKER_REGISTRATION, which ends the node, when another process took this broker's place.
         """
         while self.state is not BrokerState.STOPPED:
-            self._wakes.clear()
             await self._heartbeat()
             pause_s = self._heartbeat_interval_s
             if self.state not in (BrokerState.STARTING, BrokerState.RUNNING):
                 pause_s = min(pause_s, IMPATIENT_S)
-            try:
-                async with asyncio.timeout(pause_s):
-                    await self._wakes.wait()
-            except TimeoutError:
-                pass
+            await waits_at_most(self._wakes, pause_s)
 
     async def _heartbeat(self) -> None:
         sent_at = asyncio.get_running_loop().time()

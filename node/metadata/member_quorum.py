@@ -18,9 +18,10 @@ from ottla.metadata_raft.quorum_raft import RaftQuorum
 from ottla.metadata_raft.record_codec import MetadataBatch
 from ottla.metadata_raft.voters import Voter
 from ottla.node.metadata.metadata_observer import MetadataObserver
+from ottla.node.work.pause import waits_at_most
 
-# How often it is looked whether this node has a vote and somebody to follow.
-LOOK_S: Final = 0.1
+# How often it is looked whether this node has somebody to follow; a vote won or lost is told.
+LOOK_S: Final = 0.5
 LEADERLESS_S: Final = 5.0  # an election takes one or two
 FIRST_LEADER_S: Final = 5.0  # what the other voters may take to start
 
@@ -47,7 +48,8 @@ class MemberQuorum:
         self._is_configured = is_configured
         self._image = observer.image
         self._listener: QuorumListener | None = None
-        self._is_closed = asyncio.Event()
+        self._is_closed = False
+        self._wakes = asyncio.Event()  # set when `run` had better look
         self._fetching: asyncio.Task[None] | None = None
         self._led_at = math.inf  # when the voter of this node last knew a leader
 
@@ -96,7 +98,7 @@ class MemberQuorum:
         self._raft.hand_over()
 
     def close(self) -> None:
-        self._is_closed.set()
+        self._is_closed = True
         self._raft.close()
 
     async def run(self) -> None:
@@ -104,13 +106,14 @@ class MemberQuorum:
         async with asyncio.TaskGroup() as tasks:
             self._led_at = asyncio.get_running_loop().time() + FIRST_LEADER_S
             voting = tasks.create_task(self._raft.run())
-            while not (self._is_closed.is_set() or voting.done()):
+            voting.add_done_callback(lambda _: self._wakes.set())
+            while not (self._is_closed or voting.done()):
                 if not self._needs_to_fetch():
                     self._stop_fetching()
                 elif self._fetching is None and (voters := self._voters_of(self._image)):
                     self._observer.go_on_from(self._image, voters)
                     self._fetching = tasks.create_task(self._observer.run())
-                await asyncio.wait([voting], timeout=LOOK_S)
+                await waits_at_most(self._wakes, LOOK_S)
             self._stop_fetching()
 
     def _stop_fetching(self) -> None:
@@ -140,7 +143,7 @@ class MemberQuorum:
         assert self._listener is not None
         if image.version <= self._image.version:
             return
-        before, self._image = self._image, image
+        before = self._take_image(image)
         if batch.base_offset == before.version + 1:
             self._listener.handle_commit(batch, image, changes)
         else:
@@ -150,8 +153,20 @@ class MemberQuorum:
         """Pass a jump on, as far as it is one."""
         assert self._listener is not None
         if image.version > self._image.version:
-            before, self._image = self._image, image
+            before = self._take_image(image)
             self._listener.handle_snapshot(image, changes_between(before, image))
+
+    def _take_image(self, image: MetadataImage) -> MetadataImage:
+        """Go on with another image, and return the one before."""
+        before, self._image = self._image, image
+        if before.voters is not image.voters:
+            self._wakes.set()
+        return before
+
+    def handle_leader_change(self) -> None:
+        assert self._listener is not None
+        self._wakes.set()
+        self._listener.handle_leader_change()
 
     def handle_leadership(self, epoch: int) -> None:
         assert self._listener is not None

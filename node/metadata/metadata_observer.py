@@ -148,7 +148,10 @@ class MetadataObserver:
             self._voters |= told
             raise KafkaError(ErrorCode(response.error_code), f"node {voter_id} refused to send metadata")
         if response.epoch >= self.epoch:
-            self.leader_id, self.epoch = response.leader_id, response.epoch
+            known_id, self.leader_id, self.epoch = self.leader_id, response.leader_id, response.epoch
+            if self.leader_id != known_id:
+                assert self._listener is not None
+                self._listener.handle_leader_change()
         if told:
             self._voters = told
         if response.snapshot_offset >= 0:

@@ -76,12 +76,14 @@ from ottla.node.metadata.command_sender import CommandSender, Leader, RequestIds
 from ottla.node.metadata.controller_runtime import ControllerRuntime, Decided
 from ottla.node.metadata.encoded_answers import EncodedAnswers
 from ottla.node.metadata.suspected_brokers import SuspectedBrokers
+from ottla.node.work.pause import waits_at_most
 
 # Who acts on committed metadata: (image, what changed since the image before).
 Listener = Callable[[MetadataImage, MetadataChanges], None]
 
 DEFAULT_TIMEOUT_MS: Final = 30_000  # as request.timeout.ms of Apache Kafka's clients
 TICK_S: Final = 0.1  # how often the controller looks at what time alone changes
+LOOK_S: Final = 0.5  # how often another node looks who the controller is, which it is told of
 # What a voter may take to dial a new leader to which it has no connection, before that counts as broken.
 FIRST_DIAL_S: Final = 0.5
 MAX_BACKOFF_S: Final = 0.5
@@ -144,6 +146,7 @@ class MetadataRuntime:
         self._lost_at_s: dict[int, float] = {}  # brokers whose last connection to this node ended
         self._known_controller = -1
         self._controller_listeners: list[Callable[[], None]] = []
+        self._ticks_now = asyncio.Event()
         quorum.attach(self)
 
     @property
@@ -215,7 +218,7 @@ class MetadataRuntime:
 
     async def _tick_for_ever(self) -> None:
         while True:
-            await asyncio.sleep(TICK_S)
+            await waits_at_most(self._ticks_now, TICK_S if self._quorum.is_leader else LOOK_S)
             if self.controller_id != self._known_controller:
                 self._known_controller = self.controller_id
                 if self._known_controller != -1:
@@ -461,8 +464,13 @@ class MetadataRuntime:
             listener(None, image)
         self._publish(image, changes)
 
+    def handle_leader_change(self) -> None:
+        """Look who the controller is now."""
+        self._ticks_now.set()
+
     def handle_leadership(self, epoch: int) -> None:
         """Decide from what is committed."""
+        self._ticks_now.set()
         self._tell_new_leader()
         # Voters hear of the new leader at once, so one that has no connection here will make one now.
         dialling_until_s = get_running_loop().time() + FIRST_DIAL_S

@@ -1,5 +1,6 @@
 """ottla.node.work: work that would hold up the loop: in turns, or beside it. Bottom-up:
 
+pause           a pause that ends early when somebody has news
 task_executor   tasks of groups, in a few threads of their own and in turns
 fair_pool       threads for one kind of work that a client may make long, shared fairly by CPU time
 large_requests  how much memory requests with very many elements have together while they are served

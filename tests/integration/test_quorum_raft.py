@@ -70,6 +70,9 @@ class Node:
         self.leading = 0
         self.resigned.append(detail)
 
+    def handle_leader_change(self) -> None:
+        return
+
     def handle_peer_link(self, node_id: int, *, is_up: bool) -> None:
         return
 

@@ -195,7 +195,7 @@ def the_commit_moves_over_what_was_not_compared(patch: Patch) -> None:
     patch.setattr(raft_core, "RaftMember", raft_mutants.commits_what_it_was_not_shown)
 
 
-@quorum_mutant(107)
+@quorum_mutant(15)
 def a_follower_cuts_off_what_agrees(patch: Patch) -> None:
     patch.setattr(raft_core, "RaftMember", raft_mutants.cuts_off_what_agrees)
 

@@ -27,7 +27,7 @@ def test_voters_that_come_and_go_in_a_storm(seed: int) -> None:
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("seed", [4002, 4004, 4005, 4008, 4012, 4014])
+@pytest.mark.parametrize("seed", [4002, 4004, 4005, 4014, 4017, 4033, 4035])
 def test_voters_whose_volumes_are_rolled_back_in_a_storm(seed: int) -> None:
     outcome = fuzz.run(seed, rollbacks=True)
 

@@ -9,6 +9,7 @@ import pytest
 from ottla.metadata_raft.quorum_state import QUORUM_STATE, LostPromise, read_quorum_state
 from ottla.metadata_raft.raft_member import RaftMember
 from ottla.metadata_raft.raft_messages import TimeoutNow
+from ottla.metadata_raft.raft_node import HEARTBEAT_SECONDS
 from tests.simulation.raft import mutants
 from tests.simulation.raft.world import DIRECTORY, Node, World
 
@@ -350,6 +351,20 @@ def test_a_vote_of_before_undoes_a_commit_where_no_new_entry_is_the_proof(
     assert "A leader contradicts a committed entry" in elected_by_a_vote_of_before(mutant)
 
 
+def test_a_leader_speaks_to_a_voter_as_soon_as_they_are_linked() -> None:
+    """A heartbeat later a voter whose volume went back could have elected somebody."""
+    world = World(3)
+    leader = world.leader()
+    voter = followers(world, leader)[0]
+
+    for _ in range(5):
+        world.crash(voter)
+        world.run(HEARTBEAT_SECONDS / 4)
+        world.start(voter)
+
+        assert world.run(HEARTBEAT_SECONDS / 3, until=lambda: voter.member.engine.leader_id == leader.node_id)
+
+
 def elected_for_a_log_that_is_gone(make_member: Callable[..., RaftMember]) -> str:
     """Let a voter hear late that one stands with a log which it lost meanwhile; what breaks."""
     world = World(3, make_member=make_member)
@@ -378,7 +393,10 @@ def elected_for_a_log_that_is_gone(make_member: Callable[..., RaftMember]) -> st
     network.heal(knows.node_id, copied.node_id)
     world.start(copied)
     try:
-        world.run(1)
+        election = copied.member.election
+        assert world.run(
+            5, until=lambda: election._round is not None and lags.node_id in election._round.granted
+        )
         for late in asked:
             network.held.clear()
             network.queue = [late]
