@@ -124,10 +124,23 @@ class ReplicaFetch:
             self._acknowledge(fed)
             yield
         session.last_fetch_ms = self._services.replica_manager.context.now_ms()
+        if self._min_bytes > 0 and self._request.max_wait_ms > 0 and all(map(_has_whole_log, session.dirty)):
+            return self._wait(has_offsets=self._watch_all())
         located, is_news = self._gather()
         if is_news or self._request.max_wait_ms <= 0:
             return self._answer(located)
         return self._wait(has_offsets=bool(located))
+
+    def _watch_all(self) -> bool:
+        """Watch each log, all of which the follower has; return whether there is news of offsets."""
+        dirty, has_offsets = self._session.dirty, False
+        for fed in tuple(dirty):
+            fed.watch()
+            if fed.partition is not None and self._has_offset_news(fed, fed.partition):
+                has_offsets = True
+            else:
+                del dirty[fed]
+        return has_offsets
 
     def _acknowledge(self, fed: FedPartition) -> None:
         """Its offset says that the follower has everything below."""
@@ -314,3 +327,16 @@ class ReplicaFetch:
             limits=(self._max_bytes, self._min_bytes),
         )
         return answer.answer(located)
+
+
+def _has_whole_log(fed: FedPartition) -> bool:
+    """Return whether the follower has said, in this reign, that it has the whole log."""
+    partition, wanted = fed.partition, fed.item.wanted
+    return (
+        partition is not None
+        and fed.known_to is not None
+        and partition.isr is fed.known_to
+        and partition.log.failure is None
+        and wanted.fetch_offset == partition.log.log_end_offset
+        and wanted.last_fetched_epoch == partition.leader_epoch == wanted.current_leader_epoch
+    )

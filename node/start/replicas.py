@@ -1,5 +1,7 @@
 """The partitions of a node, before any of them is open."""
 
+import asyncio
+
 from ottla.logstore.log_dir import LogDir
 from ottla.logstore.partition_log import PartitionLog
 from ottla.logstore.words.topic_partition import TopicPartition
@@ -9,12 +11,12 @@ from ottla.node.net.gathered_answers import GatheredAnswers
 from ottla.node.replica.replica_manager import ReplicaManager
 from ottla.node.services import QuorumServices
 from ottla.node.start.foundation import Foundation
-from ottla.node.start.node_tasks import monotonic_ms
 
 
 def make_replicas(base: Foundation, parts: QuorumServices, gathered: GatheredAnswers) -> ReplicaManager:
     """Make the partitions of this node, none of which is open yet."""
     config, manager, assignments = base.config, base.log_manager, parts.assignments
+    loop = asyncio.get_running_loop()  # to ask for it takes a system call, and time is asked for often
 
     def placed(topic_partition: TopicPartition, partition_log: PartitionLog | None) -> None:
         directory_id = None if partition_log is None else manager.directory_id_of(partition_log)
@@ -36,7 +38,7 @@ def make_replicas(base: Foundation, parts: QuorumServices, gathered: GatheredAns
         session_slots=config.max_incremental_fetch_session_cache_slots,
         session_bytes=base.memory.fetch_sessions,
         is_open=base.connection_quota.is_open,
-        monotonic_ms=monotonic_ms,
+        monotonic_ms=lambda: int(loop.time() * 1000),
         max_lag_ms=lambda: base.config.replica_lag_time_max_ms,
         broker_epoch=lambda: parts.metadata.broker_epoch,
         chance=base.world.chance,
