@@ -2,15 +2,20 @@
 
 Every `leader.imbalance.check.interval.seconds` leadership goes back to preferred replicas, if
 `auto.leader.rebalance.enable` is on; every `unclean.leader.election.interval.ms`, and when settings change,
-partitions that nobody leads get a leader where their topic allows an unclean election.
+partitions that nobody leads get a leader where their topic allows an unclean election. Of very many
+partitions each call looks at some, so that clients of the controller's node do not wait for it.
 """
 
-from itertools import islice
+from collections.abc import Callable, Iterator
+from itertools import chain, islice
+from typing import Final
 
 from ottla.metadata_raft.controller_config import ControllerConfig
 from ottla.metadata_raft.election_control import MAX_ELECTIONS_AT_ONCE, preferred_elections, unclean_elections
-from ottla.metadata_raft.image import MetadataImage
-from ottla.metadata_raft.records import MetadataRecord
+from ottla.metadata_raft.image import MetadataImage, TopicImage
+from ottla.metadata_raft.records import MetadataRecord, PartitionChangeRecord
+
+LOOKED_AT_ONCE: Final = 20_000  # partitions: a millisecond
 
 
 class DueElections:
@@ -23,22 +28,60 @@ class DueElections:
         """A reign begins: partitions without a leader are looked for at once, the rest has time."""
         self._unclean_at_ms = now_ms
         self._balanced_at_ms = now_ms
+        self._unclean = _Look()
+        self._preferred = _Look()
+
+    @property
+    def is_looking(self) -> bool:
+        """Whether there are partitions left to look at that are due."""
+        return not (self._unclean.is_over and self._preferred.is_over)
 
     def settings_changed(self) -> None:
         """A topic may allow an unclean election now."""
         self._unclean_at_ms = 0
+        self._unclean = _Look()
 
     def due(self, image: MetadataImage, config: ControllerConfig, now_ms: int) -> list[MetadataRecord]:
-        """The elections that are due; while there are more, the next call has them."""
+        """Return elections that are due, as far as this call looks; later ones have the rest."""
         records: list[MetadataRecord] = []
         if now_ms >= self._unclean_at_ms:
-            records = list(islice(unclean_elections(image, config), MAX_ELECTIONS_AT_ONCE))
-            if len(records) < MAX_ELECTIONS_AT_ONCE:
+            records += self._unclean.some(image, lambda topic: unclean_elections(image, topic, config))
+            if self._unclean.is_over:
                 self._unclean_at_ms = now_ms + config.unclean_leader_election_interval_ms
         interval_ms = config.leader_imbalance_check_interval_seconds * 1_000
         is_time = config.auto_leader_rebalance_enable and now_ms >= self._balanced_at_ms + interval_ms
         if is_time and not records:
-            records = list(islice(preferred_elections(image), MAX_ELECTIONS_AT_ONCE))
-            if len(records) < MAX_ELECTIONS_AT_ONCE:
+            records += self._preferred.some(image, lambda topic: preferred_elections(image, topic))
+            if self._preferred.is_over:
                 self._balanced_at_ms = now_ms
+        return records
+
+
+class _Look:
+    """One look at each topic, some of them at a time; it begins anew when it is over."""
+
+    def __init__(self) -> None:
+        self._left: Iterator[str] = iter(())
+        self.is_over = True
+
+    def some(
+        self, image: MetadataImage, elections: Callable[[TopicImage], Iterator[PartitionChangeRecord]]
+    ) -> list[PartitionChangeRecord]:
+        """Return what `elections` has of the next topics, at most MAX_ELECTIONS_AT_ONCE."""
+        if self.is_over:
+            self._left, self.is_over = iter(image.topics.by_name), False
+        records: list[PartitionChangeRecord] = []
+        looked_at = 0
+        for name in self._left:
+            topic = image.topics.by_name.get(name)
+            if topic is None:
+                continue  # deleted meanwhile
+            looked_at += len(topic.partitions)
+            records += islice(elections(topic), MAX_ELECTIONS_AT_ONCE - len(records))
+            if len(records) == MAX_ELECTIONS_AT_ONCE:
+                self._left = chain([name], self._left)  # it may have more
+                return records
+            if looked_at >= LOOKED_AT_ONCE:
+                return records
+        self.is_over = True
         return records

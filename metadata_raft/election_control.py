@@ -64,26 +64,26 @@ def elect_leaders(image: MetadataImage, command: ElectLeaders) -> Decision:
     return Decision(records=records, reply=ElectLeadersReply(replica_election_results=results))
 
 
-def preferred_elections(image: MetadataImage) -> Iterator[PartitionChangeRecord]:
-    """Leadership for the preferred replicas that could have it and do not."""
-    for topic in image.topics.by_name.values():
-        for partition in topic.partitions:
-            if partition.leader == partition.replicas[0]:
-                continue
-            change = _change(image, topic, partition, LeaderElection.PREFERRED)
+def preferred_elections(image: MetadataImage, topic: TopicImage) -> Iterator[PartitionChangeRecord]:
+    """Leadership for the preferred replicas of a topic that could have it and do not."""
+    for partition in topic.partitions:
+        if partition.leader == partition.replicas[0]:
+            continue
+        change = _change(image, topic, partition, LeaderElection.PREFERRED)
+        if change is not None:
+            yield change
+
+
+def unclean_elections(
+    image: MetadataImage, topic: TopicImage, config: ControllerConfig
+) -> Iterator[PartitionChangeRecord]:
+    """A leader for partitions of a topic without one, from outside the ISR where the topic allows it."""
+    leaderless = [partition for partition in topic.partitions if not partition.has_leader]
+    if leaderless and allows_unclean_election(image, topic.name, config):
+        for partition in leaderless:
+            change = _change(image, topic, partition, LeaderElection.UNCLEAN)
             if change is not None:
                 yield change
-
-
-def unclean_elections(image: MetadataImage, config: ControllerConfig) -> Iterator[PartitionChangeRecord]:
-    """A leader for partitions without one, from outside the ISR where the topic allows it."""
-    for topic in image.topics.by_name.values():
-        leaderless = [partition for partition in topic.partitions if not partition.has_leader]
-        if leaderless and allows_unclean_election(image, topic.name, config):
-            for partition in leaderless:
-                change = _change(image, topic, partition, LeaderElection.UNCLEAN)
-                if change is not None:
-                    yield change
 
 
 def _elect(

@@ -29,7 +29,7 @@ from ottla.metadata_raft.commands import BrokerHeartbeat
 from ottla.metadata_raft.controller import Controller
 from ottla.metadata_raft.controller_config import ControllerConfig
 from ottla.metadata_raft.delta import MetadataDelta, replay_batch
-from ottla.metadata_raft.election_control import preferred_elections
+from ottla.metadata_raft.due_elections import DueElections
 from ottla.metadata_raft.image import MetadataImage
 from ottla.metadata_raft.record_codec import MetadataBatch, encode_batch
 from ottla.metadata_raft.records import (
@@ -224,8 +224,18 @@ def _of_controller(image: MetadataImage) -> Figures:
     return {
         "heartbeat us": 1e6 * heartbeat_s,
         "tick us": 1e6 * _seconds(lambda: controller.tick(1_003)),
-        "search for preferred leaders s": _seconds(lambda: list(preferred_elections(image))),
+        **_of_due_elections(image),
     }
+
+
+def _of_due_elections(image: MetadataImage) -> Figures:
+    """A look at all partitions for leaders that are not the preferred ones, a part of them each turn."""
+    elections, config = DueElections(), ControllerConfig()
+    now_ms = config.leader_imbalance_check_interval_seconds * 1_000
+    turns_s: list[float] = []
+    while not turns_s or elections.is_looking:
+        turns_s.append(_seconds(lambda: elections.due(image, config, now_ms)))
+    return {"search for preferred leaders s": sum(turns_s), "longest turn of it s": max(turns_s)}
 
 
 def _of_answers(image: MetadataImage) -> Figures:

@@ -6,6 +6,7 @@ from dataclasses import replace
 import pytest
 
 from ottla.logstore.words.errors import ErrorCode, KafkaError
+from ottla.metadata_raft import due_elections
 from ottla.metadata_raft.commands import (
     AlterConfigs,
     ConfigChange,
@@ -139,6 +140,39 @@ def test_leadership_goes_back_by_itself_after_a_while() -> None:
     world.tick()
 
     assert (at_once, partition(world).leader) == (2, 1)
+
+
+def test_of_many_partitions_each_call_looks_at_some(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(due_elections, "LOOKED_AT_ONCE", 3)
+    world = MetadataWorld(brokers=3)
+    world.submit(CreateTopics(topics=[world.topic(name, assignments=[(0, (1, 2))]) for name in "abcde"]))
+    fence(world, 2, 1)
+    world.heartbeat(2)
+    allowed = replace(CONFIG, broker_values={**CONFIG.broker_values, "unclean.leader.election.enable": True})
+    elections = due_elections.DueElections()
+
+    found = [len(elections.due(world.image, allowed, 0)) for _ in range(3)]
+
+    assert (found, elections.is_looking) == ([3, 2, 0], False)
+
+
+def test_of_one_large_topic_each_call_elects_some(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(due_elections, "MAX_ELECTIONS_AT_ONCE", 2)
+    world = with_topic(1, 2)
+    topic = world.topic("large", assignments=[(index, (1, 2)) for index in range(5)])
+    world.submit(CreateTopics(topics=[topic]))
+    fence(world, 2, 1)
+    world.heartbeat(2)
+    values = {**CONFIG.broker_values, "unclean.leader.election.enable": True}
+    world.controller.config = replace(CONFIG, broker_values=values)
+    world.controller.activate(world.image, world.now_ms)
+
+    ticks = 0
+    while world.tick():
+        ticks += 1
+
+    assert ticks == 4  # of seven partitions
+    assert all(one.leader == 2 for one in world.image.topics.by_name["large"].partitions)
 
 
 def test_it_stays_where_nobody_wants_it_back() -> None:
