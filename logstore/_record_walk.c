@@ -461,6 +461,67 @@ static PyObject *due_times(PyObject *self, PyObject *const *arguments, Py_ssize_
     return answer;
 }
 
+/* What `places` writes of each record, a column after the other. */
+enum { END, TIMESTAMP_DELTA, OFFSET_DELTA, KEY_AT, KEY_BYTES, VALUE_AT, VALUE_BYTES, PLACES };
+
+/* Notes where the parts of `count` records stand, which end at `stop`; `into` is the first record's row. */
+static void place_records(walked_t *walked, place begin, place stop, int64_t count, int64_t *into, int64_t rows) {
+    place p = walked->at;
+    int64_t index = 0;
+    int problem = SOUND;
+    for (; index < count; index++) {
+        int is_bad = 0;
+        place end = record_end(&p, stop);
+        if (end == NULL) { problem = LENGTH; break; }
+        int64_t *column = into + index;
+        column[END * rows] = end - begin;
+        column[TIMESTAMP_DELTA * rows] = varint(&p, end, MAX_VARLONG_BYTES, &is_bad);
+        column[OFFSET_DELTA * rows] = varint(&p, end, MAX_VARINT_BYTES, &is_bad);
+        int64_t length = column[KEY_BYTES * rows] = varint(&p, end, MAX_VARINT_BYTES, &is_bad);
+        column[KEY_AT * rows] = p - begin;
+        step(&p, end, length, &is_bad);
+        length = column[VALUE_BYTES * rows] = varint(&p, end, MAX_VARINT_BYTES, &is_bad);
+        column[VALUE_AT * rows] = p - begin;
+        step(&p, end, length, &is_bad);
+        int64_t headers = varint(&p, end, MAX_VARINT_BYTES, &is_bad);
+        if (is_bad) { problem = FIELD; break; }
+        if (headers < 0) { problem = HEADERS; break; }
+        if (headers == 0 && p != end) { problem = ENDS_EARLY; break; }
+        p = end;
+    }
+    if (problem == SOUND && p != stop) problem = LENGTH;
+    walked->problem = problem;
+    walked->index = index;
+}
+
+PyDoc_STRVAR(places_doc, "places(content, position, end, count, into, row, rows)\n--\n\n"
+    "See logstore.pure_record_walk.places.");
+
+static PyObject *places(PyObject *self, PyObject *const *arguments, Py_ssize_t given) {
+    int64_t n[3], in[2]; /* position, end and count; row and rows */
+    Py_buffer view, into;
+    if (given != 7) return PyErr_Format(PyExc_TypeError, "expected 7 arguments, got %zd", given);
+    if (!numbers(arguments + 1, 3, n) || !numbers(arguments + 5, 2, in)) return NULL;
+    if (PyObject_GetBuffer(arguments[0], &view, PyBUF_SIMPLE) < 0) return NULL;
+    if (PyObject_GetBuffer(arguments[4], &into, PyBUF_WRITABLE) < 0) { PyBuffer_Release(&view); return NULL; }
+    PyObject *answer = NULL;
+    int64_t most = into.len / (int64_t)sizeof(int64_t) / PLACES;
+    if (n[0] < 0 || n[0] > n[1] || n[1] > view.len || n[2] < 0 || in[0] < 0 || in[1] > most || n[2] > in[1] - in[0]
+        || (uintptr_t)into.buf % sizeof(int64_t)) {
+        PyErr_SetString(PyExc_ValueError, "the records, or the rows for them, are outside of their buffer");
+    } else {
+        place begin = view.buf;
+        walked_t walked = {SOUND, 0, begin + n[0], 0};
+        PyThreadState *state = n[1] - n[0] >= RELEASE_LOCK_BYTES ? PyEval_SaveThread() : NULL;
+        place_records(&walked, begin, begin + n[1], n[2], (int64_t *)into.buf + in[0], in[1]);
+        if (state != NULL) PyEval_RestoreThread(state);
+        answer = Py_BuildValue("(iL)", walked.problem, (long long)walked.index);
+    }
+    PyBuffer_Release(&into);
+    PyBuffer_Release(&view);
+    return answer;
+}
+
 static uint64_t big_endian(place at, int bytes) {
     uint64_t number = 0;
     for (int i = 0; i < bytes; i++) number = number << 8 | at[i];
@@ -512,6 +573,7 @@ static PyMethodDef methods[] = {
     {"walk", (PyCFunction)(void (*)(void))walk, METH_FASTCALL, walk_doc},
     {"is_plain", (PyCFunction)(void (*)(void))is_plain, METH_FASTCALL, is_plain_doc},
     {"plain_fields", (PyCFunction)(void (*)(void))plain_fields, METH_FASTCALL, plain_fields_doc},
+    {"places", (PyCFunction)(void (*)(void))places, METH_FASTCALL, places_doc},
     {"find", (PyCFunction)(void (*)(void))find, METH_FASTCALL, find_doc},
     {"spans", (PyCFunction)(void (*)(void))spans, METH_FASTCALL, spans_doc},
     {"due_times", (PyCFunction)(void (*)(void))due_times, METH_FASTCALL, due_times_doc},

@@ -29,6 +29,9 @@ def is_plain(
 def plain_fields(
     batch: ByteSource, max_bytes: int, earliest: int, latest: int, latest_codec: int, /
 ) -> tuple[int, ...] | None: ...
+def places(
+    content: ByteSource, position: int, end: int, count: int, into: memoryview, row: int, rows: int, /
+) -> tuple[int, int]: ...
 def find(
     content: ByteSource,
     position: int,

@@ -201,6 +201,47 @@ def is_plain_as_far_as_checked(
     return problem == SOUND and position == size
 
 
+def places(
+    content: ByteSource, position: int, end: int, count: int, into: memoryview, row: int, rows: int, /
+) -> tuple[int, int]:
+    """Note where the parts of `count` records stand, which fill `content` from `position` to `end`.
+
+    `into` has seven columns of `rows` numbers of 64 bits, and these records begin at `row`: end, timestamp
+    delta, offset delta, key and its length, value and its length. What is within headers is not looked at.
+    Returns (problem, index); with LENGTH at `count` bytes are left over.
+    """
+    columns = into.cast("B").cast("q")
+    content = bytes(content[:end])
+    for index in range(count):
+        try:
+            length, start = read_varint(content, position)
+        except KafkaError:
+            return LENGTH, index
+        record_end = start + length
+        if length < MIN_RECORD_BYTES - 1 or record_end > end:
+            return LENGTH, index
+        record, at = content[start:record_end], 1
+        found = [record_end]
+        try:
+            for read in (read_varlong, read_varint):
+                number, at = read(record, at)
+                found.append(number)
+            for _ in ("key", "value"):
+                length, at = read_varint(record, at)
+                found += [start + at, length]
+                at += max(length, 0)
+            headers, at = read_varint(record, at)
+        except KafkaError:
+            return FIELD, index
+        columns[row + index :: rows] = array("q", found)
+        if headers < 0:
+            return HEADERS, index
+        if headers == 0 and at != len(record):
+            return ENDS_EARLY, index
+        position = record_end
+    return (SOUND if position == end else LENGTH), count
+
+
 def plain_fields(
     batch: ByteSource, max_bytes: int, earliest: int, latest: int, latest_codec: int, /
 ) -> tuple[int, ...] | None:

@@ -23,16 +23,16 @@ from ottla.logstore.pure_record_walk import (
 )
 
 try:
-    from ottla.logstore._record_walk import due_times, find, is_plain, plain_fields, spans, walk
+    from ottla.logstore._record_walk import due_times, find, is_plain, places, plain_fields, spans, walk
 
     IS_COMPILED = True
 except ImportError:  # There was no compiler when Ottla was installed.
-    from ottla.logstore.pure_record_walk import due_times, find, plain_fields, spans, walk
+    from ottla.logstore.pure_record_walk import due_times, find, places, plain_fields, spans, walk
     from ottla.logstore.pure_record_walk import is_plain_as_far_as_checked as is_plain
 
     IS_COMPILED = False
 
-__all__ = ["due_times", "find", "is_plain", "plain_fields", "spans", "walk"]
+__all__ = ["due_times", "find", "is_plain", "places", "plain_fields", "spans", "walk"]
 
 NOT_COMPILED: Final = (
     "Records from clients are checked in Python, which is slower, and of large batches only a "

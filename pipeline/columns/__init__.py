@@ -7,6 +7,7 @@ landmarks           guesses where records begin inside of large batches
 record_walk         where each record of many batches begins and ends
 number_columns      numbers as Arrow columns
 binary_columns      parts of a buffer as an Arrow column
+record_places       where the parts of each record stand: by the compiled walk, or by the one before
 header_columns      headers of records as a list column
 record_columns      the columns of a fetch, and the batch that Spark gets
 visible_batches     which batches of a fetch a reader sees

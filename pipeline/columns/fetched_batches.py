@@ -21,7 +21,8 @@ from ottla.logstore.words.varint import ByteSource
 from ottla.pipeline.columns.binary_columns import MAX_COLUMN_BYTES, Part, gather, gather_one
 from ottla.pipeline.columns.header_columns import read_headers
 from ottla.pipeline.columns.record_columns import RecordColumns
-from ottla.pipeline.columns.record_walk import Section, last_of_first, walk_records
+from ottla.pipeline.columns.record_places import find_places
+from ottla.pipeline.columns.record_walk import Section, last_of_first
 from ottla.pipeline.columns.varints import Bytes, Int64s, read_varints, read_varlongs
 from ottla.pipeline.columns.visible_batches import AbortedTransaction, batches_in_range
 
@@ -210,17 +211,7 @@ def _read(
 
 
 def _read_fields(opened: _Opened, view: Bytes) -> _Fields:
-    starts, ends = walk_records(view, opened.sections)
-    timestamp_deltas, at = read_varlongs(view, starts + 1)
-    offset_deltas, at = read_varints(view, at)
-    key_lengths, key_starts = read_varints(view, at)
-    keys = Part(key_starts, key_lengths)
-    value_lengths, value_starts = read_varints(view, keys.ends)
-    values = Part(value_starts, value_lengths)
-    header_counts, after = read_varints(view, values.ends)
-    # All that was read lies in front of `after`; the end of headers is judged by those who read them.
-    if ((after > ends) | ((header_counts == 0) & (after != ends)) | (header_counts < 0)).any():
-        raise KafkaError(ErrorCode.CORRUPT_MESSAGE, "A record does not end where its fields end.")
+    ends, timestamp_deltas, offset_deltas, keys, values = find_places(view, opened.sections)
     batches = [header for header in opened.headers if header.records_count]
     counts = np.array([section.records_count for section in opened.sections], np.int64)
 
@@ -231,7 +222,7 @@ def _read_fields(opened: _Opened, view: Bytes) -> _Fields:
     if (too_high | (offset_deltas < 0)).any():
         raise KafkaError(ErrorCode.CORRUPT_MESSAGE, "A record has an offset beyond those of its batch.")
     timestamps_ms = timestamp_deltas + per_record([header.base_timestamp for header in batches])
-    timestamp_types = np.full(len(starts), TimestampType.CREATE_TIME, np.int32)
+    timestamp_types = np.full(len(ends), TimestampType.CREATE_TIME, np.int32)
     if any(header.attributes & LOG_APPEND_TIME_BIT for header in batches):
         appended_ms = per_record([header.max_timestamp for header in batches])
         timestamp_types = per_record([header.timestamp_type for header in batches]).astype(np.int32)

@@ -12,6 +12,7 @@ from ottla.logstore.record import NewRecord, build_batch, iterate_records, seal_
 from ottla.logstore.record_batch import HEADER_SIZE, read_header
 from ottla.logstore.words.errors import KafkaError
 from ottla.logstore.words.varint import append_varint
+from ottla.pipeline.columns.record_places import find_places
 from ottla.pipeline.columns.record_walk import Section, walk_records
 from ottla.pipeline.columns.varints import read_varlongs, varint_sizes, write_varints
 from tests.property.test_hostile_batches import CHANGES, changed
@@ -65,7 +66,9 @@ def test_batches_in_lock_step_are_walked_as_one_by_one(
     together = walk_records(view, sections, min_lock_step=min_lock_step)
 
     alone = walk_records(view, sections, min_lock_step=2**31)
+    found = find_places(view, sections)
     assert (together.starts == alone.starts).all() and (together.ends == alone.ends).all()
+    assert (found.ends == together.ends).all()
     assert len(together.starts) == sum(count for count, _ in shapes)
 
 

@@ -1,6 +1,7 @@
 """The compiled walk and its judge, asked the same."""
 
 import random
+from array import array
 from collections.abc import Callable
 from typing import Any
 
@@ -54,6 +55,22 @@ def header_differences(chance: random.Random) -> list[str]:
     return [] if answers is None else [f"plain_fields{(batch, *arguments)}: {answers}"]
 
 
+def places_differ(case: Case, chance: random.Random) -> list[str]:
+    """Return what the two say differently of the places of the records' parts."""
+    content, count, rows = case.content, min(case.count, 1_000), 1_002
+    row = chance.choice([0, 0, 2])
+    start, end = chance.choice([0, 0, 0, 1]), len(content) - chance.choice([0, 0, 0, 1])
+    if start > end:
+        return []
+    answers = []
+    for walk in (_record_walk.places, pure_record_walk.places):
+        into = array("q", bytes(8 * 7 * rows))
+        problem, index = walk(bytearray(content), start, end, count, memoryview(into), row, rows)
+        found = [into[column * rows + row : column * rows + row + index].tolist() for column in range(7)]
+        answers.append((problem, index, found))
+    return [] if answers[0] == answers[1] else [f"places{(content, start, end, count, row)}: {answers}"]
+
+
 def _some_rules(chance: random.Random) -> tuple[bool, int, int, int, bool]:
     delay = chance.choice([0, 0, 1, 10**6, LONG_MAX])
     now, latest = chance.choice([(LONG_MIN, LONG_MAX), (BASE_MS, BASE_MS + 5), (LONG_MAX, LONG_MAX), (0, -1)])
@@ -74,7 +91,7 @@ def fuzz(seed: int, rounds: int) -> tuple[int, list[str]]:
     sound = 0
     for _ in range(rounds):
         case = some_case(chance)
-        if found := differences(case, chance) + header_differences(chance):
+        if found := differences(case, chance) + header_differences(chance) + places_differ(case, chance):
             return sound, found
         answer = pure_record_walk.walk(case.content, 0, 0, case.count, case.count, 2**62, *case[2:])
         sound += answer[0] == 0 and answer[2] == len(case.content)

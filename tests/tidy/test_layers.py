@@ -25,6 +25,7 @@ PIPELINE_MAY_HAVE = (
     "logstore.compression",
     "logstore.record",
     "logstore.record_batch",
+    "logstore.record_walk",
     "logstore.words",
     "node.secure_client",
     "node.settings.properties_file",  # of the settings of a node it knows the notation alone
