@@ -210,6 +210,9 @@ def _validate(
         raise _invalid(f"The base offset of a batch from a producer must be 0, but it is {base_offset}.")
     if size_bytes > config.max_message_bytes:
         raise _too_large(size_bytes, config)
+    is_opened = codec and config.opens_records
+    if at_once and is_opened and not _room_at_once(codec, size_bytes - HEADER_SIZE, records_count):
+        raise _TooMuchAtOnce  # A thread opens it, and looks at its CRC.
     if crc32c(view[CRC_START:]) != crc:
         raise _corrupt("The CRC of the batch does not match.")
     if last_offset_delta < 0 or last_offset_delta != records_count - 1:
@@ -247,13 +250,19 @@ def plain_header(
     `max_opened_bytes`. Small batches come often: so keywords, which cost, are not used for the arguments.
     """
     fields = plain_fields(view, max_bytes, earliest_ms, latest_ms, latest_codec)
-    if fields is None or crc32c(view[CRC_START:]) != fields[4]:
+    if fields is None:
         return None
-    _, _, _, _, _, codec, _, base_ms, max_ms, _, _, _, count = fields
+    _, _, _, _, crc, codec, _, base_ms, max_ms, _, _, _, count = fields
+    room = 0
+    if codec and checks_records:
+        room = min(_room_at_once(codec, len(view) - HEADER_SIZE, count), max_opened_bytes)
+        if not room:
+            return None  # A thread opens it, and looks at its CRC.
+    if crc32c(view[CRC_START:]) != crc:
+        return None
     if not checks_records:
         return fields if count <= _most_records(codec, len(view)) else None
     if codec:
-        room = min(_room_at_once(codec, len(view) - HEADER_SIZE, count), max_opened_bytes)
         with BorrowedOpener() as opener:
             content = opener.open(Compression(codec), view[HEADER_SIZE:], room)
             if content and is_plain(content, 0, count, base_ms, max_ms, earliest_ms, latest_ms):
