@@ -109,25 +109,42 @@ class MetadataObserver:
 
     async def _fetch_for_ever(self) -> None:
         voter_id = -1
+        untried: list[int] = []
         while True:
             while not self._voters:
                 await asyncio.sleep(MAX_BACKOFF_S)  # another one has to tell where they are
-            if voter_id < 0:
-                voter_id = self._chance.choice(sorted(self._voters))
+            if voter_id not in self._voters:
+                untried = untried or self._in_any_order()
+                voter_id = untried.pop()
+                continue
             try:
                 await self._fetch_once(voter_id)
-                self._failures = 0
+                self._failures, untried = 0, []
             except KafkaError as error:
                 if error.code is ErrorCode.UNSUPPORTED_VERSION:
                     raise  # to skip what is not understood would be to lose it
-                await self._back_off(voter_id, error)
+                self._note_failure(voter_id, error)
+                # After one voter is lost the next is asked at once; when all have failed, a little later.
+                if not untried:
+                    if self._failures > 1:
+                        await self._back_off()
+                    untried = self._in_any_order(last=voter_id)
                 voter_id = -1
 
-    async def _back_off(self, voter_id: int, error: KafkaError) -> None:
+    def _in_any_order(self, *, last: int = -1) -> list[int]:
+        """Return the voters, to be tried from the end of the list on."""
+        others = sorted(self._voters.keys() - {last})
+        tried_last = [last] if last in self._voters else []
+        return tried_last + self._chance.sample(others, len(others))
+
+    def _note_failure(self, voter_id: int, error: KafkaError) -> None:
         self._failures += 1
         if self._failures in (1, 10) or self._failures % 100 == 0:
             log.warning("Node %d sends no metadata: %s", voter_id, error)
-        limit_s = min(MAX_BACKOFF_S, FIRST_BACKOFF_S * 2 ** min(self._failures, 10))
+
+    async def _back_off(self) -> None:
+        rounds = self._failures // max(1, len(self._voters))
+        limit_s = min(MAX_BACKOFF_S, FIRST_BACKOFF_S * 2 ** min(rounds, 10))
         await asyncio.sleep(limit_s * (0.5 + self._chance.random() / 2))
 
     async def _fetch_once(self, voter_id: int) -> None:

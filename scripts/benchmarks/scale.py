@@ -4,6 +4,7 @@ Each size is measured in a process of its own, with the image and the controller
 no log. So the figures are CPU time of the code, and a cluster adds its network and disks.
 """
 
+import asyncio
 import gc
 import json
 import os
@@ -14,7 +15,7 @@ import time
 from argparse import Namespace
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
-from typing import Final, TypeVar
+from typing import Final, TypeVar, cast
 
 from rich.console import Console
 
@@ -29,7 +30,7 @@ from ottla.metadata_raft.commands import BrokerHeartbeat
 from ottla.metadata_raft.controller import Controller
 from ottla.metadata_raft.controller_config import ControllerConfig
 from ottla.metadata_raft.delta import MetadataDelta, replay_batch
-from ottla.metadata_raft.due_elections import DueElections
+from ottla.metadata_raft.due_elections import LOOKED_AT_ONCE, DueElections
 from ottla.metadata_raft.image import MetadataImage
 from ottla.metadata_raft.record_codec import MetadataBatch, encode_batch
 from ottla.metadata_raft.records import (
@@ -43,6 +44,10 @@ from ottla.metadata_raft.records import (
 )
 from ottla.metadata_raft.snapshot import encode_snapshot, read_snapshot
 from ottla.node.kafka_api.metadata import View, topic_response
+from ottla.node.metadata.metadata_feed import MetadataFeed
+from ottla.node.metadata.metadata_observer import FETCH_BYTES
+from ottla.node.net.answers import Delayed
+from ottla.node.wire.messages.fetch_metadata import FetchMetadataRequest, VoterAddress
 from ottla.node.wire.messages.metadata import MetadataResponse
 
 # Nodes and partitions; the last is ten times what a controller takes (MAX_PARTITIONS).
@@ -54,6 +59,7 @@ SIZES: Final[Sequence[tuple[int, int]]] = (
     (100, 1_000_000),
 )
 REPLICAS: Final = 3
+VOTERS: Final = 3
 PARTITIONS_OF_A_TOPIC: Final = 100
 MOST_LED: Final = 30_000  # by the node that falls
 CHANGES: Final = 200
@@ -172,7 +178,7 @@ def _measure(nodes: int, partitions: int) -> Figures:
     del delta
     found: Figures = {"image MB": _rss_mb() - before_mb}
     found |= _of_snapshot(image) | _of_changes(image) | _of_fall(image) | _of_controller(image)
-    return found | _of_answers(image)
+    return found | asyncio.run(_of_feed(image)) | _of_answers(image)
 
 
 def _of_snapshot(image: MetadataImage) -> Figures:
@@ -220,7 +226,8 @@ def _of_controller(image: MetadataImage) -> Figures:
     for beat in beats:
         controller.decide(beat, 1_000)
     heartbeat_s = _seconds(lambda: [controller.decide(beat, 1_001) for beat in beats]) / len(beats)
-    controller.tick(1_002)
+    for _ in range(2 + image.topics.partition_count // LOOKED_AT_ONCE):
+        controller.tick(1_002)  # until the first look at all partitions is over
     return {
         "heartbeat us": 1e6 * heartbeat_s,
         "tick us": 1e6 * _seconds(lambda: controller.tick(1_003)),
@@ -236,6 +243,26 @@ def _of_due_elections(image: MetadataImage) -> Figures:
     while not turns_s or elections.is_looking:
         turns_s.append(_seconds(lambda: elections.due(image, config, now_ms)))
     return {"search for preferred leaders s": sum(turns_s), "longest turn of it s": max(turns_s)}
+
+
+async def _of_feed(image: MetadataImage) -> Figures:
+    """A change is told by one voter to all nodes that are none, which wait for it there."""
+    voters = [VoterAddress(node_id=node, host=f"node-{node}", port=9092) for node in range(VOTERS)]
+    feed = MetadataFeed(image, leader=lambda: (0, 1), voters=lambda: voters, hears_all=lambda: True)
+    wanted = FetchMetadataRequest(
+        fetch_offset=image.version + 1, last_epoch=image.epoch, max_bytes=FETCH_BYTES, max_wait_ms=10_000
+    )
+    observers = max(1, len(image.brokers) - VOTERS)
+    waiting = [cast("Delayed[object]", feed.fetch(wanted, 0)) for _ in range(observers)]
+    topic = next(iter(image.topics.by_name.values()))
+    change = PartitionChangeRecord(partition_id=0, topic_id=topic.topic_id, isr=topic.partitions[0].isr[:2])
+    batch = MetadataBatch(image.version + 1, 1, 0, [change])
+    after, _ = replay_batch(image, batch)
+    began = time.process_time()
+    feed.add(batch, after)
+    for one in waiting:
+        one.answer(await one.future)
+    return {"a change for all observers ms": 1000 * (time.process_time() - began)}
 
 
 def _of_answers(image: MetadataImage) -> Figures:

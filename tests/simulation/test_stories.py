@@ -6,6 +6,7 @@ from tests.simulation import (
     acl_stories,
     group_stories,
     marker_stories,
+    scale_stories,
     share_state_stories,
     share_stories,
     stories,
@@ -118,3 +119,9 @@ def test_share_groups_keep_their_promises(story: stories.Story, seed: int) -> No
 @BY_SEED
 def test_a_share_group_outlives_a_lost_disk(seed: int) -> None:
     Simulation(seed, Options(nodes=4, workers=4)).play(share_stories.a_node_loses_its_disk)
+
+
+@pytest.mark.parametrize("nodes", some_of([10, 100], of_each_run=1))
+@pytest.mark.parametrize("story", scale_stories.STORIES, ids=lambda story: story.__name__)
+def test_many_nodes_lose_one(story: stories.Story, nodes: int) -> None:
+    Simulation(0, Options(nodes=nodes)).play(story)

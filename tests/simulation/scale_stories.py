@@ -1,0 +1,62 @@
+"""Very many nodes: three vote, all others are brokers, which fetch the metadata from them."""
+
+import asyncio
+from typing import Final
+
+from ottla.metadata_raft.image import PartitionImage
+from tests.simulation import admin_requests
+from tests.simulation.idempotent_producer import add_producer
+from tests.simulation.simulation import Simulation
+from tests.simulation.stories import the_end
+from tests.simulation.world import VirtualNode
+
+TOPIC: Final = "wide"
+PARTITIONS_OF_A_NODE: Final = 10
+REPLICAS: Final = 3
+# The end of its connections tells of a broker that is killed: nobody waits for its session of 9 s.
+LED_WITHIN_S: Final = 0.5
+
+
+async def a_broker_of_many_falls(simulation: Simulation) -> None:
+    """All nodes soon know who leads instead of it, and it follows them when it is back."""
+    await _falls(simulation, simulation.world.nodes[-1])
+
+
+async def the_controller_of_many_falls(simulation: Simulation) -> None:
+    """The next one elects leaders for what it led, and all nodes soon know them."""
+    await _falls(simulation, next(node for node in simulation.world.nodes if _leads_the_quorum(node)))
+
+
+async def _falls(simulation: Simulation, fallen: VirtualNode) -> None:
+    world, nodes = simulation.world, simulation.world.nodes
+    partitions = PARTITIONS_OF_A_NODE * len(nodes)
+    asked = admin_requests.create_topic(simulation.admin_client, TOPIC, partitions, REPLICAS, {})
+    await world.spawn(simulation.admin, asked)
+    await simulation.wait_until_whole()
+    add_producer(simulation.workload, "p", simulation.partitions, pause_s=0.1)
+    led = sum(one.leader == fallen.node_id for one in _partitions(fallen))
+    assert led >= PARTITIONS_OF_A_NODE // 2, "leaders are spread"
+
+    fallen.kill()
+    deadline_s = world.loop.now_s + LED_WITHIN_S
+    others = [node for node in nodes if node is not fallen]
+    while any(one.leader in (fallen.node_id, -1) for node in others for one in _partitions(node)):
+        assert world.loop.now_s < deadline_s, "partitions wait for a node that has fallen"
+        await asyncio.sleep(0.05)
+    fallen.start()
+
+    await the_end(simulation)
+
+
+def _partitions(node: VirtualNode) -> tuple[PartitionImage, ...]:
+    """Return the partitions of the topic, as a node knows them."""
+    assert node.broker is not None
+    return tuple(node.broker.quorum_services.image.topics.by_name[TOPIC].partitions)
+
+
+def _leads_the_quorum(node: VirtualNode) -> bool:
+    assert node.broker is not None
+    return node.broker.quorum_services.metadata.is_controller
+
+
+STORIES: Final = (a_broker_of_many_falls, the_controller_of_many_falls)
