@@ -18,6 +18,7 @@ scale       the metadata of up to a million partitions: `scripts/bench scale`
 spark_session     a Spark session and its CPU
 spark_jobs  rows into a topic, out of one, from one to another
 spark_trickle     how long one record takes from topic to topic
+cores       hosts of one node and of several: `scripts/bench cores`
 acls        what ACLs cost a request: `scripts/bench acls`
 share_workers  members of share groups in processes of their own
 shares      records that share groups take: `scripts/bench shares`

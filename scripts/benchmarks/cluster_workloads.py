@@ -6,8 +6,9 @@ on all cores of the machine, with the load beside them.
 
 import threading
 import time
+from collections.abc import Callable
 from itertools import pairwise
-from typing import Any
+from typing import Any, Protocol
 
 from confluent_kafka import ElectionType, KafkaException, Producer
 from confluent_kafka.admin import AdminClient
@@ -43,7 +44,14 @@ RECOVERY_TIMEOUT_S = 60.0
 SETTLE_TIMEOUT_S = 90.0
 
 
-def leaders(cluster: Cluster, topic: str) -> list[int]:
+class HasBootstrap(Protocol):
+    """Servers that a client can begin with, as it takes them."""
+
+    @property
+    def bootstrap(self) -> str: ...
+
+
+def leaders(cluster: HasBootstrap, topic: str) -> list[int]:
     """The port of each partition's leader."""
     admin = AdminClient({"bootstrap.servers": cluster.bootstrap, **clients.QUIET})
     found = admin.list_topics(topic, clients.CALL_TIMEOUT_S)
@@ -107,13 +115,37 @@ def warm_up(cluster: Cluster) -> None:
     load.warm_up(lambda: replicated_small_requests(cluster, Plan(seconds=1.0))["requests/s"])
 
 
-def replicated_latency(cluster: Cluster, plan: Plan) -> Figures:
-    topic = replicated_topic(cluster, 1)
-    taken = clients.end_to_end_ms(
-        cluster.bootstrap, topic, rate=LATENCY_RATE, seconds=LATENCY_SECONDS, acks="all"
-    )
-    clients.delete_topic(cluster.bootstrap, topic)
-    return {f"p{share} ms": taken[int((len(taken) - 1) * share / 100)] for share in (50, 99, 99.9)}
+def replicated_latency(rate: int) -> Callable[[Cluster, Plan], Figures]:
+    """One record at a time from produce() to poll(), so many a second."""
+
+    def run(cluster: Cluster, plan: Plan) -> Figures:
+        topic = replicated_topic(cluster, 1)
+        before = cluster.cpu_seconds()
+        taken = clients.end_to_end_ms(
+            cluster.bootstrap, topic, rate=rate, seconds=LATENCY_SECONDS, acks="all"
+        )
+        cpu = cluster.cpu_seconds() - before
+        clients.delete_topic(cluster.bootstrap, topic)
+        percentiles = {f"p{share} ms": taken[int((len(taken) - 1) * share / 100)] for share in (50, 99, 99.9)}
+        return {**percentiles, "CPU us/record": cpu * 1e6 / len(taken)}
+
+    return run
+
+
+def replicated_alone(in_flight: int) -> Callable[[Cluster, Plan], Figures]:
+    """Requests of one record on one connection to one partition: nothing is done for two of them at once."""
+
+    def run(cluster: Cluster, plan: Plan) -> Figures:
+        topic = replicated_topic(cluster, 1)
+        ports, before = leaders(cluster, topic), cluster.cpu_seconds()
+        done = load.small_requests(
+            ports, topic, 1, connections=1, seconds=plan.seconds, in_flight=in_flight, acks=-1
+        )
+        cpu = cluster.cpu_seconds() - before
+        clients.delete_topic(cluster.bootstrap, topic)
+        return {"requests/s": done.requests / done.seconds, "CPU us/request": cpu * 1e6 / done.requests}
+
+    return run
 
 
 class Stream:
@@ -257,12 +289,24 @@ CLUSTER_WORKLOADS: list[Workload[Cluster]] = [
         slices=SLICES,
         prepare=warm_up,
     ),
-    Workload(
-        name="replicated end to end, 1000 records/s",
-        run=replicated_latency,
-        goals={"p99 ms": 1 / 4},
-        slices=SLICES,
-        prepare=warm_up,
+    *(
+        Workload(
+            name=f"replicated requests, one connection, {in_flight} in flight",
+            run=replicated_alone(in_flight),
+            slices=SLICES,
+            prepare=warm_up,
+        )
+        for in_flight in (1, 5)
+    ),
+    *(
+        Workload(
+            name=f"replicated end to end, {rate} records/s",
+            run=replicated_latency(rate),
+            goals={"p99 ms": 1 / 4},
+            slices=SLICES,
+            prepare=warm_up,
+        )
+        for rate in (200, LATENCY_RATE)
     ),
     *(Workload(name=name, run=run, goals=goals) for name, run, goals in transactions.ROWS),
     Workload(name="memory of all nodes", run=memory),
