@@ -32,6 +32,7 @@ class Session:
     is_stuck: bool = False  # it said so twice, and there is more
     shutdown_offset: int = -1  # everybody must have applied so much before the broker may go; -1 for none
     reconnect_until_ms: int = NEVER
+    leader_load: int = 0  # what it said of its load as a leader, in bytes a second
 
 
 class BrokerSessions:
@@ -119,6 +120,11 @@ class BrokerSessions:
                 or not self.is_alive(image, broker_id, now_ms, timeout_ms)
             )
         )
+
+    @property
+    def loads(self) -> Mapping[int, int]:
+        """What each broker said of its load as a leader, in bytes a second."""
+        return {broker_id: session.leader_load for broker_id, session in self._sessions.items()}
 
     def known(self) -> Mapping[int, Session]:
         """All of them by broker, to be looked at."""

@@ -7,7 +7,7 @@
 A broker that shuts down first gives away what it leads, and may go when every active broker has heard of it.
 """
 
-from collections.abc import Set
+from collections.abc import Mapping, Set
 from enum import Enum
 from typing import Final
 
@@ -33,6 +33,7 @@ from ottla.metadata_raft.decision import Decision
 from ottla.metadata_raft.feature_control import check_supported
 from ottla.metadata_raft.image import BrokerImage, MetadataImage, endpoints_by_name
 from ottla.metadata_raft.partition_control import (
+    NO_LOADS,
     leaders_after_assignment,
     leaders_after_fence,
     leaders_after_offline_log_dirs,
@@ -112,7 +113,13 @@ def register_broker(
         )
         records.extend(
             leaders_after_fence(
-                image, known.broker_id, config, unheard, for_good=must_leave, doubts_last=not known.fenced
+                image,
+                known.broker_id,
+                config,
+                unheard,
+                for_good=must_leave,
+                doubts_last=not known.fenced,
+                loads=sessions.loads,
             )
         )
         if not known.fenced:
@@ -205,7 +212,9 @@ def _registration(
     )
 
 
-def unregister_broker(image: MetadataImage, command: UnregisterBroker, config: ControllerConfig) -> Decision:
+def unregister_broker(
+    image: MetadataImage, command: UnregisterBroker, config: ControllerConfig, sessions: BrokerSessions
+) -> Decision:
     """A broker leaves for good; BROKER_ID_NOT_REGISTERED if there is none. Its replicas stay assigned."""
     broker = image.brokers.get(command.broker_id)
     if broker is None:
@@ -214,7 +223,7 @@ def unregister_broker(image: MetadataImage, command: UnregisterBroker, config: C
             f"Broker ID {command.broker_id} is not currently registered",
         )
     records: list[MetadataRecord] = [
-        *leaders_after_fence(image, broker.broker_id, config, for_good=True),
+        *leaders_after_fence(image, broker.broker_id, config, for_good=True, loads=sessions.loads),
         UnregisterBrokerRecord(broker_id=broker.broker_id, broker_epoch=broker.broker_epoch),
     ]
     return Decision(records=records, reply=UnregisterBrokerReply())
@@ -239,6 +248,7 @@ def broker_heartbeat(
         now_ms,
         config.broker_session_timeout_ms,
     )
+    session.leader_load = command.leader_load
     current = _state_of(broker)
     if current is not _LEAVING:
         session.shutdown_offset = -1
@@ -250,7 +260,7 @@ def broker_heartbeat(
     records: list[MetadataRecord] = []
     if following is not current:
         absent = sessions.absent(image, now_ms, config.broker_session_timeout_ms)
-        records = _transition(image, broker, following, config, absent)
+        records = _transition(image, broker, following, config, absent, sessions.loads)
     elif current is _UNFENCED and session.heard_since_ms == now_ms:
         absent = sessions.absent(image, now_ms, config.broker_session_timeout_ms)
         records = list(leaders_after_unfence(image, broker.broker_id, config, absent))
@@ -283,9 +293,12 @@ def fence_records(
     absent: Set[int] = frozenset(),
     *,
     doubts_last: bool = False,
+    loads: Mapping[int, int] = NO_LOADS,
 ) -> list[MetadataRecord]:
     """A broker is not believed any more: it leads nothing and is in no ISR in which another one is up."""
-    changes = leaders_after_fence(image, broker.broker_id, config, absent, doubts_last=doubts_last)
+    changes = leaders_after_fence(
+        image, broker.broker_id, config, absent, doubts_last=doubts_last, loads=loads
+    )
     return [*changes, _fence(broker)]
 
 
@@ -356,6 +369,7 @@ def _transition(
     following: BrokerControlState,
     config: ControllerConfig,
     absent: Set[int],
+    loads: Mapping[int, int],
 ) -> list[MetadataRecord]:
     match following:
         case BrokerControlState.UNFENCED:
@@ -367,9 +381,9 @@ def _transition(
             leave = BrokerRegistrationChangeRecord(
                 broker_id=broker.broker_id, broker_epoch=broker.broker_epoch, in_controlled_shutdown=1
             )
-            return [leave, *leaders_after_fence(image, broker.broker_id, config, absent)]
+            return [leave, *leaders_after_fence(image, broker.broker_id, config, absent, loads=loads)]
         case BrokerControlState.FENCED | BrokerControlState.SHUTDOWN_NOW:
-            return [] if broker.fenced else fence_records(image, broker, config, absent)
+            return [] if broker.fenced else fence_records(image, broker, config, absent, loads=loads)
 
 
 # ---- log directories ---------------------------------------------------------------------------------------

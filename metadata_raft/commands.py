@@ -236,13 +236,17 @@ class RegisterBrokerReply:
 
 @message(api_key=6, versions=(0, 0), flexible_since=0)
 class BrokerHeartbeat:
-    """A broker lives, has applied the metadata up to an offset, and may want to be fenced or to shut down."""
+    """A broker lives, has applied the metadata up to an offset, and may want to be fenced or to shut down.
+
+    `leader_load` is what it serves as a leader (`LeaderLoad`), in bytes a second.
+    """
 
     broker_id: int = schema.int32()
     broker_epoch: int = schema.int64()
     current_metadata_offset: int = schema.int64(default=-1)
     want_fence: bool = schema.boolean()
     want_shut_down: bool = schema.boolean()
+    leader_load: int = schema.int64(tag=0, default=0)
 
 
 @message(api_key=6, versions=(0, 0), flexible_since=0)

@@ -159,7 +159,8 @@ class Controller:
         if stale is not None:
             absent = self._sessions.absent(self.image, now_ms, timeout_ms)
             broker = self.image.brokers[stale]
-            return Due(fence_records(self.image, broker, self.config, absent, doubts_last=True))
+            loads = self._sessions.loads
+            return Due(fence_records(self.image, broker, self.config, absent, doubts_last=True, loads=loads))
         records = self._elections.due(self.image, self.config, now_ms)
         return Due(records) if records else None
 
@@ -217,7 +218,7 @@ class Controller:
             case BrokerConnectionLost():
                 return broker_connection_lost(image, command, sessions, now_ms)
             case UnregisterBroker():
-                return unregister_broker(image, command, config)
+                return unregister_broker(image, command, config, sessions)
             case ReportOfflineLogDirs():
                 return report_offline_log_dirs(image, command, config)
             case AssignReplicasToDirs():

@@ -1,6 +1,7 @@
 """Partitions: their first state, manual assignments, and leaders when a broker comes up or falls."""
 
-from collections.abc import Callable, Iterator, Sequence, Set
+from collections.abc import Callable, Iterator, Mapping, Sequence, Set
+from types import MappingProxyType
 from typing import Final, NamedTuple
 
 from ottla.logstore.words.errors import ErrorCode, KafkaError
@@ -8,10 +9,12 @@ from ottla.logstore.words.schema import replace
 from ottla.metadata_raft.controller_config import ControllerConfig
 from ottla.metadata_raft.image import BrokerImage, MetadataImage, PartitionImage, TopicImage
 from ottla.metadata_raft.leader_election import LeaderElection
+from ottla.metadata_raft.leader_spread import LeaderSpread
 from ottla.metadata_raft.partition_change import change_partition, default_directory, is_up
 from ottla.metadata_raft.records import LAST_RESERVED_DIRECTORY, PartitionChangeRecord, PartitionRecord
 
 NO_BROKER: Final = -1
+NO_LOADS: Final[Mapping[int, int]] = MappingProxyType({})
 UNCLEAN_ELECTION: Final = "unclean.leader.election.enable"
 
 
@@ -114,15 +117,19 @@ def leaders_after_fence(
     *,
     for_good: bool = False,
     doubts_last: bool = False,
+    loads: Mapping[int, int] = NO_LOADS,
 ) -> Iterator[PartitionChangeRecord]:
     """Take a broker that falls or shuts down out of every ISR and elect others.
 
+    Leadership stays even among those that could lead, by the `loads` of brokers in bytes a second.
     Where nobody in sync is left that is up, or all the others are `absent`, the ISR stays as it is and nobody
     leads: all of them have every acknowledged record, so whoever is heard again first may lead. With
     `doubts_last` that holds too where one other alone is not `absent`: it may have lost its power just now.
     One that goes `for_good`, or comes back as another process, stays only where it is the last.
     """
-    known: dict[tuple[object, ...], PartitionChangeRecord | None] = {}  # of thousands few differ
+    # Of thousands few differ: their change, and who could lead.
+    known: dict[tuple[object, ...], tuple[PartitionChangeRecord | None, list[int]]] = {}
+    spread = LeaderSpread(image, broker_id, loads)
     for topic in image.topics.by_name.values():
         election: LeaderElection | None = None
         for partition in topic.partitions:
@@ -132,7 +139,7 @@ def leaders_after_fence(
                 election = online_election(image, topic.name, config)
             alike = (election, *_state_of(partition))
             if alike not in known:
-                known[alike] = _leave(
+                change = _leave(
                     image,
                     topic.topic_id,
                     partition,
@@ -142,9 +149,26 @@ def leaders_after_fence(
                     must_leave=for_good,
                     doubts_last=doubts_last,
                 )
-            change = known[alike]
+                is_acceptable = leader_acceptor(image, partition, without=broker_id, absent=absent)
+                known[alike] = change, _who_could_lead(partition, change, is_acceptable)
+            change, candidates = known[alike]
             if change is not None:
-                yield replace(change, partition_id=partition.partition, topic_id=topic.topic_id)
+                leader = spread.choose(candidates) if candidates else change.leader
+                yield replace(
+                    change, partition_id=partition.partition, topic_id=topic.topic_id, leader=leader
+                )
+
+
+def _who_could_lead(
+    partition: PartitionImage, change: PartitionChangeRecord | None, is_acceptable: Callable[[int], bool]
+) -> list[int]:
+    """Return the replicas of which any may be the new leader of a change; none where there is no choice."""
+    if change is None or change.leader < 0:
+        return []
+    is_moving = partition.adding_replicas or partition.removing_replicas
+    if is_moving or change.leader not in partition.isr:  # elected uncleanly
+        return [change.leader]
+    return [one for one in partition.replicas if one in partition.isr and is_acceptable(one)]
 
 
 def _state_of(partition: PartitionImage) -> tuple[object, ...]:

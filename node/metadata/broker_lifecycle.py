@@ -103,9 +103,11 @@ class BrokerLifecycle:
         heartbeat_interval_ms: int,
         registration_timeout_ms: int,
         on_cut_off: Callable[[bool], None] = lambda _: None,
+        leader_load: Callable[[], int] = lambda: 0,
         is_quorum_gone: Callable[[], Awaitable[bool]] | None = None,
     ) -> None:
-        """`contact` has the time after which a silent controller has fenced this broker.
+        """`contact` has the time after which a silent controller has fenced this broker. `leader_load` is how
+        much it serves as a leader, in bytes a second.
 
         `is_quorum_gone`: whether so many voters have ended that nobody can lead the metadata any more.
         """
@@ -120,6 +122,7 @@ class BrokerLifecycle:
         self._unfenced = asyncio.Event()
         self._may_stop = asyncio.Event()
         self._on_cut_off = on_cut_off
+        self._leader_load = leader_load
         self._is_quorum_gone = is_quorum_gone
         self._session_end: asyncio.TimerHandle | None = None
         self._heard_at = 0.0  # when the controller answered last, on the loop's clock
@@ -258,6 +261,7 @@ class BrokerLifecycle:
             current_metadata_offset=self._metadata.image.version,
             want_fence=state is BrokerState.STARTING,
             want_shut_down=state is BrokerState.SHUTTING_DOWN,
+            leader_load=self._leader_load(),
         )
         try:
             reply = await self._metadata.submit(command, int(self._contact.limit_s * 1000))

@@ -17,6 +17,7 @@ from ottla.node.audit.audit_log import AuditLog
 from ottla.node.authorization.access import Access
 from ottla.node.authorization.authorizer import Authorizer
 from ottla.node.clock import monotonic_s
+from ottla.node.counters.leader_load import LeaderLoad
 from ottla.node.kafka_api.dispatch import Dispatcher
 from ottla.node.kafka_api.served_apis import Served, served_by
 from ottla.node.memory.memory_budget import MemoryBudget, divide
@@ -77,6 +78,7 @@ class Foundation:
     memory: MemoryBudget
     memory_max_bytes: int  # that the process may have
     memory_uses: MemoryUses
+    leader_load: LeaderLoad  # measured once there are replicas
     receive_memory: ReceiveMemory
     unsent: UnsentAnswers
     large_requests: LargeRequests
@@ -166,6 +168,7 @@ def lay_foundation(config: BrokerConfig, world: World) -> Foundation:
         memory=memory,
         memory_max_bytes=memory_max_bytes,
         memory_uses=uses,
+        leader_load=LeaderLoad(),
         receive_memory=buffers.receive_memory,
         unsent=buffers.unsent,
         large_requests=buffers.large_requests,

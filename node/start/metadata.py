@@ -85,6 +85,7 @@ def make_metadata(base: Foundation, opened: OpenQuorum, listeners: Sequence[List
         heartbeat_interval_ms=config.broker_heartbeat_interval_ms,
         registration_timeout_ms=config.initial_broker_registration_timeout_ms,
         on_cut_off=base.cut_off,
+        leader_load=lambda: base.leader_load.bytes_per_second,
         is_quorum_gone=lambda: watch.is_quorum_gone(_voter_ids(config, runtime.image)),
     )
 

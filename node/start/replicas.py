@@ -5,12 +5,14 @@ import asyncio
 from ottla.logstore.log_dir import LogDir
 from ottla.logstore.partition_log import PartitionLog
 from ottla.logstore.words.topic_partition import TopicPartition
+from ottla.node.counters.leader_load import MEASURED_EACH_S, LeaderLoad, steps_to_total
 from ottla.node.memory.freed_objects import FreedObjects
 from ottla.node.metadata.metadata_publisher import log_config_of
 from ottla.node.net.gathered_answers import GatheredAnswers
 from ottla.node.replica.replica_manager import ReplicaManager
 from ottla.node.services import QuorumServices
 from ottla.node.start.foundation import Foundation
+from ottla.node.work.turns import take_turns
 
 
 def make_replicas(base: Foundation, parts: QuorumServices, gathered: GatheredAnswers) -> ReplicaManager:
@@ -46,6 +48,7 @@ def make_replicas(base: Foundation, parts: QuorumServices, gathered: GatheredAns
         quota_window_seconds=config.replication_quota_window_size_seconds,
         on_fetch_woken=gathered.news,
     )
+    base.tasks.start(_measure(base.leader_load, replicas))
     base.dir_offline.connect(went_offline)
     for log_dir in manager.dirs:
         if not log_dir.is_online:  # it failed before anybody could be told
@@ -57,3 +60,15 @@ def make_replicas(base: Foundation, parts: QuorumServices, gathered: GatheredAns
     )
     base.cut_off.connect(lambda is_cut_off: replicas.fence() if is_cut_off else replicas.unfence())
     return replicas
+
+
+async def _measure(load: LeaderLoad, replicas: ReplicaManager) -> None:
+    """Measure what this node serves as a leader, until it is cancelled."""
+    loop = asyncio.get_running_loop()
+    load.begin(await take_turns(steps_to_total(replicas.counters.values())))
+    measured_at = loop.time()
+    while True:
+        await asyncio.sleep(MEASURED_EACH_S)
+        total, now = await take_turns(steps_to_total(replicas.counters.values())), loop.time()
+        load.note(total, now - measured_at)
+        measured_at = now

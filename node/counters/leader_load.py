@@ -1,0 +1,43 @@
+"""How much this node serves as a leader, which it tells the controller with its heartbeats."""
+
+import math
+from collections.abc import Generator, Iterable
+from typing import Final
+
+from ottla.node.counters.topic_counters import TopicCounters
+
+MEASURED_EACH_S: Final = 10.0
+# What came longer ago counts less and less.
+MEAN_OVER_S: Final = 120.0
+# A request costs about as much CPU as so many bytes that are written and read.
+REQUEST_BYTES: Final = 16 * 1024
+
+
+class LeaderLoad:
+    """Bytes a second that producers, consumers and followers have moved lately, requests among them."""
+
+    def __init__(self) -> None:
+        self.bytes_per_second = 0
+        self._mean = 0.0
+        self._total = 0
+
+    def begin(self, total: int) -> None:
+        """Measure from this total on."""
+        self._total = total
+
+    def note(self, total: int, elapsed_s: float) -> None:
+        """Count what has come since the last time; a total that fell is that of topics that are gone."""
+        rate = max(0, total - self._total) / max(elapsed_s, 0.001)
+        self._total = total
+        self._mean += (rate - self._mean) * (1 - math.exp(-elapsed_s / MEAN_OVER_S))
+        self.bytes_per_second = int(self._mean)
+
+
+def steps_to_total(topics: Iterable[TopicCounters]) -> Generator[None, None, int]:
+    """Return, a topic at a time, what all of them have moved since the node began."""
+    total = 0
+    for one in list(topics):
+        moved = one.bytes_in + one.bytes_out + one.replication_bytes_out
+        total += moved + REQUEST_BYTES * (one.total_produce_requests + one.total_fetch_requests)
+        yield
+    return total
