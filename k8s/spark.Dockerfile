@@ -1,5 +1,5 @@
 # The image of spark-job.yaml, for submission, driver and executors alike:
-#   docker build -f k8s/spark.Dockerfile -t ottla-spark:0.1.0 .
+#   docker build -f k8s/spark.Dockerfile -t ottla-spark:0.2.0.dev0 .
 # The base is named by its digest; scripts/lock-image --base NAME@DIGEST writes a newer one.
 ARG PYTHON=python:3.12-slim-bookworm@sha256:0f5b26b9518d002b6173fd61daad821fa340635ebfec5bba471013f9ca114579
 

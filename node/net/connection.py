@@ -813,5 +813,6 @@ class Connection(asyncio.BufferedProtocol):
 
     def _resume_reading(self) -> None:
         if self.reading is not _ON and self.state is not _CLOSED:
+            assert _ON in READING_MOVES[self.reading], f"{self.reading.name} -> ON"
             self.reading = _ON
             self._transport.resume_reading()

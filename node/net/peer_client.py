@@ -36,7 +36,7 @@ from ottla.node.wire.framing import NOT_KAFKA, FrameSplitter, foreign_protocol
 from ottla.node.wire.messages.api_versions import ApiVersionsRequest, ApiVersionsResponse
 
 SOFTWARE_NAME: Final = "ottla"
-SOFTWARE_VERSION: Final = "0.1.0"
+SOFTWARE_VERSION: Final = "0.2.0.dev0"
 MAX_IN_FLIGHT: Final = 5  # as Kafka's max.in.flight.requests.per.connection; more wait for their turn
 MAX_RESPONSE_BYTES: Final = 256 * 1024 * 1024  # a fetch asks for far less; metadata of a huge cluster fits
 DEFAULT_TIMEOUT_S: Final = 30.0

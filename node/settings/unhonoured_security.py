@@ -66,7 +66,7 @@ class Honoured(NamedTuple):
     has_authorizer: bool
 
 
-class _Place(NamedTuple):
+class _Scope(NamedTuple):
     """The parts of a name: `listener` is empty for the whole node, `mechanism` for all of a listener."""
 
     listener: str
@@ -80,7 +80,7 @@ def refuse_unhonoured(texts: Mapping[str, str], honoured: Honoured) -> None:
         if not value.strip():
             continue
         if name.startswith(OF_LISTENERS):
-            problem = _of_listener(_place_of(name, honoured.listeners), value, honoured)
+            problem = _of_listener(_scope_of(name, honoured.listeners), value, honoured)
         else:
             problem = _of_node(name, value, honoured)
             if problem is None and name == CLIENT_AUTH and restricts(name, value):
@@ -109,16 +109,16 @@ def _split(name: str) -> tuple[str, str]:
     return words[0], ".".join(words[1:])
 
 
-def _place_of(name: str, listeners: Collection[str]) -> _Place:
+def _scope_of(name: str, listeners: Collection[str]) -> _Scope:
     """Return the parts of a name. Names of listeners may have dots; what follows one is a mechanism."""
     where, setting = _split(name)
     where = where.upper()
     listener, _, mechanism = where.rpartition(".")
     if where in listeners or not listener:
-        return _Place(where, "", setting)
+        return _Scope(where, "", setting)
     if listener in listeners or mechanism in LOGIN_MODULES:
-        return _Place(listener, mechanism, setting)
-    return _Place(*where.partition(".")[::2], setting)
+        return _Scope(listener, mechanism, setting)
+    return _Scope(*where.partition(".")[::2], setting)
 
 
 def _is_of_security(setting: str) -> bool:
@@ -152,9 +152,9 @@ def _of_node(name: str, value: str, honoured: Honoured) -> str | None:
     return None if name in BROKER_CONFIG_DEF else _not_enforced()
 
 
-def _of_listener(place: _Place, value: str, honoured: Honoured) -> str | None:
+def _of_listener(scope: _Scope, value: str, honoured: Honoured) -> str | None:
     """Return what is wrong with a setting of one listener, None if nothing is."""
-    listener, mechanism, setting = place
+    listener, mechanism, setting = scope
     if not _is_of_security(setting) and not restricts(setting, value):
         return None
     if listener not in honoured.listeners:
@@ -163,7 +163,7 @@ def _of_listener(place: _Place, value: str, honoured: Honoured) -> str | None:
             f"{', '.join(sorted(honoured.listeners))}, or remove the setting."
         )
     if mechanism:
-        return _of_mechanism(place, honoured)
+        return _of_mechanism(scope, honoured)
     if setting == JAAS_CONFIG:
         return (
             "each mechanism of a listener has users of its own, so name the mechanism, too, as in "
@@ -187,9 +187,9 @@ def _of_listener(place: _Place, value: str, honoured: Honoured) -> str | None:
     return _unknown()
 
 
-def _of_mechanism(place: _Place, honoured: Honoured) -> str | None:
+def _of_mechanism(scope: _Scope, honoured: Honoured) -> str | None:
     """Return what is wrong with a setting of one mechanism at a listener, None if nothing is."""
-    listener, mechanism, setting = place
+    listener, mechanism, setting = scope
     if listener not in honoured.mechanisms:
         return _without("SASL", listener)
     if mechanism not in LOGIN_MODULES:

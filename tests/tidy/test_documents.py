@@ -164,7 +164,9 @@ def test_files_name_the_version_that_this_is() -> None:
         (str(path.relative_to(ROOT)), found)
         for path in files
         if path.name != "CHANGELOG.md"
-        for found in re.findall(r"\bottla(?:-spark)?[:-]([0-9]+\.[0-9]+\.[0-9]+)", path.read_text())
+        for found in re.findall(
+            r"\bottla(?:-spark)?[:-]([0-9]+\.[0-9]+\.[0-9]+(?:\.dev[0-9]+)?)", path.read_text()
+        )
     }
 
     assert {"README.md", "packaging/compose/one-node.yaml", "k8s/spark.Dockerfile"} <= {

@@ -45,6 +45,6 @@ def test_the_documents_import_public_modules_only(page: Path) -> None:
 def test_the_version_is_that_of_the_installation() -> None:
     import ottla
 
-    assert re.fullmatch(r"\d+\.\d+\.\d+", ottla.__version__)
+    assert re.fullmatch(r"\d+\.\d+\.\d+(\.dev\d+)?", ottla.__version__)
     with pytest.raises(AttributeError):
         _ = ottla.no_such_name
