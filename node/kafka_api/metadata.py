@@ -144,7 +144,7 @@ def _is_led_by(
     topic_ids: Iterable[bytes],
     brokers: Collection[int],
 ) -> bool:
-    """Return whether one of some brokers leads a partition of the topics that are asked for."""
+    """Return whether one of some brokers (or NO_LEADER) leads what is asked for."""
     topics = services.metadata.image.topics
     if is_all:
         if topics.partition_count > MAX_PARTITIONS_AT_ONCE:
@@ -267,8 +267,12 @@ def _response(
     topics: Sequence[MetadataResponseTopic],
 ) -> MetadataResponse:
     brokers = []
+    fallen = services.metadata.suspects.fallen() if services.metadata.suspects else ()
     for one in image.brokers.values():
-        endpoint = None if one.fenced else services.endpoint_of(one.broker_id, context.connection)
+        if one.broker_id in fallen:
+            endpoint = one.listeners.get(context.connection.listener_name)
+        else:
+            endpoint = None if one.fenced else services.endpoint_of(one.broker_id, context.connection)
         if endpoint is not None:
             brokers.append(
                 MetadataResponseBroker(

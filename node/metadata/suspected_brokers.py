@@ -4,6 +4,11 @@ A client whose leader breaks off asks at once who leads now, and that is sooner 
 told of the dead one it would look again only when a timer ends (librdkafka's is a second). So whoever asks
 for what a suspected broker leads waits a little for the metadata to change, and hears then that there is no
 leader if the broker's port refuses connections.
+
+Two things are true for a moment after the metadata know of a broker's end. Partitions may have no leader
+until another broker is heard of: who asks for them waits, too. And answers go on to name the broker.
+librdkafka ends its thread of one that is not named any more, and with it the hand-over of a partition to the
+new leader that the same answer names; it looks again a second later.
 """
 
 import asyncio
@@ -12,24 +17,29 @@ from typing import Final
 
 from ottla.metadata_raft.delta import MetadataChanges
 from ottla.metadata_raft.image import MetadataImage
+from ottla.metadata_raft.records import NO_LEADER
 
 WAIT_S: Final = 0.4  # for the metadata; an election takes a third of it unless the controller fell, too
 GONE_S: Final = 3.0  # until a broker that is gone is told as a leader again, should nobody be elected
+NAMED_S: Final = 1.0  # for which a broker that has fallen is still named
 
 
 class SuspectedBrokers:
     """The suspected brokers, on the loop of the node; false while there are none."""
 
-    __slots__ = ("_changed", "_gone", "_suspected")
+    __slots__ = ("_changed", "_fallen", "_gone", "_led_until_s", "_suspected", "_up")
 
     def __init__(self) -> None:
         # By the loop's clock: until when is waited for a broker, and until when one is called gone.
         self._suspected: dict[int, float] = {}
         self._gone: dict[int, float] = {}
+        self._fallen: dict[int, float] = {}  # until when they are named
+        self._led_until_s = 0.0  # until when is waited for leaders of partitions that have none
+        self._up: set[int] = set()  # as the metadata knew them last
         self._changed = asyncio.Event()  # set, and replaced, when somebody is trusted or the metadata changed
 
     def __bool__(self) -> bool:
-        return bool(self._suspected or self._gone)
+        return bool(self._suspected or self._gone or self._fallen)
 
     def suspect(self, broker_id: int) -> None:
         """Let those wait who ask for what this broker leads: a connection to it has ended."""
@@ -50,11 +60,32 @@ class SuspectedBrokers:
 
     def meet_metadata(self, image: MetadataImage, changes: MetadataChanges) -> None:
         """Follow the metadata, which know of a broker's end, or that it registered anew, now."""
+        for broker_id in changes.brokers:
+            broker = image.brokers.get(broker_id)
+            if broker is not None and not broker.fenced:
+                self._up.add(broker_id)
+                self._fallen.pop(broker_id, None)
+            elif broker_id in self._up:
+                self._up.discard(broker_id)
+                self._fell(broker_id)
         if self:
             for broker_id in changes.brokers:
                 self._suspected.pop(broker_id, None)
                 self._gone.pop(broker_id, None)
             self._wake()
+
+    def _fell(self, broker_id: int) -> None:
+        loop = asyncio.get_running_loop()
+        self._fallen[broker_id] = loop.time() + NAMED_S
+        self._led_until_s = loop.time() + WAIT_S
+        loop.call_later(WAIT_S, self._wake)
+        loop.call_later(NAMED_S, self.fallen)
+
+    def fallen(self) -> Collection[int]:
+        """Return the brokers that are to be named though the metadata know of their end."""
+        now = asyncio.get_running_loop().time()
+        self._fallen = {broker_id: until_s for broker_id, until_s in self._fallen.items() if now < until_s}
+        return self._fallen
 
     def gone(self) -> Collection[int]:
         """Return the brokers that are to be told as no leaders: their ports refuse connections."""
@@ -65,10 +96,15 @@ class SuspectedBrokers:
         return self._gone
 
     async def wait_while(self, concerns: Callable[[Collection[int]], bool]) -> None:
-        """Return when what is asked for `concerns` none of the suspected brokers, or they were waited for."""
+        """Return when what is asked for `concerns` none of the suspected brokers, or they were waited for.
+
+        NO_LEADER is among them where partitions may be without a leader for a moment.
+        """
         while True:
             now = asyncio.get_running_loop().time()
             waited_for = [one for one, until_s in self._suspected.items() if now < until_s]
+            if now < self._led_until_s:
+                waited_for.append(NO_LEADER)
             if not waited_for or not concerns(waited_for):
                 return
             await self._changed.wait()

@@ -6,9 +6,10 @@ from collections.abc import Awaitable, Callable, Collection
 import pytest
 
 from ottla.metadata_raft.delta import MetadataChanges
+from ottla.metadata_raft.records import NO_LEADER
 from ottla.node.metadata import suspected_brokers
 from ottla.node.metadata.suspected_brokers import SuspectedBrokers
-from tests.unit.metadata_raft.metadata_world import EMPTY
+from tests.unit.metadata_raft.metadata_world import EMPTY, MetadataWorld
 
 SOON = 0.05
 
@@ -100,6 +101,46 @@ def test_the_wait_is_bounded_and_who_is_gone_is_no_leader_for_a_while(
 
         await asyncio.sleep(0.06)
         assert list(suspects.gone()) == [] and not suspects
+
+    asyncio.run(story())
+
+
+def test_after_a_fall_leaders_are_waited_for_and_the_broker_is_still_named(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(suspected_brokers, "WAIT_S", 0.2)
+    monkeypatch.setattr(suspected_brokers, "NAMED_S", 0.3)
+
+    async def story() -> None:
+        world, suspects = MetadataWorld(brokers=2), SuspectedBrokers()
+        suspects.meet_metadata(world.image, changed(0, 1))
+        assert not suspects
+
+        world.heartbeat(1, want_fence=True)
+        suspects.meet_metadata(world.image, changed(1))
+        assert list(suspects.fallen()) == [1]
+        leaderless = suspects.wait_while(lambda brokers: NO_LEADER in brokers)
+        assert not await passes(leaderless)
+        assert await passes(suspects.wait_while(one)), "others have their leaders"
+
+        await asyncio.wait_for(suspects.wait_while(lambda brokers: NO_LEADER in brokers), 60)
+        await asyncio.sleep(0.3)
+        assert not suspects
+
+    asyncio.run(story())
+
+
+def test_a_broker_that_is_back_is_not_taken_for_fallen() -> None:
+    async def story() -> None:
+        world, suspects = MetadataWorld(brokers=2), SuspectedBrokers()
+        suspects.meet_metadata(world.image, changed(0, 1))
+        world.heartbeat(1, want_fence=True)
+        suspects.meet_metadata(world.image, changed(1))
+
+        world.heartbeat(1)
+        suspects.meet_metadata(world.image, changed(1))
+
+        assert list(suspects.fallen()) == []
 
     asyncio.run(story())
 
