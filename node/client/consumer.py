@@ -35,7 +35,8 @@ RECORDS_AT_ONCE: Final = 500  # between two turns of the loop: some 2 ms
 class FetchLimits(NamedTuple):
     """How much one round takes of each leader, and how long it waits where there is nothing.
 
-    Of each partition it opens at most `max_records`, and no more once these have `max_record_bytes`.
+    Of each partition it opens at most `max_records`, and no more of any once what it has taken of all has
+    `max_record_bytes`: the other partitions come with the next rounds.
     """
 
     wait_ms: int = FETCH_WAIT_MS
@@ -102,9 +103,10 @@ class Consumer:
                 for leader, partitions in sorted(by_leader.items())
             }
         fetched: list[tuple[TopicPartition, list[Record]]] = []
+        room = _Room(self._limits.max_record_bytes)
         for partition, cursor in kept.items():
             try:
-                fetched.append((partition, await self._take(partition, cursor, client.deadline)))
+                fetched.append((partition, await self._take(partition, cursor, client.deadline, room)))
             except KafkaError as error:
                 problems[partition] = error
         for leader, task in asked.items():
@@ -116,7 +118,7 @@ class Consumer:
             for partition, data in result.items():
                 try:
                     cursor = self._cursor(partition, data)
-                    fetched.append((partition, await self._take(partition, cursor, client.deadline)))
+                    fetched.append((partition, await self._take(partition, cursor, client.deadline, room)))
                     if is_empty:
                         await self._pass_hole(client, leader, partition, data)
                 except KafkaError as error:
@@ -183,15 +185,20 @@ class Consumer:
         )
 
     async def _take(
-        self, partition: TopicPartition, cursor: RecordCursor, deadline: Deadline
+        self, partition: TopicPartition, cursor: RecordCursor, deadline: Deadline, room: "_Room"
     ) -> list[Record]:
         """The next records of what was fetched, as many as a round may have; the rest is kept for the next.
+
+        One that is opened in part comes first then, so that few hold what was opened.
 
         An error behind the first record is kept, too: it is met again where it is.
         """
         self._kept.pop(partition, None)
+        if room.left_bytes <= 0:
+            self._kept[partition] = cursor
+            return []
         records: list[Record] = []
-        steps = _taking(cursor, records, self._limits)
+        steps = _taking(cursor, records, self._limits.max_records, room)
         opening = self._client.opening if cursor.has_bytes else None
         try:
             if opening is not None:
@@ -241,14 +248,24 @@ class Consumer:
         return data.last_stable_offset if self._isolation == READ_COMMITTED else data.high_watermark
 
 
-def _taking(cursor: RecordCursor, records: list[Record], limits: FetchLimits) -> Generator[None, None, bool]:
+class _Room:
+    """What one round may take of all partitions together."""
+
+    __slots__ = ("left_bytes",)
+
+    def __init__(self, left_bytes: int) -> None:
+        self.left_bytes = left_bytes
+
+
+def _taking(
+    cursor: RecordCursor, records: list[Record], max_records: int, room: _Room
+) -> Generator[None, None, bool]:
     """Add the next records in steps of some milliseconds; the result is whether some may be left."""
-    room_bytes = limits.max_record_bytes
     for work, record in enumerate(cursor, 1):
         if record is not None:
             records.append(record)
-            room_bytes -= len(record.key or b"") + len(record.value or b"") + 32 * len(record.headers)
-            if len(records) >= limits.max_records or room_bytes <= 0:
+            room.left_bytes -= len(record.key or b"") + len(record.value or b"") + 32 * len(record.headers)
+            if len(records) >= max_records or room.left_bytes <= 0:
                 return True
         if record is None or not work % RECORDS_AT_ONCE:
             yield

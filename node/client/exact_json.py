@@ -19,6 +19,12 @@ from ottla.node.client.json_refusal import refusal
 # orjson writes 254 levels, and json as many as the interpreter has room for, which anyone may set: so many,
 # then, whatever is set and wherever the caller stands.
 MAX_NESTING: Final = 500
+# Arrays, objects and values of a document: an empty object of two bytes takes 64, so a document of some
+# megabytes would take hundreds, and hold up every thread while it is read.
+MAX_PARTS: Final = 500_000
+COMPARED_PARTS: Final = 50_000  # of each of many records, on a loop that answers others
+# To the end where it has none: so each byte is looked at once, whatever is sent.
+_TEXT: Final = re.compile(rb'"[^"\\]*+(?:\\.[^"\\]*+)*+(?:"|\\?\Z)', re.DOTALL)
 MAX_INTEGER_DIGITS: Final = 4_000  # by default Python makes no int of more: its time is quadratic in them
 _MINUS_ZERO: Final = re.compile(rb"-0(?![0-9.eE])")
 _SPACE: Final = b" \t\r\n"
@@ -35,12 +41,13 @@ _EXACT_FLOATS: Final = 2.0**53  # a whole number below is a float of just this v
 
 def load_json(document: bytes | bytearray) -> Any:
     """Return what a JSON document says, for `dump_json` to write; ValueError, which names the field, if it
-    cannot be stored as it is.
+    cannot be stored as it is, or has more than `MAX_PARTS`.
 
     Numbers that would change are an `orjson.Fragment`, whole numbers beyond 64 bits an int. Refused are
     numbers with a point or exponent beyond the largest float, NaN, texts that have no UTF-8, and names that
     come twice in an object: readers do not agree on them.
     """
+    check_parts(document)
     try:
         loaded = orjson.loads(document)
     except orjson.JSONDecodeError as error:
@@ -54,11 +61,23 @@ def load_json(document: bytes | bytearray) -> Any:
     return _load_exactly(document, None)
 
 
+def check_parts(document: bytes | bytearray, limit: int = MAX_PARTS) -> None:
+    """Raise ValueError if a document has more than so many arrays, objects and values."""
+    if _parts_in(document) > limit and _parts_in(_TEXT.sub(b"", document)) > limit:
+        raise ValueError(f"more than {limit:,} values")
+
+
+def _parts_in(document: bytes | bytearray) -> int:
+    return document.count(b",") + document.count(b"{") + document.count(b"[")
+
+
 def load_for_comparison(document: bytes | bytearray) -> Any:
-    """Return what a JSON document says, for `is_same_json`; ValueError if it is no JSON.
+    """Return what a JSON document says, for `is_same_json`; ValueError if it is no JSON, or too large to look
+    into (`COMPARED_PARTS`).
 
     Of a name that comes twice the last value is taken. NaN is taken, and equals nothing.
     """
+    check_parts(document, COMPARED_PARTS)
     if not _needs_decimals(document):
         try:
             return orjson.loads(document)

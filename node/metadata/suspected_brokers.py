@@ -13,6 +13,7 @@ new leader that the same answer names; it looks again a second later.
 
 import asyncio
 from collections.abc import Callable, Collection
+from contextlib import suppress
 from typing import Final
 
 from ottla.metadata_raft.delta import MetadataChanges
@@ -21,6 +22,7 @@ from ottla.metadata_raft.records import NO_LEADER
 
 WAIT_S: Final = 0.4  # for the metadata; an election takes a third of it unless the controller fell, too
 GONE_S: Final = 3.0  # until a broker that is gone is told as a leader again, should nobody be elected
+LEAST_WAIT_S: Final = 0.002
 NAMED_S: Final = 1.0  # for which a broker that has fallen is still named
 
 
@@ -43,10 +45,8 @@ class SuspectedBrokers:
 
     def suspect(self, broker_id: int) -> None:
         """Let those wait who ask for what this broker leads: a connection to it has ended."""
-        loop = asyncio.get_running_loop()
         if broker_id not in self._suspected:
-            self._suspected[broker_id] = loop.time() + WAIT_S
-            loop.call_later(WAIT_S, self._wake)
+            self._suspected[broker_id] = asyncio.get_running_loop().time() + WAIT_S
 
     def is_gone(self, broker_id: int) -> None:
         """Take notice that nobody listens any more where a suspected broker did."""
@@ -78,7 +78,6 @@ class SuspectedBrokers:
         loop = asyncio.get_running_loop()
         self._fallen[broker_id] = loop.time() + NAMED_S
         self._led_until_s = loop.time() + WAIT_S
-        loop.call_later(WAIT_S, self._wake)
         loop.call_later(NAMED_S, self.fallen)
 
     def fallen(self) -> Collection[int]:
@@ -102,12 +101,14 @@ class SuspectedBrokers:
         """
         while True:
             now = asyncio.get_running_loop().time()
-            waited_for = [one for one, until_s in self._suspected.items() if now < until_s]
-            if now < self._led_until_s:
-                waited_for.append(NO_LEADER)
+            untils_s = {**self._suspected, NO_LEADER: self._led_until_s}
+            waited_for = {one: until_s for one, until_s in untils_s.items() if now < until_s}
             if not waited_for or not concerns(waited_for):
                 return
-            await self._changed.wait()
+            # Not by a timer that wakes all: a loop that counts in milliseconds may be a little early.
+            with suppress(TimeoutError):
+                async with asyncio.timeout(max(waited_for.values()) - now + LEAST_WAIT_S):
+                    await self._changed.wait()
 
     def _wake(self) -> None:
         self._changed.set()

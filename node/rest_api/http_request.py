@@ -12,6 +12,7 @@ from typing import Any, Final
 import orjson
 from aiohttp import hdrs, web
 
+from ottla.node.client.exact_json import check_parts
 from ottla.node.rest_api.answer_room import AnswerPart
 from ottla.node.rest_api.body_room import BodyPart
 from ottla.node.rest_api.connections import HttpConnection
@@ -138,8 +139,9 @@ async def _chunks(request: web.Request) -> AsyncIterator[bytes]:
 
 def _parse(raw: bytes, schema: Schema | None) -> Json:
     try:
+        check_parts(raw)
         body = orjson.loads(raw)
-    except orjson.JSONDecodeError as error:
+    except ValueError as error:
         raise bad_request(f"The body is not JSON: {error}.") from None
     # Null is no body.
     problem = None if schema is None or body is None else problem_of(body, schema)

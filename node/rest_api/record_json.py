@@ -17,7 +17,7 @@ from typing import Any, Final, NamedTuple
 import orjson
 
 from ottla.logstore.record import Headers, Record
-from ottla.node.client.exact_json import dump_json
+from ottla.node.client.exact_json import COMPARED_PARTS, check_parts, dump_json
 from ottla.node.client.producer import ProducerRecord
 from ottla.node.rest_api.rest_error import RestError, invalid_payload
 
@@ -254,9 +254,10 @@ def _shown_content(content: bytes | None, form: str) -> dict[str, Any] | None:
     # In AUTO a text "42" stays a text: objects and arrays alone are meant as JSON.
     if form == JSON or (form == AUTO and content[:1] in (b"{", b"[")):
         try:
+            check_parts(content, COMPARED_PARTS)
             orjson.loads(content)
-        except orjson.JSONDecodeError:
-            pass
+        except ValueError:
+            pass  # no JSON, or so many values that others would wait while it is proved
         else:
             # As it was stored, with all digits of its numbers; between its words a line end is a space.
             text = content.replace(b"\n", b" ").replace(b"\r", b" ")

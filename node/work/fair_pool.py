@@ -1,9 +1,10 @@
 """Threads for one kind of work that a client may make long, shared fairly by CPU time.
 
-Next is the client that has had the least CPU time of those that wait: first among addresses, then among the
-connections of one. So whoever asks for little is served soon, however many batches that open into much
-another one sent. Work calls `pause` every few milliseconds: it raises once nobody waits for the work any
-more, as its client has gone or the node ends, and once it has used more than it may.
+Next is the client that has had the least CPU time of those that wait: first among addresses (of IPv6 the
+/64, which one host may have whole), then among the connections of one. So whoever asks for little is served
+soon, however many batches that open into much another one sent. Work calls `pause` every few milliseconds: it
+raises once nobody waits for the work any more, as its client has gone or the node ends, and once it has used
+more than it may.
 """
 
 import asyncio
@@ -13,7 +14,7 @@ from concurrent.futures import ThreadPoolExecutor
 from typing import Any, Final, Generic, TypeVar
 
 from ottla.logstore.words.errors import ErrorCode, KafkaError
-from ottla.node.net.connection_info import ConnectionInfo
+from ottla.node.net.connection_info import ConnectionInfo, network_of
 from ottla.node.quota.request_meter import RUNNING
 
 T = TypeVar("T")
@@ -88,7 +89,11 @@ class FairPool:
         allowed is used up, and GivenUp once the connection is closed, unless it `outlives_client`.
         """
         return self.submit_for(
-            client.client_host, client.number, work, allowance=allowance, outlives_client=outlives_client
+            network_of(client.client_host),
+            client.number,
+            work,
+            allowance=allowance,
+            outlives_client=outlives_client,
         )
 
     def submit_for(

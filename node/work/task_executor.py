@@ -1,8 +1,8 @@
 """Work of groups beside the loop, in a few threads of its own, in turns.
 
 A piece of work has a thread for a slice at a time; then it goes to the end of its client's queue, and the
-client, which is an address, behind the others. So expressions that were made to be slow delay that of another
-client by a slice for each slice of that, however many groups they are of.
+client, which is an address (of IPv6 the /64), behind the others. So expressions that were made to be slow
+delay that of another client by a slice for each slice of that, however many groups they are of.
 """
 
 import asyncio
@@ -14,13 +14,14 @@ from typing import Final
 
 from ottla.groupcoord.consumer.executor_tasks import ExecutorResult, ExecutorTask, steps
 from ottla.node.clock import thread_cpu_s
+from ottla.node.net.connection_info import network_of
 
 THREADS: Final = 2  # as many as Kafka has by default (group.coordinator.background.threads)
 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class _Piece:
-    client_host: str
+    address: str
     doing: Generator[None, None, ExecutorResult]
     is_wanted: Callable[[], bool]
     done: Callable[[ExecutorResult | None], None]
@@ -49,7 +50,8 @@ class TaskExecutor:
         """Have it done. `done` is told the result on the loop; None where, between two slices, nobody wants
         it any more. Nothing is told after `close`.
         """
-        self._wait(_Piece(work.client_host, steps(work, self._cpu_s), is_wanted, done))
+        address = network_of(work.client_host.removeprefix("/"))  # groups have it as Java writes it
+        self._wait(_Piece(address, steps(work, self._cpu_s), is_wanted, done))
         self._begin()
 
     def close(self) -> None:
@@ -59,15 +61,15 @@ class TaskExecutor:
         self._threads.shutdown(wait=False, cancel_futures=True)
 
     def _wait(self, piece: _Piece) -> None:
-        self._waiting.setdefault(piece.client_host, deque()).append(piece)
+        self._waiting.setdefault(piece.address, deque()).append(piece)
 
     def _next(self) -> _Piece:
         """Take the first piece of the client whose turn it is, which is the last one then."""
-        client_host = next(iter(self._waiting))
-        pieces = self._waiting.pop(client_host)
+        address = next(iter(self._waiting))
+        pieces = self._waiting.pop(address)
         piece = pieces.popleft()
         if pieces:
-            self._waiting[client_host] = pieces
+            self._waiting[address] = pieces
         return piece
 
     def _begin(self) -> None:

@@ -2,13 +2,16 @@
 
 import json
 import time
+import tracemalloc
+from collections.abc import Callable
 from decimal import Decimal
 
+import orjson
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from ottla.node.client.exact_json import dump_json, is_same_json, load_for_comparison, load_json
+from ottla.node.client.exact_json import MAX_PARTS, dump_json, is_same_json, load_for_comparison, load_json
 
 DIGITS = st.text("0123456789", min_size=1, max_size=40)
 NUMBERS = st.builds(
@@ -149,3 +152,22 @@ def test_hostile_numbers_cost_no_more_than_their_bytes(document: bytes) -> None:
             pass
 
     assert time.process_time() - began < 2
+
+
+@pytest.mark.parametrize("load", [load_json, load_for_comparison])
+def test_a_document_of_very_many_values_is_refused_before_it_is_read(load: Callable[[bytes], object]) -> None:
+    bomb = b"[" + b"{}," * MAX_PARTS + b"{}]"
+
+    tracemalloc.start()
+    try:
+        with pytest.raises(ValueError, match="more than"):
+            load(bomb)
+        assert tracemalloc.get_traced_memory()[1] < 3 * len(bomb)
+    finally:
+        tracemalloc.stop()
+
+
+def test_a_long_text_is_not_taken_for_many_values() -> None:
+    text = "a, b and {c}, " * MAX_PARTS
+
+    assert load_json(orjson.dumps({"text": text})) == {"text": text}

@@ -95,6 +95,20 @@ def test_records_of_many_mib_are_taken_some_at_a_time(monkeypatch: pytest.Monkey
     assert sizes == [4] * 15
 
 
+def test_what_a_round_takes_of_all_partitions_together_is_bounded(monkeypatch: pytest.MonkeyPatch) -> None:
+    large = bytes(build_batch([(None, b"\0" * (3 * MIB), 0, ())], compression=Compression.ZSTD))
+    partitions = [TopicPartition("t", number) for number in range(10)]
+    consumer = Logs(monkeypatch, dict.fromkeys(partitions, large)).consumer(max_record_bytes=4 * MIB)
+    consumer.positions = dict.fromkeys(partitions, 0)
+
+    rounds = []
+    while sum(map(len, rounds)) < len(partitions):
+        rounds.append([one for one, _ in asyncio.run(consumer.fetch())])
+
+    assert [len(those) for those in rounds] == [2] * 5
+    assert {one for those in rounds for one in those} == set(partitions)
+
+
 def test_what_is_left_of_a_batch_comes_in_the_next_rounds_without_another_fetch(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:

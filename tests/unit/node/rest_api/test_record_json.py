@@ -7,7 +7,7 @@ import orjson
 import pytest
 
 from ottla.logstore.record import Record
-from ottla.node.client.exact_json import load_json
+from ottla.node.client.exact_json import COMPARED_PARTS, load_json
 from ottla.node.client.producer import ProducerRecord
 from ottla.node.rest_api.record_json import (
     delivery_report,
@@ -182,3 +182,12 @@ def test_bytes_are_shown_in_a_form_that_holds_them(content: bytes, form: str, ki
         {"name": "h", "value": base64.b64encode(b"\xff").decode()},
         {"name": "n", "value": None},
     ]
+
+
+def test_json_of_very_many_values_is_shown_as_a_text() -> None:
+    """To prove that it is JSON takes a hundred times its memory, and a batch of a kilobyte may hold it."""
+    bomb = b"[" + b"{}," * COMPARED_PARTS + b"{}]"
+
+    shown = shown_record("t", 0, Record(5, 1000, None, bomb, ()), "AUTO")
+
+    assert shown["value"] == {"type": "STRING", "size": len(bomb), "data": bomb.decode()}

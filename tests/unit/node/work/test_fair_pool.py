@@ -55,6 +55,15 @@ def test_who_asks_for_little_is_not_served_behind_all_that_another_address_wants
     assert [place for place, one in enumerate(order) if one == honest] == [1, 2]
 
 
+def test_the_addresses_of_one_host_have_one_share() -> None:
+    hostile = [client(f"2001:db8::{number:x}", number) for number in range(1, 21)]
+    honest = client("2001:db8:0:1::1", 99)
+
+    order = served([*((one, 0.02) for one in hostile), (honest, 0.0), (honest, 0.0)])
+
+    assert [place for place, one in enumerate(order) if one == honest] == [1, 2]
+
+
 def test_connections_of_one_address_are_served_by_what_they_had() -> None:
     hostile, honest = client("10.0.0.1", 1), client("10.0.0.1", 2)
 
