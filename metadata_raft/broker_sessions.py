@@ -123,7 +123,7 @@ class BrokerSessions:
 
     @property
     def loads(self) -> Mapping[int, int]:
-        """What each broker said of its load as a leader, in bytes a second."""
+        """Return the load of each broker as a leader, as its last heartbeat has it, in bytes a second."""
         return {broker_id: session.leader_load for broker_id, session in self._sessions.items()}
 
     def known(self) -> Mapping[int, Session]:

@@ -33,7 +33,7 @@ class DueElections:
 
     @property
     def is_looking(self) -> bool:
-        """Whether there are partitions left to look at that are due."""
+        """Return whether a look at all partitions has begun and is not over."""
         return not (self._unclean.is_over and self._preferred.is_over)
 
     def settings_changed(self) -> None:

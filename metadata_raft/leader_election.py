@@ -28,6 +28,13 @@ class Elected(NamedTuple):
     is_unclean: bool = False
 
 
+def could_lead(
+    replicas: Sequence[int], isr: Sequence[int], is_acceptable: Callable[[int], bool]
+) -> list[int]:
+    """Return the replicas in sync of which any may lead, the most preferred first."""
+    return [replica for replica in replicas if replica in isr and is_acceptable(replica)]
+
+
 def elect_leader(
     partition: PartitionImage,
     *,
@@ -41,9 +48,8 @@ def elect_leader(
         return Elected(replicas[0])
     if partition.leader in isr and is_acceptable(partition.leader):
         return Elected(partition.leader)
-    for replica in replicas:
-        if replica in isr and is_acceptable(replica):
-            return Elected(replica)
+    if in_sync := could_lead(replicas, isr, is_acceptable):
+        return Elected(in_sync[0])
     if election is LeaderElection.UNCLEAN:
         for replica in replicas:
             if is_acceptable(replica):

@@ -8,7 +8,7 @@ from ottla.logstore.words.errors import ErrorCode, KafkaError
 from ottla.logstore.words.schema import replace
 from ottla.metadata_raft.controller_config import ControllerConfig
 from ottla.metadata_raft.image import BrokerImage, MetadataImage, PartitionImage, TopicImage
-from ottla.metadata_raft.leader_election import LeaderElection
+from ottla.metadata_raft.leader_election import LeaderElection, could_lead
 from ottla.metadata_raft.leader_spread import LeaderSpread
 from ottla.metadata_raft.partition_change import change_partition, default_directory, is_up
 from ottla.metadata_raft.records import LAST_RESERVED_DIRECTORY, PartitionChangeRecord, PartitionRecord
@@ -168,7 +168,7 @@ def _who_could_lead(
     is_moving = partition.adding_replicas or partition.removing_replicas
     if is_moving or change.leader not in partition.isr:  # elected uncleanly
         return [change.leader]
-    return [one for one in partition.replicas if one in partition.isr and is_acceptable(one)]
+    return could_lead(partition.replicas, partition.isr, is_acceptable)
 
 
 def _state_of(partition: PartitionImage) -> tuple[object, ...]:

@@ -189,9 +189,8 @@ class Consumer:
     ) -> list[Record]:
         """The next records of what was fetched, as many as a round may have; the rest is kept for the next.
 
-        One that is opened in part comes first then, so that few hold what was opened.
-
-        An error behind the first record is kept, too: it is met again where it is.
+        A partition that is read in part comes first in the next round, so that few hold opened records at a
+        time. An error behind the first record is kept, too: it is met again where it is.
         """
         self._kept.pop(partition, None)
         if room.left_bytes <= 0:
@@ -249,7 +248,7 @@ class Consumer:
 
 
 class _Room:
-    """What one round may take of all partitions together."""
+    """The bytes of records that one round may still take, over all partitions."""
 
     __slots__ = ("left_bytes",)
 

@@ -7,7 +7,7 @@ from typing import Final
 from ottla.node.counters.topic_counters import TopicCounters
 
 MEASURED_EACH_S: Final = 10.0
-# What came longer ago counts less and less.
+# The time constant of the exponential mean.
 MEAN_OVER_S: Final = 120.0
 # A request costs about as much CPU as so many bytes that are written and read.
 REQUEST_BYTES: Final = 16 * 1024

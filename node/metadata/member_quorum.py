@@ -99,6 +99,7 @@ class MemberQuorum:
 
     def close(self) -> None:
         self._is_closed = True
+        self._wakes.set()
         self._raft.close()
 
     async def run(self) -> None:

@@ -22,7 +22,7 @@ from ottla.metadata_raft.records import NO_LEADER
 
 WAIT_S: Final = 0.4  # for the metadata; an election takes a third of it unless the controller fell, too
 GONE_S: Final = 3.0  # until a broker that is gone is told as a leader again, should nobody be elected
-LEAST_WAIT_S: Final = 0.002
+LEAST_WAIT_S: Final = 0.002  # more than by which a timer may be early
 NAMED_S: Final = 1.0  # for which a broker that has fallen is still named
 
 
@@ -107,7 +107,7 @@ class SuspectedBrokers:
                 return
             # Not by a timer that wakes all: a loop that counts in milliseconds may be a little early.
             with suppress(TimeoutError):
-                async with asyncio.timeout(max(waited_for.values()) - now + LEAST_WAIT_S):
+                async with asyncio.timeout(min(waited_for.values()) - now + LEAST_WAIT_S):
                     await self._changed.wait()
 
     def _wake(self) -> None:

@@ -140,8 +140,11 @@ async def _chunks(request: web.Request) -> AsyncIterator[bytes]:
 def _parse(raw: bytes, schema: Schema | None) -> Json:
     try:
         check_parts(raw)
-        body = orjson.loads(raw)
     except ValueError as error:
+        raise bad_request(f"The body has {error}.") from None
+    try:
+        body = orjson.loads(raw)
+    except orjson.JSONDecodeError as error:
         raise bad_request(f"The body is not JSON: {error}.") from None
     # Null is no body.
     problem = None if schema is None or body is None else problem_of(body, schema)

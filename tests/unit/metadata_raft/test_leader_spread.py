@@ -1,4 +1,4 @@
-"""Who takes over from a broker that goes."""
+"""Leadership of a broker that goes is spread over the replicas in sync by load, then by number."""
 
 from collections import Counter
 
