@@ -53,5 +53,6 @@ removals            files and directories that wait to be removed
 log_manager         all logs of a node over its log directories
 log_mover           copying a log to another log directory, step by step
 cleaner             the pass over the segments of a compacted log; blocks, runs in a thread
+cleaning_costs      which topics took much of the cleaners' time, and go after the others
 cleaner_manager     which log is cleaned next, and what becomes of it
 """

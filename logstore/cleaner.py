@@ -58,6 +58,7 @@ class CleaningJob:
     end_offset: int
     last_records: Mapping[int, LastRecord]
     now_ms: int
+    is_cut_short: bool = False  # by its time: what is not indexed is not opened either
     stats: CleaningStats = field(default_factory=CleaningStats)
     tracker: TransactionTracker = field(default_factory=TransactionTracker)
 
@@ -74,11 +75,17 @@ class CleanedGroup:
 
 
 def index_dirty(
-    job: CleaningJob, *, buffer_bytes: int, load_factor: float, on_bytes: Callable[[int], None]
+    job: CleaningJob,
+    *,
+    buffer_bytes: int,
+    load_factor: float,
+    on_bytes: Callable[[int], None],
+    is_over: Callable[[], bool] = lambda: False,
 ) -> OffsetMap:
     """The last offset of each key in the dirty part, or in as much of it as the map has room for.
 
-    `latest_offset` of the map says how far it got. KafkaError when a batch cannot be read.
+    It ends early, after one batch at least, where `is_over`. `latest_offset` of the map says how far it got.
+    KafkaError when a batch cannot be read.
     """
     offset_map = OffsetMap(
         buffer_bytes=buffer_bytes,
@@ -107,6 +114,9 @@ def index_dirty(
                     stats=job.stats,
                     pause=lambda: on_bytes(0),
                 ):
+                    return offset_map
+                if offset_map.latest_offset >= job.first_dirty_offset and is_over():
+                    job.is_cut_short = True
                     return offset_map
             # Offsets that no batch has any more are clean too.
             offset_map.latest_offset = max(offset_map.latest_offset, next_base - 1)
@@ -155,6 +165,7 @@ def clean_group(
         offset_map=offset_map,
         end_offset=job.end_offset,
         last_records=job.last_records,
+        leaves_rest=job.is_cut_short,
         pause=lambda: on_bytes(0),
     )
     new = Segment.create(

@@ -5,6 +5,7 @@
     for group in groups_to_clean(job, offset_map):
         cleaned = clean_group(job, group, ...)      in a thread
         manager.swap(job, cleaned)                  on the loop
+    manager.costs.add(topic, cpu_s, now_ms)         on the loop, after each piece
     pending = manager.finish(job, offset_map)       on the loop; the checkpoint is written in a thread
 
 A log whose batches cannot be read is set apart (`uncleanable`) and reported, not tried again and again: until
@@ -15,6 +16,7 @@ from collections.abc import Iterable
 from typing import Final
 
 from ottla.logstore.cleaner import CleanedGroup, CleaningAborted, CleaningJob, discard
+from ottla.logstore.cleaning_costs import CleaningCosts
 from ottla.logstore.cleaning_plan import CleanableRange, CleaningCandidate, candidate, cleanable_range
 from ottla.logstore.compaction import LastRecord
 from ottla.logstore.log_dir import PendingFile
@@ -30,13 +32,17 @@ NO_RATIO: Final = 0.0
 
 
 class CleanerManager:
-    """Chooses the dirtiest log, one at a time for each cleaner, and takes the results in."""
+    """Chooses the dirtiest log of the topics that took least time, and takes the results in.
+
+    Each cleaner has one log at a time.
+    """
 
     def __init__(self, log_manager: LogManager) -> None:
         self._log_manager = log_manager
         self._in_progress: set[TopicPartition] = set()
         # Partition to the reason why it is not cleaned any more.
         self.uncleanable: dict[TopicPartition, str] = {}
+        self.costs = CleaningCosts()
         self.max_dirty_ratio = NO_RATIO
         self.last_run_ms = 0
 
@@ -47,7 +53,8 @@ class CleanerManager:
         for name in [name for name in self.uncleanable if name not in logs]:
             del self.uncleanable[name]
         self.max_dirty_ratio = NO_RATIO
-        best: tuple[float, PartitionLog, CleanableRange, CleaningCandidate] | None = None
+        self.costs.keep_only({name.topic for name in logs})
+        best: tuple[tuple[int, float], PartitionLog, CleanableRange, CleaningCandidate] | None = None
         for name, log in list(logs.items()):
             if not log.config.compact or name in self._in_progress or name in self.uncleanable:
                 continue
@@ -63,8 +70,11 @@ class CleanerManager:
                 continue
             ratio = measured.dirty_ratio
             self.max_dirty_ratio = max(self.max_dirty_ratio, ratio)
-            if measured.is_due(log.config.min_cleanable_dirty_ratio) and (best is None or ratio > best[0]):
-                best = (ratio, log, cleanable, measured)
+            if not measured.is_due(log.config.min_cleanable_dirty_ratio):
+                continue
+            rank = (-self.costs.rounds(name.topic, now_ms), ratio)
+            if best is None or rank > best[0]:
+                best = (rank, log, cleanable, measured)
         if best is None:
             return None
         _, log, cleanable, measured = best

@@ -146,6 +146,7 @@ class CleaningRound:
     # The first offset that this round does not clean; the batch that ends there stays, if only as a header.
     end_offset: int
     last_records: Mapping[int, LastRecord]
+    leaves_rest: bool = False  # batches beyond the map are not opened; else tombstones get a horizon there
     max_decompressed_bytes: int = MAX_DECOMPRESSED_BYTES
     # Called before each piece of the records of a batch is opened; it may raise.
     pause: Callable[[], None] = NO_PAUSE
@@ -202,6 +203,10 @@ def clean_batch(
     stats.bytes_read += header.size_bytes
     stats.records_read += header.records_count
     may_discard = tracker.on_marker(header, batch) if header.is_control else tracker.on_batch(header)
+    if cleaning.leaves_rest and not may_discard and header.base_offset > cleaning.offset_map.latest_offset:
+        stats.bytes_written += header.size_bytes
+        stats.records_written += header.records_count
+        return CleanedBatch(header, batch)
     discard_records = may_discard
     if header.is_control:
         horizon = header.delete_horizon_ms

@@ -111,6 +111,7 @@ class Services:
     unsent: UnsentAnswers
     batch_pool: FairPool  # opens batches of clients
     time_pool: FairPool  # looks for offsets by time
+    pattern_pool: FairPool  # matches ids with expressions
     opened_batches: OpenedBatches  # that wait for their append
     log_manager: LogManager
     maintenance: LogMaintenance
@@ -177,6 +178,7 @@ class Services:
         self.marker_sender.close()
         self.batch_pool.close()
         self.time_pool.close()
+        self.pattern_pool.close()
         self.replica_manager.answer_waiting()
 
     def tell_coordinators(self, image: MetadataImage, changes: MetadataChanges) -> None:

@@ -326,13 +326,16 @@ class CoordinatorRuntime(Generic[K, C, A]):
             await turn.step()
         return self._join(outcomes, build)
 
-    def ask_all(self, make: Make[C], build: Build[R], *, is_large: bool, is_slow: bool = False) -> Result[R]:
+    def ask_all(
+        self, make: Make[C], build: Build[R], wrap: Build[Result[R]] | None = None, *, is_large: bool
+    ) -> Result[R]:
         """Have one command carried out by every shard of this node; `build` may use the answers alone. A
-        request that `is_large` or `is_slow` takes turns with the loop, and its response is built in a thread.
+        request that `is_large`, or ends with `wrap`, takes turns with the loop; else it ends with `build`, a
+        large one in a thread.
         """
         places = [(index, make) for index in sorted(self.by_index)]
-        if is_large or is_slow:
-            return self.submit_in_turns(places, partial(build_in_thread, build, is_slow=is_slow), 1)
+        if is_large or wrap is not None:
+            return self.submit_in_turns(places, wrap or partial(build_in_thread, build), 1)
         return self.submit_each(places, build)
 
     def _index_of(self, place: int | str) -> int:
@@ -386,6 +389,6 @@ class CoordinatorRuntime(Generic[K, C, A]):
         return Delayed(done, build)
 
 
-def build_in_thread(build: Build[R], answers: list[Any], *, is_slow: bool = False) -> BuiltInThread[R]:
+def build_in_thread(build: Build[R], answers: list[Any]) -> BuiltInThread[R]:
     """Return a result that builds the response from very many answers in a thread."""
-    return BuiltInThread(partial(build, answers), is_slow)
+    return BuiltInThread(partial(build, answers))

@@ -147,17 +147,17 @@ class TxnRuntime:
         self,
         make: Make,
         build: coordinator_runtime.Build[R],
+        wrap: coordinator_runtime.Build[Result[R]] | None = None,
         *,
         is_large: bool = False,
-        is_slow: bool = False,
     ) -> Result[R]:
         """One command to every shard of this node; `build` looks at nothing but the answers. Shards with very
-        many ids take turns with the loop, as all do that a large request asks, and all is built beside it; so
-        is what `is_slow`.
+        many ids take turns with the loop, as all do that a large request asks, and all is built beside it, or
+        with `wrap`.
         """
         ids = sum(len(core.shard.transactions) for core in self._runtime.cores)
         is_large = is_large or ids > MAX_IDS_PER_TURN
-        return self._runtime.ask_all(make, build, is_large=is_large, is_slow=is_slow)
+        return self._runtime.ask_all(make, build, wrap, is_large=is_large)
 
     def tell(self, partition_index: int, command: MarkersWritten) -> None:
         """Partitions have their marker. Nobody hears of it if the shard is another node's by now: its

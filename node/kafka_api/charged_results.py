@@ -30,7 +30,6 @@ class Written(NamedTuple):
     has_error_code: bool
     counters: RequestCounters
     lane: ThreadLane
-    slow_lane: ThreadLane
 
 
 def charged(result: Result[Response], charge: RequestCharge, written: Written) -> Result[Response]:
@@ -68,7 +67,7 @@ async def _awaited(
 
 
 async def _built(result: BuiltInThread[Response], charge: RequestCharge, written: Written) -> EncodedBody:
-    lane = written.slow_lane if result.is_slow else written.lane
+    lane = written.lane
     try:
         response = await lane.run(result.make)
     except Exception:

@@ -133,7 +133,6 @@ class Dispatcher:
         self._held_logins: list[asyncio.Future[None]] | None = []
         self._lane = ThreadLane()
         self._peer_lane = ThreadLane()  # what nodes ask of each other does not wait behind clients
-        self._slow_lane = ThreadLane()
         self.counters = AllRequestCounters()
         self.refused = RefusedRequests()
         self.quotas = quotas or ClientQuotas(Windows(), Windows(), lambda: int(monotonic_s() * 1_000))
@@ -296,7 +295,6 @@ class Dispatcher:
             route.has_error_code,
             counters,
             self._lane,
-            self._slow_lane,
         )
 
     # ---- of clients that log in ----------------------------------------------------------------------
@@ -544,7 +542,7 @@ class Dispatcher:
                         room.leave()  # It may wait for long, and others must not wait for that.
                     result = result.answer(await result.future)
                 elif isinstance(result, BuiltInThread):
-                    result = await (self._slow_lane if result.is_slow else lane).run(result.make)
+                    result = await lane.run(result.make)
                 elif isinstance(result, EncodedBody):
                     if charge is not None:
                         version = context.api_version
@@ -670,8 +668,7 @@ class Dispatcher:
                 counters.latency.observe(monotonic_s() - began_s)
                 return _finish(buffers, correlation_id)
 
-            lane = self._slow_lane if result.is_slow else self._lane
-            work = lane.run(lambda: route.encode(make(), bytearray(route.prefix_bytes)))
+            work = self._lane.run(lambda: route.encode(make(), bytearray(route.prefix_bytes)))
             return Pending(work, finish)
         assert isinstance(result, Awaitable), f"a handler returned {type(result).__name__}"
         return Pending(

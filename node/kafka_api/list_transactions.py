@@ -5,7 +5,7 @@ Since 1 by how long their transaction is open already (KIP-994); since 2 by an e
 """
 
 from collections.abc import Callable, Sequence
-from typing import Final
+from typing import Final, TypeAlias
 
 from ottla.groupcoord.transactions.id_pattern import IdPattern
 from ottla.groupcoord.transactions.transaction_commands import ListTransactions
@@ -13,10 +13,9 @@ from ottla.groupcoord.transactions.transaction_results import ListedTransaction,
 from ottla.groupcoord.transactions.transaction_state import TransactionState as State
 from ottla.logstore.words.errors import ErrorCode, KafkaError
 from ottla.metadata_raft.acl import AclOperation, ResourceType
-from ottla.node.clock import thread_cpu_s
 from ottla.node.kafka_api.api_description import ApiDescription, Asks
 from ottla.node.kafka_api.request_context import RequestContext
-from ottla.node.net.answers import Result
+from ottla.node.net.answers import BuiltInThread, Result
 from ottla.node.services import Services
 from ottla.node.wire.messages.list_transactions import (
     ListTransactionsRequest,
@@ -33,8 +32,11 @@ API: Final = ApiDescription(
 )
 
 STATE_NAMES = frozenset(state.value for state in State)
-# Of a thread, for a pattern of one request: a million usual ids.
-PATTERN_CPU_S: Final = 2.0
+PAUSE_EVERY: Final = 100  # ids, some milliseconds at most
+
+
+Answers: TypeAlias = Sequence[ListTransactionsResult | KafkaError]  # of all shards
+Listed: TypeAlias = Sequence[ListedTransaction]
 
 
 def handle(
@@ -42,9 +44,8 @@ def handle(
 ) -> Result[ListTransactionsResponse]:
     states = frozenset(request.state_filters)
     producer_ids = frozenset(request.producer_id_filters)
-    pattern = request.transactional_id_pattern
 
-    def build(answers: Sequence[ListTransactionsResult | KafkaError]) -> ListTransactionsResponse:
+    def build(answers: Answers, matched: Callable[[Listed], Listed] = tuple) -> ListTransactionsResponse:
         listed: list[ListedTransaction] = []
         for answer in answers:
             if not isinstance(answer, KafkaError):
@@ -63,11 +64,6 @@ def handle(
                     log_if_denied=False,
                 )
             ]
-        if pattern:
-            try:
-                listed = matching(pattern, listed)
-            except KafkaError as error:
-                return ListTransactionsResponse(error_code=error.code)
         return ListTransactionsResponse(
             unknown_state_filters=sorted(states - STATE_NAMES),
             transaction_states=[
@@ -76,10 +72,22 @@ def handle(
                     producer_id=one.producer_id,
                     transaction_state=one.state,
                 )
-                for one in listed
+                for one in matched(listed)
             ],
         )
 
+    async def match(answers: Answers) -> Result[ListTransactionsResponse]:
+        """Build the response in a thread that clients share, since a pattern may be made to be slow."""
+        try:
+            response = await services.pattern_pool.submit(
+                context.connection,
+                lambda pause: build(answers, lambda listed: matching(pattern, listed, pause)),
+            )
+        except KafkaError as error:
+            return ListTransactionsResponse(error_code=error.code)
+        return BuiltInThread(lambda: response)
+
+    pattern = request.transactional_id_pattern or ""
     return services.txns.ask_all_shards(
         lambda token: ListTransactions(
             token=token,
@@ -88,27 +96,21 @@ def handle(
             longer_than_ms=request.duration_filter,
         ),
         build,
+        match if pattern else None,
         is_large=context.is_large,
-        is_slow=bool(pattern),
     )
 
 
-def matching(
-    pattern: str, listed: Sequence[ListedTransaction], cpu_s: Callable[[], float] = thread_cpu_s
-) -> list[ListedTransaction]:
-    """Those whose whole id matches; for a thread of its own, since a pattern may be made to be slow.
+def matching(pattern: str, listed: Listed, pause: Callable[[], None]) -> Listed:
+    """Return those whose whole id matches; `pause` is called now and then and may raise.
 
-    INVALID_REGULAR_EXPRESSION for what is none, REQUEST_TIMED_OUT after PATTERN_CPU_S.
+    INVALID_REGULAR_EXPRESSION for what is none.
     """
-    deadline_s = cpu_s() + PATTERN_CPU_S
     compiled = IdPattern(pattern)
     found = []
-    for one in listed:
-        if cpu_s() > deadline_s:
-            raise KafkaError(
-                ErrorCode.REQUEST_TIMED_OUT,
-                f"matching the pattern takes more than {PATTERN_CPU_S:g} s of CPU time",
-            )
+    for count, one in enumerate(listed):
+        if count % PAUSE_EVERY == 0:
+            pause()
         if compiled.matches(one.transactional_id):
             found.append(one)
     return found

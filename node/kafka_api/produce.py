@@ -5,13 +5,17 @@ with the right one (KIP-951); since 11 a client knows TRANSACTION_ABORTABLE; sin
 transaction; since 13 topics go by id.
 acks=0 is never answered: an error closes the connection, so that the client notices.
 
+Where the leader has just fallen, a request waits for the metadata: its client may have heard of the next one,
+this node, before.
+
 A request is served in three steps. Batches that take long to check are opened beside the loop; in a
 transaction the coordinator is asked where it has to be (`transactional_produce`); then each batch is appended
 (`produce_append`). Requests that begin like an earlier one do not come here (`repeated_produce`), unless one
 of the first two steps, or a word of refusal, is needed.
 """
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
+from functools import partial
 from typing import Final
 
 from ottla.logstore.log_config import LogConfig
@@ -57,6 +61,33 @@ def handle(services: Services, context: RequestContext, request: ProduceRequest)
     if not context.access.is_open and _is_transactional(request):
         transactional_id = request.transactional_id or ""
         context.access.check(AclOperation.WRITE, ResourceType.TRANSACTIONAL_ID, transactional_id)
+    suspects = services.metadata.suspects
+    if suspects and not context.is_large:
+        leads = partial(_is_led_by, services, context, request)
+        if suspects.wait_s(leads) > 0:
+            return Delayed(suspects.wait_while(leads), lambda _: _handle(services, context, request))
+    return _handle(services, context, request)
+
+
+def _is_led_by(
+    services: Services, context: RequestContext, request: ProduceRequest, brokers: Collection[int]
+) -> bool:
+    """Return whether the metadata have one of some brokers for the leader of a partition of the request."""
+    topics = services.metadata.image.topics
+    for topic in request.topic_data:
+        known = (
+            topics.by_name.get(topic.name) if context.api_version < 13 else topics.by_id.get(topic.topic_id)
+        )
+        partitions = known.partitions if known is not None else ()
+        if any(
+            0 <= data.index < len(partitions) and partitions[data.index].leader in brokers
+            for data in topic.partition_data
+        ):
+            return True
+    return False
+
+
+def _handle(services: Services, context: RequestContext, request: ProduceRequest) -> Result[ProduceResponse]:
     append = ProduceAppend(services, context, request)
     return in_turns(_opened(services, context, request, append), is_large=context.is_large)
 

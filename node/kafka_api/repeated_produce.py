@@ -74,6 +74,8 @@ class RepeatedProduces:
                 batch, required_acks=acks, now_ms=now_ms, produce_version=self._version
             )
         except KafkaError as error:
+            if error.code is ErrorCode.NOT_LEADER_OR_FOLLOWER and services.metadata.suspects:
+                return None  # it may lead as soon as the metadata are here
             append = self._general_append(known, correlation_id, connection)
             topic, index = known.topic_partition
             return _in_words(append, known, append.failed(topic, index, error, len(batch)))

@@ -11,15 +11,24 @@ import threading
 import time
 from collections.abc import AsyncIterator, Awaitable, Callable, Iterable, Sequence
 from contextlib import asynccontextmanager
-from typing import Final
+from functools import partial
+from typing import Final, TypeVar
 
 from ottla.logstore.checkpoint import (
     LOG_START_OFFSET_CHECKPOINT,
     RECOVERY_POINT_CHECKPOINT,
     REPLICATION_OFFSET_CHECKPOINT,
 )
-from ottla.logstore.cleaner import CleaningAborted, CleaningJob, clean_group, groups_to_clean, index_dirty
+from ottla.logstore.cleaner import (
+    CleanedGroup,
+    CleaningAborted,
+    CleaningJob,
+    clean_group,
+    groups_to_clean,
+    index_dirty,
+)
 from ottla.logstore.cleaner_manager import CleanerManager
+from ottla.logstore.cleaning_costs import ROUND_CPU_S
 from ottla.logstore.log_manager import LogManager
 from ottla.logstore.log_mover import is_durable, next_step
 from ottla.logstore.offset_map import OffsetMap
@@ -57,6 +66,9 @@ CLEANER_CHECK_SECONDS: Final = 1.0  # how soon a changed log.cleaner.threads or 
 MIN_BACKOFF_SECONDS: Final = 0.01
 MAX_THROTTLE_STEP_SECONDS: Final = 0.1  # how soon a changed rate, or the node's end, is noticed
 MIN_CLEANER_BYTES_PER_SECOND: Final = 1.0  # A rate of 0 or less stands still all the same.
+
+T = TypeVar("T")
+IsOver = Callable[[], bool]
 
 
 class Throttle:
@@ -408,27 +420,33 @@ class LogMaintenance:
 
     async def _clean_with(self, job: CleaningJob, buffer_bytes: int, threads: int) -> OffsetMap:
         config, on_bytes = self._config(), self._throttle.wait
-        offset_map = await asyncio.to_thread(
-            index_dirty,
+        offset_map = await self._in_thread(
             job,
-            buffer_bytes=buffer_bytes,
-            load_factor=config.log_cleaner_io_buffer_load_factor,
-            on_bytes=on_bytes,
+            lambda is_over: index_dirty(
+                job,
+                buffer_bytes=buffer_bytes,
+                load_factor=config.log_cleaner_io_buffer_load_factor,
+                on_bytes=on_bytes,
+                is_over=is_over,
+            ),
         )
-        groups = await asyncio.to_thread(groups_to_clean, job, offset_map)
-        if groups:
-            await self._keep_recovery_point(job)
-        for group in groups:
-            if not self.cleaner.is_current(job):
-                raise CleaningAborted(f"{job.log.topic_partition} no longer exists")
-            cleaned = await asyncio.to_thread(
-                clean_group,
+
+        def clean(group: Sequence[Segment], _: IsOver) -> CleanedGroup:
+            return clean_group(
                 job,
                 group,
                 offset_map,
                 on_bytes=on_bytes,
                 io_buffer_bytes=max(1, config.log_cleaner_io_buffer_size // threads // 2),
             )
+
+        groups = await asyncio.to_thread(groups_to_clean, job, offset_map)
+        if groups:
+            await self._keep_recovery_point(job)
+        for group in groups:
+            if not self.cleaner.is_current(job):
+                raise CleaningAborted(f"{job.log.topic_partition} no longer exists")
+            cleaned = await self._in_thread(job, partial(clean, group))
             self.cleaner.swap(job, cleaned)
         stats = job.stats
         self._log_manager.notes.append(
@@ -437,6 +455,18 @@ class LogMaintenance:
             f" {stats.records_read:,} records are now {stats.bytes_written:,} and {stats.records_written:,}."
         )
         return offset_map
+
+    async def _in_thread(self, job: CleaningJob, work: Callable[[IsOver], T]) -> T:
+        """Do a part of a round in a thread, and count its CPU time; `work` may ask if the round is over."""
+
+        def timed() -> tuple[float, T]:
+            began_s = time.thread_time()
+            done = work(lambda: time.thread_time() - began_s > ROUND_CPU_S)
+            return time.thread_time() - began_s, done
+
+        cpu_s, done = await asyncio.to_thread(timed)
+        self.cleaner.costs.add(job.log.topic_partition.topic, cpu_s, self._clock.now_ms())
+        return done
 
     async def _keep_recovery_point(self, job: CleaningJob) -> None:
         """Write the recovery point before anything below it is compacted.

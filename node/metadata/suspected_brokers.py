@@ -5,6 +5,9 @@ told of the dead one it would look again only when a timer ends (librdkafka's is
 for what a suspected broker leads waits a little for the metadata to change, and hears then that there is no
 leader if the broker's port refuses connections.
 
+So does a client that reaches the next leader before the metadata do, with records: NOT_LEADER_OR_FOLLOWER
+would cost it its backoff.
+
 Two things are true for a moment after the metadata know of a broker's end. Partitions may have no leader
 until another broker is heard of: who asks for them waits, too. And answers go on to name the broker.
 librdkafka ends its thread of one that is not named any more, and with it the hand-over of a partition to the
@@ -99,16 +102,18 @@ class SuspectedBrokers:
 
         NO_LEADER is among them where partitions may be without a leader for a moment.
         """
-        while True:
-            now = asyncio.get_running_loop().time()
-            untils_s = {**self._suspected, NO_LEADER: self._led_until_s}
-            waited_for = {one: until_s for one, until_s in untils_s.items() if now < until_s}
-            if not waited_for or not concerns(waited_for):
-                return
+        while (wait_s := self.wait_s(concerns)) > 0:
             # Not by a timer that wakes all: a loop that counts in milliseconds may be a little early.
             with suppress(TimeoutError):
-                async with asyncio.timeout(min(waited_for.values()) - now + LEAST_WAIT_S):
+                async with asyncio.timeout(wait_s + LEAST_WAIT_S):
                     await self._changed.wait()
+
+    def wait_s(self, concerns: Callable[[Collection[int]], bool]) -> float:
+        """Return for how long `wait_while` would wait, at first, if nothing changed; 0 if not at all."""
+        now = asyncio.get_running_loop().time()
+        untils_s = {**self._suspected, NO_LEADER: self._led_until_s}
+        waited_for = {one: until_s for one, until_s in untils_s.items() if now < until_s}
+        return min(waited_for.values()) - now if waited_for and concerns(waited_for) else 0.0
 
     def _wake(self) -> None:
         self._changed.set()

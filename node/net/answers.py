@@ -43,12 +43,10 @@ class Delayed(NamedTuple, Generic[T_co]):
 class BuiltInThread(NamedTuple, Generic[R_co]):
     """Answer with a large response: a thread builds it with `make` and encodes it.
 
-    `make` must not touch anything that the loop changes. If `is_slow`, it runs in another thread, so that
-    other responses do not wait for it.
+    `make` must not touch anything that the loop changes.
     """
 
     make: Callable[[], R_co]
-    is_slow: bool = False
 
 
 class EncodedBody(NamedTuple):

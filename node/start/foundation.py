@@ -57,12 +57,13 @@ from ottla.node.work.fair_pool import FairPool
 from ottla.node.work.large_requests import LargeRequests
 from ottla.node.work.opened_batches import OpenedBatches
 
-# Threads for the two kinds of work of clients that may take long: opening batches and looking up times.
+# Threads for the work of clients that may take long: opening batches, looking up times, matching ids.
 # 100 MiB of records of 7 bytes take 0.5 CPU s.
 BATCH_THREADS: Final = 2
 MAX_BATCH_CPU_S: Final = 10.0
 TIME_THREADS: Final = 2
 MAX_TIME_CPU_S: Final = 2.0
+MAX_PATTERN_CPU_S: Final = 2.0  # a million usual ids
 
 
 log = logging.getLogger(__name__)
@@ -86,6 +87,7 @@ class Foundation:
     send_buffers: SendBuffers
     batch_pool: FairPool
     time_pool: FairPool
+    pattern_pool: FairPool
     opened_batches: OpenedBatches
     log_manager: LogManager
     dir_offline: Signal[tuple[LogDir, list[TopicPartition]]]  # with what it served
@@ -184,6 +186,12 @@ def lay_foundation(config: BrokerConfig, world: World) -> Foundation:
             "times",
             threads=TIME_THREADS,
             max_cpu_s=MAX_TIME_CPU_S,
+            is_open=connection_quota.is_open,
+        ),
+        pattern_pool=FairPool(
+            "patterns",
+            threads=1,
+            max_cpu_s=MAX_PATTERN_CPU_S,
             is_open=connection_quota.is_open,
         ),
         opened_batches=buffers.opened_batches,

@@ -84,6 +84,7 @@ def make_services(
         listener_tls=base.listener_tls,
         token_verifiers=base.token_verifiers,
         time_pool=base.time_pool,
+        pattern_pool=base.pattern_pool,
         opened_batches=base.opened_batches,
         log_manager=base.log_manager,
         maintenance=care.maintenance,

@@ -31,7 +31,7 @@ class Kubelet:
     """Asks /healthz again and again, in a process of its own; what it saw is known once it has finished."""
 
     def __init__(self, url: str) -> None:
-        self.longest_s = 0.0
+        self.longest_s = self.at_rest_s = 0.0
         self.asked = 0
         self.failures: list[str] = []
         self._process = subprocess.Popen(
@@ -52,7 +52,7 @@ class Kubelet:
 @contextmanager
 def probed(nodes: Nodes) -> Iterator[Kubelet]:
     """Probe the first node meanwhile, and give what is seen at the port of its probes; AssertionError if a
-    probe fails, there or at the REST API.
+    probe fails, there or at the REST API. `at_rest_s` is the longest at the REST API.
     """
     kubelet, other = Kubelet(probe_url(nodes)), Kubelet(nodes.rest)
     try:
@@ -60,5 +60,6 @@ def probed(nodes: Nodes) -> Iterator[Kubelet]:
     finally:
         kubelet.finish()
         other.finish()
+        kubelet.at_rest_s = other.longest_s
     failures = kubelet.failures + other.failures
     assert not failures, f"{len(failures)} probes failed: {failures[:3]}"

@@ -24,6 +24,7 @@ from tests.compat.batches import batch
 from tests.compat.wire_client import WireClient, eventually
 
 MILLION: Final = 1_000_000
+MANY_BOMBS: Final = 100
 TINY: Final = bytes.fromhex("0c000000010100")  # no key, no value
 # The largest timestamp that a header claims, and no record has: within what a topic accepts.
 LIE_MS: Final = int(time.time() * 1000) + 1_800_000
@@ -180,6 +181,14 @@ def _prepare_cleaner(nodes: Nodes) -> None:
 
 def _send_cleaner(nodes: Nodes) -> str:
     """A topic that is made compacted when the bomb is in it already."""
+    _make_compacted(nodes, "bombs-cleaned")
+    told = eventually(lambda: _cleaned(nodes, "bombs-cleaned"), bool)
+    assert told, "the log was neither cleaned nor set apart"
+    return told
+
+
+def _make_compacted(nodes: Nodes, topic: str) -> None:
+    """Have the cleaner clean soon what a topic has."""
     with nodes.connect() as client:
         wanted = {
             "cleanup.policy": "compact",
@@ -187,19 +196,39 @@ def _send_cleaner(nodes: Nodes) -> str:
             "min.cleanable.dirty.ratio": "0",
         }
         configs = [{"name": name, "config_operation": 0, "value": value} for name, value in wanted.items()]
-        resources = [{"resource_type": 2, "resource_name": "bombs-cleaned", "configs": configs}]
+        resources = [{"resource_type": 2, "resource_name": topic, "configs": configs}]
         client.call("incremental_alter_configs", 1, resources=resources, validate_only=False)
-    for _ in range(2):  # the next batches close the segment with the bomb
+    for _ in range(2):  # the next batches close the segment of what was there
         time.sleep(0.05)
-        _produce(nodes, "bombs-cleaned", batch([b"next"], keys=[b"k"]))
-    told = eventually(lambda: _cleaned(nodes), bool)
-    assert told, "the log was neither cleaned nor set apart"
-    return told
+        _produce(nodes, topic, batch([b"next"], keys=[b"k"]))
 
 
-def _cleaned(nodes: Nodes) -> str:
-    """Return how the cleaner has dealt with the bomb; empty while it has not."""
-    if re.search(r"bombs-cleaned-0 cleaned from", nodes.log()):
+def _prepare_many(nodes: Nodes) -> None:
+    _made("bombs-many")(nodes)
+    _made("honest-compacted")(nodes)
+    for _ in range(MANY_BOMBS):
+        assert _produce(nodes, "bombs-many", bomb(2 * MILLION)) == "NONE"
+
+
+def _send_many(nodes: Nodes) -> str:
+    """The topic of bombs is always the dirtier one; an honest one is cleaned between its rounds."""
+    _make_compacted(nodes, "bombs-many")
+    time.sleep(1.0)  # its first round has begun
+    _make_compacted(nodes, "honest-compacted")
+    try:
+        told = eventually(lambda: _cleaned(nodes, "honest-compacted"), bool, 4 * TIMEOUT_S)
+        assert told == "cleaned", "the honest topic was not cleaned"
+        rounds = len(re.findall(r"bombs-many-0 cleaned from", nodes.log()))
+        assert rounds <= 1, f"after {rounds} rounds over the bombs"
+    finally:
+        with nodes.connect() as client:
+            client.call("delete_topics", 5, topic_names=["bombs-many"], timeout_ms=30_000)
+    return f"cleaned after {rounds} rounds over the bombs"
+
+
+def _cleaned(nodes: Nodes, topic: str) -> str:
+    """Return how the cleaner has dealt with a topic; empty while it has not."""
+    if re.search(rf"{topic}-0 cleaned from", nodes.log()):
         return "cleaned"
     scrapes = b"".join(nodes.scrape(place) for place in range(len(nodes.processes)))
     set_apart = re.search(
@@ -246,5 +275,15 @@ ATTACKS: Final[Sequence[Attack]] = (
         prepare=_prepare_cleaner,
         cpu_s=15.0,
         settings=BELIEVES,
+    ),
+    Attack(
+        name="bombs-beside-an-honest-topic",
+        sends=f"a topic with {2 * MANY_BOMBS} million records in 146 kB is made compacted, then an honest one",
+        send=_send_many,
+        prepare=_prepare_many,
+        cpu_s=60.0,
+        growth_mib=160.0,  # and the map of keys, for as many as there are offsets
+        settings=BELIEVES,
+        is_thorough=True,
     ),
 )

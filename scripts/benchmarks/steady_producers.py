@@ -28,8 +28,9 @@ PAYLOAD: Final = b"x" * 100
 END_TIMEOUT_S: Final = 30.0
 FAILURES_KEPT: Final = 20
 LEAST_QUIET_S: Final = 2.0
-# franz-go asks for metadata once in five seconds at most (MetadataMinAge), perhaps long after a fault.
-QUIET_S: Final = {"franz-go": 11.0}
+# For which the trace of one fault may last until the next: franz-go asks for metadata once in five seconds at
+# most (MetadataMinAge), librdkafka stays away from a broker that refused it (reconnect.backoff.max.ms).
+QUIET_S: Final = {"franz-go": 11.0, "librdkafka": 15.0}
 
 
 class SteadyProducer:

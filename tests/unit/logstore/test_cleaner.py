@@ -18,6 +18,7 @@ from ottla.logstore.cleaner import (
     read_batches,
 )
 from ottla.logstore.cleaner_manager import CleanerManager
+from ottla.logstore.cleaning_costs import HALF_LIFE_MS, ROUND_CPU_S
 from ottla.logstore.compression import Compression
 from ottla.logstore.disk import MemoryDisk
 from ottla.logstore.log_config import LogConfig
@@ -503,3 +504,63 @@ def test_against_a_dumb_model(steps: list[tuple[str, object]], compression: Comp
             assert record == last[key] or last[key].value is None
         tail = world.log.active_segment.base_offset
         assert [one for one in seen if one.offset >= tail] == [one for one in model if one.offset >= tail]
+
+
+def test_a_round_that_is_over_cleans_the_batches_that_it_has_indexed(world: World) -> None:
+    for number in range(40):
+        world.append((b"a", b"%d" % number))
+    asked = count(1)
+
+    def run() -> int:
+        job = world.cleaner.next_job(world.now_ms)
+        assert job is not None
+        offset_map = index_dirty(
+            job,
+            buffer_bytes=24_000,
+            load_factor=0.9,
+            on_bytes=lambda _size: None,
+            is_over=lambda: next(asked) % 5 == 0,
+        )
+        for group in groups_to_clean(job, offset_map):
+            world.cleaner.swap(job, clean_group(job, group, offset_map, on_bytes=lambda _size: None))
+        pending = world.cleaner.finish(job, offset_map)
+        assert pending is not None and world.manager.write_pending([pending]) == []
+        world.log.check_invariants()
+        return offset_map.latest_offset
+
+    assert [run() for _ in range(3)] == [4, 9, 14]
+    assert [record.offset for record in world.records()] == [*range(14, 40)]
+
+
+def test_a_topic_that_took_rounds_of_time_is_cleaned_after_the_others(world: World) -> None:
+    """Of topics that took little the dirtiest goes first, as in Apache Kafka."""
+    for number in range(40):
+        world.append((b"a", b"%d" % number))
+    world.run()  # what follows is a part of its log alone, all of the other's
+    hostile, dirty = (
+        world.log,
+        world.manager.get_or_create(TopicPartition("other", 0), bytes(16), world.config),
+    )
+    for number in range(20):
+        world.append((b"a", b"%d" % number))
+        batch = build_batch([(b"a", b"%d" % number, world.now_ms, ())])
+        dirty.append_as_leader(batch, leader_epoch=0, now_ms=world.now_ms, guard=NOT_VERIFIED)
+        dirty.update_high_watermark(dirty.log_end_offset)
+
+    def chosen() -> str:
+        job = world.cleaner.next_job(world.now_ms)
+        assert job is not None
+        world.cleaner.finish(job, None)
+        return job.log.topic_partition.topic
+
+    costs = world.cleaner.costs
+    assert chosen() == "other"
+    costs.add("other", 0.9 * ROUND_CPU_S, world.now_ms)
+    assert chosen() == "other"
+    costs.add("other", 0.2 * ROUND_CPU_S, world.now_ms)
+    assert chosen() == hostile.topic_partition.topic
+    costs.add("t", 2.1 * ROUND_CPU_S, world.now_ms)
+    assert chosen() == "other"
+    world.now_ms += 10 * HALF_LIFE_MS
+    assert chosen() == "other"
+    assert costs.rounds("t", world.now_ms) == costs.rounds("other", world.now_ms) == 0

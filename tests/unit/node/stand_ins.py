@@ -9,6 +9,7 @@ from ottla.logstore.words.topic_partition import TopicPartition
 from ottla.metadata_raft.image import MetadataImage
 from ottla.node.counters.topic_counters import TopicCounters
 from ottla.node.metadata.encoded_answers import EncodedAnswers
+from ottla.node.metadata.suspected_brokers import SuspectedBrokers
 from ottla.node.net.connection import Connection
 from ottla.node.net.connection_info import ConnectionInfo
 from ottla.node.net.peer_client import PeerClient
@@ -47,6 +48,7 @@ class Metadata:
 
     image: MetadataImage
     encoded_versions: EncodedAnswers = field(default_factory=EncodedAnswers)
+    suspects: SuspectedBrokers = field(default_factory=SuspectedBrokers)
 
 
 class Scrub:

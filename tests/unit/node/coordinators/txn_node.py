@@ -29,6 +29,7 @@ from ottla.node.net.answers import Delayed
 from ottla.node.replica.partition import Assignment, Partition
 from ottla.node.services import Services
 from ottla.node.settings.config import parse_config
+from ottla.node.work.fair_pool import FairPool
 from tests.unit.node.coordinators.group_node import NUM_PARTITIONS, host_topic, replicas_on
 from tests.unit.node.stand_ins import Groups, Ids, services_of
 
@@ -61,6 +62,7 @@ class TxnNode:
         self.jobs: list[tuple[int, MarkerJob]] = []
         self.dropped: list[int] = []
         self._assignment = replicas
+        self.pattern_pool = FairPool("patterns", threads=1, max_cpu_s=60.0)
         self.replicas = replicas_on(self.disk, self.clock, lambda: self.image)
         self.txns = TxnRuntime(
             config=config or TransactionConfig(),
@@ -118,6 +120,7 @@ class TxnNode:
             groups=Groups(partition=7),
             metadata=self,
             producer_ids=Ids(self.give_id),
+            pattern_pool=self.pattern_pool,
         )
 
     # ---- what is asked -------------------------------------------------------------------------------

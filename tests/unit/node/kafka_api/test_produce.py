@@ -200,6 +200,41 @@ def test_a_wrong_leader_is_answered_with_the_right_one(world: ReplicaWorld) -> N
     assert [(node.node_id, node.host) for node in response.node_endpoints] == [(OTHER_ID, "host2")]
 
 
+@pytest.mark.parametrize("acks", [-1, 0, 1])
+@pytest.mark.parametrize("version", [9, 13])
+def test_a_request_waits_for_the_metadata_where_the_leader_has_just_fallen(
+    world: ReplicaWorld, loop: asyncio.AbstractEventLoop, acks: int, version: int
+) -> None:
+    async def story() -> None:
+        world.create_topic(leader=OTHER_ID, replicas=(NODE_ID, OTHER_ID))
+        world.metadata.suspects.suspect(OTHER_ID)
+        message = request(batch(), topic_id=b"t".ljust(16, b"."), acks=acks)
+        delayed = produce.handle(world, context(0, version), message)  # type: ignore[arg-type]
+        assert isinstance(delayed, Delayed) and not delayed.is_carried_out
+        waiting = asyncio.ensure_future(delayed.future)
+        await asyncio.sleep(0)
+        assert not waiting.done()
+
+        world.create_topic(leader=NODE_ID, leader_epoch=1, replicas=(NODE_ID, OTHER_ID), isr=(NODE_ID,))
+        world.metadata.suspects.trust(OTHER_ID)
+        answer = delayed.answer(await asyncio.wait_for(waiting, 60))
+        assert world.partition().log.log_end_offset == 1
+        assert answer is None or answer.responses[0].partition_responses[0].error_code == 0
+
+    loop.run_until_complete(story())
+
+
+def test_a_request_for_what_others_lead_is_refused_at_once_after_a_fall(
+    world: ReplicaWorld, loop: asyncio.AbstractEventLoop
+) -> None:
+    async def story() -> None:
+        world.create_topic(leader=OTHER_ID, replicas=(NODE_ID, OTHER_ID))
+        world.metadata.suspects.suspect(OTHER_ID + 1)
+        assert send(world, request(batch())).error_code == ErrorCode.NOT_LEADER_OR_FOLLOWER
+
+    loop.run_until_complete(story())
+
+
 def wait_for_all(
     world: ReplicaWorld, loop: asyncio.AbstractEventLoop, timeout_ms: int, then: Any
 ) -> PartitionProduceResponse:

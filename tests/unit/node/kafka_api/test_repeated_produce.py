@@ -144,6 +144,21 @@ def test_a_known_head_is_not_decoded_again() -> None:
     assert node.world.partition().log.log_end_offset == 2
 
 
+def test_a_known_head_waits_for_the_metadata_where_the_leader_has_just_fallen() -> None:
+    async def story() -> None:
+        node = Node(9, is_general=False)
+        node.send(frame(9, batch()))
+        node.world.create_topic(partitions=2, leader=OTHER_ID, leader_epoch=3, replicas=(NODE_ID, OTHER_ID))
+        node.world.metadata.suspects.suspect(OTHER_ID)
+
+        answer = node.dispatcher.serve(PEER, memoryview(frame(9, batch())))
+
+        assert isinstance(answer, Pending) and not answer.is_carried_out
+        cast(Any, answer.awaitable).close()
+
+    asyncio.run(story())
+
+
 def with_bits(records: bytes, bits: int) -> bytes:
     return records[:22] + bytes([records[22] | bits]) + records[23:]
 

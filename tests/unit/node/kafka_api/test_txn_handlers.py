@@ -3,6 +3,7 @@
 import asyncio
 import inspect
 from dataclasses import replace
+from itertools import count
 from types import ModuleType
 from typing import Any
 
@@ -34,6 +35,7 @@ from ottla.node.wire.messages.end_txn import EndTxnRequest
 from ottla.node.wire.messages.find_coordinator import FindCoordinatorRequest
 from ottla.node.wire.messages.init_producer_id import InitProducerIdRequest
 from ottla.node.wire.messages.list_transactions import ListTransactionsRequest
+from ottla.node.work.fair_pool import FairPool, GivenUp
 from tests.unit.node.coordinators.txn_node import Story, TxnNode, play
 from tests.unit.node.kafka_api.test_group_handlers import CONNECTION
 
@@ -497,26 +499,49 @@ def test_no_ids_to_give() -> None:
     serving(story)
 
 
-def test_a_pattern_that_takes_too_long_is_given_up() -> None:
-    ids = [ListedTransaction(f"x-{number}", number, "Empty") for number in range(10)]
-    spent = iter(range(100))
+def test_who_matches_ids_asks_now_and_then_whether_to_go_on() -> None:
+    ids = [ListedTransaction(f"x-{number}", number, "Empty") for number in range(1_000)]
+    asked = count()
 
-    assert [one.transactional_id for one in list_transactions.matching("x-[13]", ids)] == ["x-1", "x-3"]
-    with pytest.raises(KafkaError) as error:
-        list_transactions.matching("x-[13]", ids, lambda: float(next(spent)))
-    assert error.value.code is ErrorCode.REQUEST_TIMED_OUT
+    def pause() -> None:
+        if next(asked) == 9:
+            raise KafkaError(ErrorCode.REQUEST_TIMED_OUT, "too long")
+
+    found = list_transactions.matching("x-[13]", ids[:10], pause)
+    assert [one.transactional_id for one in found] == ["x-1", "x-3"]
+    with pytest.raises(KafkaError):
+        list_transactions.matching("x-[13]", ids, pause)
 
 
-def test_ids_are_matched_in_a_lane_of_their_own() -> None:
+@pytest.mark.parametrize(
+    ("pattern", "left_s", "code", "found"),
+    [
+        ("x", 60.0, ErrorCode.NONE, ["x"]),
+        ("[", 60.0, ErrorCode.INVALID_REGULAR_EXPRESSION, []),
+        ("x", -1.0, ErrorCode.REQUEST_TIMED_OUT, []),
+    ],
+)
+def test_ids_are_matched_in_a_pool_that_clients_share(
+    pattern: str, left_s: float, code: ErrorCode, found: list[str]
+) -> None:
     async def story(node: TxnNode) -> None:
+        node.pattern_pool = FairPool("patterns", threads=1, max_cpu_s=left_s)
         await producer(node)
-        request = ListTransactionsRequest(transactional_id_pattern="x")
+        request = ListTransactionsRequest(transactional_id_pattern=pattern)
 
-        answer = await list_transactions.handle(
-            node.services, RequestContext(0, 2, 1, "app", CONNECTION), request
-        )
+        answer = await call(node, list_transactions, 2, request)
 
-        assert isinstance(answer, BuiltInThread) and answer.is_slow
-        assert [one.transactional_id for one in answer.make().transaction_states] == ["x"]
+        assert answer.error_code == code
+        assert [one.transactional_id for one in answer.transaction_states] == found
+
+    serving(story)
+
+
+def test_a_pattern_of_a_client_that_has_gone_is_given_up() -> None:
+    async def story(node: TxnNode) -> None:
+        node.pattern_pool = FairPool("patterns", threads=1, max_cpu_s=60.0, is_open=lambda number: False)
+        await producer(node)
+        with pytest.raises(GivenUp):
+            await call(node, list_transactions, 2, ListTransactionsRequest(transactional_id_pattern="x"))
 
     serving(story)
