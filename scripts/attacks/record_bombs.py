@@ -278,7 +278,7 @@ ATTACKS: Final[Sequence[Attack]] = (
     ),
     Attack(
         name="bombs-beside-an-honest-topic",
-        sends=f"a topic with {2 * MANY_BOMBS} million records in 146 kB is made compacted, then an honest one",
+        sends=f"a topic with {2 * MANY_BOMBS} million records is made compacted, then an honest one",
         send=_send_many,
         prepare=_prepare_many,
         cpu_s=60.0,

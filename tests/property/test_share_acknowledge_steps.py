@@ -2,6 +2,7 @@
 
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
+from dataclasses import replace
 from typing import NamedTuple
 from unittest.mock import patch
 
@@ -90,7 +91,8 @@ def test_acknowledgements_in_steps_do_what_one_after_the_other_do(
         expected = one_by_one.core.acknowledge("m1", batches, NOW_MS)
     seen = _run(in_steps, batches if joined is None else joined)
 
-    assert seen == expected
+    # A reason speaks of the first or last offset of a batch, and where batches were joined of theirs.
+    assert seen == expected if joined is None else _without_reason(seen) == _without_reason(expected)
     assert by_offset(in_steps) == by_offset(one_by_one)
     if expected.transition is not None:
         assert in_steps.settle(seen) == one_by_one.settle(expected)
@@ -105,6 +107,10 @@ def test_no_more_ranges_than_allowed_come_of_it(batches: list[AcknowledgementBat
     _run(partition, batches)
 
     assert len(partition.states) <= max_states
+
+
+def _without_reason(outcome: Outcome) -> Outcome:
+    return replace(outcome, message="")
 
 
 def by_offset(partition: Partition) -> dict[int, tuple[int, int]]:

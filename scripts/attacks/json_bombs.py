@@ -1,0 +1,112 @@
+"""JSON of very many small values, and pages over many partitions: little is sent, much is made of it."""
+
+import json
+import time
+import urllib.error
+import urllib.request
+from collections import Counter
+from collections.abc import Sequence
+from typing import Any, Final
+
+from attacks.attack import Attack
+from attacks.hostile import TIMEOUT_S
+from attacks.nodes import Nodes
+from attacks.probes import get
+from ottla.logstore.compression import Compression
+from ottla.logstore.record import build_batch
+from tests.compat.wire_client import eventually
+
+SHOWN: Final = "json-shown"
+TOLD: Final = "json-told"
+PAGED: Final = "json-paged"
+PARTS: Final = 3_000_000
+ARRAY: Final = b"[" + b"{}," * PARTS + b"{}]"  # 9 MB, 1.3 kB as a batch of zstd
+PARTITIONS: Final = 100
+LARGE: Final = b"x" * 900_000
+READINGS: Final = ("count=1", "count=1&filter=$.a=1", "offset=-1&count=50&filter=nothing")
+
+
+def _make(nodes: Nodes, topic: str, partitions: int, value: bytes | None) -> None:
+    """Make a topic, with a record in each partition unless there is no value."""
+    with nodes.connect() as client:
+        configs = [{"name": "max.message.bytes", "value": "16000000"}]
+        wanted = {
+            "name": topic,
+            "num_partitions": partitions,
+            "replication_factor": 1,
+            "configs": configs,
+        }
+        client.call("create_topics", 7, topics=[wanted], timeout_ms=30_000)
+        if value is None:
+            return
+        records = build_batch([(None, value, int(time.time() * 1000), ())], compression=Compression.ZSTD)
+        data = [{"index": index, "records": records} for index in range(partitions)]
+        topic_data = [{"name": topic, "partition_data": data}]
+
+        def produce() -> set[int]:
+            answer = client.call("produce", 9, acks=-1, timeout_ms=30_000, topic_data=topic_data)
+            return {int(one.error_code) for one in answer.responses[0].partition_responses}
+
+        assert eventually(produce, {0}.__eq__) == {0}
+
+
+def _records_url(nodes: Nodes, topic: str) -> str:
+    cluster: Any = json.loads(get(nodes.rest, "/v3/clusters")[1])["data"][0]["cluster_id"]
+    return f"/v3/clusters/{cluster}/topics/{topic}/records"
+
+
+def _show(nodes: Nodes) -> str:
+    url = _records_url(nodes, SHOWN)
+    answers = [get(nodes.rest, f"{url}?{query}&timeout_ms=5000") for query in READINGS]
+    assert {status for status, _ in answers} == {200}, answers
+    return f"{len(answers)} pages, the longest {max(len(body) for _, body in answers):,} bytes"
+
+
+def _tell(nodes: Nodes) -> str:
+    url = nodes.rest + _records_url(nodes, TOLD)
+    document = b'{"value":{"type":"JSON","data":' + ARRAY + b"}}"
+    request = urllib.request.Request(url, document, {"Content-Type": "application/json"})
+    try:
+        with urllib.request.urlopen(request, timeout=TIMEOUT_S) as answer:
+            told: Any = json.load(answer)
+    except urllib.error.HTTPError as error:
+        return f"status {error.code}"
+    assert told["error_code"] >= 400, f"a document of {PARTS:,} values was taken"
+    return f"error code {told['error_code']}"
+
+
+def _page(nodes: Nodes) -> str:
+    url = _records_url(nodes, PAGED)
+    statuses: Counter[int] = Counter()
+    for query in ("offset=earliest&count=1000", "offset=earliest&filter=nothing&timeout_ms=3000"):
+        statuses[get(nodes.rest, f"{url}?{query}")[0]] += 1
+    assert set(statuses) == {200}, statuses
+    return f"{statuses[200]} pages"
+
+
+ATTACKS: Final[Sequence[Attack]] = (
+    Attack(
+        name="json-of-many-values-shown",
+        sends=f"pages and filters over a record of {PARTS:,} values of JSON, which is 1.3 kB compressed",
+        send=_show,
+        prepare=lambda nodes: _make(nodes, SHOWN, 1, ARRAY),
+        cpu_s=3.0,
+        node_counts=(1,),
+    ),
+    Attack(
+        name="json-of-many-values-told",
+        sends=f"a record of {PARTS:,} values of JSON over REST",
+        send=_tell,
+        prepare=lambda nodes: _make(nodes, TOLD, 1, None),
+        cpu_s=2.0,
+        node_counts=(1,),
+    ),
+    Attack(
+        name="pages-over-many-partitions",
+        sends=f"pages over {PARTITIONS} partitions that have a record of {len(LARGE):,} bytes each",
+        send=_page,
+        prepare=lambda nodes: _make(nodes, PAGED, PARTITIONS, LARGE),
+        cpu_s=5.0,
+        node_counts=(1,),
+    ),
+)
