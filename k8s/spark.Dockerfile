@@ -5,6 +5,8 @@ ARG PYTHON=python:3.12-slim-bookworm@sha256:0f5b26b9518d002b6173fd61daad821fa340
 
 FROM ${PYTHON} AS build
 WORKDIR /src
+# A compiler for the walk over records (logstore/_record_walk.c); it stays in this stage.
+RUN command -v cc || (apt-get update && apt-get install --yes --no-install-recommends gcc libc6-dev)
 # Everything is made from files whose hashes are known, and Ottla without that anything is asked of the network.
 COPY k8s/build-requirements.txt k8s/spark-requirements.txt k8s/
 RUN pip install --require-hashes --only-binary :all: -r k8s/build-requirements.txt

@@ -209,7 +209,7 @@ def test_the_image_of_sparks_jobs_has_the_format_and_all_that_jobs_are_made_of(t
     packages = ("groupcoord", "logstore", "metadata_raft", "node", "pipeline")
     sources = [path.relative_to(ROOT) for package in packages for path in (ROOT / package).rglob("*.py")]
     assert [str(path) for path in sources if f"ottla/{path}" not in names] == []
-    assert "pyspark_ottla/__init__.py" in names
+    assert "pyspark_ottla/__init__.py" in names and "ottla/logstore/_record_walk.abi3.so" in names
     # What the manifest has spark-submit start.
     manifest = (ROOT / "k8s" / "spark-job.yaml").read_text()
     [program] = re.findall(r"local://\S+/site-packages/(\S+)", manifest)

@@ -5,6 +5,7 @@ import os
 import re
 import subprocess
 import zipfile
+from ipaddress import ip_network
 from pathlib import Path
 from typing import Any
 from urllib.parse import urlsplit
@@ -150,6 +151,15 @@ def test_who_may_create_pods_has_a_namespace_without_secrets(spark_job: dict[str
     assert subject["namespace"] == namespace
     assert "Secret" not in spark_job
     assert all("secrets" not in rule["resources"] for rule in spark_job["Role"]["rules"])
+
+
+def test_jobs_reach_nothing_beyond_private_networks(spark_job: dict[str, Document]) -> None:
+    rules = spark_job["NetworkPolicy"]["spec"]["egress"]
+
+    assert all(rule["to"] for rule in rules), "a rule without `to` is one for everywhere"
+    blocks = [ip_network(one["ipBlock"]["cidr"]) for rule in rules for one in rule["to"] if "ipBlock" in one]
+    shared = ip_network("100.64.0.0/10")  # RFC 6598, which some providers give to pods and services
+    assert blocks and all(one.is_private or one == shared for one in blocks)
 
 
 def test_pods_of_jobs_run_as_a_user_without_rights(spark_job: dict[str, Document]) -> None:

@@ -2,6 +2,7 @@
 
 import asyncio
 from collections.abc import Awaitable, Callable, Collection
+from typing import Any
 
 import pytest
 
@@ -128,6 +129,25 @@ def test_after_a_fall_leaders_are_waited_for_and_the_broker_is_still_named(
         assert not suspects
 
     asyncio.run(story())
+
+
+class EarlyLoop(asyncio.SelectorEventLoop):
+    """A loop whose timers are early, as those of loops that count in milliseconds may be."""
+
+    def call_at(self, when: float, *rest: Any, **more: Any) -> asyncio.TimerHandle:
+        return super().call_at(when - SOON / 2, *rest, **more)
+
+
+def test_the_wait_ends_also_where_timers_are_early(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(suspected_brokers, "WAIT_S", SOON)
+
+    async def story() -> None:
+        suspects = SuspectedBrokers()
+        suspects.suspect(1)
+        await asyncio.wait_for(suspects.wait_while(one), 60)
+
+    with asyncio.Runner(loop_factory=EarlyLoop) as runner:
+        runner.run(story())
 
 
 def test_a_broker_that_is_back_is_not_taken_for_fallen() -> None:
