@@ -19,9 +19,9 @@ command_codec          commands and replies as bytes
 decision               Decision(records, reply)
 request_control        commands that are sent again
 controller_config      the settings and limits that a controller obeys
+leader_spread          which of those that could lead a partition does, so that leadership stays even
 replica_placement      which brokers hold a new partition
 leader_election        who leads a partition
-leader_spread          which of those that could lead a partition does, so that leadership stays even
 partition_change       from what a partition shall become to the record that makes it so
 partition_control      first state, manual assignments, leaders when a broker comes or goes
 broker_sessions        which brokers live (soft state)

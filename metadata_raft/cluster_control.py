@@ -390,14 +390,17 @@ def _transition(
 
 
 def report_offline_log_dirs(
-    image: MetadataImage, command: ReportOfflineLogDirs, config: ControllerConfig
+    image: MetadataImage,
+    command: ReportOfflineLogDirs,
+    config: ControllerConfig,
+    loads: Mapping[int, int] = NO_LOADS,
 ) -> Decision:
     """Replicas on a failed log directory leave their ISRs; STALE_BROKER_EPOCH from a replaced process."""
     broker = living_broker(image, command.broker_id, command.broker_epoch)
     failed = frozenset(command.log_dirs) & frozenset(broker.log_dirs)
     if not failed:
         return Decision(reply=ReportOfflineLogDirsReply(changed_partitions=0))
-    changes = list(leaders_after_offline_log_dirs(image, command.broker_id, failed, config))
+    changes = list(leaders_after_offline_log_dirs(image, command.broker_id, failed, config, loads))
     remaining = BrokerRegistrationChangeRecord(
         broker_id=command.broker_id,
         broker_epoch=command.broker_epoch,

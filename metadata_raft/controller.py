@@ -204,11 +204,11 @@ class Controller:
         self.check_client(command, client)
         match command:
             case CreateTopics():
-                return create_topics(image, command, config, charge)
+                return create_topics(image, command, config, charge, sessions.loads)
             case DeleteTopics():
                 return delete_topics(image, command, config, charge)
             case CreatePartitions():
-                return create_partitions(image, command, charge)
+                return create_partitions(image, command, charge, sessions.loads)
             case AlterConfigs():
                 return alter_configs(image, command, config)
             case RegisterBroker():
@@ -220,7 +220,7 @@ class Controller:
             case UnregisterBroker():
                 return unregister_broker(image, command, config, sessions)
             case ReportOfflineLogDirs():
-                return report_offline_log_dirs(image, command, config)
+                return report_offline_log_dirs(image, command, config, sessions.loads)
             case AssignReplicasToDirs():
                 return assign_replicas_to_dirs(image, command, config)
             case AllocateProducerIds():

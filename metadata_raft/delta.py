@@ -6,6 +6,7 @@ whole journal at start. Dicts are copied shallow, once a delta and only those th
 topics that stay are shared.
 """
 
+from collections import Counter
 from collections.abc import Generator, Mapping
 from dataclasses import replace
 from types import MappingProxyType
@@ -32,6 +33,7 @@ from ottla.metadata_raft.image import (
 from ottla.metadata_raft.record_codec import MetadataBatch
 from ottla.metadata_raft.records import (
     MIGRATING_DIRECTORY,
+    NO_LEADER,
     NO_LEADER_CHANGE,
     AccessControlEntryRecord,
     BrokerRegistrationChangeRecord,
@@ -231,11 +233,13 @@ class MetadataDelta:
         by_name, by_id = dict(base.by_name), dict(base.by_id)
         collisions = dict(base.by_collision_name)
         count = base.partition_count
+        leaders = Counter(base.leader_counts)
         for topic_id, topic in self._topics.items():
             old = base.by_id.get(topic_id)
             if old is not None:
                 count -= len(old.partitions)
             if topic is None and old is not None:
+                leaders.subtract(partition.leader for partition in old.partitions)
                 del by_id[topic_id]
                 # The name may already belong to a new topic with another id.
                 if by_name[old.name].topic_id == topic_id:
@@ -247,10 +251,18 @@ class MetadataDelta:
             image = topic.image()
             by_id[topic_id] = by_name[image.name] = image
             count += len(image.partitions)
+            leaders.update(topic.leaders)
             collision = None if topic_id in base.by_id else normalized_name(image.name)
             if collision is not None:
                 collisions[collision] = collisions.get(collision, frozenset()) | {image.name}
-        return TopicsImage(by_name=by_name, by_id=by_id, by_collision_name=collisions, partition_count=count)
+        leaders.pop(NO_LEADER, None)
+        return TopicsImage(
+            by_name=by_name,
+            by_id=by_id,
+            by_collision_name=collisions,
+            partition_count=count,
+            leader_counts=dict(+leaders),
+        )
 
     # ---- configs ---------------------------------------------------------------------------
 
@@ -386,19 +398,21 @@ def _with_changes(base: Mapping[K, V], changes: Mapping[K, V | None]) -> Mapping
 class _TopicDelta:
     """A topic whose partitions change."""
 
-    __slots__ = ("_image", "base", "partitions")
+    __slots__ = ("_image", "base", "leaders", "partitions")
 
     def __init__(self, base: TopicImage) -> None:
         self.base = base
         self.partitions = list(base.partitions)
+        self.leaders: Counter[int] = Counter()  # broker -> by how many partitions more it leads
         self._image: TopicImage | None = None
 
     def put(self, partition: PartitionImage) -> None:
         self._image = None
         if partition.partition == len(self.partitions):
             self.partitions.append(partition)
+            self.leaders[partition.leader] += 1
         elif 0 <= partition.partition < len(self.partitions):
-            self.partitions[partition.partition] = partition
+            self._replace(partition)
         else:
             raise self._out_of_order(partition.partition)
 
@@ -406,7 +420,14 @@ class _TopicDelta:
         if not 0 <= record.partition_id < len(self.partitions):
             raise self._out_of_order(record.partition_id)
         self._image = None
-        self.partitions[record.partition_id] = changed_partition(self.partitions[record.partition_id], record)
+        self._replace(changed_partition(self.partitions[record.partition_id], record))
+
+    def _replace(self, partition: PartitionImage) -> None:
+        old = self.partitions[partition.partition]
+        if old.leader != partition.leader:
+            self.leaders[old.leader] -= 1
+            self.leaders[partition.leader] += 1
+        self.partitions[partition.partition] = partition
 
     def image(self) -> TopicImage:
         if self._image is None:

@@ -5,6 +5,7 @@ old image may be held for as long as somebody needs it. Ids of topics, directori
 bytes; offsets and epochs as in Kafka.
 """
 
+from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from types import MappingProxyType
@@ -194,6 +195,7 @@ class TopicsImage:
     # made by one request.
     by_collision_name: Mapping[str, frozenset[str]] = field(default_factory=dict)
     partition_count: int = 0
+    leader_counts: Mapping[int, int] = field(default_factory=dict)  # broker -> partitions that it leads
 
     def partition(self, topic_partition: TopicPartition) -> PartitionImage | None:
         """One partition by name."""
@@ -299,6 +301,8 @@ def check_invariants(image: MetadataImage) -> None:
     colliding = sum(normalized_name(name) is not None for name in topics.by_name)
     assert sum(map(len, topics.by_collision_name.values())) == colliding
     assert topics.partition_count == sum(len(topic.partitions) for topic in topics.by_name.values())
+    leaders = (partition.leader for topic in topics.by_name.values() for partition in topic.partitions)
+    assert topics.leader_counts == Counter(leader for leader in leaders if leader != NO_LEADER)
     for name, topic in topics.by_name.items():
         assert topic.name == name and topics.by_id[topic.topic_id] is topic
         collision = normalized_name(name)

@@ -129,7 +129,7 @@ def leaders_after_fence(
     """
     # Of thousands few differ: their change, and who could lead.
     known: dict[tuple[object, ...], tuple[PartitionChangeRecord | None, list[int]]] = {}
-    spread = LeaderSpread(image, broker_id, loads)
+    spread = LeaderSpread(image, loads, leaving=broker_id)
     for topic in image.topics.by_name.values():
         election: LeaderElection | None = None
         for partition in topic.partitions:
@@ -177,15 +177,22 @@ def _state_of(partition: PartitionImage) -> tuple[object, ...]:
 
 
 def leaders_after_offline_log_dirs(
-    image: MetadataImage, broker_id: int, log_dirs: Set[bytes], config: ControllerConfig
+    image: MetadataImage,
+    broker_id: int,
+    log_dirs: Set[bytes],
+    config: ControllerConfig,
+    loads: Mapping[int, int] = NO_LOADS,
 ) -> Iterator[PartitionChangeRecord]:
-    """The same for the replicas in these directories of a broker that is up."""
+    """Do what `leaders_after_fence` does for the replicas in these directories of a broker that is up."""
+    spread = LeaderSpread(image, loads, leaving=broker_id)
     for topic, partition in partitions_of(image, broker_id):
         if broker_id in partition.isr and partition.directory(broker_id) in log_dirs:
             election = online_election(image, topic.name, config)
             change = _leave(image, topic.topic_id, partition, broker_id, election)
+            acceptor = leader_acceptor(image, partition, without=broker_id)
+            candidates = _who_could_lead(partition, change, acceptor)
             if change is not None:
-                yield change
+                yield replace(change, leader=spread.choose(candidates)) if candidates else change
 
 
 def leaders_after_assignment(

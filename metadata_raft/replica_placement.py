@@ -2,17 +2,20 @@
 
 The goals are those of Apache Kafka's striped placement, in its order: replicas spread over racks (KIP-36),
 then over brokers, and fenced brokers come last and never lead. Leaders are taken rack by rack in turn, each
-rack's brokers in order, beginning where `seed` says and moving on by one from partition to partition.
-Followers come from the racks that have the fewest replicas of the partition, and turn by one in each round,
-so that the partitions of one leader do not all share the same.
+rack's brokers in order, moving on by one from partition to partition. They begin where those that lead least
+are next (`LeaderSpread`), and of several such places where `seed` says. Followers come from the racks that
+have the fewest replicas of the partition, and turn by one in each round, so that the partitions of one leader
+do not all share the same.
 """
 
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from itertools import cycle, islice
+from types import MappingProxyType
 
 from ottla.logstore.words.errors import ErrorCode, KafkaError
 from ottla.metadata_raft.image import BrokerImage
+from ottla.metadata_raft.leader_spread import LeaderSpread
 
 
 def place_replicas(
@@ -22,10 +25,13 @@ def place_replicas(
     count: int,
     replication_factor: int,
     seed: int,
+    spread: LeaderSpread,
+    of_topic: Mapping[int, int] = MappingProxyType({}),
 ) -> list[tuple[int, ...]]:
     """The brokers of `count` partitions, leader first; INVALID_REPLICATION_FACTOR if there are too few.
 
-    `brokers` are the registered ones; those that shut down get nothing more.
+    `brokers` are the registered ones; those that shut down get nothing more. `of_topic` has how many of the
+    topic's partitions each leads already.
     """
     usable = [broker for broker in brokers if broker.fenced or broker.is_active]
     if replication_factor > len(usable):
@@ -41,6 +47,10 @@ def place_replicas(
     # In a small cluster few places differ, and they come again in the same order.
     period = len(leaders) * max(1, len(leaders) - 1) * max(1, len(spare))
     start = seed + first_partition
+    # Each leads alike but for the rest that does not go round.
+    ring = [broker.broker_id for broker in leaders]
+    least_led = spread.least_led(ring, start % len(ring), count % len(ring), of_topic)
+    start += (least_led - start) % len(ring)
     replicas = [
         _replicas(leaders, spare, _place(leaders, spare, one), replication_factor)
         for one in range(start, start + min(count, period))

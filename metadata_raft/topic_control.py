@@ -1,7 +1,7 @@
 """Topics: creation, deletion, growth. Each topic of a command succeeds or fails by itself."""
 
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 
 from ottla.logstore.words.errors import ErrorCode, KafkaError
 from ottla.logstore.words.topic_partition import ZERO_UUID, check_topic_name
@@ -24,8 +24,10 @@ from ottla.metadata_raft.configuration_control import checked_topic_configs
 from ottla.metadata_raft.controller_config import MAX_PARTITIONS, MAX_RECORDS_PER_COMMAND, ControllerConfig
 from ottla.metadata_raft.decision import Decision
 from ottla.metadata_raft.image import METADATA_TOPIC, MetadataImage, TopicImage, normalized_name
+from ottla.metadata_raft.leader_spread import LeaderSpread
 from ottla.metadata_raft.mutation_charge import MutationCharge, free_of_charge
 from ottla.metadata_raft.partition_control import (
+    NO_LOADS,
     NewReplicas,
     check_manual_assignment,
     new_partition,
@@ -49,12 +51,14 @@ def create_topics(
     command: CreateTopics,
     config: ControllerConfig,
     charge: MutationCharge | None = None,
+    loads: Mapping[int, int] = NO_LOADS,
 ) -> Decision:
     """POLICY_VIOLATION for the whole command when it would need more records than one may have.
 
-    By default no quota counts what it makes.
+    By default no quota counts what it makes. Leaders are spread by the `loads` of brokers, in bytes a second.
     """
     charge = charge or free_of_charge()
+    spread = LeaderSpread(image, loads)
     times = Counter(topic.name for topic in command.topics)
     records: list[MetadataRecord] = []
     results: dict[str, TopicCreation] = {}
@@ -67,8 +71,9 @@ def create_topics(
             _check_new_name(image, topic.name)
             configs = checked_topic_configs(topic.configs, config)
             room = MAX_RECORDS_PER_COMMAND - len(records) - 1 - len(configs)
-            partitions = _new_partitions_of(image, topic, config, room)
+            partitions = _new_partitions_of(image, topic, config, room, spread)
             charge.take(topic.name, len(partitions))
+            spread.add(partition.leader for partition in partitions)
         except KafkaError as error:
             if error.code is ErrorCode.POLICY_VIOLATION:
                 raise
@@ -116,7 +121,7 @@ def _check_new_name(image: MetadataImage, name: str) -> None:
 
 
 def _new_partitions_of(
-    image: MetadataImage, topic: NewTopic, config: ControllerConfig, room: int
+    image: MetadataImage, topic: NewTopic, config: ControllerConfig, room: int, spread: LeaderSpread
 ) -> list[PartitionRecord]:
     if topic.assignments:
         manual = _manual_assignments(image, topic, room)
@@ -142,6 +147,7 @@ def _new_partitions_of(
         count=count,
         replication_factor=replication_factor,
         seed=_seed(topic.topic_id),
+        spread=spread,
     )
     return _partition_records(image, topic.topic_id, 0, assignments, is_manual=False)
 
@@ -303,13 +309,17 @@ def _resolve(image: MetadataImage, name: str | None, topic_id: bytes) -> TopicIm
 
 
 def create_partitions(
-    image: MetadataImage, command: CreatePartitions, charge: MutationCharge | None = None
+    image: MetadataImage,
+    command: CreatePartitions,
+    charge: MutationCharge | None = None,
+    loads: Mapping[int, int] = NO_LOADS,
 ) -> Decision:
     """POLICY_VIOLATION for the whole command when it would need more records than one may have.
 
-    By default no quota counts what it makes.
+    By default no quota counts what it makes. Leaders are spread by the `loads` of brokers, in bytes a second.
     """
     charge = charge or free_of_charge()
+    spread = LeaderSpread(image, loads)
     times = Counter(topic.name for topic in command.topics)
     records: list[MetadataRecord] = []
     results: dict[str, NamedResult] = {}
@@ -319,8 +329,9 @@ def create_partitions(
         try:
             if times[topic.name] > 1:
                 raise KafkaError(ErrorCode.INVALID_REQUEST, "Duplicate topic name.")
-            grown = _grow(image, topic, MAX_RECORDS_PER_COMMAND - len(records))
+            grown = _grow(image, topic, MAX_RECORDS_PER_COMMAND - len(records), spread)
             charge.take(topic.name, len(grown))
+            spread.add(partition.leader for partition in grown)
             records.extend(grown)
             results[topic.name] = NamedResult(name=topic.name)
         except KafkaError as error:
@@ -335,7 +346,9 @@ def create_partitions(
     return Decision(records=records, reply=reply)
 
 
-def _grow(image: MetadataImage, topic: NewPartitions, room: int) -> list[PartitionRecord]:
+def _grow(
+    image: MetadataImage, topic: NewPartitions, room: int, spread: LeaderSpread
+) -> list[PartitionRecord]:
     known = image.topics.by_name.get(topic.name)
     if known is None:
         raise KafkaError(
@@ -370,5 +383,7 @@ def _grow(image: MetadataImage, topic: NewPartitions, room: int) -> list[Partiti
         count=additional,
         replication_factor=replication_factor,
         seed=_seed(known.topic_id),
+        spread=spread,
+        of_topic=Counter(partition.leader for partition in known.partitions),
     )
     return _partition_records(image, known.topic_id, first, assignments, is_manual=False)

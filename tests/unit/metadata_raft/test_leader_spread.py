@@ -63,6 +63,6 @@ def test_where_all_is_alike_the_order_of_replicas_rules() -> None:
 def test_a_broker_of_which_nothing_was_heard_has_no_load() -> None:
     world = world_of(3, (0, 1, 2), (0, 1, 2))
 
-    spread = LeaderSpread(world.image, 0, {0: 100, 1: 70})
+    spread = LeaderSpread(world.image, {0: 100, 1: 70}, leaving=0)
 
     assert [spread.choose([1, 2]) for _ in range(3)] == [2, 2, 1]

@@ -1,5 +1,7 @@
 """Leaders and offline replicas when a log directory fails under a broker that lives (KIP-858)."""
 
+from collections import Counter
+
 import pytest
 
 from ottla.logstore.words.errors import ErrorCode, KafkaError
@@ -83,6 +85,17 @@ def test_another_replica_in_sync_leads() -> None:
     moved = partition(world, 1)
     assert (moved.leader, moved.isr) == (1, (1,))
     assert world.image.offline_replicas(moved) == [0]
+
+
+def test_what_a_log_directory_led_is_spread_over_the_others() -> None:
+    world = two_dirs(brokers=3)
+    topic = world.topic("t", assignments=[(index, (0, 1, 2)) for index in range(6)])
+    world.submit(CreateTopics(topics=[topic]))
+    assign(world, *((index, BAD) for index in range(6)))
+
+    fail(world, BAD)
+
+    assert Counter(partition(world, index).leader for index in range(6)) == {1: 3, 2: 3}
 
 
 def test_a_restart_elects_the_broker_where_its_directory_is_back() -> None:

@@ -5,7 +5,8 @@ from collections import Counter
 import pytest
 
 from ottla.logstore.words.errors import ErrorCode, KafkaError
-from ottla.metadata_raft.image import BrokerImage
+from ottla.metadata_raft.image import BrokerImage, MetadataImage, TopicsImage
+from ottla.metadata_raft.leader_spread import LeaderSpread
 from ottla.metadata_raft.replica_placement import place_replicas
 
 
@@ -15,8 +16,21 @@ def broker(
     return BrokerImage(broker_id, 0, b"", {}, rack, fenced, leaves, (), {})
 
 
-def place(brokers: list[BrokerImage], count: int, factor: int, seed: int = 0) -> list[tuple[int, ...]]:
-    return place_replicas(brokers, first_partition=0, count=count, replication_factor=factor, seed=seed)
+def nobody_leads() -> LeaderSpread:
+    return LeaderSpread(MetadataImage(), {})
+
+
+def place(
+    brokers: list[BrokerImage], count: int, factor: int, seed: int = 0, spread: LeaderSpread | None = None
+) -> list[tuple[int, ...]]:
+    return place_replicas(
+        brokers,
+        first_partition=0,
+        count=count,
+        replication_factor=factor,
+        seed=seed,
+        spread=spread or nobody_leads(),
+    )
 
 
 @pytest.mark.parametrize("seed", [0, 5, 2**32 - 1])
@@ -49,14 +63,58 @@ def test_partitions_that_are_placed_together_lie_where_each_would_lie_alone(firs
     brokers = [broker(0, "a"), broker(1, "a"), broker(2, "b"), broker(3), broker(4, "c", fenced=True)]
     seed = 2**32 - 5
 
-    together = place_replicas(
-        brokers, first_partition=first_partition, count=100, replication_factor=3, seed=seed
+    def placed(first: int, count: int) -> list[tuple[int, ...]]:
+        return place_replicas(
+            brokers,
+            first_partition=first,
+            count=count,
+            replication_factor=3,
+            seed=seed,
+            spread=nobody_leads(),
+        )
+
+    together = placed(first_partition, 100)
+
+    assert together == [placed(one, 1)[0] for one in range(first_partition, first_partition + 100)]
+
+
+@pytest.mark.parametrize("seed", range(4))
+def test_what_does_not_go_round_is_led_by_those_that_lead_least(seed: int) -> None:
+    image = MetadataImage(topics=TopicsImage(leader_counts={0: 5, 1: 2, 2: 1, 3: 4, 4: 6}))
+
+    placed = place([broker(one) for one in range(5)], 7, 3, seed, LeaderSpread(image, {}))
+
+    assert Counter(replicas[0] for replicas in placed) == {0: 1, 1: 2, 2: 2, 3: 1, 4: 1}
+
+
+@pytest.mark.parametrize("seed", range(4))
+def test_a_share_of_the_load_counts_as_a_share_of_the_leaders(seed: int) -> None:
+    image = MetadataImage(topics=TopicsImage(leader_counts={0: 10, 1: 10, 2: 10}))
+    spread = LeaderSpread(image, {0: 600, 1: 300, 2: 200})
+    brokers = [broker(one) for one in range(3)]
+    leaders = []
+    for _ in range(12):  # topics of a partition each, of which nothing is known yet
+        ((leader, *_),) = place(brokers, 1, 3, seed, spread)
+        spread.add([leader])
+        leaders.append(leader)
+
+    assert leaders[0] == 2 and Counter(leaders) == {1: 4, 2: 8}
+
+
+def test_a_topic_that_grows_is_led_by_those_that_lead_few_of_its_partitions() -> None:
+    image = MetadataImage(topics=TopicsImage(leader_counts={0: 9, 1: 1, 2: 1}))
+
+    placed = place_replicas(
+        [broker(one) for one in range(3)],
+        first_partition=2,
+        count=1,
+        replication_factor=2,
+        seed=0,
+        spread=LeaderSpread(image, {}),
+        of_topic={1: 1, 2: 1},
     )
 
-    assert together == [
-        place_replicas(brokers, first_partition=one, count=1, replication_factor=3, seed=seed)[0]
-        for one in range(first_partition, first_partition + 100)
-    ]
+    assert [replicas[0] for replicas in placed] == [0]
 
 
 def test_a_fenced_broker_comes_last_in_its_rack_and_never_leads() -> None:
