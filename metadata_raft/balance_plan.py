@@ -1,0 +1,414 @@
+"""How replicas and leaders move so that all brokers have their share: a pure plan.
+
+Goals, in this order: brokers that leave have nothing, replicas of a partition lie in many racks, disks are
+filled alike, brokers have alike many replicas, bytes that come in, and leaders. A goal is left alone while
+what brokers have differs little, and a move for one does not undo what those before it have reached. So an
+even cluster has an empty plan, and a plan that was carried out in part is made anew from there.
+"""
+
+from collections import Counter, defaultdict
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from enum import Enum
+from typing import Final, NamedTuple
+
+from ottla.logstore.words.topic_partition import TopicPartition
+
+MAX_MOVES: Final = 1_000  # of one plan
+# By how much the most and the least may differ before anything is moved; then they are brought to half of it.
+FILL_SLACK: Final = 0.1  # of a disk
+REPLICAS_SLACK: Final = 0.1  # of the mean, and one replica at least
+BYTES_IN_SLACK: Final = 0.2  # of the mean
+LEAST_BYTES_IN: Final = 1_000_000.0  # a second; below it nobody has too much
+LEADERS_SLACK: Final = 0.2  # of the mean, and one leader at least
+NEARER: Final = 1 - 1e-9  # sums of floats that are alike may differ a little
+STEPS_OF_MOVE: Final = 4
+MAX_TRIED: Final = 64  # replicas of a broker that are held against those of another for an exchange
+
+
+class Goal(Enum):
+    """Why something moves."""
+
+    LEAVING = "a broker that leaves"
+    RACKS = "racks"
+    DISKS = "disks"
+    REPLICAS = "replicas"
+    BYTES_IN = "bytes in"
+    LEADERS = "leaders"
+
+
+class BrokerRoom(NamedTuple):
+    """A broker that is up; `disk_bytes` of its log directories in all, 0 if it cannot tell, and used."""
+
+    broker_id: int
+    rack: str | None
+    disk_bytes: int = 0
+    used_bytes: int = 0
+
+
+class PlacedPartition(NamedTuple):
+    """A partition: its replicas, the preferred leader first; bytes of one replica, and bytes in a second."""
+
+    place: TopicPartition
+    replicas: tuple[int, ...]
+    size_bytes: int = 0
+    bytes_in: float = 0.0
+
+
+class BalanceMove(NamedTuple):
+    """A partition with its replicas before and after; without bytes to copy only their order changes."""
+
+    place: TopicPartition
+    before: tuple[int, ...]
+    after: tuple[int, ...]
+    copied_bytes: int
+    goal: Goal
+
+
+class BrokerShare(NamedTuple):
+    """What a broker has: the filled part of its disks (None: not known), replicas, bytes in, leaders."""
+
+    fill: float | None
+    replicas: int
+    bytes_in: float
+    leaders: int
+
+
+class BalancePlan(NamedTuple):
+    """The moves in their order, and what each broker has before and after them."""
+
+    moves: Sequence[BalanceMove]
+    before: Mapping[int, BrokerShare]
+    after: Mapping[int, BrokerShare]
+
+    @property
+    def copied_bytes(self) -> int:
+        return sum(move.copied_bytes for move in self.moves)
+
+
+def plan_balance(
+    brokers: Iterable[BrokerRoom],
+    partitions: Iterable[PlacedPartition],
+    *,
+    leaving: Iterable[int] = (),
+    max_moves: int = MAX_MOVES,
+    pause: Callable[[], None] = lambda: None,
+) -> BalancePlan:
+    """Plan for the brokers that are up; replicas on others stay. `pause` is called before each move."""
+    state = _State(list(brokers), list(partitions), frozenset(leaving), max_moves, pause)
+    before = state.shares()
+    state.empty_leaving()
+    state.spread_over_racks()
+    for measure in state.measures():
+        state.even_out(measure)
+    state.even_out_leaders()
+    return BalancePlan(state.moves(), before, state.shares())
+
+
+class _Measure(NamedTuple):
+    """Something of which each broker is to have alike much, and how much of it a replica is."""
+
+    goal: Goal
+    values: dict[int, float]
+    weight: Callable[[int, int], float]  # of a partition, by its index, on a broker
+    slack: float
+
+
+class _State:
+    """Replicas as they would lie after the moves so far. Partitions go by their index."""
+
+    def __init__(
+        self,
+        brokers: list[BrokerRoom],
+        partitions: list[PlacedPartition],
+        leaving: frozenset[int],
+        max_moves: int,
+        pause: Callable[[], None],
+    ) -> None:
+        self._brokers = {one.broker_id: one for one in sorted(brokers)}
+        self._partitions = partitions
+        self._replicas = [list(one.replicas) for one in partitions]
+        self._leaving = leaving
+        self._staying = [broker_id for broker_id in self._brokers if broker_id not in leaving]
+        self._left = max_moves
+        self._steps = STEPS_OF_MOVE * max_moves  # some change a move that was begun for another goal
+        self._pause = pause
+        self._goals: dict[int, Goal] = {}  # of what moves, the first
+        self._held: dict[int, dict[int, None]] = {broker_id: {} for broker_id in self._brokers}
+        for index, replicas in enumerate(self._replicas):
+            for replica in replicas:
+                if replica in self._held:
+                    self._held[replica][index] = None
+        # Nothing is said of disks unless all brokers know them.
+        self._knows_disks = all(one.disk_bytes > 0 for one in self._brokers.values())
+        self._moved_bytes: Counter[int] = Counter()
+        self._done: list[_Measure] = []
+
+    # ---- what there is -----------------------------------------------------------------------------------
+
+    def shares(self) -> dict[int, BrokerShare]:
+        leaders = Counter(replicas[0] for replicas in self._replicas)
+        return {
+            broker_id: BrokerShare(
+                self._fill(broker_id) if self._knows_disks else None,
+                len(self._held[broker_id]),
+                sum(self._partitions[index].bytes_in for index in self._held[broker_id]),
+                leaders[broker_id],
+            )
+            for broker_id in self._brokers
+        }
+
+    def moves(self) -> list[BalanceMove]:
+        """Return what differs; large partitions of a goal last, so that much is reached soon."""
+        order = {goal: place for place, goal in enumerate(Goal)}
+        found = []
+        for index, goal in self._goals.items():
+            one, after = self._partitions[index], tuple(self._replicas[index])
+            added = len(set(after) - set(one.replicas))
+            if after != one.replicas:
+                found.append(BalanceMove(one.place, one.replicas, after, added * one.size_bytes, goal))
+        return sorted(found, key=lambda move: (order[move.goal], move.copied_bytes, move.place))
+
+    def measures(self) -> Iterable[_Measure]:
+        """Return what is to be even, in order; each is made when those before it are reached."""
+        partitions, staying = self._partitions, self._staying
+        if self._knows_disks:
+            disks = {broker_id: self._brokers[broker_id].disk_bytes for broker_id in self._brokers}
+            yield _Measure(
+                Goal.DISKS,
+                {broker_id: self._fill(broker_id) for broker_id in staying},
+                lambda index, broker_id: partitions[index].size_bytes / disks[broker_id],
+                FILL_SLACK,
+            )
+        counts = {broker_id: float(len(self._held[broker_id])) for broker_id in staying}
+        yield _Measure(
+            Goal.REPLICAS, counts, lambda index, broker_id: 1.0, max(1.0, REPLICAS_SLACK * _mean(counts))
+        )
+        shares = self.shares()
+        rates = {broker_id: shares[broker_id].bytes_in for broker_id in staying}
+        yield _Measure(
+            Goal.BYTES_IN,
+            rates,
+            lambda index, broker_id: partitions[index].bytes_in,
+            max(LEAST_BYTES_IN, BYTES_IN_SLACK * _mean(rates)),
+        )
+
+    def _fill(self, broker_id: int) -> float:
+        broker = self._brokers[broker_id]
+        return (broker.used_bytes + self._moved_bytes[broker_id]) / broker.disk_bytes
+
+    # ---- moves -------------------------------------------------------------------------------------------
+
+    def _move(self, index: int, source: int, target: int, goal: Goal) -> None:
+        self._begin(index, goal)
+        replicas = self._replicas[index]
+        replicas[replicas.index(source)] = target
+        size_bytes = self._partitions[index].size_bytes
+        if source in self._held:
+            del self._held[source][index]
+            self._moved_bytes[source] -= size_bytes
+        self._held[target][index] = None
+        self._moved_bytes[target] += size_bytes
+        for measure in self._done:
+            if source in measure.values:
+                measure.values[source] -= measure.weight(index, source)
+            measure.values[target] += measure.weight(index, target)
+
+    def _begin(self, index: int, goal: Goal) -> None:
+        self._pause()
+        self._steps -= 1
+        if index not in self._goals:
+            self._goals[index] = goal
+            self._left -= 1
+
+    def _may_move(self, index: int) -> bool:
+        return self._steps > 0 and (self._left > 0 or index in self._goals)
+
+    def _rack(self, broker_id: int) -> str | None:
+        broker = self._brokers.get(broker_id)
+        return broker.rack if broker is not None else None
+
+    def _best_target(self, index: int, source: int) -> int | None:
+        """Return the broker that takes a replica: in a rack with few of the partition, with most room."""
+        others = [replica for replica in self._replicas[index] if replica != source]
+        used = Counter(self._rack(replica) for replica in others)
+        candidates = [one for one in self._staying if one not in self._replicas[index]]
+        return min(
+            candidates,
+            key=lambda one: (
+                used[self._rack(one)],
+                self._fill(one) if self._knows_disks else 0.0,
+                len(self._held[one]),
+                one,
+            ),
+            default=None,
+        )
+
+    def empty_leaving(self) -> None:
+        """Move what brokers that leave have, where others have room for it."""
+        for source in sorted(self._leaving & self._held.keys()):
+            for index in list(self._held[source]):
+                target = self._best_target(index, source) if self._may_move(index) else None
+                if target is not None:
+                    self._move(index, source, target, Goal.LEAVING)
+
+    def spread_over_racks(self) -> None:
+        """Move replicas that share a rack into racks that have none of their partition."""
+        racks = {self._rack(one) for one in self._staying}
+        if len(racks) < 2 or None in racks:
+            return
+        for index, replicas in enumerate(self._replicas):
+            while self._may_move(index):
+                used = Counter(self._rack(replica) for replica in replicas if replica in self._held)
+                crowded = [one for one in replicas if one in self._held and used[self._rack(one)] > 1]
+                if not crowded or len(used) >= min(len(racks), len(replicas)):
+                    break
+                source = crowded[-1]  # the least preferred
+                target = self._best_target(index, source)
+                if target is None or used[self._rack(target)]:
+                    break
+                self._move(index, source, target, Goal.RACKS)
+
+    def even_out(self, measure: _Measure) -> None:
+        """Bring the most and the least of a measure near each other, once they differ by its slack."""
+        values = measure.values
+        self._done.append(measure)
+        if len(values) < 2 or _spread(values) <= measure.slack:
+            return
+        stuck: set[int] = set()
+        while self._left > 0 and self._steps > 0:
+            source = max((one for one in values if one not in stuck), key=values.__getitem__, default=None)
+            if source is None or values[source] - min(values.values()) <= measure.slack / 2:
+                return
+            found = self._best_move(measure, source) or self._best_exchange(measure, source)
+            if not found:
+                stuck.add(source)
+            for index, giver, taker in found:
+                self._move(index, giver, taker, measure.goal)
+
+    def _best_move(self, measure: _Measure, source: int) -> list[tuple[int, int, int]]:
+        """Return the replica of a broker and who takes it, so that the two are nearest to each other."""
+        for target in self._takers(measure, source):
+            difference = measure.values[source] - measure.values[target]
+            best: tuple[float, int, int] | None = None
+            for index in self._held[source]:
+                weight = measure.weight(index, source) + measure.weight(index, target)
+                if not 0 < weight < 2 * difference * NEARER:
+                    continue
+                rank = (abs(difference - weight), self._partitions[index].size_bytes, index)
+                if (best is None or rank < best) and self._keeps_all([(index, source, target)]):
+                    best = rank
+            if best is not None:
+                return [(best[2], source, target)]
+        return []
+
+    def _best_exchange(self, measure: _Measure, source: int) -> list[tuple[int, int, int]]:
+        """Return two replicas that change places, where one alone would undo what was reached before."""
+
+        def heavy(broker_id: int, sign: int) -> list[int]:
+            """Return the partitions of a broker that weigh most (1) or least (-1)."""
+            held = self._held[broker_id]
+            return sorted(held, key=lambda one: (-sign * measure.weight(one, broker_id), one))[:MAX_TRIED]
+
+        if measure.goal is not Goal.BYTES_IN:
+            return []
+        for target in self._takers(measure, source):
+            difference = measure.values[source] - measure.values[target]
+            best: tuple[float, int, int, int] | None = None
+            for index in heavy(source, 1):
+                for other in heavy(target, -1):
+                    weight = 2 * (measure.weight(index, source) - measure.weight(other, target))
+                    if not 0 < weight < 2 * difference * NEARER:
+                        continue
+                    sizes = self._partitions[index].size_bytes + self._partitions[other].size_bytes
+                    rank = (abs(difference - weight), sizes, index, other)
+                    if (best is None or rank < best) and self._keeps_all(
+                        [(index, source, target), (other, target, source)]
+                    ):
+                        best = rank
+            if best is not None:
+                return [(best[2], source, target), (best[3], target, source)]
+        return []
+
+    def _takers(self, measure: _Measure, source: int) -> list[int]:
+        """Return those that have so much less of a measure than a broker that they may take some of it."""
+        values = measure.values
+        least = values[source] - measure.slack / 2
+        return sorted((one for one in values if values[one] < least), key=lambda one: (values[one], one))
+
+    def _keeps_all(self, moves: Sequence[tuple[int, int, int]]) -> bool:
+        """Return whether these moves leave alone what earlier goals have reached."""
+        for index, source, target in moves:
+            if target in self._replicas[index] or not self._keeps_racks(index, source, target):
+                return False
+        for measure in self._done[:-1]:
+            values, mean = measure.values, _mean(measure.values)
+            weights: dict[int, float] = defaultdict(float)
+            for index, source, target in moves:
+                weights[source] -= measure.weight(index, source)
+                weights[target] += measure.weight(index, target)
+            least = min(min(values.values()), mean - measure.slack / 2)
+            most = max(max(values.values()), mean + measure.slack / 2)
+            if any(not least <= values[one] + weight <= most for one, weight in weights.items()):
+                return False
+        return True
+
+    def _keeps_racks(self, index: int, source: int, target: int) -> bool:
+        before = self._replicas[index]
+        after = [target if one == source else one for one in before]
+        return len({*map(self._rack, after)}) >= len({*map(self._rack, before)})
+
+    def even_out_leaders(self) -> None:
+        """Change the order of replicas until each is preferred for its share, by number and bytes in."""
+        preferred: dict[int, dict[int, None]] = defaultdict(dict)
+        for index, replicas in enumerate(self._replicas):
+            preferred[replicas[0]][index] = None
+        counts = {one: float(len(preferred[one])) for one in self._staying}
+        rates = {
+            one: sum(self._partitions[index].bytes_in for index in preferred[one]) for one in self._staying
+        }
+        mean, mean_rate = _mean(counts), _mean(rates)
+        if len(counts) < 2 or not mean:
+            return
+
+        def weight(index: int) -> float:
+            part = 1 / mean
+            return (
+                part + self._partitions[index].bytes_in / mean_rate if mean_rate >= LEAST_BYTES_IN else part
+            )
+
+        values = {one: sum(map(weight, preferred[one])) for one in self._staying}
+        slack = max(1 / mean, LEADERS_SLACK)
+        if _spread(values) <= slack:
+            return
+        stuck: set[int] = set()
+        while self._left > 0 and self._steps > 0:
+            source = max((one for one in values if one not in stuck), key=values.__getitem__, default=None)
+            if source is None or values[source] - min(values.values()) <= slack / 2:
+                return
+            best: tuple[float, int, int] | None = None
+            for index in preferred[source]:
+                for target in self._replicas[index][1:]:
+                    difference = values[source] - values.get(target, values[source])
+                    if weight(index) < difference * NEARER:
+                        rank = (abs(difference - 2 * weight(index)) - difference, index, target)
+                        best = rank if best is None else min(best, rank)
+            if best is None:
+                stuck.add(source)
+                continue
+            _, index, target = best
+            self._begin(index, Goal.LEADERS)
+            replicas = self._replicas[index]
+            place = replicas.index(target)
+            replicas[0], replicas[place] = target, source
+            del preferred[source][index]
+            preferred[target][index] = None
+            values[source] -= weight(index)
+            values[target] += weight(index)
+
+
+def _mean(values: Mapping[int, float]) -> float:
+    return sum(values.values()) / max(1, len(values))
+
+
+def _spread(values: Mapping[int, float]) -> float:
+    return max(values.values()) - min(values.values())
