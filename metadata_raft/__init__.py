@@ -31,6 +31,7 @@ isr_control            AlterPartition
 election_control       ElectLeaders, preferred and unclean elections
 due_elections          when leaders are elected without that anybody asks (soft state)
 reassignment_control   moving partitions to other brokers
+balance_plan           how replicas and leaders move so that all brokers have their share
 drain_plan             how a broker is emptied before it goes
 mutation_charge        what a command takes of the quota of its client (soft state)
 configuration_control  settings of topics, brokers, groups

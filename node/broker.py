@@ -35,6 +35,7 @@ from ottla.node.services import QuorumServices, Services
 from ottla.node.settings.authorization_settings import unjudged_acls_sentence
 from ottla.node.settings.config import BrokerConfig
 from ottla.node.settings.exposed_listeners import open_way_warnings
+from ottla.node.start.balance import make_balancer
 from ottla.node.start.foundation import lay_foundation, open_audit_log
 from ottla.node.start.log_dirs import claim_directories, load_logs, log_notes
 from ottla.node.start.metadata import everything, make_metadata, run_metadata
@@ -167,6 +168,7 @@ class Broker:
         tasks.start(services.replication.run())
         tasks.start(base.listener_tls.run())
         tasks.start(quorum.assignments.run())
+        tasks.start(make_balancer(base, quorum).run())
         tasks.start(services.maintenance.run())
         for listener in self.listeners:
             if base.peer_gate is None or listener is not inter_broker_listener(base.config, self.listeners):

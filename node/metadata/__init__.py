@@ -14,5 +14,6 @@ member_quorum        a node of a shared quorum
 metadata_runtime     the metadata of this node
 assignments_manager  tells the cluster in which log directory each replica of this node lies
 broker_lifecycle     this broker in its cluster
+balancer             balances the cluster while this node is its controller
 producer_ids         producer ids that nobody else has
 """

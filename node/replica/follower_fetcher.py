@@ -269,7 +269,7 @@ class FollowerFetcher:
 
     def _must_wait(self, followed: FollowedPartition) -> bool:
         quotas = self._world.quotas
-        return quotas.follower.is_limited and quotas.follower_must_wait(
+        return quotas.limits_fetches and quotas.follower_must_wait(
             followed.partition, is_in_sync=followed.is_in_sync, now_ms=self._monotonic_ms()
         )
 
@@ -345,7 +345,7 @@ class FollowerFetcher:
         if is_moved or had_damage or partition.kept_log_start != wanted.log_start_offset:
             self._fetches.touch(followed)
         quotas = self._world.quotas
-        if records and quotas.follower.is_limited:
+        if records and quotas.limits_fetches:
             now_ms = self._monotonic_ms()
             quotas.follower_received(partition, len(records), now_ms=now_ms)
             if quotas.follower_must_wait(partition, is_in_sync=followed.is_in_sync, now_ms=now_ms):

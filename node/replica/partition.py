@@ -47,6 +47,7 @@ class Assignment:
     partition_epoch: int
     replicas: tuple[int, ...]
     in_sync_replicas: tuple[int, ...]
+    adding_replicas: tuple[int, ...] = ()
 
 
 class LogWatcher(Protocol):

@@ -633,4 +633,5 @@ def _assignment(image: PartitionImage) -> Assignment:
         partition_epoch=image.partition_epoch,
         replicas=image.replicas,
         in_sync_replicas=image.isr,
+        adding_replicas=image.adding_replicas,
     )

@@ -7,7 +7,7 @@ because others are copied.
 """
 
 from collections import deque
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from typing import Final
 
 from ottla.node.replica.partition import Partition
@@ -67,9 +67,12 @@ def is_throttled(replicas: Sequence[str], partition: int, broker_id: int) -> boo
 
 
 class ReplicationQuotas:
-    """Both directions of this node."""
+    """Both directions of this node, and what it fetches for replicas that are being added to it.
 
-    __slots__ = ("_broker_id", "follower", "leader")
+    The limit of the latter (`moves`) is set while the cluster balances itself; it needs no lists of replicas.
+    """
+
+    __slots__ = ("_broker_id", "follower", "leader", "moves")
 
     def __init__(self, *, broker_id: int, windows: int, window_seconds: int) -> None:
         self._broker_id = broker_id
@@ -79,11 +82,26 @@ class ReplicationQuotas:
         self.follower = ReplicationQuota(
             bytes_per_second=UNLIMITED, windows=windows, window_seconds=window_seconds
         )
+        self.moves = ReplicationQuota(
+            bytes_per_second=UNLIMITED, windows=windows, window_seconds=window_seconds
+        )
 
-    def configure(self, *, leader_bytes_per_second: int, follower_bytes_per_second: int) -> None:
+    def configure(
+        self,
+        *,
+        leader_bytes_per_second: int,
+        follower_bytes_per_second: int,
+        moved_bytes_per_second: int = UNLIMITED,
+    ) -> None:
         """Other limits hold from now on."""
         self.leader.bytes_per_second = leader_bytes_per_second
         self.follower.bytes_per_second = follower_bytes_per_second
+        self.moves.bytes_per_second = moved_bytes_per_second
+
+    @property
+    def limits_fetches(self) -> bool:
+        """Return whether anything that this node fetches may have to wait."""
+        return self.follower.is_limited or self.moves.is_limited
 
     def leader_must_wait(self, partition: Partition, replica_id: int, *, now_ms: int) -> bool:
         """Whether a follower is to get nothing of this partition now."""
@@ -101,16 +119,18 @@ class ReplicationQuotas:
 
     def follower_must_wait(self, partition: Partition, *, is_in_sync: bool, now_ms: int) -> bool:
         """Whether nothing of this partition is to be fetched now."""
-        return (
-            self.follower.is_limited
-            and not is_in_sync
-            and self._is_throttled_follower(partition)
-            and self.follower.is_exceeded(now_ms)
-        )
+        return not is_in_sync and any(quota.is_exceeded(now_ms) for quota in self._quotas_of(partition))
 
     def follower_received(self, partition: Partition, size_bytes: int, *, now_ms: int) -> None:
+        for quota in self._quotas_of(partition):
+            quota.record(size_bytes, now_ms)
+
+    def _quotas_of(self, partition: Partition) -> Iterator[ReplicationQuota]:
+        """Yield the limits for what this node fetches of a partition."""
         if self.follower.is_limited and self._is_throttled_follower(partition):
-            self.follower.record(size_bytes, now_ms)
+            yield self.follower
+        if self.moves.is_limited and self._broker_id in partition.assignment.adding_replicas:
+            yield self.moves
 
     def _is_throttled_leader(self, partition: Partition) -> bool:
         replicas = partition.log.config.leader_replication_throttled_replicas

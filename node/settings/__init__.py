@@ -15,6 +15,7 @@ cluster_settings       the settings of a node among others
 group_config_def       the settings of single groups (ConfigResource GROUP)
 client_metrics_config_def  the settings of subscriptions to client metrics (ConfigResource CLIENT_METRICS)
 group_settings         the broker settings of groups and their offsets, and what they must be to each other
+balance_settings       the broker settings by which a cluster balances itself
 metrics_settings       the broker settings of what is told to a Prometheus
 rest_settings          the broker settings of the REST API and of probes, and the addresses in them
 failed_login_settings  the broker settings of failed logins: how many of one address are answered at once

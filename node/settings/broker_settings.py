@@ -27,6 +27,7 @@ from ottla.logstore.words.errors import ErrorCode, KafkaError
 from ottla.node.memory.memory_budget import MIN_MEMORY_BYTES
 from ottla.node.settings.audit_settings import AUDIT_SETTINGS
 from ottla.node.settings.authorization_settings import AUTHORIZATION_SETTINGS
+from ottla.node.settings.balance_settings import BALANCE_SETTINGS
 from ottla.node.settings.cluster_settings import CLUSTER_SETTINGS
 from ottla.node.settings.failed_login_settings import FAILED_LOGIN_SETTINGS
 from ottla.node.settings.first_users import ADD_SCRAM
@@ -459,6 +460,7 @@ BROKER_CONFIG_DEF: Final = ConfigDef(
         *REST_SETTINGS,
         *REST_SECURITY_SETTINGS,
         *METRICS_SETTINGS,
+        *BALANCE_SETTINGS,
         *BROKER_LOG_KEYS,
     ),
     base_name=_base_name,

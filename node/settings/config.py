@@ -128,6 +128,12 @@ class BrokerConfig:
     replica_selector_class: str | None
     leader_replication_throttled_rate: int
     follower_replication_throttled_rate: int
+    ottla_balance_enable: bool
+    ottla_balance_requested: bool
+    ottla_balance_interval_ms: int
+    ottla_balance_max_bytes_per_second: int
+    ottla_balance_concurrent_moves: int
+    ottla_balance_exclude_brokers: tuple[str, ...]
     replica_alter_log_dirs_io_max_bytes_per_second: int
     quota_window_num: int
     quota_window_size_seconds: int

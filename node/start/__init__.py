@@ -16,6 +16,7 @@ metadata        the metadata, and this broker's registration in them
 replicas        the partitions, none of which is open yet
 coordinators    of groups, transactions and share groups, and what asks those of other nodes
 care            what keeps replicas alike and logs clean, whole and on the disk
+balance         what balances the cluster while this node is its controller
 shares          share groups at the leaders of partitions, and where their dead letters go
 services        the record of all that is served, and settings that change while it is
 """

@@ -6,6 +6,7 @@ from ottla.node.client_metrics.client_instances import ClientInstances
 from ottla.node.metadata.metadata_publisher import controller_config
 from ottla.node.net.listener import Listener
 from ottla.node.replica.replica_manager import ReplicaManager
+from ottla.node.replica.replication_quota import UNLIMITED
 from ottla.node.security.administrators import Administrators
 from ottla.node.services import QuorumServices, Services
 from ottla.node.settings.cluster_settings import ANYWHERE
@@ -27,6 +28,9 @@ def apply_settings(
     replicas.quotas.configure(
         leader_bytes_per_second=config.leader_replication_throttled_rate,
         follower_bytes_per_second=config.follower_replication_throttled_rate,
+        moved_bytes_per_second=config.ottla_balance_max_bytes_per_second
+        if config.ottla_balance_enable or config.ottla_balance_requested
+        else UNLIMITED,
     )
     base.connection_quota.limit(connection_limits(config))
     base.connection_quota.rates.limit(rate_limits(config))

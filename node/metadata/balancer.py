@@ -1,0 +1,256 @@
+"""The controller balances its cluster, step by step, while `ottla.balance.enable` or `.requested` is set.
+
+Nothing is remembered from one step to the next but the sizes of partitions, from which their growth is known:
+each plan is made of what there is. So it does not matter which node leads the quorum, nor who else moves
+partitions: a step begins when nothing moves. Moves of data come first, some at a time; then the order of
+replicas changes, and the preferred leaders are elected.
+"""
+
+import asyncio
+import logging
+from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
+from functools import partial
+from typing import Final, NamedTuple, Protocol, TypeVar
+
+from ottla.logstore.words.errors import ErrorCode, KafkaError
+from ottla.logstore.words.topic_partition import TopicPartition
+from ottla.metadata_raft.balance_plan import (
+    BalanceMove,
+    BalancePlan,
+    BrokerRoom,
+    PlacedPartition,
+    plan_balance,
+)
+from ottla.metadata_raft.commands import (
+    AlterConfigs,
+    AlterPartitionReassignments,
+    ConfigChange,
+    ConfigOperation,
+    ElectLeaders,
+    ReassignablePartition,
+    ReassignableTopic,
+    ResourceChanges,
+    TopicPartitions,
+)
+from ottla.metadata_raft.image import EVERY_BROKER, MetadataImage
+from ottla.metadata_raft.reassignment_control import ongoing_reassignments
+from ottla.metadata_raft.records import ConfigResourceType
+from ottla.node.clock import Clock
+from ottla.node.handing_over import InThread
+from ottla.node.metadata.metadata_runtime import MetadataRuntime
+from ottla.node.settings.balance_settings import REQUESTED, excluded_brokers
+from ottla.node.settings.config import BrokerConfig
+from ottla.node.wire.messages.describe_log_dirs import DescribeLogDirsRequest, DescribeLogDirsResponse
+
+PURPOSE: Final = "balance"
+TICK_S: Final = 1.0  # how soon a balance that is asked for begins, and a step follows the last one
+SAMPLE_MS: Final = 10_000  # over which growth is measured at least
+OLD_SAMPLE_MS: Final = 600_000
+ASK_S: Final = 30.0
+PREFERRED: Final = 0
+
+R = TypeVar("R")
+
+log = logging.getLogger(__name__)
+
+
+class LogDirSizes(NamedTuple):
+    """The bytes of a broker's log directories, in all and used, and of its replicas."""
+
+    disk_bytes: int
+    used_bytes: int
+    replicas: Mapping[TopicPartition, int]
+
+
+class Ask(Protocol):
+    """Asks another node, within a time."""
+
+    def __call__(
+        self, node_id: int, purpose: str, request: object, response_type: type[R], timeout_s: float, /
+    ) -> Awaitable[R]: ...
+
+
+class Balancer:
+    """Lives on the event loop of each node; works on that of the controller."""
+
+    def __init__(
+        self,
+        *,
+        node_id: int,
+        metadata: MetadataRuntime,
+        config: Callable[[], BrokerConfig],
+        own_sizes: Callable[[], Awaitable[LogDirSizes]],
+        ask: Ask,
+        in_thread: InThread,
+        clock: Clock,
+    ) -> None:
+        self._node_id = node_id
+        self._metadata = metadata
+        self._config = config
+        self._own_sizes = own_sizes
+        self._ask = ask
+        self._in_thread = in_thread
+        self._clock = clock
+        self._looked_ms = 0
+        self._sizes: dict[TopicPartition, int] = {}  # of leaders' logs, some time ago
+        self._sampled_ms = 0
+        self._rates: dict[TopicPartition, float] = {}
+
+    async def run(self) -> None:
+        """Look again and again, until cancelled."""
+        while True:
+            await asyncio.sleep(TICK_S)
+            if not self._metadata.is_controller or not self._is_due():
+                continue
+            self._looked_ms = self._clock.now_ms()
+            try:
+                await self.step()
+            except KafkaError as error:
+                log.warning("The cluster cannot be balanced at the moment: %s", error)
+
+    def _is_due(self) -> bool:
+        config = self._config()
+        if config.ottla_balance_requested:
+            return True
+        since_ms = self._clock.now_ms() - self._looked_ms
+        return config.ottla_balance_enable and since_ms >= config.ottla_balance_interval_ms
+
+    async def step(self) -> None:
+        """Begin the next moves, unless some are under way; KafkaError if a broker does not tell its sizes."""
+        image, config = self._metadata.image, self._config()
+        if any(ongoing_reassignments(image)):
+            return
+        sizes = await self._gather(image)
+        if not self._measure(image, sizes):
+            return
+        plan = await self._in_thread(
+            partial(
+                plan_balance,
+                rooms(image, sizes),
+                [*placed_partitions(image, sizes, self._rates)],
+                leaving=excluded_brokers(config.ottla_balance_exclude_brokers),
+            )
+        )
+        if self._metadata.image.version != image.version and any(ongoing_reassignments(self._metadata.image)):
+            return
+        if plan.moves:
+            await self._begin(plan, config.ottla_balance_concurrent_moves)
+        elif config.ottla_balance_requested:
+            await self._end()
+
+    async def _gather(self, image: MetadataImage) -> dict[int, LogDirSizes]:
+        sizes = {}
+        for broker in image.active_brokers():
+            if broker.broker_id == self._node_id:
+                sizes[broker.broker_id] = await self._own_sizes()
+                continue
+            told = await self._ask(
+                broker.broker_id, PURPOSE, DescribeLogDirsRequest(), DescribeLogDirsResponse, ASK_S
+            )
+            sizes[broker.broker_id] = sizes_in(told)
+        return sizes
+
+    def _measure(self, image: MetadataImage, sizes: Mapping[int, LogDirSizes]) -> bool:
+        """Learn how fast partitions grow; return whether that is known."""
+        now_ms = self._clock.now_ms()
+        leaders = {
+            TopicPartition(name, one.partition): one.leader
+            for name, topic in image.topics.by_name.items()
+            for one in topic.partitions
+        }
+        present = {
+            place: sizes[leader].replicas.get(place, 0)
+            for place, leader in leaders.items()
+            if leader in sizes
+        }
+        since_ms = now_ms - self._sampled_ms
+        if since_ms < SAMPLE_MS:
+            return bool(self._rates)
+        is_known = since_ms <= OLD_SAMPLE_MS
+        if is_known:
+            self._rates = {
+                place: max(0, size - self._sizes.get(place, size)) * 1000 / since_ms
+                for place, size in present.items()
+            }
+        self._sizes, self._sampled_ms = present, now_ms
+        return is_known
+
+    async def _begin(self, plan: BalancePlan, most: int) -> None:
+        moves = [move for move in plan.moves if set(move.before) != set(move.after)][:most]
+        orders = [] if moves else plan.moves
+        await self._metadata.submit(AlterPartitionReassignments(topics=by_topic(moves or orders)))
+        if moves:
+            copied = sum(move.copied_bytes for move in moves)
+            left = len(plan.moves) - len(moves)
+            log.info("Balance: %d partitions move, %d bytes; %d are left.", len(moves), copied, left)
+        else:
+            await self._metadata.submit(
+                ElectLeaders(election_type=PREFERRED, topic_partitions=places_by_topic(orders))
+            )
+            log.info("Balance: %d partitions get another leader.", len(orders))
+
+    async def _end(self) -> None:
+        change = ConfigChange(name=REQUESTED, operation=ConfigOperation.DELETE)
+        resource = ResourceChanges(
+            resource_type=ConfigResourceType.BROKER, resource_name=EVERY_BROKER, changes=[change]
+        )
+        await self._metadata.submit(AlterConfigs(resources=[resource]))
+        log.info("Balance: nothing is left to move.")
+
+
+def rooms(image: MetadataImage, sizes: Mapping[int, LogDirSizes]) -> list[BrokerRoom]:
+    """Return the brokers whose sizes are known."""
+    return [
+        BrokerRoom(broker_id, image.brokers[broker_id].rack, one.disk_bytes, one.used_bytes)
+        for broker_id, one in sizes.items()
+        if broker_id in image.brokers
+    ]
+
+
+def placed_partitions(
+    image: MetadataImage, sizes: Mapping[int, LogDirSizes], rates: Mapping[TopicPartition, float]
+) -> Iterable[PlacedPartition]:
+    """Yield all partitions; each is as large as its largest replica."""
+    for name, topic in sorted(image.topics.by_name.items()):
+        for one in topic.partitions:
+            place = TopicPartition(name, one.partition)
+            size_bytes = max(
+                (sizes[replica].replicas.get(place, 0) for replica in one.replicas if replica in sizes),
+                default=0,
+            )
+            yield PlacedPartition(place, one.replicas, size_bytes, rates.get(place, 0.0))
+
+
+def sizes_in(told: DescribeLogDirsResponse) -> LogDirSizes:
+    """Return what a broker says of its directories, but for those that are offline."""
+    replicas: dict[TopicPartition, int] = {}
+    disk_bytes = used_bytes = 0
+    for log_dir in told.results:
+        if log_dir.error_code == ErrorCode.KAFKA_STORAGE_ERROR:
+            continue
+        if log_dir.error_code:
+            raise KafkaError(ErrorCode(log_dir.error_code), "a broker does not tell its log directories")
+        disk_bytes += max(0, log_dir.total_bytes)
+        used_bytes += max(0, log_dir.total_bytes - log_dir.usable_bytes)
+        for topic in log_dir.topics:
+            for one in topic.partitions:
+                if not one.is_future_key:
+                    replicas[TopicPartition(topic.name, one.partition_index)] = one.partition_size
+    return LogDirSizes(disk_bytes, used_bytes, replicas)
+
+
+def by_topic(moves: Sequence[BalanceMove]) -> list[ReassignableTopic]:
+    """Return moves as the command for them has them."""
+    topics: dict[str, list[ReassignablePartition]] = {}
+    for move in moves:
+        moved = ReassignablePartition(partition_index=move.place.partition, replicas=list(move.after))
+        topics.setdefault(move.place.topic, []).append(moved)
+    return [ReassignableTopic(name=name, partitions=partitions) for name, partitions in topics.items()]
+
+
+def places_by_topic(moves: Sequence[BalanceMove]) -> list[TopicPartitions]:
+    """Return the partitions of moves, by topic."""
+    topics: dict[str, list[int]] = {}
+    for move in moves:
+        topics.setdefault(move.place.topic, []).append(move.place.partition)
+    return [TopicPartitions(topic=name, partitions=partitions) for name, partitions in topics.items()]

@@ -1,0 +1,79 @@
+"""The broker settings by which a cluster balances itself."""
+
+from collections.abc import Sequence
+from typing import Final
+
+from ottla.logstore.words.config_def import ConfigScope, ConfigValue, Validator, at_least, between
+from ottla.node.settings.setting import BOOLEAN, INT, LIST, LONG, LOW, MEDIUM, setting
+
+ENABLE: Final = "ottla.balance.enable"
+REQUESTED: Final = "ottla.balance.requested"
+
+
+def _problem_of_ids(value: ConfigValue) -> str | None:
+    words = value if isinstance(value, tuple) else ()
+    return None if len(excluded_brokers(words)) == len(words) else "every entry must be the id of a broker."
+
+
+def excluded_brokers(words: Sequence[str]) -> frozenset[int]:
+    """Return the ids in a list, without words that are none."""
+    return frozenset(int(word) for word in words if word.isascii() and word.isdigit() and len(word) < 11)
+
+
+BALANCE_SETTINGS: Final = (
+    setting(
+        ENABLE,
+        BOOLEAN,
+        False,
+        "Whether the cluster balances itself: the controller looks whether racks, disks, replicas, bytes in "
+        "and leaders are shared evenly, and moves partitions where they are not.",
+        scope=ConfigScope.CLUSTER_WIDE,
+        importance=MEDIUM,
+    ),
+    setting(
+        REQUESTED,
+        BOOLEAN,
+        False,
+        "Whether the cluster balances itself once: `ottla cluster balance --execute` sets it, and the "
+        "controller takes it back when nothing is left to move.",
+        scope=ConfigScope.CLUSTER_WIDE,
+        importance=LOW,
+    ),
+    setting(
+        "ottla.balance.interval.ms",
+        INT,
+        60_000,
+        "How often the controller looks whether the cluster is even, in milliseconds.",
+        at_least(1_000),
+        scope=ConfigScope.CLUSTER_WIDE,
+        importance=LOW,
+    ),
+    setting(
+        "ottla.balance.max.bytes.per.second",
+        LONG,
+        50 << 20,
+        "The maximum bytes per second that a broker fetches for replicas that are being added to it "
+        "while the cluster balances itself.",
+        at_least(1),
+        scope=ConfigScope.CLUSTER_WIDE,
+        importance=MEDIUM,
+    ),
+    setting(
+        "ottla.balance.concurrent.moves",
+        INT,
+        8,
+        "How many partitions move at a time while the cluster balances itself.",
+        between(1, 1_000),
+        scope=ConfigScope.CLUSTER_WIDE,
+        importance=LOW,
+    ),
+    setting(
+        "ottla.balance.exclude.brokers",
+        LIST,
+        (),
+        "The ids of brokers that a balance empties, and to which it moves nothing.",
+        Validator(allowed="[broker ids]", problem_of=_problem_of_ids),
+        scope=ConfigScope.CLUSTER_WIDE,
+        importance=LOW,
+    ),
+)
