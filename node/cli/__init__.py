@@ -31,6 +31,7 @@ share_group_tables  what share groups have in flight as text
 group_tables       groups, members, lag and resets as text and as JSON
 hand_over          `ottla hand-over`
 quorum_commands    `ottla quorum ...`
+balance_commands   `ottla cluster balance`
 reassign_commands  `ottla topic reassign` and `elect`
 record_commands    `ottla produce` and `ottla consume`
 record_worker      a command that is run for each record of a share group

@@ -1,5 +1,6 @@
 """`ottla cluster ...`, `ottla quorum ...`, `ottla broker ...`: the commands and their words."""
 
+from functools import partial
 from pathlib import Path
 from typing import Annotated
 
@@ -7,7 +8,7 @@ import typer
 
 from ottla.node.cli.command_options import Bootstrap, CommandConfig, Output, Override, Timeout, client_of, run
 
-cluster = typer.Typer(no_args_is_help=True, help="Run several nodes on this machine.")
+cluster = typer.Typer(no_args_is_help=True, help="Run several nodes on this machine, or balance a cluster.")
 quorum = typer.Typer(no_args_is_help=True, help="Show and change the voters of the metadata quorum.")
 broker = typer.Typer(no_args_is_help=True, help="List the brokers of a cluster, or remove one.")
 
@@ -68,6 +69,45 @@ def cluster_start_node(
     from ottla.node.cli.local_cluster import start_node
 
     start_node(data, node_id)
+
+
+@cluster.command("balance")
+def cluster_balance(
+    plan: Annotated[bool, typer.Option("--plan", help="show what would move (the default)")] = False,
+    execute: Annotated[
+        bool, typer.Option("--execute", help="move it, some partitions at a time, and wait for the end")
+    ] = False,
+    status: Annotated[bool, typer.Option("--status", help="show what moves now")] = False,
+    cancel: Annotated[
+        bool, typer.Option("--cancel", help="begin nothing more, take back what moves")
+    ] = False,
+    wait: Annotated[bool, typer.Option(help="with --execute: wait until nothing is left to move")] = True,
+    every: Annotated[bool, typer.Option("--all", help="with --plan: show all moves")] = False,
+    output: Output = "text",
+    bootstrap: Bootstrap = None,
+    command_config: CommandConfig = None,
+    timeout: Timeout = 30.0,
+) -> None:
+    """Give all brokers their share of partitions, bytes and leaders.
+
+    Goals, in this order: racks, disks, replicas, bytes in, leaders. The controller does the work, so it goes
+    on when this command ends or the controller falls. ottla.balance.max.bytes.per.second limits the copying.
+
+    Example: ottla cluster balance --plan
+    """
+    import ottla.node.cli.balance_commands as commands
+
+    if plan + execute + status + cancel > 1:
+        raise typer.BadParameter("--plan, --execute, --status and --cancel exclude each other")
+    client, as_json = partial(client_of, bootstrap, command_config, timeout), output == "json"
+    if execute:
+        run(lambda: commands.execute(client(), waits=wait, as_json=as_json))
+    elif status:
+        run(lambda: commands.status(client(), as_json=as_json))
+    elif cancel:
+        run(lambda: commands.cancel(client(), as_json=as_json))
+    else:
+        run(lambda: commands.plan(client(), shows_all=every, as_json=as_json))
 
 
 # ---- the quorum ----------------------------------------------------------------------------------

@@ -40,6 +40,7 @@ share_group_as_json   what share groups have in flight, as programs read it
 group_lag             how far groups are behind, in records and in time
 group_reset           resets of a group's offsets
 hanging_transactions  transactions that a log has open and nobody will end
+balance               how a cluster is balanced by those who run it
 leader_moves          leadership is moved
 newest_records        where the newest N records of partitions begin, counting only what a reader sees
 reassignments         how far the partitions are that move

@@ -54,7 +54,10 @@ class MetadataObserver:
         voters: Mapping[int, Endpoint],
         connect: Connect,
         chance: random.Random,
+        node_id: int = -1,
     ) -> None:
+        """`node_id` is this node, which others may count among the voters: it is not asked."""
+        self._node_id = node_id
         self.leader_id = -1
         self.epoch = 0
         self._image = image
@@ -159,7 +162,11 @@ class MetadataObserver:
             FetchMetadataResponse,
             timeout_s=FETCH_WAIT_MS / 1000 + 5,
         )
-        told = {one.node_id: Endpoint(one.host, one.port, one.security_protocol) for one in response.voters}
+        told = {
+            one.node_id: Endpoint(one.host, one.port, one.security_protocol)
+            for one in response.voters
+            if one.node_id != self._node_id
+        }
         if response.error_code:
             # It has no vote any more; of those who have, it knew more than was known here, or less.
             self._voters |= told

@@ -8,6 +8,8 @@ from ottla.node.settings.setting import BOOLEAN, INT, LIST, LONG, LOW, MEDIUM, s
 
 ENABLE: Final = "ottla.balance.enable"
 REQUESTED: Final = "ottla.balance.requested"
+MAX_RATE: Final = "ottla.balance.max.bytes.per.second"
+EXCLUDED: Final = "ottla.balance.exclude.brokers"
 
 
 def _problem_of_ids(value: ConfigValue) -> str | None:
@@ -49,7 +51,7 @@ BALANCE_SETTINGS: Final = (
         importance=LOW,
     ),
     setting(
-        "ottla.balance.max.bytes.per.second",
+        MAX_RATE,
         LONG,
         50 << 20,
         "The maximum bytes per second that a broker fetches for replicas that are being added to it "
@@ -68,7 +70,7 @@ BALANCE_SETTINGS: Final = (
         importance=LOW,
     ),
     setting(
-        "ottla.balance.exclude.brokers",
+        EXCLUDED,
         LIST,
         (),
         "The ids of brokers that a balance empties, and to which it moves nothing.",

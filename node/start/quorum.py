@@ -177,7 +177,13 @@ def open_quorum(base: Foundation, found: FoundQuorum | None, endpoint: Endpoint)
 
 
 def _observer(base: Foundation, image: MetadataImage, voters: Mapping[int, Endpoint]) -> MetadataObserver:
-    return MetadataObserver(image, voters=voters, connect=base.peers.client, chance=base.world.chance)
+    return MetadataObserver(
+        image,
+        voters=voters,
+        connect=base.peers.client,
+        chance=base.world.chance,
+        node_id=base.config.node_id,
+    )
 
 
 def _brokers_of_voters(config: BrokerConfig, quorum: RaftQuorum, image: MetadataImage) -> dict[int, Endpoint]:

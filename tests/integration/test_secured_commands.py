@@ -37,6 +37,7 @@ COMMANDS: Final[Mapping[str, tuple[Sequence[str], int, str]]] = {
     "txn producers": ((TOPIC,), 0, ""),
     "txn abort": (("no-such-id",), 1, "no-such-id"),
     "txn find-hanging": (("--all",), 0, ""),
+    "cluster balance": ((), 0, "nothing moves"),
     "quorum status": ((), 0, "leader"),
     "quorum add": (("7",), 1, "7"),
     "quorum remove": (("7",), 1, "7"),

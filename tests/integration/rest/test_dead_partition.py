@@ -113,6 +113,7 @@ COMMANDS: Final[Mapping[str, tuple[Sequence[str], int, str]]] = {
     "consume": ((TOPIC, "--until-end"), 1, f"{TOPIC}-{DEAD} has no leader"),
     "quorum status": ((), 0, ""),
     "quorum remove": (("7",), 1, ""),
+    "cluster balance": ((), 0, ""),
     "broker list": ((), 0, ""),
     "broker decommission": ((str(DEAD_NODE),), 1, ""),
     "topic create": (("new-topic", "-r", "1"), 0, ""),

@@ -1,0 +1,186 @@
+"""`ottla cluster balance`: the plan, its beginning, its progress, its end. Each returns the exit code."""
+
+import asyncio
+import json
+import sys
+from typing import Any, Final
+
+from ottla.metadata_raft.balance_plan import BalancePlan, BrokerShare
+from ottla.node.cli.topic_commands import print_table
+from ottla.node.client import balance
+from ottla.node.client.balance import BalanceSettings
+from ottla.node.client.cluster_client import Client
+
+POLL_S: Final = 1.0
+SHOWN_MOVES: Final = 20
+_UNITS: Final = ("B", "kB", "MB", "GB", "TB", "PB")
+
+
+async def plan(client: Client, *, shows_all: bool, as_json: bool) -> int:
+    """Show what would move."""
+    async with client:
+        settings = await balance.read_settings(client)
+        made = await balance.make_plan(client.renewed(), settings)
+    if as_json:
+        print(json.dumps(_as_json(made, settings)))
+        return 0
+    if not made.moves:
+        print("The cluster is even: nothing moves.")
+    else:
+        _print_moves(made, shows_all)
+    _print_shares(made)
+    if made.moves:
+        print(_in_words(made, settings))
+    return 0
+
+
+async def execute(client: Client, *, waits: bool, as_json: bool) -> int:
+    """Have the cluster balance itself, and wait for it unless told otherwise."""
+    async with client:
+        await balance.request(client)
+        if not waits:
+            _tell({"requested": True}, "The controller balances the cluster from now on.", as_json)
+            return 0
+        told = ""
+        while True:
+            status = await balance.status(client.renewed())
+            if not status.settings.is_requested and not status.moving:
+                break
+            said = f"{len(status.moving)} partitions move, {len(status.plan.moves)} are left"
+            if said != told and not as_json:
+                print(said, file=sys.stderr, flush=True)
+            told = said
+            await asyncio.sleep(POLL_S)
+    _tell({"requested": False, "moves": 0}, "The cluster is even: nothing is left to move.", as_json)
+    return 0
+
+
+async def status(client: Client, *, as_json: bool) -> int:
+    """Show what moves now, and what is left."""
+    async with client:
+        found = await balance.status(client)
+    settings, moving = found.settings, found.moving
+    if as_json:
+        rows = [
+            {
+                "topic": place.topic,
+                "partition": place.partition,
+                "adding": one.adding,
+                "removing": one.removing,
+            }
+            for place, one in moving.items()
+        ]
+        told = _as_json(found.plan, settings)
+        print(json.dumps({**told, "moving": rows}))
+        return 0
+    if settings.is_enabled:
+        print("The cluster balances itself (ottla.balance.enable).")
+    elif settings.is_requested:
+        print("The cluster is being balanced.")
+    else:
+        print("Nobody has asked for a balance.")
+    if moving:
+        rows_shown = [(*place, _ids(one.adding), _ids(one.removing)) for place, one in moving.items()]
+        print_table(("topic", "partition", "gets a replica", "loses a replica"), rows_shown)
+    print(f"{len(moving)} partitions move, {len(found.plan.moves)} are left.")
+    return 0
+
+
+async def cancel(client: Client, *, as_json: bool) -> int:
+    """Begin nothing more, and take back what moves."""
+    async with client:
+        is_enabled = (await balance.read_settings(client)).is_enabled
+        moved = await balance.cancel(client.renewed())
+    rows = [{"topic": place.topic, "partition": place.partition} for place in moved]
+    words = f"{len(moved)} moves were taken back."
+    if is_enabled:
+        words += " The cluster goes on to balance itself: ottla.balance.enable is true."
+    _tell({"cancelled": rows, "enabled": is_enabled}, words, as_json)
+    return 0
+
+
+def _tell(result: dict[str, Any], words: str, as_json: bool) -> None:
+    print(json.dumps(result) if as_json else words)
+
+
+def _as_json(made: BalancePlan, settings: BalanceSettings) -> dict[str, Any]:
+    return {
+        "enabled": settings.is_enabled,
+        "requested": settings.is_requested,
+        "max_bytes_per_second": settings.max_bytes_per_second,
+        "copied_bytes": made.copied_bytes,
+        "moves": [
+            {
+                "topic": move.place.topic,
+                "partition": move.place.partition,
+                "replicas": list(move.before),
+                "new_replicas": list(move.after),
+                "copied_bytes": move.copied_bytes,
+                "reason": move.goal.value,
+            }
+            for move in made.moves
+        ],
+        "brokers": [
+            {"broker": broker_id, "before": share._asdict(), "after": made.after[broker_id]._asdict()}
+            for broker_id, share in made.before.items()
+        ],
+    }
+
+
+def _print_moves(made: BalancePlan, shows_all: bool) -> None:
+    shown = made.moves if shows_all else made.moves[:SHOWN_MOVES]
+    rows = [
+        (*move.place, _ids(move.before), _ids(move.after), _size(move.copied_bytes), move.goal.value)
+        for move in shown
+    ]
+    print_table(("topic", "partition", "replicas", "new replicas", "copied", "reason"), rows)
+    if len(shown) < len(made.moves):
+        print(f"... and {len(made.moves) - len(shown)} more (--all shows them)")
+    print()
+
+
+def _print_shares(made: BalancePlan) -> None:
+    def cells(share: BrokerShare) -> tuple[str, int, str, int]:
+        fill = "-" if share.fill is None else f"{100 * share.fill:.0f} %"
+        return fill, share.replicas, f"{_size(share.bytes_in)}/s", share.leaders
+
+    def both(before: object, after: object) -> object:
+        return before if before == after else f"{before} -> {after}"
+
+    rows = [
+        (broker_id, *map(both, cells(share), cells(made.after[broker_id])))
+        for broker_id, share in made.before.items()
+    ]
+    print_table(("broker", "disk", "replicas", "bytes in", "leaders"), rows)
+
+
+def _in_words(made: BalancePlan, settings: BalanceSettings) -> str:
+    """Return how much is moved, and how long that takes if each broker fetches as fast as it may."""
+    received: dict[int, int] = {}
+    for move in made.moves:
+        for broker_id in set(move.after) - set(move.before):
+            size_bytes = move.copied_bytes // len(set(move.after) - set(move.before))
+            received[broker_id] = received.get(broker_id, 0) + size_bytes
+    seconds = max(received.values(), default=0) / max(1, settings.max_bytes_per_second)
+    return (
+        f"\n{len(made.moves)} partitions change, {_size(made.copied_bytes)} are copied: at least"
+        f" {_duration(seconds)} at {_size(settings.max_bytes_per_second)}/s a broker."
+        "\nBegin with `ottla cluster balance --execute`."
+    )
+
+
+def _size(size_bytes: float) -> str:
+    value, unit = float(size_bytes), 0
+    while value >= 1000 and unit < len(_UNITS) - 1:
+        value, unit = value / 1000, unit + 1
+    return f"{value:.0f} {_UNITS[unit]}" if not unit or value >= 100 else f"{value:.1f} {_UNITS[unit]}"
+
+
+def _duration(seconds: float) -> str:
+    if seconds < 60:
+        return f"{seconds:.0f} s"
+    return f"{seconds / 60:.0f} min" if seconds < 7_200 else f"{seconds / 3_600:.1f} h"
+
+
+def _ids(brokers: tuple[int, ...]) -> str:
+    return ",".join(map(str, brokers)) or "-"

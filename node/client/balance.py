@@ -1,0 +1,138 @@
+"""How a cluster is balanced by those who run it: the plan is shown, begun, followed and cancelled.
+
+The controller does the work (`ottla.balance.requested`), so whoever asked for it need not stay.
+"""
+
+import asyncio
+from collections.abc import Iterable, Mapping
+from typing import Final, NamedTuple
+
+from ottla.logstore.words.topic_partition import TopicPartition
+from ottla.metadata_raft.balance_plan import BalancePlan, BrokerRoom, PlacedPartition, plan_balance
+from ottla.node.client import cluster_admin, topic_admin
+from ottla.node.client.cluster_client import Client
+from ottla.node.client.config_admin import (
+    DELETE,
+    SET,
+    ConfigChange,
+    change_config,
+    config_of_all_brokers,
+    config_of_broker,
+    describe_resources,
+)
+from ottla.node.client.log_dirs import describe_log_dirs
+from ottla.node.settings.balance_settings import ENABLE, EXCLUDED, MAX_RATE, REQUESTED, excluded_brokers
+from ottla.node.wire.messages.describe_cluster import DescribeClusterBroker
+
+# Over which the growth of partitions is measured for a plan that is shown, and as a part of the time for it.
+SAMPLE_S: Final = 3.0
+SAMPLE_SHARE: Final = 0.25
+
+
+class BalanceSettings(NamedTuple):
+    """The settings that hold now, as a broker that is up tells them."""
+
+    is_enabled: bool
+    is_requested: bool
+    max_bytes_per_second: int
+    excluded: frozenset[int]
+
+
+class BalanceStatus(NamedTuple):
+    """What goes on: the settings, the partitions that move, and what would be left to do after them."""
+
+    settings: BalanceSettings
+    moving: Mapping[TopicPartition, "MovingPartition"]
+    plan: BalancePlan
+
+
+class MovingPartition(NamedTuple):
+    """The brokers that get and lose a replica of a partition."""
+
+    adding: tuple[int, ...]
+    removing: tuple[int, ...]
+
+
+async def read_settings(client: Client) -> BalanceSettings:
+    """Return the settings of the first broker that is up."""
+    cluster = await cluster_admin.describe_cluster(client)
+    broker_id = min(one.broker_id for one in cluster.brokers if not one.is_fenced)
+    resource = config_of_broker(broker_id)
+    found = await describe_resources(client, [resource])
+    values = {one.name: one.value or "" for one in found[resource]}
+    return BalanceSettings(
+        values.get(ENABLE) == "true",
+        values.get(REQUESTED) == "true",
+        int(values.get(MAX_RATE) or 0),
+        excluded_brokers([word for word in values.get(EXCLUDED, "").split(",") if word]),
+    )
+
+
+async def make_plan(client: Client, settings: BalanceSettings, *, measures: bool = True) -> BalancePlan:
+    """Return the plan for the cluster as it will be when what moves now has moved.
+
+    It takes some seconds where it `measures` how fast partitions grow.
+    """
+    sample_s = min(SAMPLE_S, SAMPLE_SHARE * client.timeout_s) if measures else 0.0
+    cluster = await cluster_admin.describe_cluster(client)
+    up = {one.broker_id: one for one in cluster.brokers if not one.is_fenced}
+    before = await _sizes(client, up) if sample_s else {}
+    await asyncio.sleep(sample_s)
+    sizes = await _sizes(client, up)
+    ongoing = await cluster_admin.list_moves(client)
+    partitions = []
+    for topic in await topic_admin.describe_topics(client, None):
+        for one in topic.partitions:
+            place = TopicPartition(topic.name or "", one.partition_index)
+            move = ongoing.get(place)
+            leaving = move.removing_replicas if move is not None else ()
+            replicas = tuple(replica for replica in one.replica_nodes if replica not in leaving)
+            size_bytes = max((sizes.get((replica, place), 0) for replica in replicas), default=0)
+            led = (one.leader_id, place)
+            grown = max(0, sizes.get(led, 0) - before.get(led, sizes.get(led, 0)))
+            rate = grown / sample_s if sample_s else 0.0
+            partitions.append(PlacedPartition(place, replicas, size_bytes, rate))
+    return plan_balance(await _rooms(client, up), partitions, leaving=settings.excluded)
+
+
+async def _sizes(client: Client, up: Iterable[int]) -> dict[tuple[int, TopicPartition], int]:
+    return {
+        (broker.broker_id, replica.partition): replica.size_bytes
+        for broker in await describe_log_dirs(client, broker_ids=list(up))
+        for log_dir in broker.log_dirs
+        for replica in log_dir.replicas
+        if not replica.is_future
+    }
+
+
+async def _rooms(client: Client, up: Mapping[int, DescribeClusterBroker]) -> list[BrokerRoom]:
+    rooms = []
+    for broker in await describe_log_dirs(client, broker_ids=list(up), partitions=()):
+        totals = [(one.total_bytes or 0, one.usable_bytes or 0) for one in broker.log_dirs if not one.error]
+        disk_bytes = sum(total for total, _ in totals)
+        used_bytes = disk_bytes - sum(usable for _, usable in totals)
+        rooms.append(BrokerRoom(broker.broker_id, up[broker.broker_id].rack, disk_bytes, used_bytes))
+    return rooms
+
+
+async def request(client: Client) -> None:
+    """Have the controller balance the cluster, until nothing is left to move."""
+    await change_config(client, config_of_all_brokers(), [ConfigChange(REQUESTED, SET, "true")])
+
+
+async def cancel(client: Client) -> list[TopicPartition]:
+    """Have the controller begin nothing more, and take back what moves; return what moved."""
+    await change_config(client, config_of_all_brokers(), [ConfigChange(REQUESTED, DELETE)])
+    moving = sorted(await cluster_admin.list_moves(client))
+    await cluster_admin.move_partitions(client, dict.fromkeys(moving))
+    return moving
+
+
+async def status(client: Client) -> BalanceStatus:
+    """Return what goes on now."""
+    settings = await read_settings(client)
+    moving = {
+        place: MovingPartition(tuple(one.adding_replicas), tuple(one.removing_replicas))
+        for place, one in sorted((await cluster_admin.list_moves(client)).items())
+    }
+    return BalanceStatus(settings, moving, await make_plan(client, settings, measures=False))

@@ -1,0 +1,110 @@
+"""A cluster that balances itself: brokers that join get their share, on request and alone."""
+
+import json
+from collections import Counter
+from typing import Any
+
+import pytest
+
+from tests.compat.wire_client import WireClient
+from tests.integration.cluster.conftest import Cluster, MakeCluster, eventually
+from tests.integration.cluster.rolling import load
+from tests.integration.cluster.test_cluster import consume, create, produce
+from tests.integration.cluster.test_moves import fill
+from tests.integration.cluster.test_quorum_grows import ottla
+
+pytestmark = pytest.mark.slow
+PARTITIONS = 12
+RECORDS = 600
+
+
+def placed(cluster: Cluster, topic: str) -> list[tuple[int, list[int]]]:
+    """Return leader and replicas of each partition."""
+    partitions = cluster.admin(0).list_topics(topic, timeout=60).topics[topic].partitions
+    return [(partitions[index].leader, list(partitions[index].replicas)) for index in sorted(partitions)]
+
+
+def replicas(cluster: Cluster, topic: str) -> Counter[int]:
+    return Counter(replica for _, replicas in placed(cluster, topic) for replica in replicas)
+
+
+def set_for_all(cluster: Cluster, name: str, value: str) -> None:
+    config = {"name": name, "config_operation": 0, "value": value}
+    resource = {"resource_type": 4, "resource_name": "", "configs": [config]}
+    with WireClient(cluster.nodes[0].bootstrap) as client:
+        told = client.call("incremental_alter_configs", 1, resources=[resource], validate_only=False)
+    assert not told.responses[0].error_code, told
+
+
+def balance(cluster: Cluster, *words: str) -> dict[str, Any]:
+    told: dict[str, Any] = json.loads(ottla(cluster, "cluster", "balance", *words, "--output", "json"))
+    return told
+
+
+def test_brokers_that_join_get_their_share_on_request(make_cluster: MakeCluster) -> None:
+    cluster = make_cluster(4)
+    cluster.start(0, 1, 2)
+    topic = create(cluster, by=0, partitions=PARTITIONS, replicas=2)
+    produce(cluster, topic, RECORDS)
+    cluster.start(3)
+
+    planned = balance(cluster, "--plan")
+    moved = [one for one in planned["moves"] if set(one["replicas"]) != set(one["new_replicas"])]
+    assert {one["reason"] for one in moved} == {"replicas"}
+    assert planned["brokers"][3]["before"]["replicas"] == 0
+    balance(cluster, "--execute")
+
+    held = replicas(cluster, topic)
+    assert set(held) == {0, 1, 2, 3} and max(held.values()) - min(held.values()) <= 2
+    assert max(Counter(leader for leader, _ in placed(cluster, topic)).values()) <= 4
+    assert sorted(map(int, consume(cluster, topic, RECORDS, PARTITIONS))) == list(range(RECORDS))
+    assert balance(cluster)["moves"] == [] and not balance(cluster, "--status")["requested"]
+
+
+def test_a_balance_goes_on_when_the_controller_falls(make_cluster: MakeCluster) -> None:
+    cluster = make_cluster(4, "ottla.balance.concurrent.moves=1")
+    cluster.start(0, 1, 2)
+    topic = create(cluster, by=0, partitions=PARTITIONS, replicas=2, min_insync_replicas="2")
+    produce(cluster, topic, RECORDS)
+    cluster.start(3)
+
+    balance(cluster, "--execute", "--no-wait")
+    eventually(lambda: replicas(cluster, topic)[3] > 0, "the first partition has moved")
+    controller = cluster.admin().describe_cluster().result(60).controller.id
+    cluster.kill(controller)
+    cluster.start(controller)
+
+    eventually(lambda: replicas(cluster, topic)[3] >= PARTITIONS // 2 - 1, "the joined broker has its share")
+    eventually(lambda: not balance(cluster, "--status")["requested"], "the balance has ended")
+    assert sorted(map(int, consume(cluster, topic, RECORDS, PARTITIONS))) == list(range(RECORDS))
+
+
+def test_a_cluster_that_balances_itself_fills_a_broker_and_empties_another(make_cluster: MakeCluster) -> None:
+    cluster = make_cluster(4, "ottla.balance.interval.ms=1000")
+    cluster.start(0, 1, 2)
+    topic = create(cluster, by=0, partitions=PARTITIONS, replicas=2)
+    with load(cluster, topic):
+        set_for_all(cluster, "ottla.balance.enable", "true")
+        cluster.start(3)
+        eventually(lambda: replicas(cluster, topic)[3] >= PARTITIONS // 2 - 1, "it has its share", 120)
+
+        set_for_all(cluster, "ottla.balance.exclude.brokers", "1")
+        eventually(lambda: replicas(cluster, topic)[1] == 0, "it is empty", 120)
+    assert set(replicas(cluster, topic)) == {0, 2, 3}
+
+
+def test_a_balance_is_cancelled(make_cluster: MakeCluster) -> None:
+    cluster = make_cluster(4, "ottla.balance.max.bytes.per.second=50000", "ottla.balance.concurrent.moves=2")
+    cluster.start(0, 1, 2)
+    topic = create(cluster, by=0, partitions=PARTITIONS, replicas=2)
+    fill(cluster, topic, 72)
+    cluster.start(3)
+    before = placed(cluster, topic)
+    balance(cluster, "--execute", "--no-wait")
+    eventually(lambda: bool(balance(cluster, "--status")["moving"]), "partitions move")
+
+    cancelled = balance(cluster, "--cancel")["cancelled"]
+
+    assert cancelled and len(cancelled) <= 2
+    eventually(lambda: not balance(cluster, "--status")["moving"], "nothing moves")
+    assert [sorted(one) for _, one in placed(cluster, topic)] == [sorted(one) for _, one in before]
