@@ -3,7 +3,8 @@
 import asyncio
 import json
 import sys
-from typing import Any, Final
+from collections.abc import Mapping
+from typing import Final
 
 from ottla.metadata_raft.balance_plan import BalancePlan, BrokerShare
 from ottla.node.cli.topic_commands import print_table
@@ -12,7 +13,7 @@ from ottla.node.client.balance import BalanceSettings
 from ottla.node.client.cluster_client import Client
 
 POLL_S: Final = 1.0
-SHOWN_MOVES: Final = 20
+SHOWN: Final = 20
 _UNITS: Final = ("B", "kB", "MB", "GB", "TB", "PB")
 
 
@@ -22,7 +23,7 @@ async def plan(client: Client, *, shows_all: bool, as_json: bool) -> int:
         settings = await balance.read_settings(client)
         made = await balance.make_plan(client.renewed(), settings)
     if as_json:
-        print(json.dumps(_as_json(made, settings)))
+        print(json.dumps(balance.as_json(made, settings)))
         return 0
     if not made.moves:
         print("The cluster is even: nothing moves.")
@@ -37,7 +38,7 @@ async def plan(client: Client, *, shows_all: bool, as_json: bool) -> int:
 async def execute(client: Client, *, waits: bool, as_json: bool) -> int:
     """Have the cluster balance itself, and wait for it unless told otherwise."""
     async with client:
-        await balance.request(client)
+        await balance.begin(client)
         if not waits:
             _tell({"requested": True}, "The controller balances the cluster from now on.", as_json)
             return 0
@@ -70,7 +71,7 @@ async def status(client: Client, *, as_json: bool) -> int:
             }
             for place, one in moving.items()
         ]
-        told = _as_json(found.plan, settings)
+        told = balance.as_json(found.plan, settings)
         print(json.dumps({**told, "moving": rows}))
         return 0
     if settings.is_enabled:
@@ -99,36 +100,12 @@ async def cancel(client: Client, *, as_json: bool) -> int:
     return 0
 
 
-def _tell(result: dict[str, Any], words: str, as_json: bool) -> None:
+def _tell(result: Mapping[str, object], words: str, as_json: bool) -> None:
     print(json.dumps(result) if as_json else words)
 
 
-def _as_json(made: BalancePlan, settings: BalanceSettings) -> dict[str, Any]:
-    return {
-        "enabled": settings.is_enabled,
-        "requested": settings.is_requested,
-        "max_bytes_per_second": settings.max_bytes_per_second,
-        "copied_bytes": made.copied_bytes,
-        "moves": [
-            {
-                "topic": move.place.topic,
-                "partition": move.place.partition,
-                "replicas": list(move.before),
-                "new_replicas": list(move.after),
-                "copied_bytes": move.copied_bytes,
-                "reason": move.goal.value,
-            }
-            for move in made.moves
-        ],
-        "brokers": [
-            {"broker": broker_id, "before": share._asdict(), "after": made.after[broker_id]._asdict()}
-            for broker_id, share in made.before.items()
-        ],
-    }
-
-
 def _print_moves(made: BalancePlan, shows_all: bool) -> None:
-    shown = made.moves if shows_all else made.moves[:SHOWN_MOVES]
+    shown = made.moves if shows_all else made.moves[:SHOWN]
     rows = [
         (*move.place, _ids(move.before), _ids(move.after), _size(move.copied_bytes), move.goal.value)
         for move in shown

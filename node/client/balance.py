@@ -5,6 +5,7 @@ The controller does the work (`ottla.balance.requested`), so whoever asked for i
 
 import asyncio
 from collections.abc import Iterable, Mapping
+from functools import partial
 from typing import Final, NamedTuple
 
 from ottla.logstore.words.topic_partition import TopicPartition
@@ -92,7 +93,8 @@ async def make_plan(client: Client, settings: BalanceSettings, *, measures: bool
             grown = max(0, sizes.get(led, 0) - before.get(led, sizes.get(led, 0)))
             rate = grown / sample_s if sample_s else 0.0
             partitions.append(PlacedPartition(place, replicas, size_bytes, rate))
-    return plan_balance(await _rooms(client, up), partitions, leaving=settings.excluded)
+    rooms = await _rooms(client, up)
+    return await asyncio.to_thread(partial(plan_balance, rooms, partitions, leaving=settings.excluded))
 
 
 async def _sizes(client: Client, up: Iterable[int]) -> dict[tuple[int, TopicPartition], int]:
@@ -115,7 +117,7 @@ async def _rooms(client: Client, up: Mapping[int, DescribeClusterBroker]) -> lis
     return rooms
 
 
-async def request(client: Client) -> None:
+async def begin(client: Client) -> None:
     """Have the controller balance the cluster, until nothing is left to move."""
     await change_config(client, config_of_all_brokers(), [ConfigChange(REQUESTED, SET, "true")])
 
@@ -136,3 +138,29 @@ async def status(client: Client) -> BalanceStatus:
         for place, one in sorted((await cluster_admin.list_moves(client)).items())
     }
     return BalanceStatus(settings, moving, await make_plan(client, settings, measures=False))
+
+
+def as_json(made: BalancePlan, settings: BalanceSettings, most: int | None = None) -> dict[str, object]:
+    """Return a plan, with its first moves, as programs read it, from the command line and over REST."""
+    return {
+        "enabled": settings.is_enabled,
+        "requested": settings.is_requested,
+        "max_bytes_per_second": settings.max_bytes_per_second,
+        "copied_bytes": made.copied_bytes,
+        "move_count": len(made.moves),
+        "moves": [
+            {
+                "topic": move.place.topic,
+                "partition": move.place.partition,
+                "replicas": list(move.before),
+                "new_replicas": list(move.after),
+                "copied_bytes": move.copied_bytes,
+                "reason": move.goal.value,
+            }
+            for move in made.moves[:most]
+        ],
+        "brokers": [
+            {"broker": broker_id, "before": share._asdict(), "after": made.after[broker_id]._asdict()}
+            for broker_id, share in made.before.items()
+        ],
+    }

@@ -60,6 +60,7 @@ state_words     state machines as JSON
 debug_state     the state machines of this process
 own_process     what only this process knows of itself (door)
 cluster_state   health overview, quorum, log directories
+balance         the plan that gives all brokers their share
 leaders         drains, transfers, elections
 moves           reassignments, decommission, throttles
 users           SCRAM users and their passwords

@@ -9,6 +9,7 @@ import orjson
 from ottla.node.net.peer_client import SOFTWARE_VERSION
 from ottla.node.rest_api import (
     acls,
+    balance,
     broker_configs,
     brokers,
     cluster_state,
@@ -69,6 +70,7 @@ _AREAS: Final = (
     debug_state.ROUTES,
     cluster_state.ROUTES,
     leaders.ROUTES,
+    balance.ROUTES,
     metrics_routes.ROUTES,
     moves.ROUTES,
     transactions.ROUTES,

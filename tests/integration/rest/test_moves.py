@@ -151,3 +151,19 @@ def test_a_hanging_transaction_is_found_and_ended_in_its_log(four: Cluster, api:
     assert (found["producer"], found["epoch"]) == (2**40, 3) and found["silent_for_ms"] >= 0
     assert young == [] and left == []
     assert ended == {"aborted": True, "producer": 2**40}
+
+
+def test_a_balance_is_planned_carried_out_and_cancelled(four: Cluster, api: Api) -> None:
+    topic = name_of("uneven")
+    command_line.ottla(four.bootstrap, "topic", "create", topic, "-p", "8", "-r", "2")
+    command_line.ottla(four.bootstrap, "topic", "reassign", topic, "-r", "0,1")
+    eventually(lambda: not api.get("/v1/reassignments")["reassignments"], "all lie on two brokers")
+
+    planned = api.get("/v1/balance")
+    assert planned["move_count"] > 0 and {"replicas"} <= {one["reason"] for one in planned["moves"]}
+    assert api.post("/v1/balance", {}, 202) == {"requested": True}
+    eventually(lambda: not api.get("/v1/balance")["requested"], "nothing is left to move")
+
+    shares = [one["before"]["replicas"] for one in api.get("/v1/balance")["brokers"]]
+    assert max(shares) - min(shares) <= 2
+    assert api.delete("/v1/balance", 200) == {"cancelled": []}

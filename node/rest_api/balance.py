@@ -1,0 +1,130 @@
+"""/v1/balance: the plan that gives all brokers their share, and how it is carried out."""
+
+from typing import Final
+
+from ottla.node.client import balance
+from ottla.node.rest_api.operation_words import MAX_LISTED, PARTITION, listed, place, record
+from ottla.node.rest_api.route import (
+    BOOLEAN,
+    INT32,
+    INT64,
+    STRING,
+    Answer,
+    Response,
+    RestContext,
+    RestRequest,
+    Route,
+)
+
+TAG: Final = "Operations: balance"
+_PATH: Final = "/v1/balance"
+_IDS: Final = listed(INT32)
+_SHARE: Final = record(
+    {
+        "fill": {"type": ["number", "null"]},
+        "replicas": INT64,
+        "bytes_in": {"type": "number"},
+        "leaders": INT64,
+    },
+    title="BrokerShare",
+)
+_MOVE: Final = record(
+    {
+        "topic": STRING,
+        "partition": INT32,
+        "replicas": _IDS,
+        "new_replicas": _IDS,
+        "copied_bytes": INT64,
+        "reason": STRING,
+    },
+    title="BalanceMove",
+)
+_MOVING: Final = record(
+    {"topic": STRING, "partition": INT32, "adding": _IDS, "removing": _IDS}, title="MovingPartition"
+)
+_BALANCE: Final = record(
+    {
+        "enabled": BOOLEAN,
+        "requested": BOOLEAN,
+        "max_bytes_per_second": INT64,
+        "copied_bytes": INT64,
+        "move_count": INT64,
+        "moves": {**listed(_MOVE), "maxItems": MAX_LISTED},
+        "moving": {**listed(_MOVING), "maxItems": MAX_LISTED},
+        "brokers": listed(
+            record({"broker": INT32, "before": _SHARE, "after": _SHARE}, title="BrokerBalance")
+        ),
+    },
+    title="Balance",
+)
+
+
+async def get_balance(context: RestContext, request: RestRequest) -> Answer:
+    found = await balance.status(context.client)
+    moving = [
+        {**place(one), "adding": list(move.adding), "removing": list(move.removing)}
+        for one, move in found.moving.items()
+    ]
+    told = balance.as_json(found.plan, found.settings, MAX_LISTED)
+    return Answer(body={**told, "moving": moving[:MAX_LISTED]})
+
+
+async def request_balance(context: RestContext, request: RestRequest) -> Answer:
+    await balance.begin(context.client)
+    return Answer(status=202, body={"requested": True})
+
+
+async def cancel_balance(context: RestContext, request: RestRequest) -> Answer:
+    cancelled = await balance.cancel(context.client)
+    return Answer(body={"cancelled": [place(one) for one in cancelled][:MAX_LISTED]})
+
+
+ROUTES: Final = (
+    Route(
+        method="GET",
+        path=_PATH,
+        handler=get_balance,
+        operation_id="getBalance",
+        summary="What moves now so that all brokers have their share, and what would move after that.",
+        tag=TAG,
+        responses={
+            200: Response(
+                description="The plan, in its order; what each broker has before and after it; the "
+                "partitions on the move.",
+                schema=_BALANCE,
+            )
+        },
+    ),
+    Route(
+        method="POST",
+        path=_PATH,
+        handler=request_balance,
+        operation_id="requestBalance",
+        is_for_administrators=True,
+        summary="Have the controller carry out the plan, some partitions at a time, until nothing is left.",
+        tag=TAG,
+        responses={
+            202: Response(
+                description="The controller begins.",
+                schema=record({"requested": BOOLEAN}, title="RequestedBalance"),
+            )
+        },
+    ),
+    Route(
+        method="DELETE",
+        path=_PATH,
+        handler=cancel_balance,
+        operation_id="cancelBalance",
+        is_for_administrators=True,
+        summary="Begin nothing more, and take back what moves.",
+        tag=TAG,
+        responses={
+            200: Response(
+                description="The partitions that moved.",
+                schema=record(
+                    {"cancelled": {**listed(PARTITION), "maxItems": MAX_LISTED}}, title="CancelledBalance"
+                ),
+            )
+        },
+    ),
+)
