@@ -51,7 +51,7 @@ class Work:
             self.refused.append(error)
 
 
-def test_one_address_leaves_places_to_others() -> None:
+def test_one_address_leaves_slots_to_others() -> None:
     async def run() -> None:
         work = Work()
 
