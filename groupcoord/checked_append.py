@@ -5,11 +5,11 @@ from collections.abc import Sequence
 from ottla.groupcoord.effects import Append, Effect
 from ottla.groupcoord.group_records import OFFSETS_TOPIC
 from ottla.groupcoord.record_codec import GroupRecord, record_size_bytes
-from ottla.groupcoord.shard import Shard
+from ottla.groupcoord.shard import GroupShard
 from ottla.logstore.words.errors import ErrorCode, KafkaError
 
 
-def checked_append(shard: Shard, records: Sequence[GroupRecord]) -> list[Effect]:
+def checked_append(shard: GroupShard, records: Sequence[GroupRecord]) -> list[Effect]:
     """Return one batch of all of them: what it says belongs together and cannot be split.
 
     GROUP_MAX_SIZE_REACHED if no batch can hold them; what one member brings is judged by itself before.
@@ -27,7 +27,7 @@ def checked_append(shard: Shard, records: Sequence[GroupRecord]) -> list[Effect]
     return [Append(records)]
 
 
-def check_subscription(shard: Shard, record: GroupRecord, advice: str) -> None:
+def check_subscription(shard: GroupShard, record: GroupRecord, advice: str) -> None:
     """INVALID_REQUEST if no batch can hold the record of what a member says of itself."""
     size_bytes, limit_bytes = record_size_bytes(record), shard.config.max_batch_bytes
     if size_bytes > limit_bytes:

@@ -93,7 +93,7 @@ from ottla.groupcoord.offsets.offset_expiry import EXPIRY_KEY, expire_offsets
 from ottla.groupcoord.offsets.offset_fetch import fetch_offsets
 from ottla.groupcoord.offsets.offset_values import CommittedOffsets
 from ottla.groupcoord.record_codec import GroupRecord
-from ottla.groupcoord.shard import Shard, check_group_id
+from ottla.groupcoord.shard import GroupShard, check_group_id
 from ottla.groupcoord.share.decide_share_command import decide_share_command
 from ottla.groupcoord.share.delete_share_groups import delete_groups_of_any_kind
 from ottla.groupcoord.share.share_commands import ShareGroupHeartbeat
@@ -117,7 +117,7 @@ from ottla.logstore.words.errors import ErrorCode, KafkaError
 class Coordinator:
     """Commands in, effects out. Not thread-safe: one owner calls it."""
 
-    def __init__(self, shard: Shard) -> None:
+    def __init__(self, shard: GroupShard) -> None:
         self.shard = shard
 
     def start(self, now_ms: int) -> list[Effect]:
@@ -300,7 +300,7 @@ class Coordinator:
 
 
 def _decide_in_classic_group(
-    shard: Shard, group: ClassicGroup | None, command: MemberCommand, now_ms: int
+    shard: GroupShard, group: ClassicGroup | None, command: MemberCommand, now_ms: int
 ) -> list[Effect]:
     match command:
         case Heartbeat():

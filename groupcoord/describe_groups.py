@@ -12,7 +12,7 @@ from ottla.groupcoord.classic.classic_group import ClassicGroup
 from ottla.groupcoord.classic.consumer_protocol import CONSUMER_PROTOCOL_TYPE
 from ottla.groupcoord.classic.group_state import GroupState
 from ottla.groupcoord.effects import Effect, Reply
-from ottla.groupcoord.shard import Group, Shard
+from ottla.groupcoord.shard import Group, GroupShard
 from ottla.groupcoord.share.share_group import ShareGroup
 from ottla.logstore.words.errors import ErrorCode
 
@@ -21,12 +21,12 @@ CONSUMER_TYPE = "consumer"
 SHARE_TYPE = "share"  # also what Kafka calls the protocol of a share group
 
 
-def describe_groups(shard: Shard, command: DescribeGroups) -> list[Effect]:
+def describe_groups(shard: GroupShard, command: DescribeGroups) -> list[Effect]:
     groups = [_describe(group_id, shard.group(group_id)) for group_id in command.group_ids]
     return [Reply(command.token, DescribeGroupsResult(groups=groups), shows_state=True)]
 
 
-def list_groups(shard: Shard, command: ListGroups) -> list[Effect]:
+def list_groups(shard: GroupShard, command: ListGroups) -> list[Effect]:
     groups = [
         listed
         for listed in map(_listed, shard.groups.values())

@@ -43,7 +43,7 @@ from ottla.logstore.words.errors import ErrorCode, KafkaError
 Group: TypeAlias = ClassicGroup | ConsumerGroup | ShareGroup
 
 
-class Shard:
+class GroupShard:
     """Groups and offsets of one partition.
 
     `new_uuid` gives the unique part of a member id; `group_config` the settings of one group.

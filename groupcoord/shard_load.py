@@ -7,12 +7,14 @@ from ottla.groupcoord.offsets.offset_commands import StaleOffset
 from ottla.groupcoord.offsets.offset_log_scan import ScannedLog
 from ottla.groupcoord.offsets.offset_values import topic_id_in
 from ottla.groupcoord.record_codec import decode_record
-from ottla.groupcoord.shard import Shard
+from ottla.groupcoord.shard import GroupShard
 from ottla.logstore.words.errors import KafkaError
 from ottla.logstore.words.schema import ZERO_UUID
 
 
-def load_shard(scanned: ScannedLog, shard: Shard, *, pause: Callable[[], None] = lambda: None) -> Shard:
+def load_shard(
+    scanned: ScannedLog, shard: GroupShard, *, pause: Callable[[], None] = lambda: None
+) -> GroupShard:
     """The empty `shard`, filled; a record that cannot be read is left out and added to `scanned.unreadable`.
 
     Groups come first, in the order of the log, then offsets: these make a group where there is none. `pause`
@@ -36,7 +38,7 @@ def load_shard(scanned: ScannedLog, shard: Shard, *, pause: Callable[[], None] =
 
 
 def stale_offsets(
-    shard: Shard, topic_id_of: Callable[[str], bytes | None], *, pause: Callable[[], None] = lambda: None
+    shard: GroupShard, topic_id_of: Callable[[str], bytes | None], *, pause: Callable[[], None] = lambda: None
 ) -> list[StaleOffset]:
     """Offsets of topics that are gone, or that are other topics of the same name now.
 

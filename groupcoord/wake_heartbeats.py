@@ -16,14 +16,14 @@ from ottla.groupcoord.consumer.reconciliation import NO_OWNER
 from ottla.groupcoord.effects import Effect, StartTimer, TimerKey
 from ottla.groupcoord.held_heartbeats import HeldCommand
 from ottla.groupcoord.record_codec import GroupRecord
-from ottla.groupcoord.shard import Shard
+from ottla.groupcoord.shard import GroupShard
 from ottla.groupcoord.timer_commands import WakeHeldHeartbeats
 
 # Heartbeats decided again in one turn of the loop: some 3 ms.
 MAX_WOKEN = 100
 
 
-def wake_for_records(shard: Shard, records: Sequence[GroupRecord]) -> list[Effect]:
+def wake_for_records(shard: GroupShard, records: Sequence[GroupRecord]) -> list[Effect]:
     """Wake the heartbeats of members for whom these records, which were just replayed, may mean something."""
     if not shard.held_heartbeats:
         return []
@@ -46,12 +46,12 @@ def wake_for_records(shard: Shard, records: Sequence[GroupRecord]) -> list[Effec
     return effects
 
 
-def wake_group(shard: Shard, group_id: str) -> list[Effect]:
+def wake_group(shard: GroupShard, group_id: str) -> list[Effect]:
     """Wake the held heartbeats of a group whose members may have something to learn."""
     return _wake(shard, group_id, shard.held_heartbeats.of_group(group_id))
 
 
-def wake_for_topics(shard: Shard, command: TopicsChanged) -> list[Effect]:
+def wake_for_topics(shard: GroupShard, command: TopicsChanged) -> list[Effect]:
     """Wake a heartbeat of each group that reads what changed: a group looks at its topics at a heartbeat."""
     effects: list[Effect] = []
     for group_id in shard.held_heartbeats.groups():
@@ -61,7 +61,7 @@ def wake_for_topics(shard: Shard, command: TopicsChanged) -> list[Effect]:
     return effects
 
 
-def _wake(shard: Shard, group_id: str, held: list[HeldCommand]) -> list[Effect]:
+def _wake(shard: GroupShard, group_id: str, held: list[HeldCommand]) -> list[Effect]:
     group = shard.consumer_group(group_id)
     woken = (
         held if group is None else [command for command in held if _has_something_to_learn(group, command)]
@@ -78,7 +78,7 @@ def _wake_later(group_id: str) -> StartTimer[WakeHeldHeartbeats]:
     return StartTimer(TimerKey("wake", group_id), 0, WakeHeldHeartbeats(group_id=group_id))
 
 
-def _needs_a_heartbeat(shard: Shard, group: ConsumerGroup) -> bool:
+def _needs_a_heartbeat(shard: GroupShard, group: ConsumerGroup) -> bool:
     """Return whether the next heartbeat must look at the topics, or have a target assignment made."""
     if group.is_metadata_stale or group.group_epoch > group.assignment_epoch:
         return True

@@ -9,7 +9,7 @@ from ottla.groupcoord.classic.member_results import HeartbeatResult
 from ottla.groupcoord.classic.rebalance import start_session
 from ottla.groupcoord.effects import Effect, Reply
 from ottla.groupcoord.heartbeat_phase import HeartbeatPhase
-from ottla.groupcoord.shard import Shard
+from ottla.groupcoord.shard import GroupShard
 from ottla.logstore.words.errors import ErrorCode, KafkaError
 
 _ALIVE = HeartbeatResult()
@@ -18,7 +18,7 @@ _JOIN_AGAIN = HeartbeatResult(error=ErrorCode.REBALANCE_IN_PROGRESS)
 HELD_SHARE_OF_SESSION = 4
 
 
-def heartbeat(shard: Shard, group: ClassicGroup | None, command: Heartbeat, now_ms: int) -> list[Effect]:
+def heartbeat(shard: GroupShard, group: ClassicGroup | None, command: Heartbeat, now_ms: int) -> list[Effect]:
     if group is None:
         raise KafkaError(ErrorCode.UNKNOWN_MEMBER_ID, "the group does not exist")
     member = group.validate_member(command.member_id, command.group_instance_id)

@@ -34,12 +34,14 @@ from ottla.groupcoord.effects import Append, CancelTimer, Effect, Reply
 from ottla.groupcoord.group_records import OFFSETS_TOPIC
 from ottla.groupcoord.member_bytes import MEMBER_BYTES, check_members
 from ottla.groupcoord.record_codec import record_size_bytes
-from ottla.groupcoord.shard import Shard
+from ottla.groupcoord.shard import GroupShard
 from ottla.groupcoord.timeline import Cause
 from ottla.logstore.words.errors import ErrorCode, KafkaError
 
 
-def join_group(shard: Shard, group: ClassicGroup | None, command: JoinGroup, now_ms: int) -> list[Effect]:
+def join_group(
+    shard: GroupShard, group: ClassicGroup | None, command: JoinGroup, now_ms: int
+) -> list[Effect]:
     config = shard.config
     if not is_session_timeout_allowed(command, config):
         return refuse_join(command, ErrorCode.INVALID_SESSION_TIMEOUT, command.member_id)
@@ -94,7 +96,7 @@ def checked_protocols(command: JoinGroup, config: CoordinatorConfig) -> Sequence
 
 
 def _check_offered(
-    shard: Shard, group: ClassicGroup | None, command: JoinGroup, protocols: Sequence[Protocol]
+    shard: GroupShard, group: ClassicGroup | None, command: JoinGroup, protocols: Sequence[Protocol]
 ) -> None:
     """COORDINATOR_NOT_AVAILABLE for members and metadata that there is no room for; a member may always bring
     as much as it has.
@@ -132,7 +134,7 @@ def _turn_away(group: ClassicGroup, command: JoinGroup, now_ms: int) -> list[Eff
     return effects
 
 
-def _new_member_id(shard: Shard, name: str) -> str:
+def _new_member_id(shard: GroupShard, name: str) -> str:
     """An id that tells people whose it is. It must fit into the group's record, and names may be as long as
     a string of the protocol can be.
     """
@@ -146,7 +148,7 @@ def _require_member_id(group: ClassicGroup, command: JoinGroup, new_member_id: s
 
 
 def _add_member(
-    shard: Shard,
+    shard: GroupShard,
     group: ClassicGroup,
     command: JoinGroup,
     protocols: Sequence[Protocol],
@@ -166,7 +168,7 @@ def _add_member(
 
 
 def _rejoin(
-    shard: Shard, group: ClassicGroup, command: JoinGroup, protocols: Sequence[Protocol], now_ms: int
+    shard: GroupShard, group: ClassicGroup, command: JoinGroup, protocols: Sequence[Protocol], now_ms: int
 ) -> list[Effect]:
     if command.member_id in group.pending_join_members:
         if command.group_instance_id is not None:
@@ -206,7 +208,7 @@ def _why_again(group: ClassicGroup, member: ClassicMember, protocols: Sequence[P
 
 
 def _replace_static_member(
-    shard: Shard,
+    shard: GroupShard,
     group: ClassicGroup,
     command: JoinGroup,
     protocols: Sequence[Protocol],
@@ -241,7 +243,7 @@ def _replace_static_member(
 
 
 def _replace_in_stable_group(
-    shard: Shard,
+    shard: GroupShard,
     group: ClassicGroup,
     member: ClassicMember,
     command: JoinGroup,

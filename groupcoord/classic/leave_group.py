@@ -13,12 +13,14 @@ from ottla.groupcoord.classic.rebalance import (
     session_key,
 )
 from ottla.groupcoord.effects import CancelTimer, Effect, Reply
-from ottla.groupcoord.shard import Shard
+from ottla.groupcoord.shard import GroupShard
 from ottla.groupcoord.timeline import Cause
 from ottla.logstore.words.errors import ErrorCode, KafkaError
 
 
-def leave_group(shard: Shard, group: ClassicGroup | None, command: LeaveGroup, now_ms: int) -> list[Effect]:
+def leave_group(
+    shard: GroupShard, group: ClassicGroup | None, command: LeaveGroup, now_ms: int
+) -> list[Effect]:
     effects: list[Effect] = []
     left = leave_each(command, lambda identity: effects.extend(_remove(group, identity, now_ms)))
     if group is not None:
@@ -64,7 +66,7 @@ def _remove(group: ClassicGroup | None, identity: MemberIdentity, now_ms: int) -
     return effects
 
 
-def _after_leaving(shard: Shard, group: ClassicGroup, now_ms: int) -> list[Effect]:
+def _after_leaving(shard: GroupShard, group: ClassicGroup, now_ms: int) -> list[Effect]:
     if group.state in (GroupState.STABLE, GroupState.COMPLETING_REBALANCE):
         return prepare_rebalance(shard, group, now_ms)
     return maybe_complete_join(group, now_ms)

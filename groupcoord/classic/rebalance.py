@@ -15,7 +15,7 @@ from ottla.groupcoord.classic.group_state import MOVES, GroupState
 from ottla.groupcoord.classic.member_results import JoinGroupResult, SyncGroupResult
 from ottla.groupcoord.effects import Append, CancelTimer, Effect, Refuse, Reply, StartTimer, TimerKey
 from ottla.groupcoord.request_token import Token
-from ottla.groupcoord.shard import Shard
+from ottla.groupcoord.shard import GroupShard
 from ottla.groupcoord.timeline import Cause
 from ottla.groupcoord.timer_commands import ExpireJoin, ExpireSession, ExpireSync, ExtendInitialRebalance
 from ottla.groupcoord.wake_heartbeats import wake_group
@@ -47,7 +47,7 @@ def start_session(
     return timer
 
 
-def start_classic_group(shard: Shard, group: ClassicGroup, now_ms: int) -> list[Effect]:
+def start_classic_group(shard: GroupShard, group: ClassicGroup, now_ms: int) -> list[Effect]:
     """After it was loaded: each member has its session timeout to show up."""
     effects: list[Effect] = [start_session(group, member) for member in group.members.values()]
     if len(group.members) > shard.config.group_max_size:
@@ -66,14 +66,14 @@ def stop_classic_group(group: ClassicGroup, error: ErrorCode) -> list[Effect]:
     return effects
 
 
-def rebalance_or_complete(shard: Shard, group: ClassicGroup, now_ms: int) -> list[Effect]:
+def rebalance_or_complete(shard: GroupShard, group: ClassicGroup, now_ms: int) -> list[Effect]:
     """After the members changed: start a rebalance, or go on with the one that is under way."""
     if GroupState.PREPARING_REBALANCE in MOVES[group.state]:
         return prepare_rebalance(shard, group, now_ms)
     return maybe_complete_join(group, now_ms)
 
 
-def prepare_rebalance(shard: Shard, group: ClassicGroup, now_ms: int) -> list[Effect]:
+def prepare_rebalance(shard: GroupShard, group: ClassicGroup, now_ms: int) -> list[Effect]:
     """Start a rebalance: all members have to join again, within the rebalance timeout. The caller has
     added the cause to the timeline.
     """
@@ -98,7 +98,7 @@ def prepare_rebalance(shard: Shard, group: ClassicGroup, now_ms: int) -> list[Ef
     return effects
 
 
-def extend_initial_rebalance(shard: Shard, command: ExtendInitialRebalance, now_ms: int) -> list[Effect]:
+def extend_initial_rebalance(shard: GroupShard, command: ExtendInitialRebalance, now_ms: int) -> list[Effect]:
     group = shard.classic_group(command.group_id)
     if group is None or group.state is not GroupState.PREPARING_REBALANCE:
         return []  # the timer was in flight when the group went on
@@ -109,7 +109,7 @@ def extend_initial_rebalance(shard: Shard, command: ExtendInitialRebalance, now_
     return [_initial_delay(group, delay_ms, max(command.remaining_ms - command.delay_ms, 0))]
 
 
-def expire_join(shard: Shard, command: ExpireJoin, now_ms: int) -> list[Effect]:
+def expire_join(shard: GroupShard, command: ExpireJoin, now_ms: int) -> list[Effect]:
     group = shard.classic_group(command.group_id)
     if group is None or group.state is not GroupState.PREPARING_REBALANCE:
         return []
@@ -180,7 +180,7 @@ def sync_received(group: ClassicGroup, member: ClassicMember) -> list[Effect]:
     return [] if group.pending_sync_members else [CancelTimer(sync_key(group))]
 
 
-def expire_sync(shard: Shard, command: ExpireSync, now_ms: int) -> list[Effect]:
+def expire_sync(shard: GroupShard, command: ExpireSync, now_ms: int) -> list[Effect]:
     """Members that joined but never asked for their assignment are out, and the others join again."""
     group = shard.classic_group(command.group_id)
     if (
@@ -211,7 +211,7 @@ def fail_waiting_syncs(group: ClassicGroup, error: ErrorCode) -> list[Effect]:
     return effects
 
 
-def expire_session(shard: Shard, command: ExpireSession, now_ms: int) -> list[Effect]:
+def expire_session(shard: GroupShard, command: ExpireSession, now_ms: int) -> list[Effect]:
     """A member was silent for too long: it is out, unless it waits for others (then they are to blame)."""
     group = shard.classic_group(command.group_id)
     if group is None:
@@ -245,7 +245,7 @@ def answer_removed(group: ClassicGroup, member: ClassicMember) -> list[Effect]:
     return effects
 
 
-def after_removal(shard: Shard, group: ClassicGroup, now_ms: int) -> list[Effect]:
+def after_removal(shard: GroupShard, group: ClassicGroup, now_ms: int) -> list[Effect]:
     if group.state in (GroupState.STABLE, GroupState.COMPLETING_REBALANCE):
         return prepare_rebalance(shard, group, now_ms)
     return _complete_if_all_joined(group, now_ms)

@@ -18,12 +18,14 @@ from ottla.groupcoord.classic.rebalance import (
 from ottla.groupcoord.effects import Append, Effect, Reply
 from ottla.groupcoord.member_bytes import check_members
 from ottla.groupcoord.record_codec import record_size_bytes
-from ottla.groupcoord.shard import Shard
+from ottla.groupcoord.shard import GroupShard
 from ottla.groupcoord.timeline import Cause
 from ottla.logstore.words.errors import ErrorCode, KafkaError
 
 
-def sync_group(shard: Shard, group: ClassicGroup | None, command: SyncGroup, now_ms: int) -> list[Effect]:
+def sync_group(
+    shard: GroupShard, group: ClassicGroup | None, command: SyncGroup, now_ms: int
+) -> list[Effect]:
     if group is None or group.state is GroupState.EMPTY:
         return _refused(command, ErrorCode.UNKNOWN_MEMBER_ID)
     try:
@@ -53,7 +55,7 @@ def sync_group(shard: Shard, group: ClassicGroup | None, command: SyncGroup, now
             raise AssertionError("a dead group is not kept")
 
 
-def _assign(shard: Shard, group: ClassicGroup, command: SyncGroup, now_ms: int) -> list[Effect]:
+def _assign(shard: GroupShard, group: ClassicGroup, command: SyncGroup, now_ms: int) -> list[Effect]:
     """Put the new generation down in the log; with that the group is stable, and all who wait are
     answered.
     """

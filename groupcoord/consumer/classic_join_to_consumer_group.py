@@ -43,13 +43,13 @@ from ottla.groupcoord.coordinator_config import CoordinatorConfig, MigrationPoli
 from ottla.groupcoord.effects import Append, CancelTimer, ContinueWith, Effect, Reply, StartTimer
 from ottla.groupcoord.member_bytes import check_members
 from ottla.groupcoord.record_codec import GroupRecord
-from ottla.groupcoord.shard import Shard
+from ottla.groupcoord.shard import GroupShard
 from ottla.groupcoord.topics_view import TopicsView
 from ottla.logstore.words.errors import ErrorCode
 
 
 def classic_join_to_consumer_group(
-    shard: Shard, group: ConsumerGroup, command: JoinGroup, now_ms: int
+    shard: GroupShard, group: ConsumerGroup, command: JoinGroup, now_ms: int
 ) -> list[Effect]:
     if not is_session_timeout_allowed(command, shard.config):
         return refuse_join(command, ErrorCode.INVALID_SESSION_TIMEOUT, command.member_id)
@@ -102,7 +102,7 @@ def _refusal(
 
 
 def _join(
-    shard: Shard,
+    shard: GroupShard,
     group: ConsumerGroup,
     before: ConsumerMember,
     after: ConsumerMember,
@@ -193,7 +193,7 @@ def _owned(subscription: Subscription, topics: TopicsView) -> list[TopicPartitio
 
 
 def _step(
-    shard: Shard,
+    shard: GroupShard,
     group: ConsumerGroup,
     member: ConsumerMember,
     target: TargetOfMember,
@@ -219,7 +219,7 @@ def _step(
     return moved
 
 
-def _wait_for_sync(shard: Shard, group: ConsumerGroup, member: ConsumerMember) -> list[Effect]:
+def _wait_for_sync(shard: GroupShard, group: ConsumerGroup, member: ConsumerMember) -> list[Effect]:
     """It has joined: now it has its rebalance timeout to ask for its assignment."""
     group.awaited_joins.discard(member.member_id)
     sync = ExpireMemberSync(group_id=group.group_id, member_id=member.member_id)

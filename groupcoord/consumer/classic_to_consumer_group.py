@@ -34,13 +34,13 @@ from ottla.groupcoord.consumer.downgrade_group import named
 from ottla.groupcoord.consumer.member_state import MemberState
 from ottla.groupcoord.consumer.migration_commands import ExpireMemberJoin
 from ottla.groupcoord.effects import CancelTimer, Effect, Reply, StartTimer
-from ottla.groupcoord.shard import Shard
+from ottla.groupcoord.shard import GroupShard
 from ottla.groupcoord.timeline import Cause
 from ottla.logstore.words.errors import ErrorCode, KafkaError
 
 
 def classic_request_to_consumer_group(
-    shard: Shard, group: ConsumerGroup, command: MemberCommand, now_ms: int
+    shard: GroupShard, group: ConsumerGroup, command: MemberCommand, now_ms: int
 ) -> list[Effect]:
     match command:
         case JoinGroup():
@@ -56,7 +56,7 @@ def classic_request_to_consumer_group(
 # ---- SyncGroup and Heartbeat -------------------------------------------------------------------------------
 
 
-def _sync(shard: Shard, group: ConsumerGroup, command: SyncGroup) -> list[Effect]:
+def _sync(shard: GroupShard, group: ConsumerGroup, command: SyncGroup) -> list[Effect]:
     member, classic = _classic_member(group, command)
     for stated, actual in (
         (command.protocol_type, CONSUMER_PROTOCOL_TYPE),
@@ -81,7 +81,7 @@ def _sync(shard: Shard, group: ConsumerGroup, command: SyncGroup) -> list[Effect
     ]
 
 
-def _heartbeat(shard: Shard, group: ConsumerGroup, command: Heartbeat) -> list[Effect]:
+def _heartbeat(shard: GroupShard, group: ConsumerGroup, command: Heartbeat) -> list[Effect]:
     member, classic = _classic_member(group, command)
     effects: list[Effect] = [start_consumer_session(shard, group, member.member_id, classic)]
     has_a_step_to_take = (
@@ -127,7 +127,7 @@ def _wait_for_join(group: ConsumerGroup, member: ConsumerMember) -> list[Effect]
 # ---- LeaveGroup --------------------------------------------------------------------------------------------
 
 
-def _leave(shard: Shard, group: ConsumerGroup, command: LeaveGroup, now_ms: int) -> list[Effect]:
+def _leave(shard: GroupShard, group: ConsumerGroup, command: LeaveGroup, now_ms: int) -> list[Effect]:
     """Whoever is named goes, also members of the consumer protocol; all at once."""
     leaving: dict[str, ConsumerMember] = {}
     identities: list[MemberIdentity] = []

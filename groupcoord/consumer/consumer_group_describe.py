@@ -12,17 +12,17 @@ from ottla.groupcoord.consumer.consumer_results import (
     NamedPartitions,
 )
 from ottla.groupcoord.effects import Effect, Reply
-from ottla.groupcoord.shard import Group, Shard
+from ottla.groupcoord.shard import Group, GroupShard
 from ottla.groupcoord.topics_view import TopicsView
 from ottla.logstore.words.errors import ErrorCode
 
 
-def describe_consumer_groups(shard: Shard, command: DescribeConsumerGroups) -> list[Effect]:
+def describe_consumer_groups(shard: GroupShard, command: DescribeConsumerGroups) -> list[Effect]:
     groups = [_describe(shard, group_id, shard.group(group_id)) for group_id in command.group_ids]
     return [Reply(command.token, DescribeConsumerGroupsResult(groups=groups), shows_state=True)]
 
 
-def _describe(shard: Shard, group_id: str, group: Group | None) -> ConsumerGroupDescription:
+def _describe(shard: GroupShard, group_id: str, group: Group | None) -> ConsumerGroupDescription:
     if not isinstance(group, ConsumerGroup):
         what = "not found." if group is None else "is not a consumer group."
         return ConsumerGroupDescription(

@@ -49,13 +49,13 @@ from ottla.groupcoord.effects import AddTimelineEvent, CancelTimer, ContinueWith
 from ottla.groupcoord.group_hash import group_hash
 from ottla.groupcoord.member_bytes import check_members
 from ottla.groupcoord.record_codec import GroupRecord
-from ottla.groupcoord.shard import Shard
+from ottla.groupcoord.shard import GroupShard
 from ottla.groupcoord.share.share_group import ShareGroup
 from ottla.groupcoord.timeline import Cause, Event
 from ottla.logstore.words.errors import ErrorCode, KafkaError
 
 
-def consumer_group_heartbeat(shard: Shard, command: ConsumerGroupHeartbeat, now_ms: int) -> list[Effect]:
+def consumer_group_heartbeat(shard: GroupShard, command: ConsumerGroupHeartbeat, now_ms: int) -> list[Effect]:
     validate_heartbeat(command, shard.config.group_consumer_assignors)
     if command.member_epoch in (LEAVE_EPOCH, LEAVE_STATIC_EPOCH):
         return leave_consumer_group(shard, command, now_ms)
@@ -120,7 +120,7 @@ def consumer_group_heartbeat(shard: Shard, command: ConsumerGroupHeartbeat, now_
     return [*effects, Reply(command.token, result, shows_state=True)]
 
 
-def compute_put_off_target(shard: Shard, command: ComputeTarget, now_ms: int) -> list[Effect]:
+def compute_put_off_target(shard: GroupShard, command: ComputeTarget, now_ms: int) -> list[Effect]:
     """The target for changes that came too soon after the last one; members hear of it one by one.
 
     It is made of the topics of now: if they are not those that the epoch was made for, it is for a new one.
@@ -151,7 +151,7 @@ def compute_put_off_target(shard: Shard, command: ComputeTarget, now_ms: int) ->
         return []  # the next heartbeat is told so
 
 
-def target_computed(shard: Shard, command: TargetComputed, now_ms: int) -> list[Effect]:
+def target_computed(shard: GroupShard, command: TargetComputed, now_ms: int) -> list[Effect]:
     """A thread made a target. It counts for its epoch, also if the group has gone on: else a group that
     changes all the time would never have one.
     """
@@ -175,7 +175,7 @@ def target_computed(shard: Shard, command: TargetComputed, now_ms: int) -> list[
 # ---- who ---------------------------------------------------------------------------------------------------
 
 
-def _group(shard: Shard, command: ConsumerGroupHeartbeat, now_ms: int) -> Upgrade:
+def _group(shard: GroupShard, command: ConsumerGroupHeartbeat, now_ms: int) -> Upgrade:
     """The group; for who joins, also a new one or one that was a classic group: it will exist when these
     records are replayed.
     """
@@ -267,7 +267,7 @@ def _updated(member: ConsumerMember, command: ConsumerGroupHeartbeat) -> Consume
 
 
 def _result(
-    shard: Shard, command: ConsumerGroupHeartbeat, before: ConsumerMember, after: ConsumerMember
+    shard: GroupShard, command: ConsumerGroupHeartbeat, before: ConsumerMember, after: ConsumerMember
 ) -> ConsumerGroupHeartbeatResult:
     """The partitions are told to who joins, who tells all of itself (it may have missed an answer), and when
     they changed.

@@ -21,7 +21,7 @@ from ottla.groupcoord.consumer.target_assignment import target_record
 from ottla.groupcoord.effects import AddTimelineEvent, CancelTimer, Effect, StartTimer, TimerKey
 from ottla.groupcoord.group_hash import group_hash
 from ottla.groupcoord.record_codec import record_size_bytes
-from ottla.groupcoord.shard import Shard, appends
+from ottla.groupcoord.shard import GroupShard, appends
 from ottla.groupcoord.timeline import Cause, Event
 
 
@@ -52,7 +52,7 @@ def assign_key(group: ConsumerGroup) -> TimerKey:
 
 
 def start_consumer_session(
-    shard: Shard, group: ConsumerGroup, member_id: str, classic: ClassicPart | None = None
+    shard: GroupShard, group: ConsumerGroup, member_id: str, classic: ClassicPart | None = None
 ) -> StartTimer[ExpireConsumerSession]:
     """Give the member its session timeout, from now on; a classic one has its own."""
     if classic is None:
@@ -85,7 +85,9 @@ def epoch_record(group_id: str, epoch: int, metadata_hash: int) -> ConsumerGroup
     return ConsumerGroupMetadataRecord(group_id, value)
 
 
-def checked_member(shard: Shard, group_id: str, member: ConsumerMember) -> ConsumerGroupMemberMetadataRecord:
+def checked_member(
+    shard: GroupShard, group_id: str, member: ConsumerMember
+) -> ConsumerGroupMemberMetadataRecord:
     """Return the record of what a member says of itself; INVALID_REQUEST if no batch can hold it."""
     record = member.metadata_record(group_id)
     check_subscription(shard, record, "subscribe to fewer topics, or by a regular expression.")
@@ -124,7 +126,7 @@ def timeline_event(
 
 
 def fence_members(
-    shard: Shard,
+    shard: GroupShard,
     group: ConsumerGroup,
     members: Sequence[ConsumerMember],
     now_ms: int,

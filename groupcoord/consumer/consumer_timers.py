@@ -12,12 +12,12 @@ from ottla.groupcoord.consumer.consumer_membership import (
 from ottla.groupcoord.consumer.member_state import MemberState
 from ottla.groupcoord.consumer.migration_commands import ExpireMemberJoin, ExpireMemberSync
 from ottla.groupcoord.effects import Effect
-from ottla.groupcoord.shard import Shard
+from ottla.groupcoord.shard import GroupShard
 from ottla.groupcoord.share.share_group import ShareGroup
 from ottla.groupcoord.timeline import Cause
 
 
-def expire_consumer_session(shard: Shard, command: ExpireConsumerSession, now_ms: int) -> list[Effect]:
+def expire_consumer_session(shard: GroupShard, command: ExpireConsumerSession, now_ms: int) -> list[Effect]:
     """A member was silent for too long: the others share what it had."""
     group = shard.consumer_group(command.group_id)
     member = None if group is None else group.members.get(command.member_id)
@@ -26,7 +26,7 @@ def expire_consumer_session(shard: Shard, command: ExpireConsumerSession, now_ms
     return fence_members(shard, group, [member], now_ms, Cause.SESSION_EXPIRED)
 
 
-def expire_revocation(shard: Shard, command: ExpireRevocation, now_ms: int) -> list[Effect]:
+def expire_revocation(shard: GroupShard, command: ExpireRevocation, now_ms: int) -> list[Effect]:
     """A member did not give up its partitions in time; others wait for them."""
     group = shard.consumer_group(command.group_id)
     member = None if group is None else group.members.get(command.member_id)
@@ -35,18 +35,18 @@ def expire_revocation(shard: Shard, command: ExpireRevocation, now_ms: int) -> l
     return fence_members(shard, group, [member], now_ms, Cause.REVOCATION_TIMED_OUT)
 
 
-def expire_member_join(shard: Shard, command: ExpireMemberJoin, now_ms: int) -> list[Effect]:
+def expire_member_join(shard: GroupShard, command: ExpireMemberJoin, now_ms: int) -> list[Effect]:
     """A classic member was told to join again and did not in time."""
     return _expire_classic(shard, command, now_ms, Cause.REBALANCE_TIMED_OUT)
 
 
-def expire_member_sync(shard: Shard, command: ExpireMemberSync, now_ms: int) -> list[Effect]:
+def expire_member_sync(shard: GroupShard, command: ExpireMemberSync, now_ms: int) -> list[Effect]:
     """A classic member joined and did not ask for its assignment in time."""
     return _expire_classic(shard, command, now_ms, Cause.SYNC_TIMED_OUT)
 
 
 def _expire_classic(
-    shard: Shard, command: ExpireMemberJoin | ExpireMemberSync, now_ms: int, cause: Cause
+    shard: GroupShard, command: ExpireMemberJoin | ExpireMemberSync, now_ms: int, cause: Cause
 ) -> list[Effect]:
     group = shard.consumer_group(command.group_id)
     member = None if group is None else group.members.get(command.member_id)
@@ -55,7 +55,7 @@ def _expire_classic(
     return fence_members(shard, group, [member], now_ms, cause)
 
 
-def timers_of_loaded(shard: Shard, group: ConsumerGroup) -> list[Effect]:
+def timers_of_loaded(shard: GroupShard, group: ConsumerGroup) -> list[Effect]:
     """Each member has its session to show up; those that were to give up partitions their time for it."""
     effects: list[Effect] = []
     for member in group.members.values():
@@ -71,7 +71,7 @@ def timers_of_loaded(shard: Shard, group: ConsumerGroup) -> list[Effect]:
     return effects
 
 
-def topics_changed(shard: Shard, command: TopicsChanged) -> list[Effect]:
+def topics_changed(shard: GroupShard, command: TopicsChanged) -> list[Effect]:
     """Groups that read what changed look at it at their next heartbeat."""
     shard.topics = command.topics
     if command.changed:

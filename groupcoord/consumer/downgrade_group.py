@@ -19,7 +19,7 @@ from ottla.groupcoord.consumer.migration_commands import FinishDowngrade
 from ottla.groupcoord.effects import Append, CancelTimer, ContinueWith, Effect, TimerKey
 from ottla.groupcoord.group_records import OFFSETS_TOPIC, GroupMetadataRecord
 from ottla.groupcoord.record_codec import GroupRecord, record_size_bytes
-from ottla.groupcoord.shard import Shard
+from ottla.groupcoord.shard import GroupShard
 from ottla.groupcoord.timeline import Cause, Event
 from ottla.groupcoord.topics_view import TopicsView
 from ottla.logstore.words.errors import ErrorCode, KafkaError
@@ -29,7 +29,7 @@ _TIMERS_OF_MEMBERS = ("rebalance", "member-join", "member-sync")
 
 
 def downgrade(
-    shard: Shard, group: ConsumerGroup, leaving: Sequence[Event], now_ms: int
+    shard: GroupShard, group: ConsumerGroup, leaving: Sequence[Event], now_ms: int
 ) -> list[Effect] | None:
     """Without those who leave it is a classic group; None if it is to stay a consumer group."""
     gone = {event.member_id for event in leaving}
@@ -48,14 +48,14 @@ def downgrade(
     return [*_become(group, classic, records, events, must_rebalance=True), *sessions]
 
 
-def may_downgrade_for(shard: Shard, group: ConsumerGroup, replaced: ConsumerMember) -> bool:
+def may_downgrade_for(shard: GroupShard, group: ConsumerGroup, replaced: ConsumerMember) -> bool:
     """Whether a classic member that takes the place of this static one makes it a classic group."""
     size = len(group.members)
     return replaced.classic is None and _may_downgrade(shard, group, {replaced.member_id}, size)
 
 
 def downgrade_for(
-    shard: Shard,
+    shard: GroupShard,
     group: ConsumerGroup,
     replaced: ConsumerMember,
     joining: ConsumerMember,
@@ -86,7 +86,7 @@ def downgrade_for(
     return _become(group, classic, records, events, must_rebalance=not is_settled)
 
 
-def finish_downgrade(shard: Shard, command: FinishDowngrade, now_ms: int) -> list[Effect]:
+def finish_downgrade(shard: GroupShard, command: FinishDowngrade, now_ms: int) -> list[Effect]:
     """What follows the records: members offer all their protocols, and join again if they have to."""
     group = shard.classic_group(command.group_id)
     assert group is not None, command
@@ -102,7 +102,7 @@ def finish_downgrade(shard: Shard, command: FinishDowngrade, now_ms: int) -> lis
     return []
 
 
-def _may_downgrade(shard: Shard, group: ConsumerGroup, except_: Collection[str], size: int) -> bool:
+def _may_downgrade(shard: GroupShard, group: ConsumerGroup, except_: Collection[str], size: int) -> bool:
     return (
         group.has_classic_members_only(except_)
         and 0 < size <= shard.config.group_max_size
@@ -116,7 +116,7 @@ def _share_a_protocol(members: Sequence[ConsumerMember]) -> bool:
     return bool(set.intersection(*offered))
 
 
-def _fits(shard: Shard, records: Sequence[GroupRecord]) -> bool:
+def _fits(shard: GroupShard, records: Sequence[GroupRecord]) -> bool:
     """Half a downgrade in the log would be two groups of one name: it is one batch or none."""
     return sum(map(record_size_bytes, records)) <= shard.config.max_batch_bytes
 

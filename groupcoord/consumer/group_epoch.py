@@ -17,12 +17,12 @@ from ottla.groupcoord.consumer.target_assignment import compute_target, is_large
 from ottla.groupcoord.effects import AddTimelineEvent, CancelTimer, Effect
 from ottla.groupcoord.group_hash import group_hash
 from ottla.groupcoord.record_codec import GroupRecord
-from ottla.groupcoord.shard import Shard
+from ottla.groupcoord.shard import GroupShard
 from ottla.groupcoord.timeline import Cause
 
 
 def bump_group_epoch(
-    shard: Shard,
+    shard: GroupShard,
     group: ConsumerGroup,
     before: ConsumerMember,
     after: ConsumerMember,
@@ -76,7 +76,7 @@ class TargetOfMember(NamedTuple):
 
 
 def update_target_assignment(
-    shard: Shard,
+    shard: GroupShard,
     group: ConsumerGroup,
     epoch: int,
     before: ConsumerMember,

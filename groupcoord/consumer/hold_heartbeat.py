@@ -21,7 +21,7 @@ from ottla.groupcoord.consumer.member_state import MemberState, member_state_of
 from ottla.groupcoord.effects import Append, Effect, Reply
 from ottla.groupcoord.heartbeat_phase import HeartbeatPhase
 from ottla.groupcoord.record_codec import AppendedRecord
-from ottla.groupcoord.shard import Shard
+from ottla.groupcoord.shard import GroupShard
 from ottla.groupcoord.wake_heartbeats import has_nothing_to_learn
 
 
@@ -40,7 +40,7 @@ TOLERANT = HoldTiming(interval_ms=1_000, short_interval_ms=250, held_share=HELD_
 OTHERS = HoldTiming(interval_ms=2_000, short_interval_ms=1_000, held_share=0.5)
 
 
-def hold_heartbeat(shard: Shard, command: ConsumerGroupHeartbeat, effects: list[Effect]) -> list[Effect]:
+def hold_heartbeat(shard: GroupShard, command: ConsumerGroupHeartbeat, effects: list[Effect]) -> list[Effect]:
     """Hold the reply among these effects, or say in it when the member shall send its next heartbeat."""
     reply = effects[-1]
     assert isinstance(reply, Reply) and isinstance(reply.result, ConsumerGroupHeartbeatResult)
@@ -66,7 +66,7 @@ def hold_heartbeat(shard: Shard, command: ConsumerGroupHeartbeat, effects: list[
     return [*effects[:-1], replace(reply, result=replace(result, heartbeat_interval_ms=interval_ms))]
 
 
-def _wait_ms(shard: Shard, group: ConsumerGroup, command: ConsumerGroupHeartbeat) -> int:
+def _wait_ms(shard: GroupShard, group: ConsumerGroup, command: ConsumerGroupHeartbeat) -> int:
     """Return for how long it may be held; 0 if its interval is not known, since another node told it."""
     config = shard.group_config(group.group_id)
     told_ms = group.told_heartbeat_intervals_ms.get(command.member_id, 0)

@@ -10,12 +10,12 @@ from ottla.groupcoord.consumer.consumer_member import LEAVE_STATIC_EPOCH
 from ottla.groupcoord.consumer.consumer_membership import fence_members, revocation_key
 from ottla.groupcoord.consumer.consumer_results import ConsumerGroupHeartbeatResult
 from ottla.groupcoord.effects import CancelTimer, Effect, Reply
-from ottla.groupcoord.shard import Shard
+from ottla.groupcoord.shard import GroupShard
 from ottla.groupcoord.timeline import Cause
 from ottla.logstore.words.errors import ErrorCode, KafkaError
 
 
-def leave_consumer_group(shard: Shard, command: ConsumerGroupHeartbeat, now_ms: int) -> list[Effect]:
+def leave_consumer_group(shard: GroupShard, command: ConsumerGroupHeartbeat, now_ms: int) -> list[Effect]:
     group = shard.group(command.group_id)
     if group is None:
         raise KafkaError(ErrorCode.GROUP_ID_NOT_FOUND, f"Group {command.group_id} not found.")

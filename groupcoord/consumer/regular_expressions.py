@@ -23,7 +23,7 @@ from ottla.groupcoord.consumer.consumer_records import (
 from ottla.groupcoord.consumer.executor_tasks import ResolveRegexes
 from ottla.groupcoord.effects import Effect, RunTask
 from ottla.groupcoord.group_hash import group_hash
-from ottla.groupcoord.shard import Shard
+from ottla.groupcoord.shard import GroupShard
 from ottla.groupcoord.timeline import Cause
 from ottla.groupcoord.topic_regex import TopicRegex
 from ottla.logstore.words.errors import KafkaError
@@ -60,7 +60,7 @@ class RegexChange(NamedTuple):
 
 
 def change_regex(
-    shard: Shard,
+    shard: GroupShard,
     group: ConsumerGroup,
     before: ConsumerMember,
     after: ConsumerMember,
@@ -89,7 +89,7 @@ def change_regex(
 
 
 def _refresh(
-    shard: Shard, group: ConsumerGroup, wanted: set[str], now_ms: int, asker: _Asker, *, is_new: bool
+    shard: GroupShard, group: ConsumerGroup, wanted: set[str], now_ms: int, asker: _Asker, *, is_new: bool
 ) -> list[Effect]:
     """Have the expressions matched if one never was, there are new topics, or it was long ago."""
     if not wanted or group.group_id in shard.resolving:
@@ -125,7 +125,9 @@ def _refresh(
     return [RunTask(_task(shard, group, wanted, now_ms, asker))]
 
 
-def _task(shard: Shard, group: ConsumerGroup, wanted: set[str], now_ms: int, asker: _Asker) -> ResolveRegexes:
+def _task(
+    shard: GroupShard, group: ConsumerGroup, wanted: set[str], now_ms: int, asker: _Asker
+) -> ResolveRegexes:
     """Have these matched: those that never were come first, then the oldest. Of those that were matched only
     with topics that changed since, as far as that is known; where topics are hidden all are looked at, since
     those that were found were found by the rights of then.
@@ -154,13 +156,13 @@ def _task(shard: Shard, group: ConsumerGroup, wanted: set[str], now_ms: int, ask
     )
 
 
-def is_wanted(shard: Shard, task: ResolveRegexes) -> bool:
+def is_wanted(shard: GroupShard, task: ResolveRegexes) -> bool:
     """Say whether the group is there and subscribes to one of these expressions still."""
     group = shard.consumer_group(task.group_id)
     return group is not None and any(group.regex_member_count(regex) for regex in task.regexes)
 
 
-def regexes_resolved(shard: Shard, command: RegexesResolved, now_ms: int) -> list[Effect]:
+def regexes_resolved(shard: GroupShard, command: RegexesResolved, now_ms: int) -> list[Effect]:
     """Expressions were matched: those that somebody still has are written; other topics are a new epoch."""
     shard.resolving.discard(command.group_id)
     group = shard.consumer_group(command.group_id)

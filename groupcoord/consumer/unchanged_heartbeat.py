@@ -12,10 +12,10 @@ from ottla.groupcoord.consumer.consumer_results import ConsumerGroupHeartbeatRes
 from ottla.groupcoord.consumer.member_state import MemberState
 from ottla.groupcoord.effects import Effect, Reply
 from ottla.groupcoord.heartbeat_phase import HeartbeatPhase
-from ottla.groupcoord.shard import Shard
+from ottla.groupcoord.shard import GroupShard
 
 
-def unchanged_heartbeat(shard: Shard, command: ConsumerGroupHeartbeat) -> list[Effect] | None:
+def unchanged_heartbeat(shard: GroupShard, command: ConsumerGroupHeartbeat) -> list[Effect] | None:
     """Decide a heartbeat that changes nothing; None if it may change something."""
     group = shard.consumer_group(command.group_id)
     member = None if group is None else _unchanged_member(group, command)
@@ -54,7 +54,7 @@ def _unchanged_member(group: ConsumerGroup, command: ConsumerGroupHeartbeat) -> 
     return member
 
 
-def _answer(shard: Shard, group: ConsumerGroup, member: ConsumerMember) -> UnchangedAnswer:
+def _answer(shard: GroupShard, group: ConsumerGroup, member: ConsumerMember) -> UnchangedAnswer:
     config = shard.group_config(group.group_id)
     answer = group.unchanged_answers.get(member.member_id)
     is_known = answer is not None and answer.member is member

@@ -34,7 +34,7 @@ from ottla.groupcoord.effects import CancelTimer, Effect, Reply
 from ottla.groupcoord.group_hash import group_hash
 from ottla.groupcoord.group_records import GroupMetadataRecord
 from ottla.groupcoord.record_codec import GroupRecord
-from ottla.groupcoord.shard import Shard
+from ottla.groupcoord.shard import GroupShard
 from ottla.groupcoord.topics_view import TopicsView
 from ottla.logstore.words.errors import ErrorCode, KafkaError
 
@@ -50,7 +50,7 @@ class Upgrade(NamedTuple):
     must_rebalance: bool  # whether it was about to assign anew, whatever the member that comes changes
 
 
-def upgrade(shard: Shard, classic: ClassicGroup) -> Upgrade:
+def upgrade(shard: GroupShard, classic: ClassicGroup) -> Upgrade:
     """What makes it a consumer group; GROUP_ID_NOT_FOUND with Kafka's words if it cannot be one."""
     group_id = classic.group_id
     pending = sorted(classic.pending_join_members)
@@ -77,7 +77,7 @@ def upgrade(shard: Shard, classic: ClassicGroup) -> Upgrade:
     return Upgrade(group, [*records, *made], effects, must_rebalance=not is_settled)
 
 
-def finish_upgrade(shard: Shard, command: FinishUpgrade) -> list[Effect]:
+def finish_upgrade(shard: GroupShard, command: FinishUpgrade) -> list[Effect]:
     """What follows the records: the group's story goes on."""
     group = shard.consumer_group(command.group_id)
     assert group is not None, command
@@ -85,7 +85,7 @@ def finish_upgrade(shard: Shard, command: FinishUpgrade) -> list[Effect]:
     return []
 
 
-def _check(shard: Shard, classic: ClassicGroup) -> None:
+def _check(shard: GroupShard, classic: ClassicGroup) -> None:
     if not shard.config.group_consumer_migration_policy.allows_upgrade:
         raise _refusal(classic, "online upgrade is disabled")
     if classic.protocol_type != CONSUMER_PROTOCOL_TYPE:
@@ -192,7 +192,7 @@ def _gives_all(group: ConsumerGroup, topics: TopicsView) -> bool:
 
 
 def _records_of(
-    shard: Shard, classic: ClassicGroup, members: list[tuple[ConsumerMember, Assignment]]
+    shard: GroupShard, classic: ClassicGroup, members: list[tuple[ConsumerMember, Assignment]]
 ) -> list[ConsumerGroupRecord]:
     group_id, epoch = classic.group_id, classic.generation_id
     names = {name for member, _ in members for name in member.topic_names}

@@ -24,7 +24,7 @@ from ottla.groupcoord.offsets.offset_commands import (
 from ottla.groupcoord.offsets.offset_results import OffsetCommitResult
 from ottla.groupcoord.offsets.offset_values import CommittedOffsets, pack_offset_value, pack_positions
 from ottla.groupcoord.record_codec import record_size_bytes
-from ottla.groupcoord.shard import Shard
+from ottla.groupcoord.shard import GroupShard
 from ottla.groupcoord.share.share_group import ShareGroup
 from ottla.logstore.words.errors import ErrorCode, KafkaError
 
@@ -32,7 +32,7 @@ DEFAULT_RETENTION = -1
 LATEST_MS = 2**63 - 1  # of a record of an offset
 
 
-def commit_offsets(shard: Shard, command: OffsetCommit, now_ms: int) -> list[Effect]:
+def commit_offsets(shard: GroupShard, command: OffsetCommit, now_ms: int) -> list[Effect]:
     group = shard.group(command.group_id)
     effects: list[Effect] = []
     behind: ConsumerMember | None = None
@@ -58,7 +58,7 @@ def commit_offsets(shard: Shard, command: OffsetCommit, now_ms: int) -> list[Eff
     return [*effects, Reply(command.token, OffsetCommitResult(errors=errors))]
 
 
-def commit_in_transaction(shard: Shard, command: TxnOffsetCommit, now_ms: int) -> list[Effect]:
+def commit_in_transaction(shard: GroupShard, command: TxnOffsetCommit, now_ms: int) -> list[Effect]:
     """TxnOffsetCommit: the offsets count when the transaction is committed.
 
     Old producers do not say for whom they commit, so nothing is asked of those who name no member; a producer
@@ -85,7 +85,7 @@ def commit_in_transaction(shard: Shard, command: TxnOffsetCommit, now_ms: int) -
 
 
 def _records(
-    shard: Shard,
+    shard: GroupShard,
     command: OffsetCommit | TxnOffsetCommit,
     behind: ConsumerMember | None,
     now_ms: int,

@@ -9,12 +9,12 @@ from ottla.groupcoord.offsets.offset_results import OffsetDeleteResult
 from ottla.groupcoord.offsets.offset_values import topic_id_in
 from ottla.groupcoord.offsets.pending_offsets import OffsetKey
 from ottla.groupcoord.record_codec import GroupRecord
-from ottla.groupcoord.shard import Shard, appends
+from ottla.groupcoord.shard import GroupShard, appends
 from ottla.logstore.words.errors import ErrorCode, KafkaError
 from ottla.logstore.words.schema import ZERO_UUID
 
 
-def delete_offsets(shard: Shard, command: OffsetDelete) -> list[Effect]:
+def delete_offsets(shard: GroupShard, command: OffsetDelete) -> list[Effect]:
     """OffsetDelete (KIP-496): not those of a topic that the group's consumers read."""
     if not command.group_id:
         raise KafkaError(ErrorCode.INVALID_GROUP_ID, "the group id is empty")
@@ -36,7 +36,7 @@ def delete_offsets(shard: Shard, command: OffsetDelete) -> list[Effect]:
     return [*appends(records, shard.config.max_batch_bytes), reply]
 
 
-def readers_of_topics(shard: Shard, topics: Set[str]) -> list[str]:
+def readers_of_topics(shard: GroupShard, topics: Set[str]) -> list[str]:
     """Return the groups that have offsets of one of these topics, committed or pending."""
     # There may be a hundred thousand groups, of which few have read one of them.
     group_ids: set[str] = set().union(*(shard.offsets.readers_of(topic) for topic in topics))
@@ -46,7 +46,7 @@ def readers_of_topics(shard: Shard, topics: Set[str]) -> list[str]:
     return sorted(group_ids)
 
 
-def forget_topics(shard: Shard, command: ForgetTopics) -> list[Effect]:
+def forget_topics(shard: GroupShard, command: ForgetTopics) -> list[Effect]:
     """A topic was deleted; another one may get its name, and its offsets would be wrong there."""
     group_ids = command.group_ids
     if group_ids is None:
@@ -58,7 +58,7 @@ def forget_topics(shard: Shard, command: ForgetTopics) -> list[Effect]:
     return list(appends(records, shard.config.max_batch_bytes))
 
 
-def _offsets_to_forget(shard: Shard, group_id: str, command: ForgetTopics) -> dict[OffsetKey, None]:
+def _offsets_to_forget(shard: GroupShard, group_id: str, command: ForgetTopics) -> dict[OffsetKey, None]:
     keys: dict[OffsetKey, None] = {}
     known = shard.offsets.topics_of(group_id)
     for topic in sorted(command.topics & known.keys()):
@@ -73,7 +73,7 @@ def _offsets_to_forget(shard: Shard, group_id: str, command: ForgetTopics) -> di
     return keys
 
 
-def forget_offsets(shard: Shard, command: ForgetOffsets) -> list[Effect]:
+def forget_offsets(shard: GroupShard, command: ForgetOffsets) -> list[Effect]:
     """What a load found to be of topics that are gone; a commit may have come since, and stays."""
     records: list[GroupRecord] = [
         OffsetRecord(group_id, topic, partition, None)

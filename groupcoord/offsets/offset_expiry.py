@@ -27,14 +27,14 @@ from ottla.groupcoord.group_records import NO_TIMESTAMP_MS, OffsetCommitValue, O
 from ottla.groupcoord.offsets.offset_values import read_offset_value
 from ottla.groupcoord.offsets.pending_offsets import OffsetKey
 from ottla.groupcoord.record_codec import GroupRecord
-from ottla.groupcoord.shard import Group, Shard, appends
+from ottla.groupcoord.shard import Group, GroupShard, appends
 from ottla.groupcoord.timer_commands import ExpireOffsets
 from ottla.logstore.words.errors import ErrorCode
 
 EXPIRY_KEY = TimerKey("offsets")
 
 
-def expire_offsets(shard: Shard, now_ms: int) -> list[Effect]:
+def expire_offsets(shard: GroupShard, now_ms: int) -> list[Effect]:
     """One slice of a round over all groups; the timer brings the next slice, or after the last one the next
     round.
     """
@@ -51,7 +51,7 @@ def expire_offsets(shard: Shard, now_ms: int) -> list[Effect]:
     return [*appends(records, shard.config.max_batch_bytes), timer]
 
 
-def _expire_group(shard: Shard, group: Group, now_ms: int, records: list[GroupRecord]) -> int:
+def _expire_group(shard: GroupShard, group: Group, now_ms: int, records: list[GroupRecord]) -> int:
     """Add the tombstones that are due for one group; how many offsets it has."""
     group_id = group.group_id
     seen = 0
@@ -84,7 +84,9 @@ def _is_expired(group: Group, value: OffsetCommitValue, now_ms: int, retention_m
     return now_ms - since_ms >= retention_ms
 
 
-def delete_groups(shard: Shard, command: DeleteGroups, failed: Mapping[str, ErrorCode] = {}) -> list[Effect]:
+def delete_groups(
+    shard: GroupShard, command: DeleteGroups, failed: Mapping[str, ErrorCode] = {}
+) -> list[Effect]:
     """DeleteGroups: empty groups go with their offsets, each for itself, but for those that have `failed`."""
     effects: list[Effect] = []
     records: list[GroupRecord] = []

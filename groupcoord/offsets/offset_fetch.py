@@ -9,7 +9,7 @@ from ottla.groupcoord.effects import Effect, Reply
 from ottla.groupcoord.offsets.offset_commands import OffsetFetch
 from ottla.groupcoord.offsets.offset_results import FetchedOffset, OffsetFetchResult
 from ottla.groupcoord.offsets.offset_values import read_offset_value, topic_id_in
-from ottla.groupcoord.shard import Shard
+from ottla.groupcoord.shard import GroupShard
 from ottla.logstore.words.errors import ErrorCode
 from ottla.logstore.words.schema import ZERO_UUID
 
@@ -18,7 +18,7 @@ NO_OFFSET = -1
 _UNSTABLE = FetchedOffset(-1, NO_OFFSET, -1, "", ErrorCode.UNSTABLE_OFFSET_COMMIT)
 
 
-def fetch_offsets(shard: Shard, command: OffsetFetch) -> list[Effect]:
+def fetch_offsets(shard: GroupShard, command: OffsetFetch) -> list[Effect]:
     group = shard.consumer_group(command.group_id)
     if group is not None:
         check_fetcher(group, command)

@@ -1,7 +1,7 @@
 """Each command of share groups to the module that decides it."""
 
 from ottla.groupcoord.effects import Effect
-from ottla.groupcoord.shard import Shard
+from ottla.groupcoord.shard import GroupShard
 from ottla.groupcoord.share.delete_share_groups import share_state_deleted
 from ottla.groupcoord.share.share_commands import (
     AlterShareGroupOffsets,
@@ -27,7 +27,7 @@ from ottla.groupcoord.share.share_membership import expire_share_session
 from ottla.groupcoord.share.share_states import forget_share_topics, states_initialized
 
 
-def decide_share_command(shard: Shard, command: ShareCommand, now_ms: int) -> list[Effect]:
+def decide_share_command(shard: GroupShard, command: ShareCommand, now_ms: int) -> list[Effect]:
     match command:
         case ShareGroupHeartbeat():
             return share_group_heartbeat(shard, command, now_ms)

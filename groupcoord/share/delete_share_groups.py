@@ -5,7 +5,7 @@ from ottla.groupcoord.checked_append import checked_append
 from ottla.groupcoord.effects import Effect
 from ottla.groupcoord.offsets.offset_expiry import delete_groups
 from ottla.groupcoord.record_codec import GroupRecord
-from ottla.groupcoord.shard import Shard
+from ottla.groupcoord.shard import GroupShard
 from ottla.groupcoord.share.share_commands import DeleteShareGroupOffsets, ShareStateDeleted
 from ottla.groupcoord.share.share_effects import DeleteShareState
 from ottla.groupcoord.share.share_group import ShareGroup, ShareStates, states_record
@@ -14,7 +14,7 @@ from ottla.groupcoord.share_state.share_state_words import DeleteState, SharePar
 from ottla.logstore.words.errors import ErrorCode
 
 
-def delete_groups_of_any_kind(shard: Shard, command: DeleteGroups) -> list[Effect]:
+def delete_groups_of_any_kind(shard: GroupShard, command: DeleteGroups) -> list[Effect]:
     """DeleteGroups: at once where no group has state with the share coordinators, else when that is gone."""
     records: list[GroupRecord] = []
     requests: list[DeleteState] = []
@@ -38,7 +38,7 @@ def delete_groups_of_any_kind(shard: Shard, command: DeleteGroups) -> list[Effec
     return [*effects, DeleteShareState(job=shard.next_share_job(), requests=requests, asked_by=command)]
 
 
-def share_state_deleted(shard: Shard, command: ShareStateDeleted) -> list[Effect]:
+def share_state_deleted(shard: GroupShard, command: ShareStateDeleted) -> list[Effect]:
     """The persister has answered: what was to follow does. Groups whose state is left are refused."""
     match command.asked_by:
         case None:
@@ -55,7 +55,7 @@ def share_state_deleted(shard: Shard, command: ShareStateDeleted) -> list[Effect
             return delete_groups(shard, asked_by, failed)
 
 
-def _partitions_with_state(shard: Shard, group: ShareGroup) -> dict[bytes, tuple[str, frozenset[int]]]:
+def _partitions_with_state(shard: GroupShard, group: ShareGroup) -> dict[bytes, tuple[str, frozenset[int]]]:
     """All that may have state, with the names of the topics: also what was about to begin or to end."""
     states = group.states or ShareStates()
     found = {topic_id: (one.name, one.partitions) for topic_id, one in states.initialized.items()}

@@ -7,7 +7,7 @@ from ottla.groupcoord.assignors.simple_assignor import SIMPLE
 from ottla.groupcoord.classic.group_state import GroupState
 from ottla.groupcoord.consumer.consumer_results import NamedPartitions
 from ottla.groupcoord.effects import Effect, Reply
-from ottla.groupcoord.shard import Group, Shard
+from ottla.groupcoord.shard import Group, GroupShard
 from ottla.groupcoord.share.share_commands import DescribeShareGroups
 from ottla.groupcoord.share.share_group import ShareGroup
 from ottla.groupcoord.share.share_results import (
@@ -19,12 +19,12 @@ from ottla.groupcoord.topics_view import TopicsView
 from ottla.logstore.words.errors import ErrorCode
 
 
-def describe_share_groups(shard: Shard, command: DescribeShareGroups) -> list[Effect]:
+def describe_share_groups(shard: GroupShard, command: DescribeShareGroups) -> list[Effect]:
     groups = [_describe(shard, group_id, shard.group(group_id)) for group_id in command.group_ids]
     return [Reply(command.token, DescribeShareGroupsResult(groups=groups), shows_state=True)]
 
 
-def _describe(shard: Shard, group_id: str, group: Group | None) -> ShareGroupDescription:
+def _describe(shard: GroupShard, group_id: str, group: Group | None) -> ShareGroupDescription:
     if not isinstance(group, ShareGroup):
         what = "not found." if group is None else "is not a share group."
         return ShareGroupDescription(

@@ -15,7 +15,7 @@ from ottla.groupcoord.effects import Effect, Reply, RunTask
 from ottla.groupcoord.group_hash import group_hash
 from ottla.groupcoord.member_bytes import check_members
 from ottla.groupcoord.record_codec import GroupRecord
-from ottla.groupcoord.shard import Shard
+from ottla.groupcoord.shard import GroupShard
 from ottla.groupcoord.share.share_commands import ShareGroupHeartbeat
 from ottla.groupcoord.share.share_group import ShareGroup, ShareStates
 from ottla.groupcoord.share.share_member import JOIN_EPOCH, LEAVE_EPOCH, ShareMember
@@ -39,7 +39,7 @@ from ottla.logstore.words.errors import ErrorCode, KafkaError
 _ABANDON: Final = "The member must abandon all its partitions and rejoin."
 
 
-def share_group_heartbeat(shard: Shard, command: ShareGroupHeartbeat, now_ms: int) -> list[Effect]:
+def share_group_heartbeat(shard: GroupShard, command: ShareGroupHeartbeat, now_ms: int) -> list[Effect]:
     validate_share_heartbeat(command)
     if command.member_epoch == LEAVE_EPOCH:
         return _leave(shard, command)
@@ -104,7 +104,7 @@ def _says_nothing_new(group: ShareGroup, command: ShareGroupHeartbeat) -> bool:
 
 
 def _reply(
-    shard: Shard,
+    shard: GroupShard,
     group: ShareGroup,
     command: ShareGroupHeartbeat,
     member_epoch: int | None = None,
@@ -119,7 +119,7 @@ def _reply(
     return Reply(command.token, result, shows_state=True)
 
 
-def share_target_computed(shard: Shard, command: TargetComputed, now_ms: int) -> list[Effect]:
+def share_target_computed(shard: GroupShard, command: TargetComputed, now_ms: int) -> list[Effect]:
     """A thread made a target. It counts for its epoch, also if the group has gone on."""
     group = shard.share_group(command.group_id)
     if group is None or group.computing_epoch != command.epoch:
@@ -136,7 +136,7 @@ def share_target_computed(shard: Shard, command: TargetComputed, now_ms: int) ->
         return []  # the next heartbeat that asks for one is told so
 
 
-def _leave(shard: Shard, command: ShareGroupHeartbeat) -> list[Effect]:
+def _leave(shard: GroupShard, command: ShareGroupHeartbeat) -> list[Effect]:
     group = shard.group(command.group_id)
     if group is None:
         raise KafkaError(ErrorCode.GROUP_ID_NOT_FOUND, f"Group {command.group_id} not found.")
@@ -150,7 +150,7 @@ def _leave(shard: Shard, command: ShareGroupHeartbeat) -> list[Effect]:
 # ---- who ---------------------------------------------------------------------------------------------------
 
 
-def _group(shard: Shard, command: ShareGroupHeartbeat) -> ShareGroup:
+def _group(shard: GroupShard, command: ShareGroupHeartbeat) -> ShareGroup:
     """The group; for who joins, also a new one, which will exist when the records are replayed."""
     group_id = command.group_id
     group = shard.group(group_id)
@@ -164,7 +164,7 @@ def _group(shard: Shard, command: ShareGroupHeartbeat) -> ShareGroup:
     return ShareGroup(group_id, {}, {})
 
 
-def _member(shard: Shard, group: ShareGroup, command: ShareGroupHeartbeat) -> ShareMember:
+def _member(shard: GroupShard, group: ShareGroup, command: ShareGroupHeartbeat) -> ShareMember:
     """The member as it was before this request; its epoch must be one that it can have."""
     most = shard.config.group_share_max_size
     member = group.members.get(command.member_id)
@@ -234,7 +234,7 @@ def _has_unassigned_states(group: ShareGroup) -> bool:
 
 
 def _target(
-    shard: Shard,
+    shard: GroupShard,
     group: ShareGroup,
     epoch: int,
     after: ShareMember,
@@ -261,7 +261,7 @@ def _target(
 
 
 def _reconciled(
-    shard: Shard, member: ShareMember, target_epoch: int, target: Assignment, *, is_changed: bool
+    shard: GroupShard, member: ShareMember, target_epoch: int, target: Assignment, *, is_changed: bool
 ) -> ShareMember:
     """The member at its target. Once it is there, it is looked at again where its subscription may differ."""
     if not is_changed and member.is_reconciled_to(target_epoch):

@@ -9,7 +9,7 @@ from collections.abc import Sequence
 from ottla.groupcoord.checked_append import checked_append
 from ottla.groupcoord.effects import Effect, Reply
 from ottla.groupcoord.record_codec import GroupRecord
-from ottla.groupcoord.shard import Shard
+from ottla.groupcoord.shard import GroupShard
 from ottla.groupcoord.share.share_commands import (
     AlterShareGroupOffsets,
     DeleteShareGroupOffsets,
@@ -43,7 +43,7 @@ NOTHING_TEXT = "There is no offset information to delete."
 NOT_EMPTY_TEXT = "The group is not empty."
 
 
-def list_share_partitions(shard: Shard, command: ListSharePartitions) -> list[Effect]:
+def list_share_partitions(shard: GroupShard, command: ListSharePartitions) -> list[Effect]:
     """The share-partitions that have state; of a group that there is not, none, as in Kafka."""
     group = shard.share_group(command.group_id)
     states = ShareStates() if group is None or group.states is None else group.states
@@ -55,7 +55,7 @@ def list_share_partitions(shard: Shard, command: ListSharePartitions) -> list[Ef
 # ---- alter -------------------------------------------------------------------------------------------------
 
 
-def alter_share_group_offsets(shard: Shard, command: AlterShareGroupOffsets) -> list[Effect]:
+def alter_share_group_offsets(shard: GroupShard, command: AlterShareGroupOffsets) -> list[Effect]:
     """Begin the state of partitions anew, from these offsets on; a group that there is not is made."""
     group = shard.group(command.group_id)
     if group is None:
@@ -79,7 +79,7 @@ def alter_share_group_offsets(shard: Shard, command: AlterShareGroupOffsets) -> 
 
 
 def share_offsets_altered(
-    shard: Shard, command: ShareStateInitialized, asked_by: AlterShareGroupOffsets
+    shard: GroupShard, command: ShareStateInitialized, asked_by: AlterShareGroupOffsets
 ) -> list[Effect]:
     """The persister has answered; so is who asked."""
     shard.awaiting_persister.discard(asked_by.token)
@@ -87,7 +87,7 @@ def share_offsets_altered(
     return [*effects, Reply(asked_by.token, _altered(shard, asked_by, command.results))]
 
 
-def _wanted(shard: Shard, command: AlterShareGroupOffsets) -> list[Wanted]:
+def _wanted(shard: GroupShard, command: AlterShareGroupOffsets) -> list[Wanted]:
     wanted = []
     for name, starts in command.topics:
         topic = shard.topics.by_name(name)
@@ -99,7 +99,7 @@ def _wanted(shard: Shard, command: AlterShareGroupOffsets) -> list[Wanted]:
 
 
 def _altered(
-    shard: Shard, command: AlterShareGroupOffsets, results: Sequence[StateResult]
+    shard: GroupShard, command: AlterShareGroupOffsets, results: Sequence[StateResult]
 ) -> AlterShareGroupOffsetsResult:
     """The answer in the order of the request; a partition without a result is one that there is not."""
     found = {(one.key.topic_id, one.key.partition): one for one in results}
@@ -122,7 +122,7 @@ def _altered(
 # ---- delete ------------------------------------------------------------------------------------------------
 
 
-def delete_share_group_offsets(shard: Shard, command: DeleteShareGroupOffsets) -> list[Effect]:
+def delete_share_group_offsets(shard: GroupShard, command: DeleteShareGroupOffsets) -> list[Effect]:
     """End the state of all partitions of these topics."""
     group = shard.group(command.group_id)
     if group is None:
@@ -162,7 +162,7 @@ def delete_share_group_offsets(shard: Shard, command: DeleteShareGroupOffsets) -
 
 
 def share_offsets_deleted(
-    shard: Shard, command: DeleteShareGroupOffsets, results: Sequence[StateResult]
+    shard: GroupShard, command: DeleteShareGroupOffsets, results: Sequence[StateResult]
 ) -> list[Effect]:
     """The persister has answered: topics all of whose partitions are done are deleted."""
     shard.awaiting_persister.discard(command.token)
@@ -180,7 +180,7 @@ def share_offsets_deleted(
 
 
 def _deleted(
-    shard: Shard, command: DeleteShareGroupOffsets, results: Sequence[StateResult]
+    shard: GroupShard, command: DeleteShareGroupOffsets, results: Sequence[StateResult]
 ) -> list[DeletedTopic]:
     """Those that were deleted, those that failed, and those of which there was nothing to delete."""
     by_topic: dict[bytes, StateResult] = {}

@@ -4,7 +4,7 @@ from ottla.groupcoord.checked_append import checked_append
 from ottla.groupcoord.effects import CancelTimer, Effect, StartTimer, TimerKey
 from ottla.groupcoord.group_hash import group_hash
 from ottla.groupcoord.record_codec import GroupRecord
-from ottla.groupcoord.shard import Shard
+from ottla.groupcoord.shard import GroupShard
 from ottla.groupcoord.share.share_commands import ExpireShareSession
 from ottla.groupcoord.share.share_group import ShareGroup
 from ottla.groupcoord.share.share_member import ShareMember
@@ -21,7 +21,9 @@ def share_session_key(group: ShareGroup, member_id: str) -> TimerKey:
     return TimerKey("session", group.group_id, member_id)
 
 
-def start_share_session(shard: Shard, group: ShareGroup, member_id: str) -> StartTimer[ExpireShareSession]:
+def start_share_session(
+    shard: GroupShard, group: ShareGroup, member_id: str
+) -> StartTimer[ExpireShareSession]:
     """Give the member its session timeout, from now on."""
     timeout_ms = shard.group_config(group.group_id).share_session_timeout_ms
     command = ExpireShareSession(group_id=group.group_id, member_id=member_id)
@@ -33,7 +35,7 @@ def share_epoch_record(group_id: str, epoch: int, metadata_hash: int) -> ShareGr
     return ShareGroupMetadataRecord(group_id, value)
 
 
-def fence_share_member(shard: Shard, group: ShareGroup, member: ShareMember) -> list[Effect]:
+def fence_share_member(shard: GroupShard, group: ShareGroup, member: ShareMember) -> list[Effect]:
     """Remove a member; the others hear of a new target when one of them sends its next heartbeat."""
     group_id, member_id = group.group_id, member.member_id
     metadata_hash = group_hash(group.topics_after(member, None), shard.topics)
@@ -48,7 +50,7 @@ def fence_share_member(shard: Shard, group: ShareGroup, member: ShareMember) -> 
     return [*effects, CancelTimer(share_session_key(group, member_id))]
 
 
-def expire_share_session(shard: Shard, command: ExpireShareSession) -> list[Effect]:
+def expire_share_session(shard: GroupShard, command: ExpireShareSession) -> list[Effect]:
     """A member was silent for too long: the others share what it had."""
     group = shard.share_group(command.group_id)
     member = None if group is None else group.members.get(command.member_id)
@@ -57,6 +59,6 @@ def expire_share_session(shard: Shard, command: ExpireShareSession) -> list[Effe
     return fence_share_member(shard, group, member)
 
 
-def sessions_of_loaded(shard: Shard, group: ShareGroup) -> list[Effect]:
+def sessions_of_loaded(shard: GroupShard, group: ShareGroup) -> list[Effect]:
     """Every loaded member has its session timeout to show up."""
     return [start_share_session(shard, group, member_id) for member_id in group.members]

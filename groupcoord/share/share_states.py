@@ -11,7 +11,7 @@ from typing import NamedTuple, TypeVar
 from ottla.groupcoord.checked_append import checked_append
 from ottla.groupcoord.effects import Effect, StartTimer, TimerKey
 from ottla.groupcoord.record_codec import GroupRecord
-from ottla.groupcoord.shard import Shard, appends
+from ottla.groupcoord.shard import GroupShard, appends
 from ottla.groupcoord.share.share_commands import ForgetShareTopics, ShareStateInitialized
 from ottla.groupcoord.share.share_effects import DeleteShareState, InitializeShareState
 from ottla.groupcoord.share.share_group import ShareGroup, ShareStates, TopicState, states_record
@@ -40,7 +40,7 @@ class Wanted(NamedTuple):
     partitions: Mapping[int, int]  # and where they are to start
 
 
-def missing_states(shard: Shard, group: ShareGroup, names: Collection[str], now_ms: int) -> list[Wanted]:
+def missing_states(shard: GroupShard, group: ShareGroup, names: Collection[str], now_ms: int) -> list[Wanted]:
     """The partitions of these topics that have no state, and of which none was asked for lately."""
     states = group.states or ShareStates()
     retry_ms = shard.config.share_initialize_retry_interval_ms
@@ -87,14 +87,14 @@ def initialize_requests(group_id: str, state_epoch: int, wanted: Iterable[Wanted
 
 
 def initialize_effect(
-    shard: Shard, group_id: str, state_epoch: int, wanted: Iterable[Wanted]
+    shard: GroupShard, group_id: str, state_epoch: int, wanted: Iterable[Wanted]
 ) -> InitializeShareState:
     """Have the state of these begun for a heartbeat, which does not wait."""
     requests = initialize_requests(group_id, state_epoch, wanted)
     return InitializeShareState(group_id=group_id, job=shard.next_share_job(), requests=requests)
 
 
-def states_initialized(shard: Shard, command: ShareStateInitialized) -> list[Effect]:
+def states_initialized(shard: GroupShard, command: ShareStateInitialized) -> list[Effect]:
     """Take over what the persister answered: what began is assigned from now on, what failed is asked for
     again. Partitions that were given up meanwhile, as by DeleteGroups, stay so, and their state is deleted.
     """
@@ -139,14 +139,14 @@ def _by_topic(results: Iterable[StateResult]) -> dict[bytes, list[StateResult]]:
 # ---- topics that are no more -------------------------------------------------------------------------------
 
 
-def look_for_deleted_topics(shard: Shard) -> list[Effect]:
+def look_for_deleted_topics(shard: GroupShard) -> list[Effect]:
     """Have the states of topics that are no more forgotten, soon: now is no time to write."""
     if any(shard.topics.by_id(topic_id) is None for topic_id in shard.groups_by_share_state):
         return [StartTimer(FORGET_KEY, 0, ForgetShareTopics())]
     return []
 
 
-def forget_share_topics(shard: Shard) -> list[Effect]:
+def forget_share_topics(shard: GroupShard) -> list[Effect]:
     """Take topics that are no more out of what is known of groups: of some now, of others in later turns.
 
     The share coordinators forget the state itself by what they hear of the metadata.

@@ -9,7 +9,7 @@ from collections.abc import Callable
 from typing import Final, TypeAlias
 
 from ottla.groupcoord.share_state.share_state_config import MAX_BATCHES, MAX_DEAD_LETTERS_BYTES
-from ottla.groupcoord.share_state.share_state_shard import UNKNOWN_LIFE, Shard
+from ottla.groupcoord.share_state.share_state_shard import UNKNOWN_INCARNATION, ShareStateShard
 from ottla.groupcoord.share_state.share_state_words import (
     ACKNOWLEDGED,
     ARCHIVED,
@@ -26,37 +26,37 @@ from ottla.groupcoord.share_state.share_state_words import (
 from ottla.logstore.words.errors import ErrorCode, KafkaError
 
 # A request that was checked before, and the shard.
-Check: TypeAlias = Callable[[Shard, StateRequest], None]
+Check: TypeAlias = Callable[[ShareStateShard, StateRequest], None]
 _DELIVERY_STATES: Final = frozenset({AVAILABLE, ACKNOWLEDGED, ARCHIVING, ARCHIVED})
 _MAX_OFFSET: Final = 2**63 - 1
 
 
-def check_request(shard: Shard, request: StateRequest) -> None:
+def check_request(shard: ShareStateShard, request: StateRequest) -> None:
     """KafkaError with what the request is refused for."""
     for check in CHECKS[type(request)]:
         check(shard, request)
 
 
-def _has_partition(_: Shard, request: StateRequest) -> None:
+def _has_partition(_: ShareStateShard, request: StateRequest) -> None:
     if request.key.partition < 0:
         raise KafkaError(ErrorCode.INVALID_REQUEST, "The partition id cannot be a negative number.")
 
 
-def _is_initialized_to_write(shard: Shard, request: StateRequest) -> None:
+def _is_initialized_to_write(shard: ShareStateShard, request: StateRequest) -> None:
     if request.key not in shard.states:
         raise KafkaError(
             ErrorCode.INVALID_REQUEST, "Write operation on uninitialized share partition not allowed."
         )
 
 
-def _is_initialized_to_read(shard: Shard, request: StateRequest) -> None:
+def _is_initialized_to_read(shard: ShareStateShard, request: StateRequest) -> None:
     if request.key not in shard.states:
         raise KafkaError(
             ErrorCode.INVALID_REQUEST, "Read operation on uninitialized share partition not allowed."
         )
 
 
-def _is_of_newest_leader(shard: Shard, request: StateRequest) -> None:
+def _is_of_newest_leader(shard: ShareStateShard, request: StateRequest) -> None:
     assert isinstance(request, ReadState | WriteState)
     if NOT_GIVEN != request.leader_epoch < shard.states[request.key].leader_epoch:
         raise KafkaError(
@@ -65,7 +65,7 @@ def _is_of_newest_leader(shard: Shard, request: StateRequest) -> None:
         )
 
 
-def _is_of_newest_state(shard: Shard, request: StateRequest) -> None:
+def _is_of_newest_state(shard: ShareStateShard, request: StateRequest) -> None:
     assert isinstance(request, InitializeState | WriteState)
     known = shard.states.get(request.key)
     if known is not None and NOT_GIVEN != request.state_epoch < known.state_epoch:
@@ -75,24 +75,24 @@ def _is_of_newest_state(shard: Shard, request: StateRequest) -> None:
         )
 
 
-def _is_of_this_life(shard: Shard, request: StateRequest) -> None:
+def _is_of_this_incarnation(shard: ShareStateShard, request: StateRequest) -> None:
     """Kafka has no such check: a leader that has not heard of a deletion writes on into the new state."""
     assert isinstance(request, WriteState)
-    life = shard.life_of(request.key)
-    if request.life != NOT_GIVEN and life not in (UNKNOWN_LIFE, request.life):
+    incarnation = shard.incarnation_of(request.key)
+    if request.incarnation != NOT_GIVEN and incarnation not in (UNKNOWN_INCARNATION, request.incarnation):
         raise KafkaError(
             ErrorCode.FENCED_STATE_EPOCH, "The state has begun anew since the writer has read it."
         )
 
 
-def _has_topic(shard: Shard, request: StateRequest) -> None:
+def _has_topic(shard: ShareStateShard, request: StateRequest) -> None:
     if request.key.partition >= shard.partitions_of(request.key.topic_id):
         raise KafkaError(
             ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, "This server does not host this topic-partition."
         )
 
 
-def _has_numbers_that_may_be(_: Shard, request: StateRequest) -> None:
+def _has_numbers_that_may_be(_: ShareStateShard, request: StateRequest) -> None:
     """Kafka has no such check: its nodes send nothing else, and what is kept must not be ruined by others."""
     assert isinstance(request, InitializeState | WriteState)
     if request.start_offset < NOT_GIVEN or request.state_epoch < NOT_GIVEN:
@@ -122,7 +122,7 @@ CHECKS: Final[dict[type[StateRequest], tuple[Check, ...]]] = {
         _has_numbers_that_may_be,
         _is_of_newest_leader,
         _is_of_newest_state,
-        _is_of_this_life,
+        _is_of_this_incarnation,
         _has_topic,
     ),
     DeleteState: (_has_partition, _has_topic),

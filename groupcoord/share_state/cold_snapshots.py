@@ -15,12 +15,14 @@ from ottla.groupcoord.share_state.share_state_records import (
     SnapshotRecord,
     record_size_bytes,
 )
-from ottla.groupcoord.share_state.share_state_shard import Shard, fits_in_log
+from ottla.groupcoord.share_state.share_state_shard import ShareStateShard, fits_in_log
 
 COLD_KEY = TimerKey("cold")
 
 
-def snapshot_cold_partitions(shard: Shard, command: SnapshotColdPartitions, now_ms: int) -> list[Effect]:
+def snapshot_cold_partitions(
+    shard: ShareStateShard, command: SnapshotColdPartitions, now_ms: int
+) -> list[Effect]:
     """Write the next few of them; a round begins each interval."""
     interval_ms = shard.config.share_coordinator_cold_partition_snapshot_interval_ms
     states = shard.states

@@ -7,13 +7,13 @@ from ottla.groupcoord.share_state.share_state_commands import ForgetMore
 from ottla.groupcoord.share_state.share_state_config import BATCH_OVERHEAD_BYTES, SLICE_STATES
 from ottla.groupcoord.share_state.share_state_effects import Append, Effect, StartTimer, TimerKey
 from ottla.groupcoord.share_state.share_state_records import SnapshotRecord, record_size_bytes
-from ottla.groupcoord.share_state.share_state_shard import Shard
+from ottla.groupcoord.share_state.share_state_shard import ShareStateShard
 from ottla.groupcoord.share_state.share_state_words import SharePartitionKey
 
 FORGET_KEY = TimerKey("forget")
 
 
-def forget_topics(shard: Shard, topic_ids: Iterable[bytes]) -> list[Effect]:
+def forget_topics(shard: ShareStateShard, topic_ids: Iterable[bytes]) -> list[Effect]:
     """Remove the states of these topics, and of those of which some are left."""
     # A topic whose last state went otherwise is not there any more.
     wanted = [*shard.forgotten, *sorted(topic_ids)]
@@ -33,11 +33,11 @@ def forget_topics(shard: Shard, topic_ids: Iterable[bytes]) -> list[Effect]:
     return effects
 
 
-def _forgotten(shard: Shard) -> Iterator[SharePartitionKey]:
+def _forgotten(shard: ShareStateShard) -> Iterator[SharePartitionKey]:
     for topic_id in shard.forgotten:
         yield from shard.by_topic[topic_id]
 
 
-def topics_gone(shard: Shard) -> frozenset[bytes]:
+def topics_gone(shard: ShareStateShard) -> frozenset[bytes]:
     """Return the topics of which there are states, and which are gone."""
     return frozenset(topic_id for topic_id in shard.by_topic if not shard.partitions_of(topic_id))

@@ -22,7 +22,7 @@ from ottla.groupcoord.share_state.share_state_commands import (
     SnapshotColdPartitions,
 )
 from ottla.groupcoord.share_state.share_state_effects import Append, Effect, PruneLog, StartTimer, TimerKey
-from ottla.groupcoord.share_state.share_state_shard import Shard
+from ottla.groupcoord.share_state.share_state_shard import ShareStateShard
 from ottla.groupcoord.share_state.write_state import answer_request
 from ottla.logstore.words.errors import ErrorCode
 
@@ -32,7 +32,7 @@ PRUNE_KEY = TimerKey("prune")
 class ShareCoordinator:
     """Commands in, effects out. Not thread-safe: one owner calls it."""
 
-    def __init__(self, shard: Shard) -> None:
+    def __init__(self, shard: ShareStateShard) -> None:
         self.shard = shard
 
     def start(self, now_ms: int) -> list[Effect]:
@@ -79,7 +79,7 @@ class ShareCoordinator:
                 return forget_topics(shard, ())
 
 
-def _prune(shard: Shard) -> list[Effect]:
+def _prune(shard: ShareStateShard) -> list[Effect]:
     again = StartTimer(
         PRUNE_KEY, shard.config.share_coordinator_state_topic_prune_interval_ms, PruneRecords()
     )

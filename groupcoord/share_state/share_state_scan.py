@@ -8,7 +8,7 @@ from typing import Final
 
 from ottla.groupcoord.log_scan import LogBatch, Pauses, Unreadable, feed_batches, iterate_keys
 from ottla.groupcoord.share_state.share_state_records import decode_record
-from ottla.groupcoord.share_state.share_state_shard import Shard
+from ottla.groupcoord.share_state.share_state_shard import ShareStateShard
 from ottla.logstore.record_batch import CONTROL_BIT
 from ottla.logstore.words.errors import KafkaError
 
@@ -19,7 +19,7 @@ PAUSE_STATES: Final = 50
 class ShareStateScan:
     """Feed it the log of a shard of share-partitions from its start, then `finish`."""
 
-    def __init__(self, shard: Shard, pause: Callable[[], None] = lambda: None) -> None:
+    def __init__(self, shard: ShareStateShard, pause: Callable[[], None] = lambda: None) -> None:
         """`shard` is empty, and nobody else's until it is finished."""
         self._shard = shard
         self._pauses = Pauses(pause)
@@ -53,6 +53,6 @@ class ShareStateScan:
         if self._records % PAUSE_STATES == 0:
             self._pauses.pause()
 
-    def finish(self) -> tuple[Shard, Unreadable]:
+    def finish(self) -> tuple[ShareStateShard, Unreadable]:
         """The shard, and what could not be read; the scan is used no more."""
         return self._shard, self._unreadable

@@ -28,7 +28,7 @@ from ottla.groupcoord.share_state.share_state_records import (
 from ottla.groupcoord.share_state.share_state_words import SharePartitionKey
 from ottla.logstore.words.errors import ErrorCode, KafkaError
 
-UNKNOWN_LIFE = 0
+UNKNOWN_INCARNATION = 0
 
 
 class KnownState:
@@ -52,7 +52,7 @@ class KnownState:
             self.updates = 0
 
 
-class Shard:
+class ShareStateShard:
     """The state of one coordinator."""
 
     def __init__(
@@ -76,8 +76,10 @@ class Shard:
         # Soft.
         self.cold: deque[SharePartitionKey] = deque()  # to be looked at in this round
         self.forgotten: dict[bytes, None] = {}  # topics that are gone, of which states are left
-        self._lives: dict[SharePartitionKey, int] = {}  # of states that began anew since this was loaded
-        self._last_life = UNKNOWN_LIFE
+        self._incarnations: dict[
+            SharePartitionKey, int
+        ] = {}  # of states that began anew since this was loaded
+        self._last_incarnation = UNKNOWN_INCARNATION
 
     def replay(self, record: ShareStateRecord) -> None:
         """The one way that durable state changes."""
@@ -114,7 +116,7 @@ class Shard:
 
     def _remove(self, key: SharePartitionKey) -> None:
         known = self.states.pop(key, None)
-        self._lives.pop(key, None)
+        self._incarnations.pop(key, None)
         if known is None:
             return
         self.warm -= known.current.is_warm
@@ -124,14 +126,14 @@ class Shard:
         if not of_topic:
             del self.by_topic[key.topic_id]
 
-    def begin_life(self, key: SharePartitionKey, now_ms: int) -> None:
+    def begin_incarnation(self, key: SharePartitionKey, now_ms: int) -> None:
         """Fence all who have read the state of a share-partition up to now, or have begun to."""
         # The time, so that no other coordinator of this shard has had it.
-        self._last_life = self._lives[key] = max(self._last_life + 1, now_ms)
+        self._last_incarnation = self._incarnations[key] = max(self._last_incarnation + 1, now_ms)
 
-    def life_of(self, key: SharePartitionKey) -> int:
-        """Return the life of a state; UNKNOWN_LIFE if it has not begun anew since this was loaded."""
-        return self._lives.get(key, UNKNOWN_LIFE)
+    def incarnation_of(self, key: SharePartitionKey) -> int:
+        """Return the incarnation of a state; unknown if it has not begun anew since this was loaded."""
+        return self._incarnations.get(key, UNKNOWN_INCARNATION)
 
     def check_room(self, key: SharePartitionKey, more_batches: int) -> None:
         """COORDINATOR_NOT_AVAILABLE if there is no room for a new share-partition, or for more batches.
@@ -171,7 +173,7 @@ class Shard:
         assert self.warm == sum(known.current.is_warm for known in self.states.values())
         assert sum(map(len, self.by_topic.values())) == len(self.states)
         assert len(self.redundant) <= len(self.states)
-        assert self._lives.keys() <= self.states.keys()
+        assert self._incarnations.keys() <= self.states.keys()
         start_offset = self.redundant.start_offset
         assert start_offset is None or start_offset < self.next_offset
 

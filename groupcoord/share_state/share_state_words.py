@@ -1,8 +1,8 @@
 """Requests to a share coordinator about the state of share-partitions, and its answers.
 
 Leaders of share-partitions and group coordinators send them; on the wire they are the APIs 83 to 87.
-A state that is initialized begins another life. A leader gets the number of the life with a read, and sends
-it with its writes: a group that was deleted and made again begins with state epochs that were there before.
+A state that is initialized begins another incarnation. A leader gets its number with a read and sends it with
+its writes: a group that was deleted and made again begins with state epochs that were there before.
 A delivery state is 0 for available, 2 for acknowledged, 3 for archiving (KIP-1191: a dead letter is still to
 be written) and 4 for archived, and -1 stands for an epoch, offset or count that is not given.
 
@@ -97,7 +97,7 @@ class WriteState:
     delivery_complete_count: int
     batches: Sequence[StateBatch]
     dead_letters: bytes | None = None
-    life: int = NOT_GIVEN  # of the state that the writer has read
+    incarnation: int = NOT_GIVEN  # of the state that the writer has read
 
 
 @dataclass(frozen=True, slots=True)
@@ -131,7 +131,7 @@ class StateRead:
     start_offset: int = 0
     batches: tuple[StateBatch, ...] = ()
     dead_letters: bytes = b""
-    life: int = NOT_GIVEN
+    incarnation: int = NOT_GIVEN
 
 
 @dataclass(frozen=True, slots=True)

@@ -18,7 +18,7 @@ from ottla.groupcoord.share_state.share_state_records import (
     SnapshotRecord,
     UpdateRecord,
 )
-from ottla.groupcoord.share_state.share_state_shard import KnownState, Shard, fits_in_log
+from ottla.groupcoord.share_state.share_state_shard import KnownState, ShareStateShard, fits_in_log
 from ottla.groupcoord.share_state.share_state_words import (
     NOT_GIVEN,
     DeleteState,
@@ -38,7 +38,7 @@ from ottla.groupcoord.share_state.share_state_words import (
 from ottla.logstore.words.errors import ErrorCode, KafkaError
 
 
-def answer_request(shard: Shard, token: Token, request: StateRequest, now_ms: int) -> list[Effect]:
+def answer_request(shard: ShareStateShard, token: Token, request: StateRequest, now_ms: int) -> list[Effect]:
     """Decide a request; what it is refused for is an answer, too."""
     try:
         check_request(shard, request)
@@ -50,11 +50,13 @@ def answer_request(shard: Shard, token: Token, request: StateRequest, now_ms: in
     return [Append((record,)), Reply(token, answer)]
 
 
-def _decide(shard: Shard, request: StateRequest, now_ms: int) -> tuple[ShareStateRecord | None, StateAnswer]:
+def _decide(
+    shard: ShareStateShard, request: StateRequest, now_ms: int
+) -> tuple[ShareStateRecord | None, StateAnswer]:
     match request:
         case InitializeState():
             record = _initialize(shard, request, now_ms)
-            shard.begin_life(request.key, now_ms)
+            shard.begin_incarnation(request.key, now_ms)
             return record, StateResult(request.key)
         case WriteState():
             return _write(shard, request, now_ms), StateResult(request.key)
@@ -67,7 +69,7 @@ def _decide(shard: Shard, request: StateRequest, now_ms: int) -> tuple[ShareStat
             return None, _summary(shard, key)
 
 
-def _initialize(shard: Shard, request: InitializeState, now_ms: int) -> ShareStateRecord:
+def _initialize(shard: ShareStateShard, request: InitializeState, now_ms: int) -> ShareStateRecord:
     shard.check_room(request.key, 0)
     known = shard.states.get(request.key)
     state = ShareState(
@@ -82,12 +84,14 @@ def _initialize(shard: Shard, request: InitializeState, now_ms: int) -> ShareSta
     return SnapshotRecord(request.key, state)
 
 
-def _write(shard: Shard, request: WriteState, now_ms: int) -> ShareStateRecord:
+def _write(shard: ShareStateShard, request: WriteState, now_ms: int) -> ShareStateRecord:
     known = shard.states[request.key]
     return _changed(shard, known, request, known.current.leader_epoch, now_ms)
 
 
-def _read(shard: Shard, request: ReadState, now_ms: int) -> tuple[ShareStateRecord | None, StateAnswer]:
+def _read(
+    shard: ShareStateShard, request: ReadState, now_ms: int
+) -> tuple[ShareStateRecord | None, StateAnswer]:
     known = shard.states[request.key]
     state = known.current
     answer = StateRead(
@@ -96,7 +100,7 @@ def _read(shard: Shard, request: ReadState, now_ms: int) -> tuple[ShareStateReco
         start_offset=state.start_offset,
         batches=state.batches,
         dead_letters=state.dead_letters,
-        life=shard.life_of(request.key),
+        incarnation=shard.incarnation_of(request.key),
     )
     if request.leader_epoch in (NOT_GIVEN, known.leader_epoch):
         return None, answer
@@ -111,7 +115,7 @@ def _read(shard: Shard, request: ReadState, now_ms: int) -> tuple[ShareStateReco
     return _changed(shard, known, fences, request.leader_epoch, now_ms), answer
 
 
-def _summary(shard: Shard, key: SharePartitionKey) -> StateSummary:
+def _summary(shard: ShareStateShard, key: SharePartitionKey) -> StateSummary:
     known = shard.states.get(key)
     if known is None:
         return StateSummary(key, start_offset=NOT_GIVEN)
@@ -126,7 +130,7 @@ def _summary(shard: Shard, key: SharePartitionKey) -> StateSummary:
 
 
 def _changed(
-    shard: Shard, known: KnownState, request: WriteState, leader_epoch: int, now_ms: int
+    shard: ShareStateShard, known: KnownState, request: WriteState, leader_epoch: int, now_ms: int
 ) -> ShareStateRecord:
     """Return the record of a change, once it is known that the state may become so large."""
     key, state = request.key, known.current
@@ -176,7 +180,9 @@ def _update(state: ShareState, request: WriteState, leader_epoch: int) -> Update
     return UpdateRecord(request.key, update)
 
 
-def _has_room(shard: Shard, key: SharePartitionKey, known: int, written: int, letters_bytes: int) -> bool:
+def _has_room(
+    shard: ShareStateShard, key: SharePartitionKey, known: int, written: int, letters_bytes: int
+) -> bool:
     """Return whether there is room however the batches are combined: one that is written adds two at most."""
     most = known + 2 * written
     return (
@@ -186,7 +192,7 @@ def _has_room(shard: Shard, key: SharePartitionKey, known: int, written: int, le
     )
 
 
-def _check_size(shard: Shard, key: SharePartitionKey, batches: int, letters_bytes: int) -> None:
+def _check_size(shard: ShareStateShard, key: SharePartitionKey, batches: int, letters_bytes: int) -> None:
     """A record that the log would not take is refused before it is decided, as Kafka's append refuses it."""
     if not fits_in_log(shard.config, key, batches, letters_bytes):
         raise KafkaError(ErrorCode.UNKNOWN_SERVER_ERROR, "The state has too many batches for one record.")

@@ -7,7 +7,7 @@ from ottla.groupcoord.transactions.transaction_effects import Append, Effect, Re
 from ottla.groupcoord.transactions.transaction_lookup import check_pair, known
 from ottla.groupcoord.transactions.transaction_records import TransactionRecord, encode_key, value_size_bytes
 from ottla.groupcoord.transactions.transaction_results import AddPartitionsResult, VerifyPartitionsResult
-from ottla.groupcoord.transactions.transaction_shard import Shard
+from ottla.groupcoord.transactions.transaction_shard import TransactionShard
 from ottla.groupcoord.transactions.transaction_state import PREPARED, TransactionState
 from ottla.groupcoord.transactions.waiting_requests import concurrent, wait_or_refuse
 from ottla.logstore.words.errors import ErrorCode, KafkaError
@@ -17,7 +17,9 @@ _SURELY_FITTING_PARTITIONS = 1_000
 _BATCH_OVERHEAD_BYTES = 128
 
 
-def add_partitions(shard: Shard, command: AddPartitions, now_ms: int, *, may_wait: bool) -> list[Effect]:
+def add_partitions(
+    shard: TransactionShard, command: AddPartitions, now_ms: int, *, may_wait: bool
+) -> list[Effect]:
     """Partitions become part of the transaction, which begins with the first of them."""
     t = known(shard, command.transactional_id)
     if t.state in PREPARED:
@@ -36,7 +38,7 @@ def add_partitions(shard: Shard, command: AddPartitions, now_ms: int, *, may_wai
     return [Append((record,)), Reply(command.token, AddPartitionsResult())]
 
 
-def verify_partitions(shard: Shard, command: VerifyPartitions) -> list[Effect]:
+def verify_partitions(shard: TransactionShard, command: VerifyPartitions) -> list[Effect]:
     """NONE for partitions that a leader may append to for the first time, else TRANSACTION_ABORTABLE."""
     t = known(shard, command.transactional_id)
     check_pair(command.producer, t.pair)
@@ -49,7 +51,7 @@ def verify_partitions(shard: Shard, command: VerifyPartitions) -> list[Effect]:
     return [Reply(command.token, VerifyPartitionsResult(errors), shows_state=True)]
 
 
-def _check_size(shard: Shard, t: Transaction) -> None:
+def _check_size(shard: TransactionShard, t: Transaction) -> None:
     """A record that no batch can take is refused before it is decided (Kafka's append fails then)."""
     if len(t.partitions) < _SURELY_FITTING_PARTITIONS:
         return

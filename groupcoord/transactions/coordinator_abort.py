@@ -16,13 +16,13 @@ from ottla.groupcoord.transactions.transaction_effects import (
     StartTimer,
     TimerKey,
 )
-from ottla.groupcoord.transactions.transaction_shard import Shard
+from ottla.groupcoord.transactions.transaction_shard import TransactionShard
 
 TIMEOUTS_KEY = TimerKey("timeouts")
 
 
 def aborted_by_coordinator(
-    shard: Shard, t: Transaction, fresh_id: int | None, now_ms: int
+    shard: TransactionShard, t: Transaction, fresh_id: int | None, now_ms: int
 ) -> Transaction | None:
     """The open transaction `t`, aborted under a new epoch; None where that takes a producer id first."""
     next_id = NO_PRODUCER_ID
@@ -33,7 +33,7 @@ def aborted_by_coordinator(
     return fenced(t, level=shard.level, next_id=next_id, now_ms=now_ms)
 
 
-def abort_timed_out(shard: Shard, command: AbortTimedOut, now_ms: int) -> list[Effect]:
+def abort_timed_out(shard: TransactionShard, command: AbortTimedOut, now_ms: int) -> list[Effect]:
     """Abort the transaction, if it is still the one that was meant and still open for too long."""
     t = shard.transactions.get(command.transactional_id)
     if t is None or t.pair != command.producer or not t.is_timed_out(now_ms):
@@ -42,7 +42,7 @@ def abort_timed_out(shard: Shard, command: AbortTimedOut, now_ms: int) -> list[E
     return [NeedProducerId(command)] if aborted is None else decide_end(shard, aborted, now_ms)
 
 
-def sweep_timeouts(shard: Shard, now_ms: int) -> list[Effect]:
+def sweep_timeouts(shard: TransactionShard, now_ms: int) -> list[Effect]:
     """Abort what is open for longer than its producer allowed; a slice now, and then go on at once."""
     timed_out = []
     for transactional_id in shard.ongoing:

@@ -8,11 +8,11 @@ from ottla.groupcoord.transactions.transaction_results import (
     ListedTransaction,
     ListTransactionsResult,
 )
-from ottla.groupcoord.transactions.transaction_shard import Shard
+from ottla.groupcoord.transactions.transaction_shard import TransactionShard
 from ottla.logstore.words.errors import ErrorCode
 
 
-def list_transactions(shard: Shard, command: ListTransactions, now_ms: int) -> list[Effect]:
+def list_transactions(shard: TransactionShard, command: ListTransactions, now_ms: int) -> list[Effect]:
     """The ids that pass all filters. One that has no transaction began in 1969, as Kafka counts, and so is
     older than any duration.
     """
@@ -28,12 +28,12 @@ def list_transactions(shard: Shard, command: ListTransactions, now_ms: int) -> l
     return [Reply(command.token, ListTransactionsResult(transactions=found), shows_state=True)]
 
 
-def describe_transactions(shard: Shard, command: DescribeTransactions) -> list[Effect]:
+def describe_transactions(shard: TransactionShard, command: DescribeTransactions) -> list[Effect]:
     described = [_describe(shard, each) for each in command.transactional_ids]
     return [Reply(command.token, DescribeTransactionsResult(transactions=described), shows_state=True)]
 
 
-def _describe(shard: Shard, transactional_id: str) -> DescribedTransaction:
+def _describe(shard: TransactionShard, transactional_id: str) -> DescribedTransaction:
     if not transactional_id:
         return DescribedTransaction(transactional_id=transactional_id, error=ErrorCode.INVALID_REQUEST)
     t = shard.transactions.get(transactional_id)

@@ -34,13 +34,13 @@ from ottla.groupcoord.transactions.transaction_lookup import (
 )
 from ottla.groupcoord.transactions.transaction_records import TransactionRecord
 from ottla.groupcoord.transactions.transaction_results import EndTransactionResult
-from ottla.groupcoord.transactions.transaction_shard import EndedBy, Shard
+from ottla.groupcoord.transactions.transaction_shard import EndedBy, TransactionShard
 from ottla.groupcoord.transactions.transaction_state import PREPARED, TransactionState
 from ottla.groupcoord.transactions.waiting_requests import concurrent
 from ottla.logstore.words.errors import ErrorCode, KafkaError
 
 
-def end_transaction(shard: Shard, command: EndTransaction, now_ms: int) -> list[Effect]:
+def end_transaction(shard: TransactionShard, command: EndTransaction, now_ms: int) -> list[Effect]:
     """The client's decision over its transaction."""
     t = known(shard, command.transactional_id)
     if command.client_version >= CLIENT_V2:
@@ -49,7 +49,7 @@ def end_transaction(shard: Shard, command: EndTransaction, now_ms: int) -> list[
 
 
 def _end_in_the_same_epoch(
-    shard: Shard, t: Transaction, command: EndTransaction, now_ms: int
+    shard: TransactionShard, t: Transaction, command: EndTransaction, now_ms: int
 ) -> list[Effect]:
     pair = t.client_pair
     check_pair(command.producer, pair)
@@ -67,7 +67,9 @@ def _end_in_the_same_epoch(
     raise _not_now(t, command)
 
 
-def _end_moving_the_epoch(shard: Shard, t: Transaction, command: EndTransaction, now_ms: int) -> list[Effect]:
+def _end_moving_the_epoch(
+    shard: TransactionShard, t: Transaction, command: EndTransaction, now_ms: int
+) -> list[Effect]:
     """By the epoch a request is one for the transaction that is open, or the retry of the one before."""
     if t.state in PREPARED:
         return [concurrent(command.token)]  # to whoever asks, as Kafka: its pair is about to change
@@ -106,7 +108,7 @@ def _end_moving_the_epoch(shard: Shard, t: Transaction, command: EndTransaction,
     return _decided(shard, t, command, now_ms)
 
 
-def _decided(shard: Shard, t: Transaction, command: EndTransaction, now_ms: int) -> list[Effect]:
+def _decided(shard: TransactionShard, t: Transaction, command: EndTransaction, now_ms: int) -> list[Effect]:
     version = CLIENT_V2 if command.client_version >= CLIENT_V2 else CLIENT_V1
     next_id = NO_PRODUCER_ID
     if needs_new_id(t, client_version=version):

@@ -4,14 +4,14 @@ from ottla.groupcoord.transactions.transaction_commands import SweepIds
 from ottla.groupcoord.transactions.transaction_config import SWEEP_SLICE_IDS
 from ottla.groupcoord.transactions.transaction_effects import Append, Effect, StartTimer, TimerKey
 from ottla.groupcoord.transactions.transaction_records import TransactionRecord, encode_key
-from ottla.groupcoord.transactions.transaction_shard import Shard
+from ottla.groupcoord.transactions.transaction_shard import TransactionShard
 from ottla.groupcoord.transactions.transaction_state import AT_REST
 
 EXPIRE_KEY = TimerKey("expire")
 _RECORD_OVERHEAD_BYTES = 32
 
 
-def sweep_ids(shard: Shard, now_ms: int) -> list[Effect]:
+def sweep_ids(shard: TransactionShard, now_ms: int) -> list[Effect]:
     """Look at a slice of the ids; a round over all that there are begins each interval."""
     queue = shard.ids_to_sweep
     if not queue:

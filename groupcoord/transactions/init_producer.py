@@ -22,13 +22,15 @@ from ottla.groupcoord.transactions.transaction_effects import Append, Effect, Ne
 from ottla.groupcoord.transactions.transaction_lookup import check_id, fenced_producer
 from ottla.groupcoord.transactions.transaction_records import TransactionRecord
 from ottla.groupcoord.transactions.transaction_results import InitProducerResult
-from ottla.groupcoord.transactions.transaction_shard import Shard
+from ottla.groupcoord.transactions.transaction_shard import TransactionShard
 from ottla.groupcoord.transactions.transaction_state import PREPARED, TransactionState
 from ottla.groupcoord.transactions.waiting_requests import concurrent, wait_or_refuse
 from ottla.logstore.words.errors import ErrorCode, KafkaError
 
 
-def init_producer(shard: Shard, command: InitProducer, now_ms: int, *, may_wait: bool) -> list[Effect]:
+def init_producer(
+    shard: TransactionShard, command: InitProducer, now_ms: int, *, may_wait: bool
+) -> list[Effect]:
     """A pair for the producer, once nothing of another one is open; in the order of Kafka's checks."""
     timeout_ms = _checked_timeout_ms(shard, command)
     t = shard.transactions.get(command.transactional_id)
@@ -57,7 +59,7 @@ def init_producer(shard: Shard, command: InitProducer, now_ms: int, *, may_wait:
     return _next_pair(t, command, timeout_ms, now_ms)
 
 
-def _checked_timeout_ms(shard: Shard, command: InitProducer) -> int:
+def _checked_timeout_ms(shard: TransactionShard, command: InitProducer) -> int:
     config = shard.config
     check_id(command.transactional_id)
     if command.enable_2pc and not config.transaction_two_phase_commit_enable:
@@ -80,7 +82,7 @@ def _checked_timeout_ms(shard: Shard, command: InitProducer) -> int:
     return command.timeout_ms
 
 
-def _begin(shard: Shard, command: InitProducer, timeout_ms: int, now_ms: int) -> list[Effect]:
+def _begin(shard: TransactionShard, command: InitProducer, timeout_ms: int, now_ms: int) -> list[Effect]:
     size_bytes = len(command.transactional_id.encode())
     if size_bytes > MAX_NEW_ID_BYTES:
         raise KafkaError(
@@ -115,7 +117,7 @@ def _keep(t: Transaction, command: InitProducer, now_ms: int) -> list[Effect]:
 
 
 def _take_over(
-    shard: Shard, t: Transaction, command: InitProducer, now_ms: int, *, may_wait: bool
+    shard: TransactionShard, t: Transaction, command: InitProducer, now_ms: int, *, may_wait: bool
 ) -> list[Effect]:
     """Abort what the producer before left open; the new one gets its pair when that is done."""
     aborted = aborted_by_coordinator(shard, t, command.fresh_id, now_ms)

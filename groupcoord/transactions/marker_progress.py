@@ -4,11 +4,11 @@ from ottla.groupcoord.transactions.transaction import Transaction, completed
 from ottla.groupcoord.transactions.transaction_commands import MarkersWritten
 from ottla.groupcoord.transactions.transaction_effects import Append, Effect, MarkerJob, SendMarkers
 from ottla.groupcoord.transactions.transaction_records import TransactionRecord
-from ottla.groupcoord.transactions.transaction_shard import Shard
+from ottla.groupcoord.transactions.transaction_shard import TransactionShard
 from ottla.groupcoord.transactions.transaction_state import TransactionState
 
 
-def decide_end(shard: Shard, decided: Transaction, now_ms: int) -> list[Effect]:
+def decide_end(shard: TransactionShard, decided: Transaction, now_ms: int) -> list[Effect]:
     """The records of a decision, and the markers. Who has no partitions is complete in the same batch."""
     record = TransactionRecord(decided.transactional_id, decided)
     if not decided.partitions:
@@ -16,7 +16,7 @@ def decide_end(shard: Shard, decided: Transaction, now_ms: int) -> list[Effect]:
     return [Append((record,)), SendMarkers(job_of(shard, decided))]
 
 
-def job_of(shard: Shard, decided: Transaction) -> MarkerJob:
+def job_of(shard: TransactionShard, decided: Transaction) -> MarkerJob:
     """Markers for all partitions: after a change of coordinator nobody knows which have theirs."""
     return MarkerJob(
         decided.transactional_id,
@@ -29,7 +29,7 @@ def job_of(shard: Shard, decided: Transaction) -> MarkerJob:
     )
 
 
-def markers_written(shard: Shard, command: MarkersWritten, now_ms: int) -> list[Effect]:
+def markers_written(shard: TransactionShard, command: MarkersWritten, now_ms: int) -> list[Effect]:
     """Partitions have their marker; with the last one the transaction is complete."""
     left = shard.markers_left.get(command.transactional_id)
     if left is None:
@@ -41,7 +41,7 @@ def markers_written(shard: Shard, command: MarkersWritten, now_ms: int) -> list[
     return [] if left else [Append((_completion(t, now_ms),))]
 
 
-def resume_markers(shard: Shard, now_ms: int) -> list[Effect]:
+def resume_markers(shard: TransactionShard, now_ms: int) -> list[Effect]:
     """What a new coordinator owes to the transactions that the one before had decided."""
     effects: list[Effect] = []
     for transactional_id, left in shard.markers_left.items():

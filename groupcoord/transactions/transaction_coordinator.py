@@ -33,7 +33,7 @@ from ottla.groupcoord.transactions.transaction_commands import (
     VerifyPartitions,
 )
 from ottla.groupcoord.transactions.transaction_effects import Append, Effect, Refuse, StartTimer
-from ottla.groupcoord.transactions.transaction_shard import Shard
+from ottla.groupcoord.transactions.transaction_shard import TransactionShard
 from ottla.groupcoord.transactions.transaction_state import PREPARED
 from ottla.groupcoord.transactions.waiting_requests import end_waiting, take_waiting
 from ottla.logstore.words.errors import ErrorCode, KafkaError
@@ -42,7 +42,7 @@ from ottla.logstore.words.errors import ErrorCode, KafkaError
 class TransactionCoordinator:
     """Commands in, effects out. Not thread-safe: one owner calls it."""
 
-    def __init__(self, shard: Shard) -> None:
+    def __init__(self, shard: TransactionShard) -> None:
         self.shard = shard
 
     def start(self, now_ms: int) -> list[Effect]:

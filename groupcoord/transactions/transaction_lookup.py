@@ -1,7 +1,7 @@
 """What every request about a transaction is asked first."""
 
 from ottla.groupcoord.transactions.transaction import ProducerPair, Transaction
-from ottla.groupcoord.transactions.transaction_shard import Shard
+from ottla.groupcoord.transactions.transaction_shard import TransactionShard
 from ottla.logstore.words.errors import ErrorCode, KafkaError
 
 
@@ -10,7 +10,7 @@ def check_id(transactional_id: str) -> None:
         raise KafkaError(ErrorCode.INVALID_REQUEST, "the transactional id is empty")
 
 
-def known(shard: Shard, transactional_id: str) -> Transaction:
+def known(shard: TransactionShard, transactional_id: str) -> Transaction:
     """INVALID_PRODUCER_ID_MAPPING for an id that there is not."""
     check_id(transactional_id)
     t = shard.transactions.get(transactional_id)

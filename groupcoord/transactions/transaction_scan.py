@@ -15,7 +15,7 @@ from ottla.groupcoord.transactions.transaction_records import (
     decode_key,
     decode_value,
 )
-from ottla.groupcoord.transactions.transaction_shard import Shard
+from ottla.groupcoord.transactions.transaction_shard import TransactionShard
 from ottla.logstore.record_batch import CONTROL_BIT
 from ottla.logstore.words.errors import ErrorCode, KafkaError
 
@@ -74,8 +74,8 @@ class TransactionScan:
 
 
 def load_shard(
-    scanned: ScannedTransactions, shard: Shard, *, pause: Callable[[], None] = lambda: None
-) -> Shard:
+    scanned: ScannedTransactions, shard: TransactionShard, *, pause: Callable[[], None] = lambda: None
+) -> TransactionShard:
     """The empty `shard`, filled; the order of ids means nothing."""
     for count, (transactional_id, t) in enumerate(scanned.transactions.items(), 1):
         shard.replay(TransactionRecord(transactional_id, t))

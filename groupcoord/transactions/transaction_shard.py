@@ -25,7 +25,7 @@ class EndedBy(NamedTuple):
     connection_number: int
 
 
-class Shard:
+class TransactionShard:
     """The state of one coordinator. `level` is that of `transaction.version`; `coordinator_epoch` the leader
     epoch under which this node leads the partition.
     """

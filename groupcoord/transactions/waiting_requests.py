@@ -15,11 +15,11 @@ from ottla.groupcoord.transactions.transaction_effects import (
     StartTimer,
     TimerKey,
 )
-from ottla.groupcoord.transactions.transaction_shard import Shard
+from ottla.groupcoord.transactions.transaction_shard import TransactionShard
 from ottla.logstore.words.errors import ErrorCode
 
 
-def wait_or_refuse(shard: Shard, command: WaitingCommand, *, may_wait: bool) -> list[Effect]:
+def wait_or_refuse(shard: TransactionShard, command: WaitingCommand, *, may_wait: bool) -> list[Effect]:
     """Keep the request until the transaction is complete; where that cannot be, CONCURRENT_TRANSACTIONS."""
     hold_ms = shard.config.ottla_transaction_hold_ms
     queue = shard.waiting.get(command.transactional_id)
@@ -39,14 +39,14 @@ def wait_or_refuse(shard: Shard, command: WaitingCommand, *, may_wait: bool) -> 
     return [StartTimer(_timer_of(command.transactional_id), hold_ms, end)]
 
 
-def take_waiting(shard: Shard, transactional_id: str) -> tuple[list[WaitingCommand], list[Effect]]:
+def take_waiting(shard: TransactionShard, transactional_id: str) -> tuple[list[WaitingCommand], list[Effect]]:
     """The requests of an id, in their order, which wait no longer."""
     queue = shard.waiting.pop(transactional_id, [])
     shard.waiting_count -= len(queue)
     return queue, [CancelTimer(_timer_of(transactional_id))] if queue else []
 
 
-def end_waiting(shard: Shard, command: EndWaiting) -> list[Effect]:
+def end_waiting(shard: TransactionShard, command: EndWaiting) -> list[Effect]:
     """It takes too long: what Kafka says at once."""
     queue = shard.waiting.pop(command.transactional_id, [])
     shard.waiting_count -= len(queue)

@@ -274,8 +274,8 @@ class CoordinatorLog(Generic[A]):
         is_watched = bool(self._deferred) and self._deferred[-1].end_offset == end_offset
         self._deferred.extend(_DeferredEvent(end_offset, *each) for each in events)
         if events and not is_watched:
-            place = RequiredOffset(end_offset, self.leader_epoch)
-            future = self._replicas.delay_produce({self._partition: place}, self._commit_timeout_ms)
+            required = RequiredOffset(end_offset, self.leader_epoch)
+            future = self._replicas.delay_produce({self._partition: required}, self._commit_timeout_ms)
             future.add_done_callback(lambda done: self._settle(end_offset, done))
 
     def _settle(self, end_offset: int, done: "asyncio.Future[Mapping[Partition, ErrorCode]]") -> None:

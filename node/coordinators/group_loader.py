@@ -6,7 +6,7 @@ from ottla.groupcoord.commands import Command
 from ottla.groupcoord.coordinator import Coordinator
 from ottla.groupcoord.offsets.offset_commands import ForgetOffsets
 from ottla.groupcoord.offsets.offset_log_scan import OffsetLogScan
-from ottla.groupcoord.shard import Shard
+from ottla.groupcoord.shard import GroupShard
 from ottla.groupcoord.shard_load import load_shard, stale_offsets
 from ottla.node.coordinators.coordinator_shard import Loaded
 from ottla.node.coordinators.shard_loader import Pause, ShardLoader
@@ -18,7 +18,7 @@ async def load_group_shard(
     partition: Partition,
     is_closed: Callable[[], bool],
     *,
-    make_shard: Callable[[], Shard],
+    make_shard: Callable[[], GroupShard],
     topic_id_of: Callable[[str], bytes | None],
 ) -> Loaded[Coordinator, Command]:
     """The shard as the partition's log has it now. `make_shard` and `topic_id_of` are called in a thread.

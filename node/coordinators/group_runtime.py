@@ -18,7 +18,7 @@ from ottla.groupcoord.group_records import OFFSETS_TOPIC
 from ottla.groupcoord.offsets.offset_commands import ForgetTopics, Producer
 from ottla.groupcoord.offsets.offset_delete import readers_of_topics
 from ottla.groupcoord.request_token import Token
-from ottla.groupcoord.shard import Shard
+from ottla.groupcoord.shard import GroupShard
 from ottla.groupcoord.shard_bytes import NodeBytes
 from ottla.groupcoord.timer_commands import AnswerHeldHeartbeat
 from ottla.logstore.compression import Compression
@@ -34,7 +34,12 @@ from ottla.node.coordinators.commit_order import CommitOrder
 from ottla.node.coordinators.coordinator_log import FIRST_SEQUENCE, coordinator_error
 from ottla.node.coordinators.coordinator_runtime import CoordinatorRuntime, build_in_thread
 from ottla.node.coordinators.coordinator_shard import ShardParts
-from ottla.node.coordinators.group_shard import GroupAnswer, GroupShard, end_transaction, group_parts
+from ottla.node.coordinators.group_shard import (
+    GroupAnswer,
+    GroupCoordinatorShard,
+    end_transaction,
+    group_parts,
+)
 from ottla.node.coordinators.group_topics import ImageTopics
 from ottla.node.coordinators.persister_jobs import PersisterJobs, StatePersister
 from ottla.node.handing_over import StartTask
@@ -152,7 +157,7 @@ class GroupRuntime:
         once, and the others in later turns of the loop.
         """
         deleted, left = frozenset(topics), GROUPS_FORGOTTEN_PER_TURN
-        later: list[tuple[GroupShard, Sequence[str]]] = []
+        later: list[tuple[GroupCoordinatorShard, Sequence[str]]] = []
         for shard in list(self.shards.values()):
             if not shard.is_open or shard.coordinator is None:
                 shard.tell(ForgetTopics(topics=deleted))
@@ -167,7 +172,7 @@ class GroupRuntime:
             self._runtime.start_task(self._forget_in_turns(deleted, later))
 
     async def _forget_in_turns(
-        self, deleted: frozenset[str], later: Sequence[tuple[GroupShard, Sequence[str]]]
+        self, deleted: frozenset[str], later: Sequence[tuple[GroupCoordinatorShard, Sequence[str]]]
     ) -> None:
         for shard, readers in later:
             for start in range(0, len(readers), GROUPS_FORGOTTEN_PER_TURN):
@@ -348,7 +353,7 @@ class GroupRuntime:
             stopped=self._keep_counts,
         )
 
-    def _keep_counts(self, shard: Shard) -> None:
+    def _keep_counts(self, shard: GroupShard) -> None:
         self._ended_rebalances += shard.share_rebalances
         shard.share_rebalances = 0  # it may still be among the shards for a while
 
@@ -361,8 +366,8 @@ class GroupRuntime:
         topic = self._image().topics.by_name.get(name)
         return topic.topic_id if topic is not None else None
 
-    def _new_shard(self) -> Shard:
-        shard = Shard(self._config, self._new_uuid, self._group_config)
+    def _new_shard(self) -> GroupShard:
+        shard = GroupShard(self._config, self._new_uuid, self._group_config)
         shard.has_room = self._has_room
         shard.topics = ImageTopics(self._image())
         shard.newest_topics_version = shard.topics.version

@@ -46,7 +46,7 @@ from ottla.groupcoord.offsets.offset_commands import (
 )
 from ottla.groupcoord.offsets.offset_values import CommittedOffsets, pack_key_head, pack_key_tails
 from ottla.groupcoord.record_codec import AppendedRecord, encode_key, encode_value, opened
-from ottla.groupcoord.shard import Shard
+from ottla.groupcoord.shard import GroupShard
 from ottla.groupcoord.shard_bytes import NodeBytes
 from ottla.groupcoord.share.share_commands import (
     ShareGroupHeartbeat,
@@ -67,14 +67,14 @@ from ottla.node.work.task_executor import TaskExecutor
 _READ_ONLY = frozenset(get_args(ReadOnlyCommand))
 
 GroupAnswer: TypeAlias = Result
-GroupShard: TypeAlias = CoordinatorShard[Coordinator, Command, GroupAnswer]
+GroupCoordinatorShard: TypeAlias = CoordinatorShard[Coordinator, Command, GroupAnswer]
 
 log = logging.getLogger(__name__)
 
 
 def group_parts(
     *,
-    new_shard: Callable[[], Shard],
+    new_shard: Callable[[], GroupShard],
     topic_id_of: Callable[[str], bytes | None],
     topics: Callable[[], TopicsView],
     executor: TaskExecutor,
@@ -82,14 +82,14 @@ def group_parts(
     members: NodeBytes,
     offsets: NodeBytes,
     max_batch_bytes: int,
-    stopped: Callable[[Shard], None],
+    stopped: Callable[[GroupShard], None],
 ) -> ShardParts[Coordinator, Command, GroupAnswer]:
     """Return what a shard of groups has of its own. `new_shard` and `topic_id_of` are called in a thread,
     too; `members` and `offsets` count those of all shards of the node, and `stopped` is told of each that
     serves no more.
     """
 
-    def started(_: GroupShard, core: Coordinator) -> None:
+    def started(_: GroupCoordinatorShard, core: Coordinator) -> None:
         core.shard.member_bytes.attach(members)
         core.shard.offset_bytes.attach(offsets)
 
@@ -117,7 +117,7 @@ def group_parts(
 
 
 def end_transaction(
-    shard: GroupShard,
+    shard: GroupCoordinatorShard,
     marker: EndTransactionMarker,
     *,
     producer_id: int,
@@ -140,7 +140,7 @@ def end_transaction(
     return result
 
 
-def _stopped(tell: Callable[[Shard], None], shard: GroupShard, _: KafkaError) -> None:
+def _stopped(tell: Callable[[GroupShard], None], shard: GroupCoordinatorShard, _: KafkaError) -> None:
     if shard.coordinator is not None:
         tell(shard.coordinator.shard)
         shard.coordinator.shard.member_bytes.detach()
@@ -190,7 +190,7 @@ def _when_refused(core: Coordinator, command: Command) -> list[Effect]:
 
 
 def _carry_out(
-    executor: TaskExecutor, persister_jobs: PersisterJobs, shard: GroupShard, effect: Effect
+    executor: TaskExecutor, persister_jobs: PersisterJobs, shard: GroupCoordinatorShard, effect: Effect
 ) -> None:
     match effect:
         case InitializeShareState() | DeleteShareState():
@@ -204,26 +204,26 @@ def _carry_out(
 
 
 def _begin_job(
-    persister_jobs: PersisterJobs, shard: GroupShard, job: AskPersister, error: KafkaError | None
+    persister_jobs: PersisterJobs, shard: GroupCoordinatorShard, job: AskPersister, error: KafkaError | None
 ) -> None:
     """Ask once what is asked for is committed; an error means that it never will be."""
     if error is None and not shard.is_closed:
         persister_jobs.begin(job, partial(_bring_results, shard))
 
 
-def _bring_results(shard: GroupShard, command: ShareStateInitialized | ShareStateDeleted) -> None:
+def _bring_results(shard: GroupCoordinatorShard, command: ShareStateInitialized | ShareStateDeleted) -> None:
     if not shard.is_closed:
         shard.handle(command)
 
 
-def _is_wanted(shard: GroupShard, task: ExecutorTask) -> bool:
+def _is_wanted(shard: GroupCoordinatorShard, task: ExecutorTask) -> bool:
     """Say whether a task is worth its next slice."""
     if shard.is_closed or shard.coordinator is None:
         return False
     return not isinstance(task, ResolveRegexes) or is_wanted(shard.coordinator.shard, task)
 
 
-def _bring_back(shard: GroupShard, task: ExecutorTask, result: ExecutorResult | None) -> None:
+def _bring_back(shard: GroupCoordinatorShard, task: ExecutorTask, result: ExecutorResult | None) -> None:
     """Hand the result of a task to the shard that asked, if that is still there."""
     if shard.is_closed:
         return

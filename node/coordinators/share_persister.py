@@ -340,8 +340,8 @@ def _joined(earlier: StateRequest, later: StateRequest) -> WriteState | None:
     """Return the write that does what both do, one after the other; None where there is none."""
     if not isinstance(earlier, WriteState) or not isinstance(later, WriteState):
         return None
-    writer = earlier.state_epoch, earlier.leader_epoch, earlier.life
-    if writer != (later.state_epoch, later.leader_epoch, later.life):
+    writer = earlier.state_epoch, earlier.leader_epoch, earlier.incarnation
+    if writer != (later.state_epoch, later.leader_epoch, later.incarnation):
         return None
     if later.start_offset != NOT_GIVEN and later.start_offset < earlier.start_offset:
         return None
@@ -357,7 +357,7 @@ def _joined(earlier: StateRequest, later: StateRequest) -> WriteState | None:
         later.dead_letters
         if earlier.dead_letters is None
         else newer_note(earlier.dead_letters, later.dead_letters),
-        later.life,
+        later.incarnation,
     )
 
 

@@ -109,7 +109,7 @@ def writes(request: write.WriteShareGroupStateRequest) -> list[StateRequest]:
             one.delivery_complete_count,
             _batches(one.state_batches),
             None if one.dead_letters is None else bytes(one.dead_letters),
-            one.life,
+            one.incarnation,
         )
         for key, one in _each(request.group_id, request.topics)
     ]
@@ -219,7 +219,7 @@ def _read_result(one: StateAnswer) -> read.PartitionResult:
             for each in one.batches
         ],
         dead_letters=one.dead_letters,
-        life=one.life,
+        incarnation=one.incarnation,
     )
 
 
@@ -304,7 +304,7 @@ def _write_request(group: str, requests: Sequence[StateRequest]) -> object:
                 for each in one.batches
             ],
             dead_letters=one.dead_letters,
-            life=one.life,
+            incarnation=one.incarnation,
         )
 
     topics = [
@@ -348,7 +348,7 @@ def _read_answers(group: str, response: object) -> Iterator[StateAnswer]:
             one.start_offset,
             _batches(one.state_batches),
             bytes(one.dead_letters),
-            one.life,
+            one.incarnation,
         )
 
 

@@ -14,7 +14,7 @@ from ottla.groupcoord.share_state.share_coordinator import ShareCoordinator
 from ottla.groupcoord.share_state.share_state_commands import Command, ForgetTopics, command_of
 from ottla.groupcoord.share_state.share_state_config import ShareCoordinatorConfig
 from ottla.groupcoord.share_state.share_state_records import SHARE_STATE_TOPIC
-from ottla.groupcoord.share_state.share_state_shard import Shard
+from ottla.groupcoord.share_state.share_state_shard import ShareStateShard
 from ottla.groupcoord.share_state.share_state_words import (
     DeleteState,
     InitializeState,
@@ -180,8 +180,8 @@ class ShareStateRuntime:
             max_batch_bytes=self._config.max_batch_bytes,
         )
 
-    def _new_shard(self) -> Shard:
-        return Shard(self._config, partitions_of=self._partitions_of)
+    def _new_shard(self) -> ShareStateShard:
+        return ShareStateShard(self._config, partitions_of=self._partitions_of)
 
     def _partitions_of(self, topic_id: bytes) -> int:
         topic = self._image().topics.by_id.get(topic_id)

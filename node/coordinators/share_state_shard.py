@@ -19,7 +19,7 @@ from ottla.groupcoord.share_state.share_state_effects import (
 )
 from ottla.groupcoord.share_state.share_state_records import ShareStateRecord, encode_record
 from ottla.groupcoord.share_state.share_state_scan import ShareStateScan
-from ottla.groupcoord.share_state.share_state_shard import Shard
+from ottla.groupcoord.share_state.share_state_shard import ShareStateShard
 from ottla.groupcoord.share_state.share_state_words import StateAnswer
 from ottla.logstore.words.errors import ErrorCode, KafkaError
 from ottla.node.coordinators.coordinator_log import Row
@@ -30,14 +30,14 @@ from ottla.node.replica.partition import Partition
 _READ_ONLY = frozenset(get_args(ReadOnlyCommand))
 MOVED = "The coordinator of this share-partition has moved."
 
-ShareStateShard: TypeAlias = CoordinatorShard[ShareCoordinator, Command, StateAnswer]
+ShareCoordinatorShard: TypeAlias = CoordinatorShard[ShareCoordinator, Command, StateAnswer]
 
 log = logging.getLogger(__name__)
 
 
 def share_state_parts(
     *,
-    new_shard: Callable[[], Shard],
+    new_shard: Callable[[], ShareStateShard],
     states: NodeBytes,
     max_batch_bytes: int,
 ) -> ShardParts[ShareCoordinator, Command, StateAnswer]:
@@ -63,10 +63,10 @@ def share_state_parts(
 class _ShareStateParts:
     """The parts of one shard that keep state."""
 
-    def __init__(self, new_shard: Callable[[], Shard], states: NodeBytes) -> None:
+    def __init__(self, new_shard: Callable[[], ShareStateShard], states: NodeBytes) -> None:
         self._new_shard = new_shard
         self._states = states
-        self._counted: Shard | None = None
+        self._counted: ShareStateShard | None = None
 
     async def load(
         self, loader: ShardLoader, partition: Partition, is_closed: Callable[[], bool]
@@ -85,19 +85,19 @@ class _ShareStateParts:
 
         return await loader.load(partition, new_scan=new_scan, make=make, is_closed=is_closed)
 
-    def started(self, shard: ShareStateShard, core: ShareCoordinator) -> None:
+    def started(self, shard: ShareCoordinatorShard, core: ShareCoordinator) -> None:
         log_ = shard.partition.log
         core.shard.next_offset, core.shard.pruned_offset = log_.log_end_offset, log_.log_start_offset
         core.shard.bytes.attach(self._states)
         self._counted = core.shard
 
-    def stopped(self, _: ShareStateShard, __: KafkaError) -> None:
+    def stopped(self, _: ShareCoordinatorShard, __: KafkaError) -> None:
         if self._counted is not None:
             self._counted.bytes.detach()
             self._counted = None
 
 
-def _carry_out(shard: ShareStateShard, effect: Effect) -> None:
+def _carry_out(shard: ShareCoordinatorShard, effect: Effect) -> None:
     """Carry out what no other coordinator knows."""
     match effect:
         case PruneLog(offset):
@@ -106,7 +106,7 @@ def _carry_out(shard: ShareStateShard, effect: Effect) -> None:
             raise AssertionError(f"{effect} is the runtime's business")
 
 
-def _prune(shard: ShareStateShard, offset: int, error: KafkaError | None) -> None:
+def _prune(shard: ShareCoordinatorShard, offset: int, error: KafkaError | None) -> None:
     if error is not None or shard.is_closed:
         return
     try:

@@ -16,7 +16,7 @@ from ottla.groupcoord.transactions.transaction_config import ID_BYTES, Transacti
 from ottla.groupcoord.transactions.transaction_coordinator import TransactionCoordinator
 from ottla.groupcoord.transactions.transaction_effects import MarkerJob
 from ottla.groupcoord.transactions.transaction_records import TRANSACTIONS_TOPIC
-from ottla.groupcoord.transactions.transaction_shard import Shard
+from ottla.groupcoord.transactions.transaction_shard import TransactionShard
 from ottla.logstore.compression import Compression
 from ottla.logstore.words.errors import ErrorCode, KafkaError
 from ottla.metadata_raft.image import MetadataImage
@@ -192,8 +192,8 @@ class TxnRuntime:
             max_batch_bytes=self._config.max_batch_bytes,
         )
 
-    def _new_shard(self, coordinator_epoch: int) -> Shard:
-        shard = Shard(self._config, level=self._level(), coordinator_epoch=coordinator_epoch)
+    def _new_shard(self, coordinator_epoch: int) -> TransactionShard:
+        shard = TransactionShard(self._config, level=self._level(), coordinator_epoch=coordinator_epoch)
         shard.has_room = self._has_room
         return shard
 

@@ -30,7 +30,7 @@ from ottla.groupcoord.transactions.transaction_effects import (
 from ottla.groupcoord.transactions.transaction_records import TransactionRecord, encode_key, encode_value
 from ottla.groupcoord.transactions.transaction_results import Result
 from ottla.groupcoord.transactions.transaction_scan import TransactionScan, load_shard
-from ottla.groupcoord.transactions.transaction_shard import Shard
+from ottla.groupcoord.transactions.transaction_shard import TransactionShard
 from ottla.logstore.words.errors import KafkaError
 from ottla.node.coordinators.coordinator_log import Row
 from ottla.node.coordinators.coordinator_shard import CoordinatorShard, Loaded, ShardParts
@@ -41,12 +41,12 @@ _READ_ONLY = frozenset(get_args(ReadOnlyCommand))
 
 # `CloseAsker` is an answer, too: none, over a connection that is not to be used any more.
 TxnAnswer: TypeAlias = Result | CloseAsker
-TxnShard: TypeAlias = CoordinatorShard[TransactionCoordinator, Command, TxnAnswer]
+TransactionCoordinatorShard: TypeAlias = CoordinatorShard[TransactionCoordinator, Command, TxnAnswer]
 
 
 def txn_parts(
     *,
-    new_shard: Callable[[], Shard],
+    new_shard: Callable[[], TransactionShard],
     level: Callable[[], int],
     need_id: Callable[[Callable[[int | KafkaError], None]], None],
     send_markers: Callable[[MarkerJob], None],
@@ -79,7 +79,7 @@ class _TxnParts:
 
     def __init__(
         self,
-        new_shard: Callable[[], Shard],
+        new_shard: Callable[[], TransactionShard],
         level: Callable[[], int],
         need_id: Callable[[Callable[[int | KafkaError], None]], None],
         send_markers: Callable[[MarkerJob], None],
@@ -104,18 +104,18 @@ class _TxnParts:
 
         return await loader.load(partition, new_scan=TransactionScan, make=make, is_closed=is_closed)
 
-    def started(self, _: TxnShard, core: TransactionCoordinator) -> None:
+    def started(self, _: TransactionCoordinatorShard, core: TransactionCoordinator) -> None:
         """Adopt the level, which may have changed while the shard was loaded."""
         core.shard.level = self._level()
 
-    def stopped(self, shard: TxnShard, moved: KafkaError) -> None:
+    def stopped(self, shard: TransactionCoordinatorShard, moved: KafkaError) -> None:
         """Answer those that wait for an id; the next coordinator sends all markers again."""
         self._drop_markers()
         needing, self._needing = self._needing, {}
         for token in needing:
             shard.answer(token, moved)
 
-    def carry_out(self, shard: TxnShard, effect: Effect) -> None:
+    def carry_out(self, shard: TransactionCoordinatorShard, effect: Effect) -> None:
         """Carry out what no other coordinator knows."""
         match effect:
             case CloseAsker(token):
@@ -129,12 +129,14 @@ class _TxnParts:
             case Append() | Reply() | Refuse() | StartTimer() | CancelTimer():
                 raise AssertionError(f"{effect} is the runtime's business")
 
-    def _decided(self, shard: TxnShard, job: MarkerJob, error: KafkaError | None) -> None:
+    def _decided(self, shard: TransactionCoordinatorShard, job: MarkerJob, error: KafkaError | None) -> None:
         """Send the markers once the decision is committed; an error means that this shard never will."""
         if error is None and not shard.is_closed:
             self._send_markers(job)
 
-    def _go_on_with_id(self, shard: TxnShard, needed: NeedProducerId, outcome: int | KafkaError) -> None:
+    def _go_on_with_id(
+        self, shard: TransactionCoordinatorShard, needed: NeedProducerId, outcome: int | KafkaError
+    ) -> None:
         if shard.is_closed:
             return
         if needed.token is not None:

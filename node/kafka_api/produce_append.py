@@ -97,8 +97,8 @@ class ProduceAppend:
         "_held",
         "_located",
         "_opened",
-        "_places",
         "_refusal",
+        "_required",
         "_services",
         "_timeout_ms",
         "now_ms",
@@ -113,7 +113,7 @@ class ProduceAppend:
         self.now_ms = services.clock.now_ms()
         self._first_error: KafkaError | None = None
         self._endpoints: dict[int, NodeEndpoint] | None = None  # of leaders that a client did not know
-        self._places: dict[Partition, RequiredOffset] = {}  # where it has to wait for replicas, or a flush
+        self._required: dict[Partition, RequiredOffset] = {}  # where it has to wait for replicas, or a flush
         self._located: list[tuple[Partition, PartitionProduceResponse]] = []
         # Batches that were validated beside the loop, or their errors, by the id() of the received buffer.
         self._opened: dict[int, ValidBatch | KafkaError] = {}
@@ -281,8 +281,8 @@ class ProduceAppend:
         )
         log, needs_all = partition.log, self._acks == -1
         if log.high_watermark <= last_offset if needs_all else log.flush_due_from is not None:
-            place = RequiredOffset(last_offset + 1, partition.leader_epoch, needs_all)
-            self._places[partition] = later_of(self._places.get(partition), place)
+            required = RequiredOffset(last_offset + 1, partition.leader_epoch, needs_all)
+            self._required[partition] = later_of(self._required.get(partition), required)
             self._located.append((partition, response))
         return response
 
@@ -297,9 +297,9 @@ class ProduceAppend:
                 raise CloseConnection(f"Produce with acks=0 failed: {self._first_error}")
             return None
         response = ProduceResponse(responses=responses, node_endpoints=[*(self._endpoints or {}).values()])
-        if self._places:
+        if self._required:
             timeout_ms = self._timeout_ms if self._acks == -1 else FLUSH_TIMEOUT_MS
-            future = self._services.replica_manager.delay_produce(self._places, timeout_ms)
+            future = self._services.replica_manager.delay_produce(self._required, timeout_ms)
             return Delayed(future, lambda codes: _with_codes(response, self._located, codes), True)
         return response
 

@@ -140,9 +140,9 @@ class RepeatedProduces:
     ) -> Pending:
         """Answer when what these requests appended, up to an offset, is as safe as they ask for."""
         needs_all = known.request.acks == -1
-        place = RequiredOffset(next_offset, partition.leader_epoch, needs_all)
+        required = RequiredOffset(next_offset, partition.leader_epoch, needs_all)
         timeout_ms = known.request.timeout_ms if needs_all else FLUSH_TIMEOUT_MS
-        future = self._services.replica_manager.delay_produce({partition: place}, timeout_ms)
+        future = self._services.replica_manager.delay_produce({partition: required}, timeout_ms)
         began_s = began_s or monotonic_s()
         latency = self._counters.latency
 

@@ -20,7 +20,11 @@ login               logins of clients, as connections and listeners see them
 not_served          what keeps requests from being served: strange bytes, a client that has gone, failed work
 owed_answers        the answers that a connection owes, in the order of their requests
 connection_reserve  room for peers and for administrators where the limits of connections are reached
-file_sender         answers whose records lie in files
+file_sender         sends records from files to a socket, past its transport
+file_answers        the way of a connection's answers whose records lie in files
+read_turn           how long the loop reads on for a connection that sends much
+throttle            how long a peer waits that went beyond a quota
+connection_host     what a connection needs of the listener through which it came
 handshake_lane      where handshakes of TLS are computed: in two threads beside the loop
 tls_transport       TLS between the socket and a connection
 peer_network        connections of this node to the others of its cluster

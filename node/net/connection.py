@@ -11,47 +11,37 @@ overwritten.
 
 import asyncio
 import logging
-import os
 import socket
-import time
 from collections.abc import Callable
 from dataclasses import replace
-from functools import partial
-from typing import Any, Protocol, cast
+from typing import Any, cast
 
 from ottla.logstore.disk import FileRecords
 from ottla.logstore.words.schema import Buffer
 from ottla.metadata_raft.acl import AclOperation
 from ottla.metadata_raft.peer_certificate import names_in
 from ottla.node.authorization.access import ANONYMOUS, Access
-from ottla.node.handing_over import StartTask
 from ottla.node.net.act_for import Caller
 from ottla.node.net.answers import Answer, CloseConnection, Pending, Service
 from ottla.node.net.client_lines import ClientLines
+from ottla.node.net.connection_host import ConnectionHost
 from ottla.node.net.connection_info import ConnectionInfo
 from ottla.node.net.connection_states import READING_MOVES, SERVING_MOVES, Reading, Serving
-from ottla.node.net.file_pipe import FilePipe, Piece
-from ottla.node.net.file_sender import FileSender
+from ottla.node.net.file_answers import FileAnswers
+from ottla.node.net.file_pipe import Piece
 from ottla.node.net.gathered_answers import GatheredAnswers
-from ottla.node.net.login import Login, LoginGate
-from ottla.node.net.not_served import Failure, no_frame, outcome_of, peer_has_ended
+from ottla.node.net.login import Login
+from ottla.node.net.not_served import LOOK_FOR_END_SECONDS, Failure, no_frame, outcome_of, peer_has_ended
 from ottla.node.net.owed_answers import Owed, OwedAnswers
+from ottla.node.net.read_turn import ReadTurn
 from ottla.node.net.receive_buffer import INITIAL_BUFFER_BYTES, LARGE_FRAME_BYTES, SIZE_BYTES, ReceiveBuffer
-from ottla.node.net.receive_memory import ReceiveMemory
-from ottla.node.net.receive_windows import WIDENING_FRAME_BYTES, ReceiveWindows
-from ottla.node.net.send_buffers import SendBuffers
-from ottla.node.net.unsent_answers import UnsentAnswers
+from ottla.node.net.receive_windows import WIDENING_FRAME_BYTES
+from ottla.node.net.throttle import Throttle
 
 WRITE_HIGH_WATER_BYTES = 256 * 1024  # More unsent than this, and the peer's next request waits.
 # Answers of one turn are joined up to this size: with 20 small ones that saves 2 us each over a writev.
 JOIN_LIMIT_BYTES = 16 * 1024
 FRAME_HEAD_BYTES = 8  # api key, version, correlation id: what an answer to a failure needs
-# Of large reads of one connection, before others get their turn: the loop reads on as long as a read fills
-# its room. These are 3 to 5 MB; with less, batches of 1 MB push each other out of the processor's caches.
-MAX_TURN_SECONDS = 0.0015
-LOOK_FOR_END_SECONDS = 0.5  # how often it is seen whether the client of a long question is still there
-# While the disk is behind, those who had a turn are asked to rest so long, again and again.
-REST_SECONDS = 0.01
 # Of one connection, before others get their turn: 32 x 20 us is 0.6 ms, and with TLS twice that. A flood
 # comes over many connections, which all have a turn in one look of the loop.
 MAX_REQUESTS_PER_TURN = 32
@@ -68,61 +58,28 @@ def _is_administrators(access: Access) -> bool:
     return access.principal != ANONYMOUS and access.is_granted_of_cluster(AclOperation.ALTER)
 
 
-class ConnectionHost(Protocol):
-    """The listener of a connection, as far as the connection needs it."""
-
-    service: "Service[Connection]"
-    opening_service: "Service[Connection]"  # for a connection beyond the limits, until it has proven itself
-    gathered: GatheredAnswers
-    memory: ReceiveMemory
-    receive_windows: ReceiveWindows
-    send_buffers: SendBuffers
-    unsent: UnsentAnswers
-    loop: asyncio.AbstractEventLoop
-    must_rest: Callable[[], bool]  # whether those who send much had better wait for the disk
-    start_task: StartTask
-    max_frame_bytes: int
-    file_limit: int  # numbers of files from here on are left to the logs
-    tick: int  # how often it has looked for idle connections
-    access_of: Callable[[str, str], Access]  # the rights of a principal from an address
-    login_gate: "LoginGate[Connection] | None"  # None: clients need not log in
-
-    def describe(self, transport: asyncio.BaseTransport) -> ConnectionInfo: ...
-    def pace(self, connection: "Connection", sock: socket.socket) -> None: ...
-    def admit(self, connection: "Connection") -> str: ...
-    def forget(self, connection: "Connection") -> None: ...
-    def recognize(self, connection: "Connection", peer_id: int) -> None: ...
-    def is_beyond_limits(self, connection: "Connection") -> bool: ...
-    def let_in(self, connection: "Connection") -> None: ...
-    def is_let_in(self, connection: "Connection") -> bool: ...
-    def complain(self, info: ConnectionInfo, reason: str) -> None: ...
-    def open_pipe(self) -> FilePipe: ...
-
-
 class Connection(asyncio.BufferedProtocol):
     """The protocol object of one accepted socket (asyncio demands the base class)."""
 
     __slots__ = (
         "_awaited",
-        "_file_sender",
+        "_files",
         "_gathered",
         "_has_ended",
         "_listener",
         "_owed",
         "_proven_service",
-        "_reads_files",
         "_release",
         "_service",
-        "_throttled_until",
+        "_throttle",
         "_transport",
-        "_turn_ends",
+        "_turn",
         "_unsent_bytes",
         "_waiting",
         "_window_bytes",
         "buffer",
         "file_number",
         "info",
-        "is_closed",
         "is_write_blocked",
         "last_active_tick",
         "login",
@@ -131,7 +88,7 @@ class Connection(asyncio.BufferedProtocol):
         "state",
     )
 
-    def __init__(self, listener: ConnectionHost) -> None:
+    def __init__(self, listener: "ConnectionHost[Connection]") -> None:
         self._listener = listener
         self._service = listener.service
         self._proven_service = listener.service  # once the other end has proven to be a node
@@ -143,15 +100,13 @@ class Connection(asyncio.BufferedProtocol):
         self.is_write_blocked = False
         self._has_ended = False  # the peer sends nothing more, but what it sent is still to be answered
         self._unsent_bytes = 0  # as the peer was found not to read fast enough
-        self._throttled_until = 0.0  # by the loop's clock; 0: not beyond a quota
-        self._turn_ends = 0.0  # of what comes in large reads; 0: it did not begin
+        self._throttle: Throttle | None = None  # the peer went beyond a quota
+        self._turn: ReadTurn | None = None  # of what comes in large reads
         self._window_bytes = 0  # of the kernel's receive window, where it was widened
-        self._file_sender: FileSender | None = None
-        self._reads_files = False  # the transport, as it encrypts
+        self._files: FileAnswers | None = None  # from the first answer on that has records in files
         self._waiting: asyncio.Future[Any] | None = None  # what a request waits for
         self._awaited: Pending | None = None  # the same, with what the request said of it
         self._release: Callable[[], None] | None = None  # of what waits for news
-        self.is_closed = False  # the state is CLOSED
         self.last_active_tick = listener.tick
         self.file_number = -1  # of its socket
         self.peer_challenge: Any = None  # between the two steps by which a node proves itself
@@ -169,7 +124,6 @@ class Connection(asyncio.BufferedProtocol):
             sock.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
             self.file_number = sock.fileno()
         self._transport.set_write_buffer_limits(high=WRITE_HIGH_WATER_BYTES)
-        self._reads_files = transport.get_extra_info("sslcontext") is not None
         self.info = self._listener.describe(transport)
         if sock is not None:
             self._listener.pace(self, sock)
@@ -183,8 +137,8 @@ class Connection(asyncio.BufferedProtocol):
         self._end()
         if self.login is not None:
             self.login.connection_ended()
-        if self._file_sender is not None:
-            self._file_sender.close()
+        if self._files is not None:
+            self._files.close()
         self._release_waiting()
         waiting, self._waiting = self._waiting, None
         # A request that only waits is given up; one that is under way goes on, whoever is told.
@@ -203,8 +157,9 @@ class Connection(asyncio.BufferedProtocol):
     def buffer_updated(self, nbytes: int) -> None:
         self.buffer.end += nbytes
         self.last_active_tick = self._listener.tick
-        if nbytes >= LARGE_FRAME_BYTES and not self._turn_ends:
-            self._begin_turn()
+        if nbytes >= LARGE_FRAME_BYTES and self._turn is None:
+            self._turn = ReadTurn(self, self._listener)
+            self._gathered.send_all()  # Others do not wait for what may take so long.
         if self.state is _READY:
             self._serve_frames()
             return
@@ -281,10 +236,11 @@ class Connection(asyncio.BufferedProtocol):
 
     def throttle(self, throttle_ms: int) -> None:
         """Serve nothing more for so long; answers leave meanwhile, that to the present request, too."""
-        loop = self._listener.loop
-        self._throttled_until = max(self._throttled_until, loop.time() + throttle_ms / 1_000)
+        if self._throttle is None:
+            self._throttle = Throttle(self._listener.loop)
+        self._throttle.extend(throttle_ms)
         if self.state is _READY:
-            self._begin_throttle()
+            self._begin_throttle(self._throttle)
 
     # ---- called by a transport with TLS, or by a login -------------------------------------------------
 
@@ -334,7 +290,7 @@ class Connection(asyncio.BufferedProtocol):
             return
         if self._owed.in_order:
             self._pay(is_last=True)
-            if self.is_closed:
+            if self.state is _CLOSED:
                 return  # for a reason that was owed
         self._gathered.send_all()
         self._pause_reading()  # For what comes now there may be no room, and it is not served.
@@ -371,7 +327,6 @@ class Connection(asyncio.BufferedProtocol):
         """Serve nothing more."""
         if self.state is not _CLOSED:
             self._move(_CLOSED)
-            self.is_closed = True
 
     def _block(self) -> None:
         """The peer does not read its answers."""
@@ -386,36 +341,31 @@ class Connection(asyncio.BufferedProtocol):
         if self.is_write_blocked:
             self._move(_BLOCKED)
             return
-        if self._throttled_until:
-            if self._throttled_until > self._listener.loop.time():
-                self._begin_throttle()
+        if self._throttle is not None:
+            if not self._throttle.is_over():
+                self._begin_throttle(self._throttle)
                 return
-            self._throttled_until = 0.0
+            self._throttle = None
         self._move(_READY)
         self._serve_frames()
 
-    def _begin_throttle(self) -> None:
+    def _begin_throttle(self, throttle: Throttle) -> None:
         self._move(_THROTTLED)
-        self._wait_out_throttle()
+        throttle.wait_out(self)
 
-    def _wait_out_throttle(self) -> None:
-        """Serve the next request when the throttle time is over; meanwhile see whether the peer has gone."""
-        if self.state is not _THROTTLED:
-            return
-        loop = self._listener.loop
-        left_s = self._throttled_until - loop.time()
-        if left_s <= 0:
-            self._continue()
-        elif self.reading is not _ON and self._peer_has_gone():
-            self._transport.abort()
-        else:
-            loop.call_later(min(left_s, LOOK_FOR_END_SECONDS), self._wait_out_throttle)
+    def throttle_is_over(self) -> None:
+        """Serve the next request (`Throttle`)."""
+        self._continue()
 
-    def _peer_has_gone(self) -> bool:
-        has_ended = self._transport.get_extra_info("peer_has_ended") or partial(
-            peer_has_ended, self._transport
-        )
-        return bool(has_ended())
+    def end_if_peer_has_gone(self) -> bool:
+        """End a connection whose peer has gone while nothing is read: the end of the stream is not told then.
+
+        Return whether that is so.
+        """
+        if self.reading is _ON or not peer_has_ended(self._transport):
+            return False
+        self._transport.abort()
+        return True
 
     # ---- serving ---------------------------------------------------------------------------------
 
@@ -515,48 +465,21 @@ class Connection(asyncio.BufferedProtocol):
             send_small(self, cast(Buffer, out[0]))
         elif FileRecords in map(type, out):  # They are larger than what is joined, and follow a header.
             self._gathered.send_all()
-            self._send_files(out)
+            if self._files is None:
+                self._files = FileAnswers(
+                    self._transport,
+                    self.file_number,
+                    self._listener,
+                    finished=self._files_sent,
+                    failed=self._files_failed,
+                )
+            if not self._files.send(out):
+                self._block()
         elif sum(map(len, out)) <= JOIN_LIMIT_BYTES:
             send_small(self, b"".join(cast("list[Buffer]", out)))
         else:
             self._gathered.send_all()
             self._transport.writelines(cast("list[Buffer]", out))
-
-    def _send_files(self, out: list[Piece]) -> None:
-        """Send records from their files; by the transport where that reads them or has more to send."""
-        sender = self._file_sender
-        if sender is None and not self._reads_files:
-            sender = self._file_sender = self._open_file_sender()
-        try:
-            if self._reads_files:
-                self._transport.writelines(cast("list[Buffer]", out))
-            elif sender is None or self._transport.get_write_buffer_size():
-                read = [piece.read() if isinstance(piece, FileRecords) else piece for piece in out]
-                self._transport.writelines(read)
-            elif not sender.send(out):
-                self._block()
-        except OSError as error:
-            self._files_failed(f"a response could not be sent: {error}")
-
-    def _open_file_sender(self) -> FileSender | None:
-        if self.file_number < 0:
-            return None
-        try:
-            pipe, descriptor = self._listener.open_pipe(), os.dup(self.file_number)
-        except OSError:
-            return None
-        if descriptor >= self._listener.file_limit:  # The rest is for the logs.
-            os.close(descriptor)
-            return None
-        return FileSender(
-            descriptor,
-            pipe=pipe,
-            buffers=self._listener.send_buffers,
-            loop=self._listener.loop,
-            start_task=self._listener.start_task,
-            finished=self._files_sent,
-            failed=self._files_failed,
-        )
 
     def _files_sent(self) -> None:
         if self.state is _CLOSED:
@@ -661,7 +584,7 @@ class Connection(asyncio.BufferedProtocol):
             self.close()
 
     def _may_write(self) -> bool:
-        return self._file_sender is None or not self._file_sender.is_sending
+        return self._files is None or not self._files.is_sending
 
     def _only_waits(self) -> bool:
         """Return whether a request waits that changes nothing, with no whole request behind it."""
@@ -697,15 +620,11 @@ class Connection(asyncio.BufferedProtocol):
             self._release_waiting()
 
     def _look_for_end(self, waiting: "asyncio.Future[Any]") -> None:
-        """See whether the client has gone while nothing is read: a frame that fills its buffer leaves no room
-        for more, and the end of the stream is not told then.
-        """
+        """See whether the client has gone: a frame that fills its buffer leaves no room to read more."""
         if self.state is _CLOSED or self._waiting is not waiting:
             return
-        if self.reading is not _ON and self._peer_has_gone():
-            self._transport.abort()
-            return
-        self._listener.loop.call_later(LOOK_FOR_END_SECONDS, self._look_for_end, waiting)
+        if not self.end_if_peer_has_gone():
+            self._listener.loop.call_later(LOOK_FOR_END_SECONDS, self._look_for_end, waiting)
 
     def _release_waiting(self) -> None:
         """What waits for news must not keep others waiting."""
@@ -762,24 +681,15 @@ class Connection(asyncio.BufferedProtocol):
         size_bytes = self.buffer.make_room(self)
         if size_bytes:
             self._grow(size_bytes)
-        elif self._turn_ends and time.perf_counter() >= self._turn_ends:
+        elif self._turn is not None and self._turn.is_over():
             self._stop_reading(_RESTING)
         elif self.reading is not _ON:
             self._resume_reading()
 
-    def _begin_turn(self) -> None:
-        turn_s = 0.0 if self._listener.must_rest() else MAX_TURN_SECONDS
-        self._turn_ends = time.perf_counter() + turn_s
-        self._listener.loop.call_soon(self._end_turn)
-        self._gathered.send_all()  # Others do not wait for what may take so long.
-
-    def _end_turn(self) -> None:
-        is_resting = self.reading is _RESTING
-        if is_resting and self.state is not _CLOSED and self._listener.must_rest():
-            self._listener.loop.call_later(REST_SECONDS, self._end_turn)
-            return
-        self._turn_ends = 0.0
-        if is_resting:
+    def turn_has_ended(self) -> None:
+        """Let the next large read begin another turn (`ReadTurn`)."""
+        self._turn = None
+        if self.reading is _RESTING:
             self._resume_reading()
 
     def _grow(self, size_bytes: int) -> None:

@@ -16,6 +16,7 @@ import asyncio
 from typing import Final, Protocol
 
 from ottla.logstore.words.schema import Buffer
+from ottla.node.net.connection_states import Serving
 
 # So many answers in a turn are worth its end, which is one more question to the kernel for what is ready: one
 # connection that asks for one thing at a time lost 5 us an answer, with four nothing was won.
@@ -26,12 +27,13 @@ MAX_KEPT_BYTES: Final = 16 * 1024  # of an answer: to send a larger one costs mo
 MAX_AHEAD: Final = 4  # A fifth consumer of a partition waits for its producer, and not the other way round.
 # After so many that left at once one turn is tried: a try with a single connection is that one question more.
 TRY_EVERY: Final = 64
+_CLOSED: Final = Serving.CLOSED
 
 
 class Sender(Protocol):
     """What a connection is to this module."""
 
-    is_closed: bool
+    state: Serving
 
     def write(self, answer: Buffer, /) -> None: ...
 
@@ -95,7 +97,7 @@ class GatheredAnswers:
             self._answers = []
             self._sent += len(answers)
             for sender, answer in answers:
-                if not sender.is_closed:
+                if sender.state is not _CLOSED:
                     sender.write(answer)
 
     def _end_turn_soon(self) -> None:

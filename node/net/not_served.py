@@ -7,6 +7,8 @@ from typing import Any, NamedTuple
 
 from ottla.node.wire.framing import foreign_protocol
 
+LOOK_FOR_END_SECONDS = 0.5  # how often it is seen whether the client of a request that waits is still there
+
 
 def no_frame(head: memoryview, *, is_login: bool) -> str:
     """Say why no request begins with these bytes."""
@@ -24,7 +26,13 @@ def no_frame(head: memoryview, *, is_login: bool) -> str:
 
 
 def peer_has_ended(transport: asyncio.BaseTransport) -> bool:
-    """Tell whether the peer of a socket has ended its side, with nothing left before that to be read."""
+    """Tell whether the peer has ended its side, with nothing left before that to be read.
+
+    A transport that receives ahead of its reader knows; otherwise the socket is asked.
+    """
+    tells = transport.get_extra_info("peer_has_ended")
+    if tells is not None:
+        return bool(tells())
     sock = transport.get_extra_info("socket")
     if sock is None:
         return False

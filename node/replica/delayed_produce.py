@@ -16,8 +16,8 @@ class ReplicatedPartition(Protocol):
 
     delayed_produces: "dict[DelayedProduce, None]"  # in the order in which they came
 
-    def acknowledgement_of(self, place: "RequiredOffset") -> ErrorCode | None:
-        """NONE once what is before the place is safe, an error that will not go away, None: wait."""
+    def acknowledgement_of(self, required: "RequiredOffset") -> ErrorCode | None:
+        """NONE once what is before that offset is safe, an error that will not go away, None: wait."""
         ...
 
 
@@ -38,10 +38,10 @@ def later_of(first: RequiredOffset | None, last: RequiredOffset) -> RequiredOffs
 
 DelayedProduce: TypeAlias = DelayedOperation[ReplicatedPartition, RequiredOffset, ErrorCode]
 
-# What each partition has before its place is to be safe; one that is late is answered with REQUEST_TIMED_OUT.
+# What a partition has before its offset is to be safe; one that is late is answered with REQUEST_TIMED_OUT.
 PRODUCES: Final = Kind[ReplicatedPartition, RequiredOffset, ErrorCode](
     waiting=lambda partition: partition.delayed_produces,
-    result=lambda partition, place: partition.acknowledgement_of(place),
+    result=lambda partition, required: partition.acknowledgement_of(required),
     late=lambda _: ErrorCode.REQUEST_TIMED_OUT,
     both=later_of,
 )

@@ -482,14 +482,14 @@ class Partition:
             return log_start_offset
         return self.isr.low_watermark(log_start_offset, self._context.is_alive)
 
-    def acknowledgement_of(self, place: RequiredOffset) -> ErrorCode | None:
-        """What a produce that waits at `place` is told; None: wait on."""
-        isr, required_offset = self.isr, place.required_offset
+    def acknowledgement_of(self, required: RequiredOffset) -> ErrorCode | None:
+        """What a produce that waits for `required` is told; None: wait on."""
+        isr, required_offset = self.isr, required.required_offset
         if self.log.failure is not None:
             return ErrorCode.KAFKA_STORAGE_ERROR
-        if isr is None or self.leader_epoch != place.leader_epoch:
+        if isr is None or self.leader_epoch != required.leader_epoch:
             return ErrorCode.NOT_LEADER_OR_FOLLOWER
-        if not place.needs_all:
+        if not required.needs_all:
             flush_due_from = self.log.flush_due_from
             is_safe = flush_due_from is None or flush_due_from >= required_offset
             return ErrorCode.NONE if is_safe else None

@@ -513,10 +513,10 @@ class ReplicaManager:
     # ---- waiting requests ------------------------------------------------------------------------
 
     def delay_produce(
-        self, places: Mapping[Partition, RequiredOffset], timeout_ms: int
+        self, required: Mapping[Partition, RequiredOffset], timeout_ms: int
     ) -> "asyncio.Future[Mapping[Partition, ErrorCode]]":
-        """Wait until what each partition has before its place is safe, or `timeout_ms` are over."""
-        return self._delay(PRODUCES, places, timeout_ms)
+        """Wait until what each partition has before its offset is safe, or `timeout_ms` are over."""
+        return self._delay(PRODUCES, required, timeout_ms)
 
     def delay_fetch(self, min_bytes: int, max_wait_ms: int) -> "tuple[DelayedFetch, asyncio.Future[None]]":
         """A fetch that will wait for what it is made to watch, `max_wait_ms` at most."""

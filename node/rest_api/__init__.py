@@ -8,12 +8,12 @@ rest_error      an answer that is an error, and Kafka's errors as such
 body_room       how much memory bodies have together
 answer_room     how much memory answers have together
 client_address  whose request it is, also behind a proxy
-fair_places     places for one kind of work, shared fairly among addresses
+fair_slots      slots for one kind of work, shared fairly among addresses
 loop_turns      turns on the loop for work on very many records
 known_passwords  passwords that were right, by their hashes
 login_waits     how long to wait after wrong passwords for a user
 sessions        logins to the console
-record_service  what the routes of records share: producers, and the places of live tails
+record_service  what the routes of records share: producers, and the slots of live tails
 client_pool     clients of the cluster, one for each request under way
 authentication  who asks: by a password, a token, a certificate or a session
 standing_logins  ends what is under way for callers whose login no longer holds

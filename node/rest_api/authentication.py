@@ -25,7 +25,7 @@ from ottla.node.net.client_lines import ClientLines
 from ottla.node.net.handshake_lane import HandshakeLane
 from ottla.node.net.server_tls import ServerTls
 from ottla.node.node_facts import NodeFacts
-from ottla.node.rest_api.fair_places import BY_ADDRESS, BY_NODE
+from ottla.node.rest_api.fair_slots import BY_ADDRESS, BY_NODE
 from ottla.node.rest_api.known_passwords import KnownPasswords
 from ottla.node.rest_api.login_waits import MAX_USER_CHARS, LoginWaits
 from ottla.node.rest_api.rest_error import (

@@ -14,7 +14,7 @@ from ottla.node.client.cluster_client import Client, Opening
 from ottla.node.client.deadline import Deadline
 from ottla.node.net.act_for import Caller
 from ottla.node.node_facts import NodeFacts
-from ottla.node.rest_api.fair_places import Bounds, FairPlaces
+from ottla.node.rest_api.fair_slots import Bounds, FairSlots
 from ottla.node.rest_api.rest_error import RestError
 from ottla.node.work.fair_pool import FairPool
 
@@ -35,7 +35,7 @@ class ClientPool:
 
     def __init__(self, facts: NodeFacts) -> None:
         self._facts = facts
-        self.turns = FairPlaces("requests", "requests are in progress", BOUNDS)
+        self.turns = FairSlots("requests", "requests are in progress", BOUNDS)
         self._idle: list[tuple[Caller, Client]] = []
         self._numbers = itertools.count()
         self._opened = FairPool("rest-records", threads=OPENING_THREADS, max_cpu_s=MAX_OPENING_CPU_S)
@@ -49,7 +49,7 @@ class ClientPool:
         RestError 429 when too many are at work or wait for too long.
         """
         timeout_s = TURN_TIMEOUT_S if deadline is None else deadline.remaining_s
-        async with self.turns.place(address, timeout_s):
+        async with self.turns.slot(address, timeout_s):
             client = self._idle_of(caller) or self.make(caller)
             client.forget_all()  # what it knows may be hours old
             client.note_cut_off(self._facts.cut_off_since_ms)

@@ -11,7 +11,7 @@ from itertools import islice
 from typing import Any, Final
 
 from ottla.groupcoord.share_state.share_state_shard import KnownState
-from ottla.groupcoord.transactions.transaction_shard import Shard
+from ottla.groupcoord.transactions.transaction_shard import TransactionShard
 from ottla.metadata_raft.acl import AclOperation
 from ottla.node.node_view import NodeView
 from ottla.node.replica.partition import Partition
@@ -100,7 +100,7 @@ def _in_words(machine: Any, node: NodeView) -> Any:
     match machine:
         case Partition():
             return in_words(_of_replica(machine))
-        case (Shard() as shard, str(transactional_id)):
+        case (TransactionShard() as shard, str(transactional_id)):
             return in_words(_of_transaction(shard, transactional_id))
         case KnownState():
             return in_words(_of_share_partition(machine))
@@ -142,7 +142,7 @@ def _of_replica(partition: Partition) -> dict[str, Any]:
     }
 
 
-def _of_transaction(shard: Shard, transactional_id: str) -> dict[str, Any]:
+def _of_transaction(shard: TransactionShard, transactional_id: str) -> dict[str, Any]:
     return {
         "transaction": shard.transactions.get(transactional_id),
         "markers_left": shard.markers_left.get(transactional_id, ()),

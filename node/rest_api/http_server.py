@@ -32,7 +32,7 @@ from ottla.node.rest_api.change_requests import is_told_change
 from ottla.node.rest_api.client_address import place_of_client
 from ottla.node.rest_api.client_pool import ClientPool
 from ottla.node.rest_api.connections import HttpConnection, HttpConnections
-from ottla.node.rest_api.fair_places import Bounds, FairPlaces
+from ottla.node.rest_api.fair_slots import Bounds, FairSlots
 from ottla.node.rest_api.http_answer import encoded, error_answer, send_answer, send_stream
 from ottla.node.rest_api.http_request import judge_request
 from ottla.node.rest_api.own_names import configured_names, look_up_full_name
@@ -87,8 +87,8 @@ class HttpServer:
         tails = Bounds(config.ottla_rest_tails_max, config.ottla_rest_tails_max_per_address)
         self.records = RecordService(
             self.clients.make,
-            FairPlaces("tails", "live tails", tails),
-            FairPlaces("reads", "pages of records are being read", reads),
+            FairSlots("tails", "live tails", tails),
+            FairSlots("reads", "pages of records are being read", reads),
         )
         self._authentication = RestAuthentication(facts, config.rest_logins)
         self._standing = StandingLogins(self._authentication.still_holds)
@@ -333,7 +333,7 @@ class HttpServer:
             )
         if route.reads_records:
             patience_s = WAITING_SHARE * deadline.remaining_s
-            async with self.records.reads.place(asking.share, patience_s) as should_end:
+            async with self.records.reads.slot(asking.share, patience_s) as should_end:
                 return await self._ask_cluster(route, judged, deadline, asking, should_end)
         return await self._ask_cluster(route, judged, deadline, asking)
 
@@ -397,7 +397,7 @@ class _Asking(NamedTuple):
 
     @property
     def share(self) -> str:
-        """Return whose share of the places it takes: a user's, or that of an address."""
+        """Return whose share of the slots it takes: a user's, or that of an address."""
         return self.address if self.caller.principal == ANONYMOUS else self.caller.principal
 
 

@@ -340,7 +340,7 @@ def _segments(context: RestContext, request: RestRequest) -> list[str | int]:
 
 async def _tail(context: RestContext, wish: Wish, begun: Positions) -> AsyncGenerator[bytes, None]:
     try:
-        with context.records.tails.place_now(context.share):
+        with context.records.tails.slot_now(context.share):
             async with context.own_client() as client:
                 client.opening = context.client.opening
                 reader = RecordReader(
@@ -428,7 +428,7 @@ async def _gap(client: Client, wish: Wish, reader: RecordReader) -> bytes:
     answers = await spans(client, [*reader.places], isolation_level=int(wish.read_committed))
     known = answers.found
     skipped = reader.skip_to({one: span.first for one, span in known.items()})
-    if not skipped:  # ahead of the log, which was cut: the cursor is of another life of the topic
+    if not skipped:  # ahead of the log, which was cut: the cursor is of an earlier topic of this name
         reader.places |= {
             one: min(place, known[one].end) for one, place in reader.places.items() if one in known
         }

@@ -1,4 +1,4 @@
-"""What the routes of records share in a node: a producer for each caller, places for reading and tails."""
+"""What the routes of records share in a node: a producer for each caller, slots for reading and tails."""
 
 import asyncio
 import logging
@@ -10,7 +10,7 @@ from typing import Final
 from ottla.node.client.cluster_client import Client
 from ottla.node.client.record_sender import RecordSender
 from ottla.node.net.act_for import Caller
-from ottla.node.rest_api.fair_places import FairPlaces
+from ottla.node.rest_api.fair_slots import FairSlots
 from ottla.node.rest_api.loop_turns import LoopTurns
 from ottla.node.rest_api.rest_error import TOO_MANY_REQUESTS, RestError
 
@@ -31,7 +31,7 @@ class _CallersSender:
 class RecordService:
     """`run` is a task of whoever serves the routes."""
 
-    def __init__(self, make_client: Callable[[Caller], Client], tails: FairPlaces, reads: FairPlaces) -> None:
+    def __init__(self, make_client: Callable[[Caller], Client], tails: FairSlots, reads: FairSlots) -> None:
         self._make_client = make_client
         self._senders: OrderedDict[Caller, _CallersSender] = OrderedDict()  # the longest unused first
         self._tasks = asyncio.TaskGroup()

@@ -2,7 +2,7 @@
 
 To each partition one batch goes at a time. After one that failed for the partition's sake, the next is sent
 after a pause, longer each time, and it is an attempt of all who wait for that partition meanwhile: they share
-its failure, and need no memory for a batch of their own. Such attempts have places apart from those of other
+its failure, and need no memory for a batch of their own. Such attempts have slots apart from those of other
 batches, and a topic has a part of either, however many partitions it has.
 """
 
@@ -84,8 +84,8 @@ class _Lane:
         self.retry_at_s = 0.0  # by the loop's clock
 
 
-class _Places:
-    """The places of batches that are on their way, some of them for each topic."""
+class _Slots:
+    """The slots of batches that are on their way, some of them for each topic."""
 
     def __init__(self, most: int, most_of_topic: int) -> None:
         self._all = asyncio.Semaphore(most)
@@ -95,7 +95,7 @@ class _Places:
 
     @asynccontextmanager
     async def take(self, topic_id: bytes) -> AsyncIterator[None]:
-        """Have a place as soon as there is one, in the order of those who come."""
+        """Have a slot as soon as there is one, in the order of those who come."""
         if topic_id not in self._of_topic:
             self._of_topic[topic_id] = asyncio.Semaphore(self._most_of_topic)
         self._users[topic_id] = self._users.get(topic_id, 0) + 1
@@ -116,8 +116,8 @@ class LetterLanes:
         self._sleep = sleep
         self._chance = chance
         self._lanes: dict[tuple[bytes, int], _Lane] = {}
-        self._places = _Places(MAX_ON_THEIR_WAY, MAX_OF_TOPIC)
-        self._doubtful = _Places(MAX_DOUBTFUL, MAX_OF_TOPIC)
+        self._slots = _Slots(MAX_ON_THEIR_WAY, MAX_OF_TOPIC)
+        self._doubtful = _Slots(MAX_DOUBTFUL, MAX_OF_TOPIC)
 
     def __len__(self) -> int:
         return len(self._lanes)
@@ -126,25 +126,25 @@ class LetterLanes:
         """Make an attempt at a partition when it is its turn; it is not made, and has failed, if another's
         attempt at the same partition fails for the partition's sake while it waits.
         """
-        place = topic_id, partition
-        lane = self._lanes.setdefault(place, _Lane())
+        key = topic_id, partition
+        lane = self._lanes.setdefault(key, _Lane())
         lane.users += 1
         failed_before = lane.failed_attempts
         try:
             async with lane.turn:
                 if lane.failed_attempts > failed_before:
                     return Sent(error=lane.error)
-                places = self._places
+                slots = self._slots
                 if lane.failures:
-                    places = self._doubtful
+                    slots = self._doubtful
                     await self._sleep(max(lane.retry_at_s - asyncio.get_running_loop().time(), 0.0))
-                async with places.take(topic_id):
+                async with slots.take(topic_id):
                     sent = await attempt()
                 self._note(lane, sent)
                 return sent
         finally:
             lane.users -= 1
-            self._forget(place, lane)
+            self._forget(key, lane)
 
     def _note(self, lane: _Lane, sent: Sent) -> None:
         error = sent.error
@@ -161,14 +161,14 @@ class LetterLanes:
         lane.failures += 1
         lane.failed_attempts += 1
 
-    def _forget(self, place: tuple[bytes, int], lane: _Lane) -> None:
+    def _forget(self, key: tuple[bytes, int], lane: _Lane) -> None:
         """Remember a partition while somebody waits for it, or the last attempt at it has failed."""
-        if lane.users or place not in self._lanes:
+        if lane.users or key not in self._lanes:
             return
-        del self._lanes[place]
+        del self._lanes[key]
         if not lane.failures:
             return
-        self._lanes[place] = lane  # behind all others
+        self._lanes[key] = lane  # behind all others
         if len(self._lanes) > MAX_REMEMBERED:
-            oldest = next((name for name, one in self._lanes.items() if not one.users), place)
+            oldest = next((name for name, one in self._lanes.items() if not one.users), key)
             del self._lanes[oldest]

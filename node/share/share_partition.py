@@ -74,9 +74,9 @@ class SharePartition:
         "_start_offset_before",
         "_window",
         "config",
+        "incarnation",
         "key",
         "leader_epoch",
-        "life",
         "state_epoch",
         "status",
     )
@@ -89,7 +89,7 @@ class SharePartition:
         self.config = config  # replaced when the group's settings change
         self.status = SharePartitionStatus.EMPTY
         self.state_epoch = 0
-        self.life = NOT_GIVEN  # of the state, as its coordinator has named it
+        self.incarnation = NOT_GIVEN  # of the state, as its coordinator has named it
         self._limits = limits
         # Who may hold something: everybody who was given records and has not left since then. Very many
         # sessions may end that never had any, and to look for what a member holds takes time.
@@ -184,7 +184,7 @@ class SharePartition:
         """The offset from which on a fetch must say when records are due."""
         return self._window.delayed.next_offset if self._window.delayed is not None else 0
 
-    # ---- its life
+    # ---- its state
 
     def restore(self, state: StateRead, initial_offset: int) -> None:
         """Begin with the state that was read; `initial_offset` is where a group begins that has none.
@@ -205,7 +205,7 @@ class SharePartition:
             raise KafkaError(
                 ErrorCode.UNKNOWN_SERVER_ERROR, f"Failed to initialize the share partition: {error}"
             ) from error
-        self.state_epoch, self.life = state.state_epoch, state.life
+        self.state_epoch, self.incarnation = state.state_epoch, state.incarnation
         self._move(SharePartitionStatus.ACTIVE)
         self._start_offset_before = self.start_offset
 
@@ -468,5 +468,5 @@ class SharePartition:
             start_offset=self.start_offset,
             delivery_complete_count=self.delivery_complete_count,
             batches=batches,
-            life=self.life,
+            incarnation=self.incarnation,
         )

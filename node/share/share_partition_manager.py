@@ -312,7 +312,7 @@ class SharePartitionManager:
         self, key: SharePartitionKey, session: ShareSession | None, lock_duration_ms: int
     ) -> LedPartition | None:
         """Return a share-partition that is in use; one that was left before the session began is dropped, as
-        its group may be of another life by now.
+        its group may have begun another incarnation of its state.
         """
         led = self._find(key)
         if led is None or session is None or not led.is_left(session.begun_ms - lock_duration_ms):
@@ -699,7 +699,7 @@ class SharePartitionManager:
         self._write(led, outcome)
         self._send_letters(led)
 
-    # ---- life --------------------------------------------------------------------------------------------
+    # ---- the end -------------------------------------------------------------------------------------------
 
     def disable(self) -> None:
         """There are no share groups any more: `share.version` is 0."""

@@ -31,12 +31,12 @@ class ArchiveReason(Enum):
 
 
 class SharePartitionStatus(Enum):
-    """The states of a share-partition's life."""
+    """The states of a share-partition."""
 
     EMPTY = "empty"  # its state was not read yet
     ACTIVE = "active"
     FAILED = "failed"  # its state makes no sense
-    FENCED = "fenced"  # another leader or another life of the group has its state
+    FENCED = "fenced"  # another leader or its state has another incarnation
 
 
 # Every legal move; a share-partition that was fenced is made anew.

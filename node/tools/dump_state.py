@@ -15,10 +15,10 @@ from typing import Any, Final
 
 from ottla.groupcoord.consumer.consumer_group import ConsumerGroup
 from ottla.groupcoord.offsets.offset_values import read_offset_value
-from ottla.groupcoord.shard import Shard as GroupShard
+from ottla.groupcoord.shard import GroupShard
 from ottla.groupcoord.share.share_group import ShareGroup
-from ottla.groupcoord.share_state.share_state_shard import Shard as ShareStateShard
-from ottla.groupcoord.transactions.transaction_shard import Shard as TransactionShard
+from ottla.groupcoord.share_state.share_state_shard import ShareStateShard
+from ottla.groupcoord.transactions.transaction_shard import TransactionShard
 from ottla.metadata_raft.image import METADATA_TOPIC, MetadataImage
 from ottla.metadata_raft.snapshot import image_records
 from ottla.node.tools.closed_pipe import end_quietly

@@ -12,14 +12,14 @@ from typing import Final, NamedTuple
 from ottla.groupcoord import shard_load
 from ottla.groupcoord.group_records import OFFSETS_TOPIC
 from ottla.groupcoord.offsets.offset_log_scan import OffsetLogScan
-from ottla.groupcoord.shard import Shard as GroupShard
+from ottla.groupcoord.shard import GroupShard
 from ottla.groupcoord.share_state.share_state_records import SHARE_STATE_TOPIC
 from ottla.groupcoord.share_state.share_state_scan import ShareStateScan
-from ottla.groupcoord.share_state.share_state_shard import Shard as ShareStateShard
+from ottla.groupcoord.share_state.share_state_shard import ShareStateShard
 from ottla.groupcoord.transactions import transaction_scan
 from ottla.groupcoord.transactions.transaction_records import TRANSACTIONS_TOPIC
 from ottla.groupcoord.transactions.transaction_scan import TransactionScan
-from ottla.groupcoord.transactions.transaction_shard import Shard as TransactionShard
+from ottla.groupcoord.transactions.transaction_shard import TransactionShard
 from ottla.logstore.record_batch import check_batch
 from ottla.logstore.words.errors import KafkaError
 from ottla.metadata_raft.delta import MetadataDelta

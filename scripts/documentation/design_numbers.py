@@ -13,13 +13,15 @@ DESIGNS: Final = (
     "node",
     "node/wire",
     "node/security",
+    "node/coordinators",
     "node/share",
+    "node/rest_api",
     "logstore",
     "metadata_raft",
     "groupcoord",
     "pipeline",
 )
-_NAME: Final = r"\b(node/wire|node/security|node/share|node|logstore|metadata_raft|groupcoord|pipeline)"
+_NAME: Final = rf"\b({'|'.join(sorted(DESIGNS, reverse=True))})"  # "node" behind those that begin with it
 DECISION: Final = re.compile(r"\*\*([DP]\d+)\*\*")
 CITATION: Final = re.compile(rf"(?:{_NAME}(?:/DESIGN\.md)?(?:'s)?,? )?(?<!\*\*)\b([DP]\d+)\b(?!\*\*)")
 NAMED_DESIGN: Final = re.compile(rf"{_NAME}/DESIGN\.md")

@@ -18,7 +18,7 @@ from ottla.groupcoord.group_records import (
 from ottla.groupcoord.offsets.offset_log_scan import OffsetLogScan
 from ottla.groupcoord.record_codec import GroupRecord, encode_key, encode_value
 from ottla.groupcoord.record_codec import decode_record as decode_group_record
-from ottla.groupcoord.shard import Shard
+from ottla.groupcoord.shard import GroupShard
 from ottla.groupcoord.shard_load import load_shard
 from ottla.groupcoord.share.share_group import ShareStates, TopicState, states_record
 from ottla.groupcoord.share.share_member import ShareMember
@@ -28,14 +28,14 @@ from ottla.groupcoord.share_state.share_state_records import SnapshotRecord, Upd
 from ottla.groupcoord.share_state.share_state_records import decode_record as decode_share_state
 from ottla.groupcoord.share_state.share_state_records import encode_record as encode_share_state
 from ottla.groupcoord.share_state.share_state_scan import ShareStateScan
-from ottla.groupcoord.share_state.share_state_shard import Shard as ShareStateShard
+from ottla.groupcoord.share_state.share_state_shard import ShareStateShard
 from ottla.groupcoord.share_state.share_state_words import SharePartitionKey, StateBatch
 from ottla.groupcoord.transactions import transaction_scan
 from ottla.groupcoord.transactions.transaction import begun, with_partitions
 from ottla.groupcoord.transactions.transaction_config import TransactionConfig
 from ottla.groupcoord.transactions.transaction_records import encode_key as encode_transaction_key
 from ottla.groupcoord.transactions.transaction_records import encode_value as encode_transaction_value
-from ottla.groupcoord.transactions.transaction_shard import Shard as TransactionShard
+from ottla.groupcoord.transactions.transaction_shard import TransactionShard
 from ottla.logstore import checkpoint, log_dir
 from ottla.logstore.compression import Compression
 from ottla.logstore.disk import MemoryDisk
@@ -147,7 +147,7 @@ def _consumer_group_logs() -> list[bytes]:
 def _load_groups(content: bytes) -> None:
     scan = OffsetLogScan()
     scan.feed(content)
-    shard = load_shard(scan.finish(), Shard(CoordinatorConfig(), lambda: "uuid"))
+    shard = load_shard(scan.finish(), GroupShard(CoordinatorConfig(), lambda: "uuid"))
     assert len(shard.groups) <= len(content)
 
 
@@ -182,7 +182,7 @@ def _read_group_record(content: bytes) -> None:
     for one in (value, None):
         record = decode_group_record(key, one)
         if record is not None:
-            Shard(CoordinatorConfig(), lambda: "uuid").replay(record)
+            GroupShard(CoordinatorConfig(), lambda: "uuid").replay(record)
 
 
 @cache

@@ -6,7 +6,7 @@ from typing import Any
 import pytest
 from confluent_kafka.admin import AdminClient, NewTopic
 
-from ottla.groupcoord.share_state.share_state_shard import UNKNOWN_LIFE
+from ottla.groupcoord.share_state.share_state_shard import UNKNOWN_INCARNATION
 from tests.compat.batches import batch
 from tests.compat.servers import Server, start_ottla
 from tests.compat.share_states import GROUP, write_share_state
@@ -75,7 +75,7 @@ def test_records_that_strangers_wrote_among_the_states_ruin_none(tmp_path: Path)
 
         after = told(server, "read_share_group_state", topic_id, partition=1, leader_epoch=-1)
 
-        assert plain(after, 0) == plain(before, 0) | {"life": UNKNOWN_LIFE}
+        assert plain(after, 0) == plain(before, 0) | {"incarnation": UNKNOWN_INCARNATION}
         assert server.output().count("a record was skipped") == JUNK_RECORDS, server.output()
     finally:
         assert server.stop() == 0

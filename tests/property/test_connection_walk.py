@@ -12,7 +12,7 @@ from typing import Any
 import pytest
 
 from ottla.node.net import connection as module
-from ottla.node.net import gathered_answers, receive_buffer
+from ottla.node.net import gathered_answers, read_turn, receive_buffer
 from ottla.node.net.answers import Answer, Pending, Run
 from ottla.node.net.connection import Connection
 from ottla.node.net.owed_answers import PRODUCE_KEY
@@ -136,7 +136,7 @@ def check(walkers: list[Walker], memory: ReceiveMemory) -> None:
 def test_all_is_served_once_and_in_order(seed: int, monkeypatch: pytest.MonkeyPatch) -> None:
     random = Random(seed)
     monkeypatch.setattr(receive_buffer, "READ_AHEAD_BYTES", random.choice((0, 50_000, 512 * 1024)))
-    monkeypatch.setattr(module, "MAX_TURN_SECONDS", random.choice((0.0, 9.0)))
+    monkeypatch.setattr(read_turn, "MAX_TURN_SECONDS", random.choice((0.0, 9.0)))
     monkeypatch.setattr(module, "MAX_REQUESTS_PER_TURN", random.choice((2, 64)))
     monkeypatch.setattr(gathered_answers, "TRY_EVERY", random.choice((0, 3, 64)))
     monkeypatch.setattr(gathered_answers, "MAX_GATHERED", random.choice((2, 16)))

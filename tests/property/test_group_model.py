@@ -36,7 +36,7 @@ from ottla.groupcoord.offsets.offset_commands import (
 )
 from ottla.groupcoord.offsets.offset_results import OffsetDeleteResult, OffsetFetchResult
 from ottla.groupcoord.record_codec import GroupRecord, encode_key
-from ottla.groupcoord.shard import Shard
+from ottla.groupcoord.shard import GroupShard
 from ottla.logstore.words.errors import ErrorCode
 from tests.property.group_clients import (
     REBALANCE_MS,
@@ -559,7 +559,7 @@ class Model(RuleBasedStateMachine):
         cut = len(log) // 2
         live = self.world.groups.coordinator.shard
         for records in (log, compacted(log), [*compacted(log[:cut]), *log[cut:]]):
-            shard = Shard(CoordinatorConfig(), lambda: "")
+            shard = GroupShard(CoordinatorConfig(), lambda: "")
             if not self.world.groups.producers:  # these are replayed by each `another_coordinator`
                 for record in records:
                     shard.replay(record)
@@ -624,7 +624,7 @@ def compacted(log: list[GroupRecord]) -> list[GroupRecord]:
     return [log[index] for index in sorted(last.values()) if log[index].value is not None]
 
 
-def durable(shard: Shard, group_id: str) -> tuple[object, ...]:
+def durable(shard: GroupShard, group_id: str) -> tuple[object, ...]:
     """All of a group that its records tell, the offsets first; one without members is as none."""
     group = shard.group(group_id)
     offsets = {topic: dict(each) for topic, each in shard.offsets.topics_of(group_id).items()}

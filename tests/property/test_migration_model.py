@@ -17,7 +17,7 @@ from ottla.groupcoord.consumer.consumer_group import ConsumerGroup
 from ottla.groupcoord.coordinator_config import CoordinatorConfig, MigrationPolicy
 from ottla.groupcoord.offsets.offset_commands import OffsetCommit, OffsetToCommit
 from ottla.groupcoord.record_codec import GroupRecord, encode_key
-from ottla.groupcoord.shard import Group, Shard
+from ottla.groupcoord.shard import Group, GroupShard
 from tests.unit.groupcoord.consumer.consumer_world import ConsumerWorld
 from tests.unit.groupcoord.consumer.migration_world import ClassicClient, ConsumerClient
 
@@ -166,7 +166,7 @@ def compacted(log: list[GroupRecord], *, with_tombstones: bool) -> Iterator[Grou
 
 
 def replayed(records: list[GroupRecord]) -> Group | None:
-    shard = Shard(CoordinatorConfig(), lambda: "")
+    shard = GroupShard(CoordinatorConfig(), lambda: "")
     for record in records:
         shard.replay(record)
     shard.check_invariants()

@@ -13,7 +13,7 @@ from hypothesis.stateful import RuleBasedStateMachine, invariant, rule
 from ottla.groupcoord.coordinator_config import CoordinatorConfig
 from ottla.groupcoord.effects import Refuse
 from ottla.groupcoord.record_codec import GroupRecord, encode_key
-from ottla.groupcoord.shard import Shard
+from ottla.groupcoord.shard import GroupShard
 from ottla.groupcoord.share.share_results import ShareGroupHeartbeatResult
 from ottla.groupcoord.share_state.share_state_words import SharePartitionKey
 from ottla.logstore.words.errors import ErrorCode
@@ -160,7 +160,7 @@ class ShareGroups(RuleBasedStateMachine):
             newest.pop(encode_key(record), None)  # so that it moves to the end, as in a compacted log
             newest[encode_key(record)] = record
         for records in (self.world.groups.log, newest.values()):
-            shard = Shard(self.world.groups.config, lambda: "u")
+            shard = GroupShard(self.world.groups.config, lambda: "u")
             for record in records:
                 shard.replay(record)
             loaded = shard.share_group(GROUP)

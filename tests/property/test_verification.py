@@ -156,7 +156,7 @@ class LateRequests:
         self.last_marker_epoch, self.marker_epoch = self.marker_epoch, None
 
     def write_it_again(self) -> None:
-        """Of older clients a late copy is kept away by its number (node D42)."""
+        """Of older clients a late copy is kept away by its number (node/coordinators D42)."""
         open_before = self.is_open
         try:
             self.mark(self.last_marker_epoch)

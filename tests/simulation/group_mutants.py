@@ -26,7 +26,7 @@ from ottla.groupcoord.consumer.reconciliation import NO_OWNER
 from ottla.groupcoord.effects import Append, Effect, Reply, Result
 from ottla.groupcoord.offsets import offset_commit, offset_fetch
 from ottla.groupcoord.offsets.pending_offsets import PendingOffsets
-from ottla.groupcoord.shard import Shard
+from ottla.groupcoord.shard import GroupShard
 from tests.property.test_group_model import Model
 from tests.simulation.mutants import Mutant, Patch
 
@@ -97,8 +97,8 @@ def the_last_marker_wins_whatever_was_written_when(patch: Patch) -> None:
 
 @group_mutant()
 def offsets_of_a_transaction_count_before_its_end(patch: Patch) -> None:
-    replay = Shard._replay_commit
-    patch.setattr(Shard, "_replay_commit", lambda shard, commit, producer: replay(shard, commit, None))
+    replay = GroupShard._replay_commit
+    patch.setattr(GroupShard, "_replay_commit", lambda shard, commit, producer: replay(shard, commit, None))
 
 
 @group_mutant()
@@ -114,7 +114,7 @@ def offsets_of_a_topic_that_is_read_expire(patch: Patch) -> None:
 def assignments_are_given_out_before_they_are_committed(patch: Patch) -> None:
     sync = coordinator.sync_group
 
-    def hasty(shard: Shard, group: ClassicGroup | None, command: SyncGroup, now_ms: int) -> list[Effect]:
+    def hasty(shard: GroupShard, group: ClassicGroup | None, command: SyncGroup, now_ms: int) -> list[Effect]:
         effects = sync(shard, group, command, now_ms)
         return sorted(effects, key=lambda effect: isinstance(effect, Append))
 

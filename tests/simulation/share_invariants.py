@@ -103,9 +103,9 @@ class ShareInvariants:
         self._lock_ms = lock_ms
         self._delivery_limit = delivery_limit
         self._nodes = {node.host.name: node for node in world.nodes}
-        # By state epoch and life of the state: deleted ones begin with any epoch.
+        # By state epoch and incarnation of the state: deleted ones begin with any epoch.
         self._reigns: dict[tuple[TopicPartition, int, int], Reign] = {}
-        self._lives: dict[TopicPartition, int] = {}
+        self._incarnations: dict[TopicPartition, int] = {}
         self._unsure: set[TopicPartition] = set()  # whose state may begin anew now
         self._in_doubt: set[TopicPartition] = set()  # or at any time
         self._walls: dict[Process, tuple[int, int]] = {}  # how wrong a clock is, and the latest it has shown
@@ -152,13 +152,13 @@ class ShareInvariants:
 
     def reset_answered(self, partition: TopicPartition) -> None:
         self._unsure.discard(partition)
-        self._lives[partition] = self._lives.get(partition, 0) + 1
+        self._incarnations[partition] = self._incarnations.get(partition, 0) + 1
 
     def _reign_of(self, partition: TopicPartition, state_epoch: int, watch: ShareWatch) -> Reign:
         """Return what is known of a state; of one that may be another's, nothing."""
         is_unsure = partition in self._unsure or partition in self._in_doubt
-        life = -1 - len(self._reigns) if is_unsure else self._lives.get(partition, 0)
-        return self._reigns.setdefault((partition, state_epoch, life), Reign(watch))
+        incarnation = -1 - len(self._reigns) if is_unsure else self._incarnations.get(partition, 0)
+        return self._reigns.setdefault((partition, state_epoch, incarnation), Reign(watch))
 
     def start_offset_at(self, node: VirtualNode, partition: TopicPartition) -> int:
         """The start offset that this node has in memory, -1 if it does not lead."""

@@ -240,7 +240,7 @@ def a_leader_of_before_may_write(patch: Patch) -> None:
 @story_mutant(share_stories.who_was_reset_writes_no_more)
 def the_leader_of_another_state_may_write(patch: Patch) -> None:
     _unchecked(patch, WriteState, "_is_of_newest_state")
-    _unchecked(patch, WriteState, "_is_of_this_life")
+    _unchecked(patch, WriteState, "_is_of_this_incarnation")
 
 
 @mutant(SHARE, 1)
@@ -364,7 +364,7 @@ def no_start_offset_is_set_back(patch: Patch) -> None:
 
 @mutant(WITH_ALL_TRAITS, 92)
 def a_leader_writes_on_into_a_state_that_has_begun_anew(patch: Patch) -> None:
-    _unchecked(patch, WriteState, "_is_of_this_life")
+    _unchecked(patch, WriteState, "_is_of_this_incarnation")
 
 
 @mutant(WITH_RESETS, 2)

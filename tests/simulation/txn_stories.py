@@ -9,7 +9,7 @@ from ottla.groupcoord.transactions.transaction_records import TRANSACTIONS_TOPIC
 from ottla.groupcoord.transactions.transaction_state import TransactionState
 from ottla.logstore.words.errors import KafkaError
 from ottla.logstore.words.topic_partition import TopicPartition
-from ottla.node.coordinators.txn_shard import TxnShard, _row
+from ottla.node.coordinators.txn_shard import TransactionCoordinatorShard, _row
 from tests.simulation.invariants import replicas_of
 from tests.simulation.simulation import Simulation
 from tests.simulation.stories import FIRST, Story, fetch_again, leader_of, until
@@ -121,7 +121,7 @@ def _shard_of(node: VirtualNode, producer: TxnClient) -> Any:
     return shard.shard
 
 
-def _runtime_shard(node: VirtualNode, producer: TxnClient) -> TxnShard:
+def _runtime_shard(node: VirtualNode, producer: TxnClient) -> TransactionCoordinatorShard:
     assert node.broker is not None
     return node.broker.services.txns.shards[_index_of(node, producer)]
 

@@ -17,7 +17,7 @@ from documentation.design_numbers import CITATION, DECISION, DESIGNS, NAMED_DESI
 
 PAGES = {name: ROOT / name / "DESIGN.md" for name in DESIGNS}
 MAX_BYTES = 28_000  # what a person reads in half an hour; beyond it, say things shorter
-MAX_NODE_BYTES = 32_000
+ONE_SERIES = ("node", "node/coordinators", "node/rest_api")
 SUPERSEDED = "## Superseded decisions"
 ROW = re.compile(r"^\| ([DP]\d+)\b[^|]*\|(.*)\|$", re.M)
 NOT_OURS = ("__pycache__", "site", "build", "dist")
@@ -68,6 +68,12 @@ def test_a_number_stands_once_or_is_superseded_by_one_that_stands(page: str) -> 
         assert all(other in standing(owner) for owner, other in replaced_by), number
 
 
+def test_pages_of_one_series_have_no_number_twice() -> None:
+    series = [number for page in ONE_SERIES for number in standing(page)]
+
+    assert sorted(set(series)) == sorted(series)
+
+
 def files() -> Iterator[Path]:
     """Yield the files that may cite a decision."""
     for folder, folders, names in os.walk(ROOT):
@@ -97,7 +103,7 @@ def test_a_page_is_arranged_by_subjects_that_links_can_name(page: str) -> None:
 
     assert len(titles) == len(set(titles)) >= 5
     assert not {"Decisions", "Figures"} & set(titles), "a decision stands under its subject"
-    assert len(text.encode()) <= (MAX_NODE_BYTES if page == "node" else MAX_BYTES)
+    assert len(text.encode()) <= MAX_BYTES
 
 
 @pytest.mark.parametrize("page", PAGES)

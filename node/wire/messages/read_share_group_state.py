@@ -43,7 +43,7 @@ class PartitionResult:
     dead_letters: bytes = schema.bytes_(
         tag=10_000
     )  # of nodes of Ottla: those that a leader was about to produce
-    life: int = schema.int64(tag=10_001, default=-1)  # of nodes of Ottla: to be sent with writes
+    incarnation: int = schema.int64(tag=10_001, default=-1)  # of nodes of Ottla: to be sent with writes
 
 
 @struct

@@ -24,8 +24,8 @@ class PartitionData:
     state_batches: Sequence[StateBatch] = schema.array(StateBatch)
     # Of nodes of Ottla: the dead letters that the leader is about to produce; null leaves what is known.
     dead_letters: bytes | None = schema.bytes_(tag=10_000, nullable_since=0, default=None)
-    # Of nodes of Ottla: the life of the state that the leader has read; -1 is not compared.
-    life: int = schema.int64(tag=10_001, default=-1)
+    # Of nodes of Ottla: the incarnation of the state that the leader has read; -1 is not compared.
+    incarnation: int = schema.int64(tag=10_001, default=-1)
 
 
 @struct

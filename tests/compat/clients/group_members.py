@@ -19,7 +19,8 @@ from typing import Any
 
 POLL_S = 0.2
 # kafka-python's ends as soon as there is a record; but it must not end in the middle of a join: what it
-# learns of the topic meanwhile it would take for what is assigned, and never join again (node/DESIGN.md D40).
+# learns of the topic meanwhile it would take for what is assigned, and never join again
+# (node/coordinators/DESIGN.md D40).
 KAFKA_PYTHON_POLL_S = 3.0
 _telling = threading.Lock()
 

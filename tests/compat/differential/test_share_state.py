@@ -125,7 +125,7 @@ def results(answer: Any, version: int) -> list[Any]:
     found = plain(answer, version)["results"]
     partitions = [one for topic in found for one in topic["partitions"]]
     for one in partitions:
-        one.pop("life", None)  # a tag of Ottla's nodes, which Kafka's pass over
+        one.pop("incarnation", None)  # a tag of Ottla's nodes, which Kafka's pass over
     return sorted(partitions, key=lambda one: one["partition"])
 
 

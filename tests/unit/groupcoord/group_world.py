@@ -33,7 +33,7 @@ from ottla.groupcoord.offsets.offset_commands import EndTransaction, Producer
 from ottla.groupcoord.offsets.offset_expiry import EXPIRY_KEY
 from ottla.groupcoord.offsets.offset_log_scan import OffsetLogScan
 from ottla.groupcoord.record_codec import GroupRecord, decode_record, encode_key, encode_value, opened
-from ottla.groupcoord.shard import Shard
+from ottla.groupcoord.shard import GroupShard
 from ottla.groupcoord.shard_load import load_shard
 from ottla.groupcoord.share.share_group import ShareGroup
 from ottla.logstore.record import ControlType, EndTransactionMarker, build_batch, build_marker
@@ -71,8 +71,8 @@ class GroupWorld:
     def _new_coordinator(self) -> Coordinator:
         return Coordinator(self._new_shard())
 
-    def _new_shard(self) -> Shard:
-        return Shard(self.config, lambda: f"u{next(self._uuids)}")
+    def _new_shard(self) -> GroupShard:
+        return GroupShard(self.config, lambda: f"u{next(self._uuids)}")
 
     def token(self) -> int:
         token = next(self._tokens)

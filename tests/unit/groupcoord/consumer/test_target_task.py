@@ -8,7 +8,7 @@ from ottla.groupcoord.consumer.target_assignment import TOPIC_COUNTS
 from ottla.groupcoord.coordinator import Coordinator
 from ottla.groupcoord.coordinator_config import CoordinatorConfig
 from ottla.groupcoord.effects import Append
-from ottla.groupcoord.shard import Shard
+from ottla.groupcoord.shard import GroupShard
 from ottla.groupcoord.topics_view import ListedTopics, TopicInfo
 from tests.unit.groupcoord.consumer.consumer_world import Client, ConsumerWorld, owned_of, settle, topic_id
 
@@ -48,7 +48,7 @@ def test_the_topics_of_the_first_member_count_before_it_has_joined() -> None:
     size = 20 * (1 + TOPIC_COUNTS)
 
     def effects_of(limit: int) -> set[type]:
-        shard = Shard(CoordinatorConfig(largest_inline_target=limit), lambda: "unique")
+        shard = GroupShard(CoordinatorConfig(largest_inline_target=limit), lambda: "unique")
         shard.topics = ListedTopics(topics)
         names = [topic.name for topic in topics]
         command = ConsumerGroupHeartbeat(

@@ -15,7 +15,7 @@ from ottla.groupcoord.log_scan import MAX_UNREADABLE, PAUSE_RECORDS
 from ottla.groupcoord.offsets.offset_log_scan import OffsetLogScan
 from ottla.groupcoord.offsets.pending_offsets import OffsetKey
 from ottla.groupcoord.record_codec import GroupRecord, encode_key, encode_value
-from ottla.groupcoord.shard import Shard
+from ottla.groupcoord.shard import GroupShard
 from ottla.groupcoord.shard_load import load_shard
 from ottla.logstore.compression import Compression, compress
 from ottla.logstore.record import ControlType, EndTransactionMarker, build_batch, build_marker, seal_batch
@@ -74,15 +74,15 @@ def read_body(batch: bytes) -> bytes:
     return batch[HEADER_SIZE:]
 
 
-def load(*batches: bytes) -> Shard:
+def load(*batches: bytes) -> GroupShard:
     scan = OffsetLogScan()
     scan.feed(b"".join(batches))
-    shard = load_shard(scan.finish(), Shard(CoordinatorConfig(), lambda: "uuid"))
+    shard = load_shard(scan.finish(), GroupShard(CoordinatorConfig(), lambda: "uuid"))
     shard.check_invariants()
     return shard
 
 
-def committed(shard: Shard) -> int | None:
+def committed(shard: GroupShard) -> int | None:
     value = shard.offsets.get(*KEY)
     return None if value is None else value.offset
 
@@ -207,7 +207,7 @@ def test_keys_that_are_none_are_left_out_and_counted(key: bytes) -> None:
     scan.feed(raw_batch((key, encode_value(offset(1)), 0, ())))
     scanned = scan.finish()
 
-    shard = load_shard(scanned, Shard(CoordinatorConfig(), lambda: "uuid"))
+    shard = load_shard(scanned, GroupShard(CoordinatorConfig(), lambda: "uuid"))
 
     assert scanned.unreadable.count == 1 and not shard.groups and not shard.offsets.count
 

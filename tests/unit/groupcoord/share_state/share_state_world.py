@@ -21,7 +21,7 @@ from ottla.groupcoord.share_state.share_state_records import (
     encode_record,
 )
 from ottla.groupcoord.share_state.share_state_scan import ShareStateScan
-from ottla.groupcoord.share_state.share_state_shard import Shard
+from ottla.groupcoord.share_state.share_state_shard import ShareStateShard
 from ottla.groupcoord.share_state.share_state_words import (
     NOT_GIVEN,
     DeleteState,
@@ -58,13 +58,13 @@ def batch(first: int, last: int, state: int = 0, count: int = 1) -> StateBatch:
     return StateBatch(first, last, state, count)
 
 
-def new_shard(config: ShareCoordinatorConfig | None = None, gone: Sequence[bytes] = ()) -> Shard:
+def new_shard(config: ShareCoordinatorConfig | None = None, gone: Sequence[bytes] = ()) -> ShareStateShard:
     """An empty shard, for which topics 1 and 2 have two partitions."""
 
     def partitions_of(topic: bytes) -> int:
         return PARTITIONS if topic in (topic_id(1), topic_id(2)) and topic not in gone else 0
 
-    return Shard(config or ShareCoordinatorConfig(), partitions_of=partitions_of)
+    return ShareStateShard(config or ShareCoordinatorConfig(), partitions_of=partitions_of)
 
 
 class ShareStateWorld:
@@ -86,7 +86,7 @@ class ShareStateWorld:
         self.carry_out(self.coordinator.start(self.now_ms))
 
     @property
-    def shard(self) -> Shard:
+    def shard(self) -> ShareStateShard:
         return self.coordinator.shard
 
     # ---- requests ------------------------------------------------------------------------------------------
@@ -116,10 +116,10 @@ class ShareStateWorld:
         start_offset: int = -1,
         complete: int = 0,
         letters: bytes | None = None,
-        life: int = NOT_GIVEN,
+        incarnation: int = NOT_GIVEN,
     ) -> StateResult:
         return self._result(
-            WriteState(key, state_epoch, leader_epoch, start_offset, complete, batches, letters, life)
+            WriteState(key, state_epoch, leader_epoch, start_offset, complete, batches, letters, incarnation)
         )
 
     def delete(self, key: SharePartitionKey = KEY) -> StateResult:
@@ -203,7 +203,7 @@ class ShareStateWorld:
 
     # ---- what is seen --------------------------------------------------------------------------------------
 
-    def loaded(self) -> Shard:
+    def loaded(self) -> ShareStateShard:
         """The log as another coordinator would read it: whole batches, from the one where it begins."""
         scan = ShareStateScan(new_shard(self.config, self.gone))
         start = 0

@@ -12,7 +12,7 @@ from ottla.groupcoord.share_state.share_state_config import (
     ShareCoordinatorConfig,
 )
 from ottla.groupcoord.share_state.share_state_records import SnapshotRecord, UpdateRecord
-from ottla.groupcoord.share_state.share_state_shard import UNKNOWN_LIFE
+from ottla.groupcoord.share_state.share_state_shard import UNKNOWN_INCARNATION
 from ottla.groupcoord.share_state.share_state_words import (
     InitializeState,
     StateBatch,
@@ -167,30 +167,34 @@ def test_a_state_that_was_deleted_and_is_there_again_fences_writers_of_the_earli
     """A group that is made anew begins with the state epoch that it had before."""
     world = ShareStateWorld()
     world.initialize(state_epoch=1)
-    earlier = world.read().life
+    earlier = world.read().incarnation
     world.delete()
 
     world.initialize(state_epoch=1)
 
-    assert world.write(batch(0, 9), state_epoch=1, life=earlier).error is ErrorCode.FENCED_STATE_EPOCH
-    assert world.read().life > earlier
-    assert world.write(batch(0, 9), state_epoch=1, life=world.read().life).error is ErrorCode.NONE
-    assert world.write(batch(0, 9), state_epoch=1).error is ErrorCode.NONE, "a node that names no life"
+    assert world.write(batch(0, 9), state_epoch=1, incarnation=earlier).error is ErrorCode.FENCED_STATE_EPOCH
+    assert world.read().incarnation > earlier
+    assert (
+        world.write(batch(0, 9), state_epoch=1, incarnation=world.read().incarnation).error is ErrorCode.NONE
+    )
+    assert world.write(batch(0, 9), state_epoch=1).error is ErrorCode.NONE, "a node that names no incarnation"
 
 
 def test_who_has_read_a_state_writes_on_when_the_coordinator_moves() -> None:
     world = ShareStateWorld()
     world.initialize(state_epoch=1)
-    life = world.read().life
+    incarnation = world.read().incarnation
 
     world.crash()
 
-    assert world.read().life == UNKNOWN_LIFE
-    assert world.write(batch(0, 9), state_epoch=1, life=life).error is ErrorCode.NONE
+    assert world.read().incarnation == UNKNOWN_INCARNATION
+    assert world.write(batch(0, 9), state_epoch=1, incarnation=incarnation).error is ErrorCode.NONE
     world.after(1)
     world.initialize(state_epoch=1)
-    for known in (life, UNKNOWN_LIFE):
-        assert world.write(batch(0, 9), state_epoch=1, life=known).error is ErrorCode.FENCED_STATE_EPOCH
+    for known in (incarnation, UNKNOWN_INCARNATION):
+        assert (
+            world.write(batch(0, 9), state_epoch=1, incarnation=known).error is ErrorCode.FENCED_STATE_EPOCH
+        )
 
 
 @pytest.mark.parametrize("key", [key_of(topic=3), key_of(partition=2), key_of(partition=-1)])

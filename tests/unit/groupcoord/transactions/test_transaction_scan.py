@@ -9,7 +9,7 @@ from ottla.groupcoord.log_scan import MAX_UNREADABLE, PAUSE_RECORDS
 from ottla.groupcoord.transactions.transaction_config import TransactionConfig
 from ottla.groupcoord.transactions.transaction_records import encode_key, encode_value
 from ottla.groupcoord.transactions.transaction_scan import TransactionScan, load_shard
-from ottla.groupcoord.transactions.transaction_shard import Shard
+from ottla.groupcoord.transactions.transaction_shard import TransactionShard
 from ottla.logstore.compression import Compression
 from ottla.logstore.record import ControlType, EndTransactionMarker, build_batch, build_marker
 from ottla.logstore.words.errors import ErrorCode, KafkaError
@@ -148,7 +148,11 @@ def test_a_long_scan_lets_others_in() -> None:
     assert len(pauses) == 2
     left = scan.finish()
     assert len(pauses) == 7
-    load_shard(left, Shard(TransactionConfig(), level=2, coordinator_epoch=0), pause=lambda: pauses.append(1))
+    load_shard(
+        left,
+        TransactionShard(TransactionConfig(), level=2, coordinator_epoch=0),
+        pause=lambda: pauses.append(1),
+    )
 
     assert len(pauses) == 8
 
@@ -157,7 +161,7 @@ def test_a_shard_is_made_of_what_is_left() -> None:
     scan = TransactionScan()
     scan.feed(batch([row(t) for t in STATES]))
 
-    shard = load_shard(scan.finish(), Shard(TransactionConfig(), level=2, coordinator_epoch=7))
+    shard = load_shard(scan.finish(), TransactionShard(TransactionConfig(), level=2, coordinator_epoch=7))
 
     assert shard.transactions == EXPECTED
     shard.check_invariants()

@@ -54,7 +54,7 @@ from ottla.groupcoord.transactions.transaction_results import (
     VerifyPartitionsResult,
 )
 from ottla.groupcoord.transactions.transaction_scan import TransactionScan, load_shard
-from ottla.groupcoord.transactions.transaction_shard import Shard
+from ottla.groupcoord.transactions.transaction_shard import TransactionShard
 from ottla.groupcoord.transactions.transaction_state import TransactionState
 from ottla.logstore.record import build_batch
 from ottla.logstore.words.errors import ErrorCode
@@ -96,7 +96,7 @@ class TransactionWorld:
         self._carry_out(self.coordinator.start(self.now_ms))
 
     def _new_coordinator(self) -> TransactionCoordinator:
-        shard = Shard(self.config, level=self.level, coordinator_epoch=self.coordinator_epoch)
+        shard = TransactionShard(self.config, level=self.level, coordinator_epoch=self.coordinator_epoch)
         return TransactionCoordinator(shard)
 
     # ---- the node ------------------------------------------------------------------------------------------

@@ -12,7 +12,7 @@ from ottla.groupcoord.coordinator import Coordinator
 from ottla.groupcoord.coordinator_config import CoordinatorConfig
 from ottla.groupcoord.group_records import OffsetCommitValue, OffsetRecord
 from ottla.groupcoord.record_codec import encode_key, encode_value
-from ottla.groupcoord.shard import Shard
+from ottla.groupcoord.shard import GroupShard
 from ottla.logstore.disk import MemoryDisk
 from ottla.logstore.log_config import LogConfig
 from ottla.logstore.partition_log import PartitionLog
@@ -49,16 +49,16 @@ def partition_with(batches: int, records_each: int = 100) -> Partition:
     return partition
 
 
-def new_shard() -> Shard:
+def new_shard() -> GroupShard:
     assert threading.current_thread() is not threading.main_thread()
-    return Shard(CoordinatorConfig(), lambda: "uuid")
+    return GroupShard(CoordinatorConfig(), lambda: "uuid")
 
 
 async def load(
     loader: ShardLoader,
     partition: Partition,
     *,
-    make_shard: Callable[[], Shard] = new_shard,
+    make_shard: Callable[[], GroupShard] = new_shard,
     is_closed: Callable[[], bool] = lambda: False,
 ) -> Loaded[Coordinator, Command]:
     return await load_group_shard(
@@ -95,7 +95,7 @@ def test_closing_ends_a_load_within_one_pause() -> None:
 def test_no_more_loads_at_once_than_the_machine_has_use_for() -> None:
     running, most = 0, 0
 
-    def counted() -> Shard:
+    def counted() -> GroupShard:
         nonlocal running, most
         running += 1
         most = max(most, running)

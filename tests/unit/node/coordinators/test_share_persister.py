@@ -147,9 +147,9 @@ def test_every_request_reaches_the_coordinator_and_its_answer_comes_back(leader:
 
         assert begun == [StateResult(key) for key in keys]
         assert wrote == [StateResult(KEY)] and gone == [StateResult(OTHER)]
-        assert read.life > 0
+        assert read.incarnation > 0
         expected = StateRead(KEY, state_epoch=1, start_offset=5, batches=batches, dead_letters=b"letters")
-        assert replace(read, life=expected.life) == expected
+        assert replace(read, incarnation=expected.incarnation) == expected
         assert summaries[0] == StateSummary(
             KEY, state_epoch=1, leader_epoch=2, start_offset=5, delivery_complete_count=3
         )

@@ -15,7 +15,7 @@ from ottla.logstore.disk import FileRecords
 from ottla.node.authorization.access import ANONYMOUS, Access
 from ottla.node.kafka_api.request_context import ConnectionInfo
 from ottla.node.net import connection as module
-from ottla.node.net import receive_buffer
+from ottla.node.net import file_answers, read_turn, receive_buffer
 from ottla.node.net.answers import Answer, CloseConnection, Pending, Service
 from ottla.node.net.connection import Connection
 from ottla.node.net.gathered_answers import GatheredAnswers
@@ -196,7 +196,7 @@ def loop() -> Iterator[asyncio.AbstractEventLoop]:
 @pytest.fixture(autouse=True)
 def long_turns(monkeypatch: pytest.MonkeyPatch) -> None:
     """A busy machine must not decide how much is read at once."""
-    monkeypatch.setattr(module, "MAX_TURN_SECONDS", 3600.0)
+    monkeypatch.setattr(read_turn, "MAX_TURN_SECONDS", 3600.0)
 
 
 @pytest.fixture
@@ -213,7 +213,7 @@ def with_a_file_under_way(peer: Peer, monkeypatch: pytest.MonkeyPatch) -> Iterat
         opened.append(FakeFileSender(descriptor, **how))
         return opened[-1]
 
-    monkeypatch.setattr(module, "FileSender", open_sender)
+    monkeypatch.setattr(file_answers, "FileSender", open_sender)
     usual = peer.listener.answer
     answer = [b"header", FileRecords(cast(Any, None), 0, 7)]
     with open(os.devnull) as socket_of_the_peer:
@@ -322,7 +322,7 @@ def test_frames_of_differing_sizes_are_read_ahead_whole(peer: Peer) -> None:
 def test_who_sends_without_end_is_read_again_when_others_had_their_turn(
     peer: Peer, monkeypatch: pytest.MonkeyPatch, size: int
 ) -> None:
-    monkeypatch.setattr(module, "MAX_TURN_SECONDS", 0.0)
+    monkeypatch.setattr(read_turn, "MAX_TURN_SECONDS", 0.0)
     stream = frame(bytes(size)) * 20
     turns = 0
 
@@ -346,7 +346,7 @@ def test_who_sends_less_than_a_turn_takes_is_read_on(peer: Peer) -> None:
 def test_a_peer_that_does_not_read_is_not_read_from_after_its_turn_either(
     peer: Peer, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(module, "MAX_TURN_SECONDS", 0.0)
+    monkeypatch.setattr(read_turn, "MAX_TURN_SECONDS", 0.0)
     stream = frame(bytes(65_536)) * 40
     peer.listener.answer = lambda body: [b"."]
     taken = peer.send(stream)

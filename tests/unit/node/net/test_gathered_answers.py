@@ -7,6 +7,7 @@ from collections.abc import Iterator
 import pytest
 
 from ottla.node.net.answers import Pending
+from ottla.node.net.connection_states import Serving
 from ottla.node.net.gathered_answers import (
     MAX_AHEAD,
     MAX_GATHERED,
@@ -24,7 +25,7 @@ class Sender:
     def __init__(self, name: str, log: list[tuple[str, bytes]]) -> None:
         self.name = name
         self.log = log
-        self.is_closed = False
+        self.state = Serving.READY
 
     def write(self, answer: bytes) -> None:  # type: ignore[override]
         self.log.append((self.name, bytes(answer)))
@@ -110,7 +111,7 @@ def test_nothing_is_written_to_who_was_closed_meanwhile(turns: Turns) -> None:
     turns.try_one()
 
     turns.answer(3)
-    turns.senders[1].is_closed = True
+    turns.senders[1].state = Serving.CLOSED
     turns.end()
 
     assert [name for name, _ in turns.log] == ["0", "2"]

@@ -16,6 +16,7 @@ from ottla.node.net.client_lines import MAX_OF_ADDRESS
 from ottla.node.net.connection import Connection
 from ottla.node.net.connection_quota import ConnectionLimits, ConnectionQuota
 from ottla.node.net.connection_reserve import MAX_ADMINISTRATORS, MAX_LOCAL, MAX_LOGGING_IN, MAX_UNPROVEN
+from ottla.node.net.connection_states import Serving
 from ottla.node.net.gathered_answers import GatheredAnswers
 from ottla.node.net.listener import STALLED_SWEEPS, Listener, ListenerLimits
 from ottla.node.net.login import LoginCounts
@@ -301,7 +302,7 @@ def test_idle_connections_are_closed_and_others_are_not() -> None:
         busy.last_active_tick = to.tick
         to.sweep()
 
-    assert idle_transport.is_aborted and idle.is_closed
+    assert idle_transport.is_aborted and idle.state is Serving.CLOSED
     assert not busy_transport.is_aborted
 
 
@@ -355,7 +356,7 @@ def test_who_speaks_another_protocol_is_called_by_it(
     with caplog.at_level(logging.WARNING):
         _send(connection, first)
 
-    assert connection.is_closed
+    assert connection.state is Serving.CLOSED
     assert words in caplog.text
 
 

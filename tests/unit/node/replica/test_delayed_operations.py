@@ -14,10 +14,10 @@ class FakePartition:
         self.high_watermark = 0
         self.error: ErrorCode | None = None
 
-    def acknowledgement_of(self, place: RequiredOffset) -> ErrorCode | None:
+    def acknowledgement_of(self, required: RequiredOffset) -> ErrorCode | None:
         if self.error is not None:
             return self.error
-        return ErrorCode.NONE if self.high_watermark >= place.required_offset else None
+        return ErrorCode.NONE if self.high_watermark >= required.required_offset else None
 
 
 def fetch_of(min_bytes: int, *partitions: FakePartition) -> tuple[DelayedFetch, list[str]]:

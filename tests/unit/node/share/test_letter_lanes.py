@@ -140,7 +140,7 @@ def test_pauses_grow_to_a_limit_and_begin_anew_when_it_works_again() -> None:
     play(story)
 
 
-def test_a_topic_that_hangs_takes_a_part_of_the_places() -> None:
+def test_a_topic_that_hangs_takes_a_part_of_the_slots() -> None:
     async def story(world: World) -> None:
         hanging = [world.send(DEAD, partition) for partition in range(300)]
         await rest()

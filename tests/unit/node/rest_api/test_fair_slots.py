@@ -5,18 +5,18 @@ from contextlib import ExitStack
 
 import pytest
 
-from ottla.node.rest_api import fair_places
-from ottla.node.rest_api.fair_places import Bounds, FairPlaces
+from ottla.node.rest_api import fair_slots
+from ottla.node.rest_api.fair_slots import Bounds, FairSlots
 from ottla.node.rest_api.rest_error import RestError
 
 BOUNDS = Bounds(4, 2, 6, 4)
 
 
 class Work:
-    """Work that has places until it is told to end, each by the name of its address and a number."""
+    """Work that has slots until it is told to end, each by the name of its address and a number."""
 
     def __init__(self, bounds: Bounds = BOUNDS) -> None:
-        self.places = FairPlaces("reads", "pages of records are being read", bounds)
+        self.slots = FairSlots("reads", "pages of records are being read", bounds)
         self.at_work: list[str] = []
         self.refused: list[RestError] = []
         self.ends: dict[str, asyncio.Event] = {}
@@ -43,7 +43,7 @@ class Work:
 
     async def _work(self, name: str, timeout_s: float) -> None:
         try:
-            async with self.places.place(name[0], timeout_s):
+            async with self.slots.slot(name[0], timeout_s):
                 self.at_work.append(name)
                 await self.ends[name].wait()
                 self.at_work.remove(name)
@@ -51,7 +51,7 @@ class Work:
             self.refused.append(error)
 
 
-def test_one_address_leaves_places_to_others() -> None:
+def test_one_address_leaves_slots_to_others() -> None:
     async def run() -> None:
         work = Work()
 
@@ -61,7 +61,7 @@ def test_one_address_leaves_places_to_others() -> None:
         await work.end("a1")
         assert work.at_work == ["a2", "b1", "a3"]
         await work.end_all()
-        assert work.places.reading[1:] == (0, 0, {"address": 0, "node": 0, "time": 0})
+        assert work.slots.reading[1:] == (0, 0, {"address": 0, "node": 0, "time": 0})
 
     asyncio.run(run())
 
@@ -92,7 +92,7 @@ def test_what_is_beyond_a_queue_is_refused_at_once_and_told_when_to_ask_again() 
             "Too many pages of records are being read on this node.",
         ]
         assert {(one.status, one.retry_after_s) for one in work.refused} == {(429, 2)}
-        assert work.places.reading == ("reads", 4, 6, {"address": 1, "node": 1, "time": 0})
+        assert work.slots.reading == ("reads", 4, 6, {"address": 1, "node": 1, "time": 0})
         await work.end_all()
 
     asyncio.run(run())
@@ -109,7 +109,7 @@ def test_who_goes_or_waits_for_too_long_leaves_the_queue() -> None:
         assert [str(one) for one in work.refused] == [
             "The request waited too long for its turn: too many pages of records are being read."
         ]
-        assert work.places.reading[1:] == (1, 0, {"address": 0, "node": 0, "time": 1})
+        assert work.slots.reading[1:] == (1, 0, {"address": 0, "node": 0, "time": 1})
         await work.end_all()
 
     asyncio.run(run())
@@ -127,7 +127,7 @@ def test_a_turn_is_not_given_to_a_waiter_that_is_just_cancelled() -> None:
         assert work.at_work == ["c1"]
         assert work.tasks["b1"].cancelled()
         await work.end_all()
-        assert work.places.reading[1:3] == (0, 0)
+        assert work.slots.reading[1:3] == (0, 0)
 
     asyncio.run(run())
 
@@ -150,11 +150,11 @@ def test_a_turn_that_comes_as_its_waiter_is_cancelled_goes_to_the_next() -> None
 
 
 def test_long_work_of_the_address_with_most_gives_way(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(fair_places, "LEAST_TURN_S", -1.0)
+    monkeypatch.setattr(fair_slots, "LEAST_TURN_S", -1.0)
 
     async def run() -> None:
         work = Work(Bounds(2, 2, 5, 5))
-        async with work.places.place("a", 1.0) as should_end, work.places.place("a", 1.0):
+        async with work.slots.slot("a", 1.0) as should_end, work.slots.slot("a", 1.0):
             alone = should_end()
             await work.ask("b1")
 
@@ -164,14 +164,14 @@ def test_long_work_of_the_address_with_most_gives_way(monkeypatch: pytest.Monkey
     asyncio.run(run())
 
 
-def test_places_without_a_queue_are_had_at_once_or_not() -> None:
-    tails = FairPlaces("tails", "live tails", Bounds(3, 2))
+def test_slots_without_a_queue_are_had_at_once_or_not() -> None:
+    tails = FairSlots("tails", "live tails", Bounds(3, 2))
 
     with ExitStack() as held:
         for address in ("a", "a", "b"):
-            held.enter_context(tails.place_now(address))
+            held.enter_context(tails.slot_now(address))
         for address in ("a", "c"):
-            with pytest.raises(RestError), tails.place_now(address):
+            with pytest.raises(RestError), tails.slot_now(address):
                 pass
 
         assert tails.reading == ("tails", 3, 0, {"address": 1, "node": 1, "time": 0})

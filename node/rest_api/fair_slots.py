@@ -1,6 +1,6 @@
-"""Places for one kind of work, shared fairly among addresses: so many at work, so many waiting, no more.
+"""Slots for one kind of work, shared fairly among addresses: so many at work, so many waiting, no more.
 
-No address has more than its share of the places. Who finds none waits for its turn, and the next is the
+No address has more than its share of the slots. Who finds none waits for its turn, and the next is the
 address with the fewest at work, in turn among those with as many. What is beyond the queue of an address, or
 of all, is told so at once (429), and what waited for too long, too.
 """
@@ -30,8 +30,8 @@ class Bounds(NamedTuple):
     waiting_of_address: int = 0
 
 
-class FairPlaces:
-    """The places of one kind of work, on one loop."""
+class FairSlots:
+    """The slots of one kind of work, on one loop."""
 
     def __init__(self, kind: str, what: str, bounds: Bounds) -> None:
         """`what` says in an error what there is too much of, as "pages of records are read"."""
@@ -51,8 +51,8 @@ class FairPlaces:
         return RestWork(self.kind, self._running_in_all, self._waiting_in_all, dict(self._rejected))
 
     @asynccontextmanager
-    async def place(self, address: str, timeout_s: float) -> AsyncIterator[Callable[[], bool]]:
-        """A place, waited for at most so long; RestError 429 if there is none.
+    async def slot(self, address: str, timeout_s: float) -> AsyncIterator[Callable[[], bool]]:
+        """A slot, waited for at most so long; RestError 429 if there is none.
 
         It gives a question: whether the work should end early, as others with less at work wait.
         """
@@ -67,8 +67,8 @@ class FairPlaces:
             self._release(address)
 
     @contextmanager
-    def place_now(self, address: str) -> Iterator[None]:
-        """A place without waiting; RestError 429 if there is none."""
+    def slot_now(self, address: str) -> Iterator[None]:
+        """A slot without waiting; RestError 429 if there is none."""
         self.check(address)
         self._take(address)
         try:
@@ -77,7 +77,7 @@ class FairPlaces:
             self._release(address)
 
     def check(self, address: str) -> None:
-        """RestError 429 if there is no place for this address now."""
+        """RestError 429 if there is no slot for this address now."""
         if not self._is_free_for(address):
             raise self._refusal(
                 BY_ADDRESS if self._running[address] >= self._bounds.most_of_address else BY_NODE
@@ -130,7 +130,7 @@ class FairPlaces:
             del self._waiting[address]
 
     def _grant(self) -> None:
-        """Give free places to those who wait."""
+        """Give free slots to those who wait."""
         while self._waiting:
             # The first of those with the fewest: who had a turn goes behind the others.
             address = min(self._waiting, key=lambda one: self._running[one])

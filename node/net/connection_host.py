@@ -1,0 +1,51 @@
+"""What a connection needs of the listener through which it came."""
+
+import asyncio
+import socket
+from collections.abc import Callable
+from typing import Protocol, TypeVar
+
+from ottla.node.authorization.access import Access
+from ottla.node.handing_over import StartTask
+from ottla.node.net.answers import Service
+from ottla.node.net.connection_info import ConnectionInfo
+from ottla.node.net.file_pipe import FilePipe
+from ottla.node.net.gathered_answers import GatheredAnswers
+from ottla.node.net.login import LoginGate
+from ottla.node.net.receive_memory import ReceiveMemory
+from ottla.node.net.receive_windows import ReceiveWindows
+from ottla.node.net.send_buffers import SendBuffers
+from ottla.node.net.unsent_answers import UnsentAnswers
+
+C = TypeVar("C")  # the connection
+
+
+class ConnectionHost(Protocol[C]):
+    """The listener of connections, as far as they need it."""
+
+    service: Service[C]
+    opening_service: Service[C]  # for a connection beyond the limits, until it has proven itself
+    gathered: GatheredAnswers
+    memory: ReceiveMemory
+    receive_windows: ReceiveWindows
+    send_buffers: SendBuffers
+    unsent: UnsentAnswers
+    loop: asyncio.AbstractEventLoop
+    must_rest: Callable[[], bool]  # whether those who send much had better wait for the disk
+    start_task: StartTask
+    max_frame_bytes: int
+    file_limit: int  # numbers of files from here on are left to the logs
+    tick: int  # how often it has looked for idle connections
+    access_of: Callable[[str, str], Access]  # the rights of a principal from an address
+    login_gate: LoginGate[C] | None  # None: clients need not log in
+
+    def describe(self, transport: asyncio.BaseTransport) -> ConnectionInfo: ...
+    def pace(self, connection: C, sock: socket.socket) -> None: ...
+    def admit(self, connection: C) -> str: ...
+    def forget(self, connection: C) -> None: ...
+    def recognize(self, connection: C, peer_id: int) -> None: ...
+    def is_beyond_limits(self, connection: C) -> bool: ...
+    def let_in(self, connection: C) -> None: ...
+    def is_let_in(self, connection: C) -> bool: ...
+    def complain(self, info: ConnectionInfo, reason: str) -> None: ...
+    def open_pipe(self) -> FilePipe: ...

@@ -1,0 +1,46 @@
+"""The time for which a peer waits with its next request after it went beyond a quota."""
+
+import asyncio
+from typing import Protocol
+
+from ottla.node.net.connection_states import Serving
+from ottla.node.net.not_served import LOOK_FOR_END_SECONDS
+
+_THROTTLED = Serving.THROTTLED
+
+
+class Throttled(Protocol):
+    """The connection that waits."""
+
+    state: Serving
+
+    def end_if_peer_has_gone(self) -> bool: ...
+    def throttle_is_over(self) -> None: ...
+
+
+class Throttle:
+    """One throttle time, which may become longer while it lasts."""
+
+    __slots__ = ("_loop", "_until")
+
+    def __init__(self, loop: asyncio.AbstractEventLoop) -> None:
+        self._loop = loop
+        self._until = 0.0
+
+    def extend(self, throttle_ms: int) -> None:
+        """Let it last so long from now, if that is later than before."""
+        self._until = max(self._until, self._loop.time() + throttle_ms / 1_000)
+
+    def is_over(self) -> bool:
+        """Return whether the next request may be served."""
+        return self._until <= self._loop.time()
+
+    def wait_out(self, connection: Throttled) -> None:
+        """Tell a connection when the time is over; until then see whether its peer has gone."""
+        if connection.state is not _THROTTLED:
+            return
+        left_s = self._until - self._loop.time()
+        if left_s <= 0:
+            connection.throttle_is_over()
+        elif not connection.end_if_peer_has_gone():
+            self._loop.call_later(min(left_s, LOOK_FOR_END_SECONDS), self.wait_out, connection)
