@@ -254,6 +254,7 @@ class BrokerConfig:
     ottla_rest_tails_max_per_address: int
     ottla_rest_trusted_proxies: tuple[Network, ...]
     telemetry_max_bytes: int
+    ottla_metrics_all: bool
     ottla_metrics_topics_max: int
     ottla_metrics_partitions_max: int
     ottla_metrics_group_offsets_max: int
