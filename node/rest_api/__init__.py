@@ -59,6 +59,7 @@ probe_answers   the same as bytes, for a port of their own
 state_words     state machines as JSON
 debug_state     the state machines of this process
 own_process     what only this process knows of itself (door)
+findings        what the doctor finds of the cluster, kept for a moment
 cluster_state   health overview, quorum, log directories
 leaders         drains, transfers, elections
 moves           reassignments, decommission, throttles

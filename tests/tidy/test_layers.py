@@ -85,6 +85,7 @@ DOORS = {
     "node/doctor/try_endpoint.py",
     "node/rest_api/client_pool.py",
     "node/rest_api/connections.py",  # deadlines
+    "node/rest_api/findings.py",  # one looks at a time
     "node/rest_api/fair_places.py",  # waits for turns
     "node/rest_api/standing_logins.py",  # looks at logins now and then
     "node/rest_api/loop_turns.py",  # gives out turns on the loop
