@@ -41,6 +41,8 @@ from ottla.node.rest_api import (
     topics,
     transactions,
     users,
+    v2_consumers,
+    v2_topics,
 )
 from ottla.node.rest_api.route import Answer, Response, RestContext, RestRequest, Route
 
@@ -77,6 +79,8 @@ _AREAS: Final = (
     group_operations.ROUTES,
     dead_letters.ROUTES,
     read_records.ROUTES,
+    v2_topics.ROUTES,
+    v2_consumers.ROUTES,
 )
 
 

@@ -247,6 +247,9 @@ class BrokerConfig:
     ottla_probe_listener: RestAddress | None  # None: probes have no port of their own
     ottla_rest_request_max_bytes: int
     ottla_rest_reads_max: int
+    ottla_rest_consumers_max: int
+    ottla_rest_consumers_max_per_address: int
+    ottla_rest_consumers_timeout_ms: int
     ottla_rest_reads_max_per_address: int
     ottla_rest_reads_waiting_max: int
     ottla_rest_reads_waiting_max_per_address: int

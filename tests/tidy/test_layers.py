@@ -101,6 +101,7 @@ DOORS = {
     "node/rest_api/tls_door.py",
     "node/rest_api/authentication.py",
     "node/rest_api/record_service.py",
+    "node/rest_api/v2_instances.py",  # keeps memberships
     "node/rest_api/users.py",  # makes keys of passwords in a thread
     "node/rest_api/probe_server.py",
     "pipeline/client/connection.py",
