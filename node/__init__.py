@@ -31,6 +31,7 @@ kafka_api      one handler per API, and the dispatch from frames to them
 client         what programs ask of a cluster: the command line, and the REST API
 console        the files of the web console
 metrics        what a node tells a Prometheus
+doctor         what is wrong with a node or a cluster, in sentences
 rest_api       the REST API of a node, in a thread of its own
 start          how the parts of a node are made, each finished when it is handed on
 broker         a node with all of its parts: the order in which it starts, and how it stops
@@ -38,6 +39,5 @@ process        the process of one node: signals, the collector of garbage, open 
 secure_setup   the keys, certificates and the administrator of a cluster that is secured by one flag
 embedded       a cluster inside the process of its user, with nodes that can be killed, paused, cut off
 tools          reading tools: log, wire, the state that internal logs stand for
-doctor         what is wrong with a node or a cluster, in sentences
 cli            the command `ottla`
 """

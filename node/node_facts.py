@@ -6,6 +6,7 @@ and it gives back something that nobody changes afterwards.
 
 import asyncio
 import concurrent.futures
+import ssl
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from typing import Any, Final, Protocol, TypeVar
 
@@ -168,6 +169,15 @@ class NodeFacts:
         return await self.ask(
             lambda node: node.rest.access_of(caller.principal, caller.host).allows_of_cluster(operation)
         )
+
+    @property
+    def dial_tls(self) -> ssl.SSLContext | None:
+        """Return the TLS with which nodes reach each other; None where they do so without."""
+        node = self._node
+        name = node.config.inter_broker_listener_name
+        if name not in node.config.listener_security:
+            return None
+        return node.listener_tls.dialling(name).context
 
     def connect_for(self, caller: Caller) -> Connect:
         """Return what connects to nodes so that all that is asked has the rights of this caller."""

@@ -10,7 +10,7 @@ from ottla.node.cli.failure import EXIT_FAILURE, EXIT_USAGE, CommandError
 from ottla.node.cli.host_nodes import HostNode, nodes_of_host
 from ottla.node.client.cluster_client import parse_bootstrap
 from ottla.node.doctor.diagnosis import diagnose_cluster, diagnose_node
-from ottla.node.doctor.finding import Finding, Severity, problem
+from ottla.node.doctor.finding import Finding, Severity, as_record, by_severity, problem
 from ottla.node.settings.config import load_config
 
 
@@ -43,12 +43,9 @@ async def doctor(
             raise CommandError(str(error), EXIT_USAGE) from None
         found += await diagnose_cluster(addresses, timeout_s=timeout_s, security=command.security)
     problems = sum(one.severity is Severity.PROBLEM for one in found)
-    found.sort(key=lambda one: one.severity is not Severity.PROBLEM)
+    found = by_severity(found)
     if as_json:
-        rows = [
-            {"severity": one.severity.value, "subject": one.subject, "message": one.sentence} for one in found
-        ]
-        print(json.dumps({"is_healthy": problems == 0, "findings": rows}))
+        print(json.dumps({"is_healthy": problems == 0, "findings": [as_record(one) for one in found]}))
     else:
         for one in found:
             print(f"{one.severity.value}  {one.subject}: {escape_controls(one.sentence)}")

@@ -38,6 +38,7 @@ from ottla.node.doctor.share_findings import ShareFacts
 from ottla.node.doctor.try_endpoint import try_certificate, try_endpoint
 from ottla.node.doctor.version_findings import ClientFacts
 from ottla.node.net.peer_client import SOFTWARE_NAME, SOFTWARE_VERSION, PeerClient
+from ottla.node.node_facts import Connect
 from ottla.node.secure_client.client_context import client_context
 from ottla.node.secure_client.client_security import PLAINTEXT, ClientSecurity, ClientSecurityError
 from ottla.node.secure_client.sasl_login import token_of
@@ -121,27 +122,44 @@ class ClusterFacts(NamedTuple):
     unobeyed_groups: Sequence[str] = ()  # that ask for dead letters, which this share.version has not
 
 
+class Dial(NamedTuple):
+    """Connects to nodes with the rights of whoever asks a node's REST API, and not as a client would."""
+
+    connect: Connect
+    tls: ssl.SSLContext | None  # with which the listener between nodes is tried
+
+
 class Asking(NamedTuple):
     """The timeout and the security with which nodes are asked."""
 
     timeout_s: float
     security: ClientSecurity
     tls: ssl.SSLContext | None
+    dial: Dial | None = None
 
     async def connect(
         self, host: str, port: int, *, client_id: str = CLIENT_ID, timeout_s: float | None = None
     ) -> PeerClient:
+        timeout_s = timeout_s or self.timeout_s
+        if self.dial is not None:
+            return await self.dial.connect(host, port, client_id=client_id, timeout_s=timeout_s)
         return await PeerClient.connect(
-            host, port, client_id=client_id, timeout_s=timeout_s or self.timeout_s, security=self.security
+            host, port, client_id=client_id, timeout_s=timeout_s, security=self.security
         )
 
 
 async def ask_cluster(
-    bootstrap: Sequence[tuple[str, int]], *, timeout_s: float, security: ClientSecurity = PLAINTEXT
+    bootstrap: Sequence[tuple[str, int]],
+    *,
+    timeout_s: float,
+    security: ClientSecurity = PLAINTEXT,
+    dial: Dial | None = None,
 ) -> ClusterFacts:
     """Ask everybody that is found from these addresses; INVALID_CONFIG if a file of TLS cannot be used."""
-    tls = None if security.tls is None else await asyncio.to_thread(client_context, security.tls)
-    asking = Asking(timeout_s, security, tls)
+    tls = None if dial is None else dial.tls
+    if security.tls is not None:
+        tls = await asyncio.to_thread(client_context, security.tls)
+    asking = Asking(timeout_s, security, tls, dial)
     tried = [await try_endpoint(host, port, timeout_s=timeout_s, tls=tls) for host, port in bootstrap]
     tried = [await _with_cluster_id(one, asking) for one in tried]
     speaking = [(one.host, one.port) for one in tried if one.speaks is Speaks.KAFKA]
@@ -150,9 +168,9 @@ async def ask_cluster(
     client = Client(speaking, timeout_s=timeout_s, connect=asking.connect)
     try:
         brokers = await _brokers(client)
-        quorum, failure = await _quorum(client)
+        quorum = await ask_quorum(client)
         living = [one for one in brokers if not one.is_fenced]
-        health, log_dirs = await _health(client), await _log_dirs(client, living)
+        health, log_dirs = await _health(client), await ask_log_dirs(client, living)
         principals, users = await _principals_of_acls(client), await _scram_users(client)
         share_groups = await _share_groups(client)
         share_version = await _share_version(client)
@@ -177,7 +195,7 @@ async def ask_cluster(
         tried,
         advertised,
         [one.broker_id for one in brokers if one.is_fenced],
-        QuorumFacts(quorum, failure, _leaders_now_ms(quorum), ids),
+        None if quorum is None else quorum._replace(cluster_ids=ids),
         health,
         log_dirs,
         [clock for node_id, facts in nodes.items() if (clock := _clock(node_id, facts)) is not None],
@@ -209,11 +227,15 @@ async def _brokers(client: Client) -> Sequence[DescribeClusterBroker]:
         return ()
 
 
-async def _quorum(client: Client) -> tuple[QuorumView | None, str | None]:
+async def ask_quorum(client: Client) -> QuorumFacts | None:
+    """Return what is told of the quorum, or why nothing is; None if this client may not ask."""
     try:
-        return await describe_quorum(client), None
+        view = await describe_quorum(client)
     except KafkaError as error:
-        return None, error.detail or error.code.name
+        if error.code is ErrorCode.CLUSTER_AUTHORIZATION_FAILED:
+            return None
+        return QuorumFacts(None, error.detail or error.code.name, _leaders_now_ms(None), {})
+    return QuorumFacts(view, None, _leaders_now_ms(view), {})
 
 
 async def _health(client: Client) -> Health | None:
@@ -223,7 +245,7 @@ async def _health(client: Client) -> Health | None:
         return None
 
 
-async def _log_dirs(client: Client, living: Sequence[DescribeClusterBroker]) -> list[BrokerLogDirs]:
+async def ask_log_dirs(client: Client, living: Sequence[DescribeClusterBroker]) -> list[BrokerLogDirs]:
     """Without the replicas in them, of which there may be very many."""
     try:
         return await describe_log_dirs(client, broker_ids=[one.broker_id for one in living], partitions=())

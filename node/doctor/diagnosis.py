@@ -5,11 +5,14 @@ import resource
 from collections.abc import Sequence
 from datetime import UTC, datetime
 from pathlib import Path
-from typing import Final
+from typing import Final, NamedTuple
 
 from ottla.logstore.compression import Compression, missing_codecs
 from ottla.logstore.words.schema import schema_of
 from ottla.logstore.words.topic_partition import uuid_to_text
+from ottla.node.client.cluster_client import Client
+from ottla.node.client.cluster_health import Health
+from ottla.node.client.log_dirs import BrokerLogDirs
 from ottla.node.doctor import (
     clock_findings,
     codec_findings,
@@ -26,15 +29,22 @@ from ottla.node.doctor import (
     share_findings,
     version_findings,
 )
-from ottla.node.doctor.ask_cluster import ask_cluster, unready_sentence
+from ottla.node.doctor.ask_cluster import (
+    Dial,
+    ask_cluster,
+    ask_log_dirs,
+    ask_quorum,
+    unready_sentence,
+)
 from ottla.node.doctor.codec_findings import MissingCodec
 from ottla.node.doctor.disk_findings import Expected
 from ottla.node.doctor.endpoint_facts import EndpointFacts, ListenerFacts, Speaks
-from ottla.node.doctor.finding import Finding, note, problem
+from ottla.node.doctor.finding import Finding, by_severity, note, problem
 from ottla.node.doctor.limit_findings import LimitFacts
 from ottla.node.doctor.look_at_disk import look_at_disk
 from ottla.node.doctor.look_at_secure_dir import keystore_to_be_made, look_at_secure_dir
 from ottla.node.doctor.look_at_security import look_at_files, look_at_tls, look_at_trust
+from ottla.node.doctor.quorum_findings import QuorumFacts
 from ottla.node.doctor.rest_findings import RestFacts
 from ottla.node.doctor.security_findings import NodeListeners
 from ottla.node.doctor.try_endpoint import has_address, try_endpoint
@@ -50,26 +60,23 @@ MAX_FILES: Final = 1_048_576  # what a node asks for, if the kernel lets it
 
 
 async def diagnose_cluster(
-    bootstrap: Sequence[tuple[str, int]], *, timeout_s: float, security: ClientSecurity = PLAINTEXT
+    bootstrap: Sequence[tuple[str, int]],
+    *,
+    timeout_s: float,
+    security: ClientSecurity = PLAINTEXT,
+    dial: Dial | None = None,
 ) -> list[Finding]:
     """What is wrong with the cluster behind these addresses, as far as it shows from here."""
-    facts = await ask_cluster(bootstrap, timeout_s=timeout_s, security=security)
+    facts = await ask_cluster(bootstrap, timeout_s=timeout_s, security=security, dial=dial)
     found = list(endpoint_findings.of_bootstrap(facts.bootstrap))
     found += endpoint_findings.of_advertised(facts.advertised)
     found += security_findings.of_listeners(facts.listeners)
     found += rest_findings.of_rest(facts.rest)
     found += security_findings.of_access(facts.access)
     found += security_findings.of_refused(facts.refused)
-    found += [
-        problem("broker", f"Broker {node_id} is registered but fenced: it is down, starting or hanging.")
-        for node_id in facts.fenced
-    ]
-    if facts.quorum is not None:
-        found += quorum_findings.of_quorum(facts.quorum)
+    found += _of_cluster(facts.fenced, facts.quorum, facts.health, facts.log_dirs)
     found += quorum_findings.of_links(facts.unlinked)
     found += codec_findings.of_codecs(facts.missing_codecs)
-    found += partition_findings.of_partitions(facts.health)
-    found += disk_findings.of_brokers(facts.log_dirs)
     endpoints = {one.name: one for one in (*facts.bootstrap, *(one.endpoint for one in facts.advertised))}
     shown = (*endpoints.values(), *facts.rest_endpoints)
     found += security_findings.of_certificates(shown, datetime.now(UTC))
@@ -91,6 +98,43 @@ async def diagnose_cluster(
                 "REST API could not be reached.",
             )
         )
+    return found
+
+
+class Told(NamedTuple):
+    """What nodes say of the quorum, None if this client may not ask, and of their log directories."""
+
+    quorum: QuorumFacts | None
+    log_dirs: Sequence[BrokerLogDirs]
+
+
+async def ask_nodes(client: Client, health: Health) -> Told:
+    """Ask the quorum and the brokers that run, within the deadline of this client."""
+    quorum = await ask_quorum(client.until(client.deadline.share(2)))
+    return Told(quorum, await ask_log_dirs(client, [one for one in health.brokers if not one.is_fenced]))
+
+
+def causes_of(health: Health, told: Told) -> list[Finding]:
+    """Return what `diagnose_cluster` finds of brokers, the quorum, partitions and disks."""
+    fenced = [one.broker_id for one in health.brokers if one.is_fenced]
+    return by_severity(_of_cluster(fenced, told.quorum, health, told.log_dirs))
+
+
+def _of_cluster(
+    fenced: Sequence[int],
+    quorum: QuorumFacts | None,
+    health: Health | None,
+    log_dirs: Sequence[BrokerLogDirs],
+) -> list[Finding]:
+    """Return the findings of what nodes say of the cluster over Kafka's protocol."""
+    found = [
+        problem("broker", f"Broker {node_id} is registered but fenced: it is down, starting or hanging.")
+        for node_id in fenced
+    ]
+    if quorum is not None:
+        found += quorum_findings.of_quorum(quorum)
+    found += partition_findings.of_partitions(health)
+    found += disk_findings.of_brokers(log_dirs)
     return found
 
 

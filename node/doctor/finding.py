@@ -24,6 +24,16 @@ class Finding(NamedTuple):
     sentence: str
 
 
+def by_severity(found: Sequence[Finding]) -> list[Finding]:
+    """Return the findings with all problems before the notes, in the order in which they were found."""
+    return sorted(found, key=lambda one: one.severity is not Severity.PROBLEM)
+
+
+def as_record(one: Finding) -> dict[str, str]:
+    """Return a finding as the command line and the REST API tell it."""
+    return {"severity": one.severity.value, "subject": one.subject, "message": one.sentence}
+
+
 def named(what: Sequence[object], *, total: int | None = None, separator: str = ", ") -> str:
     """The first of them, and how many more there are of `total`, which is all that are given."""
     first = what[:_NAMED]

@@ -7,6 +7,7 @@ from typing import Final
 
 from ottla.logstore.words.errors import KafkaError
 from ottla.node.doctor.security_findings import FileFacts, TlsFacts
+from ottla.node.net.own_hosts import own_hosts
 from ottla.node.security.certificate_problems import OwnNode, names_problem, problem_of, warning_of
 from ottla.node.security.server_context import build_tls, own_refusal
 from ottla.node.security.trust_file import read_trust
@@ -15,7 +16,6 @@ from ottla.node.settings.listener_settings import ANYWHERE, is_loopback
 from ottla.node.settings.rest_security_settings import REST
 from ottla.node.settings.rest_settings import ADVERTISED_REST_LISTENER, REST_LISTENERS
 from ottla.node.settings.security_settings import ListenerSecurity
-from ottla.node.start.peer_addresses import own_hosts
 
 ADVERTISED: Final = "advertised.listeners"
 

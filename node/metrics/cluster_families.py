@@ -269,6 +269,7 @@ def _address(broker: BrokerImage) -> str:
 def kminion_families(
     image: MetadataImage,
     partitions: Sequence[PartitionReading],
+    shown: Sequence[PartitionReading],
     cleanup_policy: Callable[[str], str],
     *,
     node_id: int,
@@ -276,17 +277,22 @@ def kminion_families(
     is_controller: bool,
     max_partitions: int,
 ) -> Iterator[Family]:
-    """kminion_kafka_* of the cluster, its brokers, topics and log directories."""
-    led = [one for one in partitions if one.is_leader]
+    """kminion_kafka_* of the cluster, its brokers, topics and log directories.
+
+    Sums are over `partitions`; those in `shown` have samples of their own.
+    """
     low: dict[str, int] = defaultdict(int)
     high: dict[str, int] = defaultdict(int)
     size: dict[str, int] = defaultdict(int)
-    for one in led:
-        low[one.topic] += one.log_start_offset
-        high[one.topic] += one.high_watermark
     for one in partitions:
         size[one.topic] += one.size_bytes
-    marked = [(labels(topic_name=one.topic, partition_id=one.partition), one) for one in led]
+        if not one.is_leader:
+            continue
+        low[one.topic] += one.log_start_offset
+        high[one.topic] += one.high_watermark
+    marked = [
+        (labels(topic_name=one.topic, partition_id=one.partition), one) for one in shown if one.is_leader
+    ]
 
     def marks(name: str, words: str, value: Callable[[PartitionReading], int]) -> Family:
         return gauge(

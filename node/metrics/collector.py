@@ -16,7 +16,7 @@ from ottla.logstore.log_config import topic_config
 from ottla.logstore.volume import VolumeBytes, volume_bytes
 from ottla.logstore.words.errors import KafkaError
 from ottla.logstore.words.latency import LatencyHistogram
-from ottla.metadata_raft.image import MetadataImage
+from ottla.metadata_raft.image import INTERNAL_TOPICS, MetadataImage
 from ottla.node.clock import monotonic_s
 from ottla.node.coordinators.group_lag import GroupOffset, PartitionLag
 from ottla.node.counters.node_counts import latencies_of
@@ -103,14 +103,22 @@ class NodeCollector:
         """Of one scrape."""
         return self._facts.config.ottla_metrics_bytes_max
 
-    async def collect(self, pace: Pace) -> Iterable[Family]:
-        """All families, once; they are made of what was read as they are asked for."""
+    @property
+    def tells_all(self) -> bool:
+        """Whether every scrape tells all."""
+        return self._facts.config.ottla_metrics_all
+
+    async def collect(self, pace: Pace, *, tells_all: bool) -> Iterable[Family]:
+        """Return all families, once; they are made of what was read as they are asked for.
+
+        Partitions of internal topics have samples of their own if `tells_all`: there are 150 of them.
+        """
         facts = self._facts
         if not facts.is_serving:
             return [*always(SOFTWARE_VERSION, is_serving=False, is_responsive=True), *self._process.collect()]
         families: Iterable[Family]
         try:
-            families = await self._collect_all(pace)
+            families = await self._collect_all(pace, tells_all=tells_all)
             is_responsive = True
         except KafkaError:
             families, is_responsive = self._without_loop(), False
@@ -120,7 +128,7 @@ class NodeCollector:
             self._process.collect(),
         )
 
-    async def _collect_all(self, pace: Pace) -> Iterable[Family]:
+    async def _collect_all(self, pace: Pace, *, tells_all: bool) -> Iterable[Family]:
         config = self._facts.config
         began_s = monotonic_s()
         look_every_s = config.ottla_metrics_loop_look_ms / 1000
@@ -128,6 +136,7 @@ class NodeCollector:
         await self._facts.ask(lambda _: self._watch.start(look_every_s))
         node = await self._in_turns(read_node.read_node)
         partitions = sorted(await self._in_turns(read_node.read_partitions), key=lambda one: one[:2])
+        named = [one for one in partitions if tells_all or one.topic not in INTERNAL_TOPICS]
         clients = await self._in_turns(read_node.read_client_metrics)
         quotas = await self._in_turns(read_node.read_quotas)
         shares = await self._in_turns(read_node.read_shares)
@@ -149,7 +158,7 @@ class NodeCollector:
         volumes = await self._volumes(node)
         topics = self._topics().keys() - {DELETED_TOPICS}
         left_out = {
-            "partition": max(0, len(partitions) - config.ottla_metrics_partitions_max),
+            "partition": max(0, len(named) - config.ottla_metrics_partitions_max),
             "group": len(groups) - len(told),
             "group_offset": offsets_left_out + starts_left_out,
             "share_group_lag": len(starts) - len(share_lags),
@@ -158,7 +167,9 @@ class NodeCollector:
         }
 
         def families() -> Iterator[Family]:
-            yield from self._families(config, node, partitions, groups, told, share_lags, volumes)
+            yield from self._families(
+                config, node, partitions, named, groups, told, share_lags, volumes, tells_all=tells_all
+            )
             yield from share_families(shares)
             # Last: what clients make of it takes no room from what the node says of itself.
             yield from quota_families(quotas)
@@ -253,15 +264,18 @@ class NodeCollector:
         config: BrokerConfig,
         node: NodeReading,
         partitions: Sequence[PartitionReading],
+        named: Sequence[PartitionReading],
         groups: Sequence[GroupReading],
         told: Sequence[GroupReading],
         share_lags: Sequence[GroupReading],
         volumes: Mapping[str, VolumeBytes],
+        *,
+        tells_all: bool,
     ) -> Iterator[Family]:
         services, now_s = self._facts.services, monotonic_s()
         image, is_controller = services.metadata.image, node.is_controller
         requests, latencies, recent = self._requests()
-        shown = partitions[: config.ottla_metrics_partitions_max]
+        shown = named[: config.ottla_metrics_partitions_max]
         voter = read_node.voter_of(services.quorum)
         yield from topic_families(self._topics(), config.ottla_metrics_topics_max)
         yield from request_families(requests, latencies, recent)
@@ -282,8 +296,10 @@ class NodeCollector:
             LatencyHistogram() if voter is None else voter.sync_times,
             now_ms=services.clock.now_ms(),
         )
-        yield from self._exporters(config, image, shown, told, share_lags, is_controller=is_controller)
-        yield from coordinator_families(groups, node)
+        yield from self._exporters(
+            config, image, partitions, shown, told, share_lags, is_controller=is_controller
+        )
+        yield from coordinator_families(groups, node, tells_all=tells_all)
         yield from loop_families(self._watch, self._idle_share())
         yield from memory_families(node, services.receive_memory.limit_bytes, services.memory_max_bytes)
         yield from rest_families(self._facts.rest_work())
@@ -295,6 +311,7 @@ class NodeCollector:
         config: BrokerConfig,
         image: MetadataImage,
         partitions: Sequence[PartitionReading],
+        shown: Sequence[PartitionReading],
         groups: Sequence[GroupReading],
         share_lags: Sequence[GroupReading],
         *,
@@ -302,12 +319,13 @@ class NodeCollector:
     ) -> Iterator[Family]:
         most = config.ottla_metrics_partitions_max
         if KAFKA_EXPORTER in config.ottla_metrics_exporters:
-            yield from exporter_families(image, partitions, is_controller=is_controller, max_partitions=most)
+            yield from exporter_families(image, shown, is_controller=is_controller, max_partitions=most)
             yield from consumer_group_families(groups, share_lags)
         if KMINION in config.ottla_metrics_exporters:
             yield from kminion_families(
                 image,
-                partitions,
+                partitions[:most],
+                shown,
                 lambda topic: cleanup_policy_of(config, image, topic),
                 node_id=config.node_id,
                 controller_id=self._facts.services.metadata.controller_id,

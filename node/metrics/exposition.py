@@ -14,7 +14,7 @@ from prometheus_client.openmetrics.exposition import CONTENT_TYPE_LATEST as CONT
 
 from ottla.node.clock import monotonic_s
 from ottla.node.metrics.collector import NodeCollector
-from ottla.node.metrics.family import Family, gauge, labels
+from ottla.node.metrics.family import Family, gauge, labels, with_fewer_buckets
 from ottla.node.metrics.pace import Pace
 from ottla.node.node_facts import NodeFacts
 
@@ -40,6 +40,13 @@ class Written(NamedTuple):
 
     family: Family
     samples: bytes
+
+
+class Kept(NamedTuple):
+    """A scrape and when it was made."""
+
+    families: list[Written]
+    made_s: float
 
 
 class Room:
@@ -109,22 +116,28 @@ class Scraper:
     def __init__(self, facts: NodeFacts) -> None:
         self._collector = NodeCollector(facts)
         self._lock = asyncio.Lock()
-        self._made_s = -KEPT_S
-        self._families: list[Written] = []
+        self._kept: dict[bool, Kept] = {}  # by whether it is all
 
-    async def scrape(self, accept: str) -> Exposition:
-        """The newest scrape, in the format that the Accept header asks for."""
+    async def scrape(self, accept: str, *, tells_all: bool = False) -> Exposition:
+        """Return the newest scrape, in the format that the Accept header asks for.
+
+        `tells_all` adds the partitions of internal topics and the finer buckets, as `ottla.metrics.all` does.
+        """
+        tells_all = tells_all or self._collector.tells_all
         async with self._lock:
-            if monotonic_s() - self._made_s >= KEPT_S:
-                pace, room = Pace(), Room(self._collector.max_bytes)
-                families = [await write(one, pace, room) for one in await self._collector.collect(pace)]
-                self._families = [*families, await write(cut_family(room), pace, room)]
-                self._made_s = monotonic_s()
-                asyncio.get_running_loop().call_later(KEPT_S, self._forget, self._made_s)
-            families = self._families
-        return exposition(families, is_openmetrics=asks_for_openmetrics(accept))
+            kept = self._kept.get(tells_all)
+            if kept is None or monotonic_s() - kept.made_s >= KEPT_S:
+                kept = self._kept[tells_all] = Kept(await self._write(tells_all=tells_all), monotonic_s())
+                asyncio.get_running_loop().call_later(KEPT_S, self._forget, tells_all, kept)
+        return exposition(kept.families, is_openmetrics=asks_for_openmetrics(accept))
 
-    def _forget(self, made_s: float) -> None:
+    async def _write(self, *, tells_all: bool) -> list[Written]:
+        pace, room = Pace(), Room(self._collector.max_bytes)
+        families = await self._collector.collect(pace, tells_all=tells_all)
+        written = [await write(one if tells_all else with_fewer_buckets(one), pace, room) for one in families]
+        return [*written, await write(cut_family(room), pace, room)]
+
+    def _forget(self, tells_all: bool, kept: Kept) -> None:
         """Megabytes that nobody asks for any more."""
-        if self._made_s == made_s:
-            self._families, self._made_s = [], -KEPT_S
+        if self._kept.get(tells_all) is kept:
+            del self._kept[tells_all]

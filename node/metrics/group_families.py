@@ -31,7 +31,9 @@ _NAMES: Final = {
 }
 
 
-def coordinator_families(groups: Sequence[GroupReading], reading: NodeReading) -> list[Family]:
+def coordinator_families(
+    groups: Sequence[GroupReading], reading: NodeReading, *, tells_all: bool
+) -> list[Family]:
     """Count the groups, offsets, transactional ids and share-partitions that this node coordinates."""
     classic = Counter(one.state for one in groups if one.protocol == "classic")
     consumer = Counter(one.state for one in groups if one.protocol == "consumer")
@@ -77,6 +79,7 @@ def coordinator_families(groups: Sequence[GroupReading], reading: NodeReading) -
             [
                 (labels(topic=SHARE_STATE_TOPIC, partition=index), offset)
                 for index, offset in reading.share_pruned_offsets
+                if tells_all
             ],
         ),
         counter(

@@ -12,6 +12,7 @@ act_for             how the REST API of a node hands over who its caller is
 receive_memory      the budget of memory that all receive buffers of a node share
 receive_buffer      what a connection has received and not served yet; frames are found in it in place
 receive_windows     how much a client may have under way to this node
+own_hosts           the hosts at which others reach this node, by its settings
 server_tls          what the connections of a listener need of TLS
 send_buffers        how much the kernel may hold of what goes to connections that read records
 unsent_answers      answers that lie in memory because their peers do not read fast enough

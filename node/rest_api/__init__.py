@@ -17,6 +17,8 @@ record_service  what the routes of records share: producers, and the slots of li
 client_pool     clients of the cluster, one for each request under way
 authentication  who asks: by a password, a token, a certificate or a session
 standing_logins  ends what is under way for callers whose login no longer holds
+v2_errors       errors of v2 that v3 has not
+v2_instances    consumers of v2 that live in this node
 route           a line of the table of routes; what a handler is given, what it gives back
 spelling        the ways in which a path may be written
 resource        Confluent's words around data: kind, metadata, links
@@ -49,6 +51,9 @@ consumer_groups  groups, their members and their lag
 share_groups    share groups, their consumers and what these are assigned
 readiness       whether a node may be sent clients
 operation_words  words that the operations share: partitions, bounded lists
+v2_words        media types of v2, and the formats of its records
+v2_topics       topics, partitions and brokers by v2, and records produced to them
+v2_consumers    consumers by v2
 dead_letters    dead letters of share groups, and how they are delivered again
 group_view      a group with its members and lag
 groups_overview  all groups, with lag
@@ -59,6 +64,7 @@ probe_answers   the same as bytes, for a port of their own
 state_words     state machines as JSON
 debug_state     the state machines of this process
 own_process     what only this process knows of itself (door)
+findings        what the doctor finds of the cluster, kept for a moment
 cluster_state   health overview, quorum, log directories
 balance         the plan that gives all brokers their share
 leaders         drains, transfers, elections

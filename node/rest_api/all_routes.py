@@ -19,6 +19,7 @@ from ottla.node.rest_api import (
     consumer_groups,
     dead_letters,
     debug_state,
+    findings,
     group_configs,
     group_operations,
     group_view,
@@ -41,6 +42,8 @@ from ottla.node.rest_api import (
     topics,
     transactions,
     users,
+    v2_consumers,
+    v2_topics,
 )
 from ottla.node.rest_api.route import Answer, Response, RestContext, RestRequest, Route
 
@@ -69,6 +72,7 @@ _AREAS: Final = (
     own_process.ROUTES,
     debug_state.ROUTES,
     cluster_state.ROUTES,
+    findings.ROUTES,
     leaders.ROUTES,
     balance.ROUTES,
     metrics_routes.ROUTES,
@@ -77,6 +81,8 @@ _AREAS: Final = (
     group_operations.ROUTES,
     dead_letters.ROUTES,
     read_records.ROUTES,
+    v2_topics.ROUTES,
+    v2_consumers.ROUTES,
 )
 
 

@@ -88,6 +88,12 @@ class ClientPool:
         connect = self._facts.connect_for(caller)
         return Client(self._facts.bootstrap(), timeout_s=STEP_TIMEOUT_S, connect=connect)
 
+    def make_reader(self, caller: Caller, address: str) -> Client:
+        """A client that lives for long, as one of `make`, whose records are opened in the pool."""
+        client = self.make(caller)
+        client.opening = self._opening_for(address)
+        return client
+
     async def close(self) -> None:
         """End the connections of the clients at rest, and what is opened for others."""
         self._opened.close()

@@ -8,6 +8,7 @@ from ottla.node.client.log_dirs import BrokerLogDirs, LogDirView, describe_log_d
 from ottla.node.client.quorum_admin import describe_quorum, quorum_as_json
 from ottla.node.client.quorum_silence import moment_as_text
 from ottla.node.client.refusal import find_broker
+from ottla.node.rest_api.findings import FINDINGS, causes
 from ottla.node.rest_api.json_schema import Schema
 from ottla.node.rest_api.operation_words import (
     MAX_LISTED,
@@ -57,6 +58,7 @@ _HEALTH: Final = record(
         "is_healthy": BOOLEAN,
         "reason": NULL_STRING,
         "cut_off_since": NULL_STRING,
+        "causes": FINDINGS,
         "brokers": listed(_BROKER),
         "topics": INT64,
         "partitions": INT64,
@@ -156,6 +158,7 @@ async def get_health(context: RestContext, request: RestRequest) -> Answer:
         "is_healthy": health.is_healthy,
         "reason": health.reason,
         "cut_off_since": None if since_ms is None else moment_as_text(since_ms),
+        "causes": await causes(context, health),
         "brokers": [
             {
                 "id": one.broker_id,
@@ -235,7 +238,8 @@ ROUTES: Final = (
         "election could elect a leader now. A node that has heard no leader of the "
         "metadata quorum for broker.session.timeout.ms is not healthy: `reason` and "
         "`cut_off_since` say so, the controller is null, and everything else is as "
-        "old as `cut_off_since`.",
+        "old as `cut_off_since`. `causes` has what ottla doctor finds of brokers, the quorum, "
+        "partitions and disks, a sentence each; /v1/doctor examines more.",
         tag=TAG,
         query=(_LIMIT,),
         responses={200: Response(description="The health of the cluster.", schema=_HEALTH)},

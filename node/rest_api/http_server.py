@@ -51,6 +51,7 @@ from ottla.node.rest_api.sessions import is_own_token
 from ottla.node.rest_api.spelling import prefix_of, spellings
 from ottla.node.rest_api.standing_logins import StandingLogins
 from ottla.node.rest_api.tls_door import TlsDoor
+from ottla.node.rest_api.v2_instances import Instances
 from ottla.node.security.administrators import REST
 from ottla.node.settings.config import BrokerConfig
 
@@ -90,6 +91,12 @@ class HttpServer:
             FairSlots("tails", "live tails", tails),
             FairSlots("reads", "pages of records are being read", reads),
         )
+        consumers = Bounds(config.ottla_rest_consumers_max, config.ottla_rest_consumers_max_per_address)
+        self.consumers = Instances(
+            self.clients.make_reader,
+            FairSlots("consumers", "consumers of the REST API v2", consumers),
+            config.ottla_rest_consumers_timeout_ms / 1000,
+        )
         self._authentication = RestAuthentication(facts, config.rest_logins)
         self._standing = StandingLogins(self._authentication.still_holds)
         self._metrics_principals = config.rest_logins.metrics_principals
@@ -119,14 +126,21 @@ class HttpServer:
     @property
     def readings(self) -> list[RestWork]:
         """How much of each kind of work there is."""
-        shared = (self.clients.turns, self.records.reads, self.records.tails, self._authentication)
+        shared = (
+            self.clients.turns,
+            self.records.reads,
+            self.records.tails,
+            self.consumers.slots,
+            self._authentication,
+        )
         return [one.reading for one in shared]
 
     async def run(self, sockets: Sequence[tuple[socket.socket, bool]], end: asyncio.Event) -> None:
         """Let clients in until the end, or until a part of it fails. Each socket has TLS, or has it not."""
         async with asyncio.TaskGroup() as tasks:
             parts = [
-                tasks.create_task(part.run()) for part in (self.records, self._connections, self._standing)
+                tasks.create_task(part.run())
+                for part in (self.records, self.consumers, self._connections, self._standing)
             ]
             try:
                 look_up_full_name(self._guard.allow)
@@ -373,6 +387,7 @@ class HttpServer:
             facts=self.facts,
             own_client=partial(self.clients.own, asking.caller),
             records=self.records,
+            consumers=self.consumers,
             sender=partial(self.records.sender, self._sends_for(asking.caller)),
             deadline=deadline,
             request_max_bytes=self._request_max_bytes,

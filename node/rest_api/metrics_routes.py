@@ -10,7 +10,17 @@ from ottla.node.metrics.exposition import Scraper
 from ottla.node.metrics.rates import ClusterRates, Rates, as_json, together
 from ottla.node.rest_api.json_schema import Schema
 from ottla.node.rest_api.operation_words import listed, record
-from ottla.node.rest_api.route import INTEGER, STRING, Answer, Response, RestContext, RestRequest, Route
+from ottla.node.rest_api.route import (
+    BOOLEAN,
+    INTEGER,
+    STRING,
+    Answer,
+    QueryParameter,
+    Response,
+    RestContext,
+    RestRequest,
+    Route,
+)
 
 TAG: Final = "Metrics"
 TEXT: Final = "text/plain"
@@ -35,7 +45,9 @@ _CLUSTER_RATES: Final = record(
 
 
 async def get_metrics(context: RestContext, request: RestRequest) -> Answer:
-    found = await context.facts.keep(Scraper).scrape(request.headers.get("Accept", ""))
+    found = await context.facts.keep(Scraper).scrape(
+        request.headers.get("Accept", ""), tells_all=request.query.get("all", False)
+    )
     return Answer(content=found.content, content_type=found.content_type)
 
 
@@ -66,6 +78,14 @@ ROUTES: Final = (
         summary="Metrics of this node, in the text format of Prometheus or OpenMetrics.",
         description="Names and labels follow Strimzi's rules for Kafka, kafka_exporter and kminion.",
         tag=TAG,
+        query=(
+            QueryParameter(
+                name="all",
+                schema=BOOLEAN,
+                description="Include the partitions of internal topics one by one, and every bucket of "
+                "histograms. The default is that of the setting ottla.metrics.all.",
+            ),
+        ),
         responses={200: Response(description="The metrics.", schema=STRING, media_type=TEXT)},
         uses_cluster=False,
     ),

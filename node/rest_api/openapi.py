@@ -116,7 +116,9 @@ def _responses(route: Route, takes_body: bool, schemas: dict[str, Any]) -> dict[
         found[str(status)] = {"description": response.description, "headers": {CUT_OFF_SINCE: _CUT_OFF}}
         if response.schema is not None or response.media_type != JSON:
             schema = _named(response.schema or {}, schemas)
-            found[str(status)]["content"] = {response.media_type: {"schema": schema}}
+            found[str(status)]["content"] = {
+                kind: {"schema": schema} for kind in (response.media_type, *response.other_media_types)
+            }
     return found
 
 

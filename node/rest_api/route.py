@@ -23,6 +23,7 @@ from ottla.node.rest_api.json_schema import Json, Schema
 from ottla.node.rest_api.record_service import RecordService
 from ottla.node.rest_api.rest_error import RestError
 from ottla.node.rest_api.sessions import Session
+from ottla.node.rest_api.v2_instances import Instances
 
 # As long as a request may take over all its retries; less than most HTTP clients wait.
 REQUEST_TIMEOUT_S: Final = 15.0
@@ -67,6 +68,7 @@ class Response:
     description: str
     schema: Schema | None = None
     media_type: str = JSON
+    other_media_types: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -77,6 +79,7 @@ class RestContext:
     facts: NodeFacts
     own_client: Callable[[], AbstractAsyncContextManager[Client]]  # for a stream: it outlives the lent one
     records: RecordService  # the places of live tails
+    consumers: Instances  # those of v2 that live in this node
     sender: Callable[[], AbstractContextManager[RecordSender]]  # lends the producer for the caller's records
     request_max_bytes: int  # of a body, and of a document in a stream
     deadline: Deadline  # of this request; `client` has the same

@@ -11,6 +11,7 @@ from typing import Final
 from ottla.logstore.meta_properties import META_PROPERTIES
 from ottla.logstore.words.errors import ErrorCode, KafkaError
 from ottla.metadata_raft.peer_certificate import is_named
+from ottla.node.net.own_hosts import own_hosts
 from ottla.node.secure_setup.issued_certificates import checked_host, of_node
 from ottla.node.secure_setup.secure_directory import complete, issue_more, made_as_text
 from ottla.node.security.certificate_problems import SOON
@@ -18,7 +19,6 @@ from ottla.node.security.distinguished_name import host_names, validity
 from ottla.node.settings.config import BrokerConfig
 from ottla.node.settings.listener_settings import ANYWHERE, Listener
 from ottla.node.settings.secure_settings import SecureFiles
-from ottla.node.start.peer_addresses import own_hosts
 from ottla.node.tls.pem_store import MAX_STORE_BYTES, certificates_in
 
 LOCAL_HOSTS: Final = ("localhost", "127.0.0.1", "::1")

@@ -247,6 +247,9 @@ class BrokerConfig:
     ottla_probe_listener: RestAddress | None  # None: probes have no port of their own
     ottla_rest_request_max_bytes: int
     ottla_rest_reads_max: int
+    ottla_rest_consumers_max: int
+    ottla_rest_consumers_max_per_address: int
+    ottla_rest_consumers_timeout_ms: int
     ottla_rest_reads_max_per_address: int
     ottla_rest_reads_waiting_max: int
     ottla_rest_reads_waiting_max_per_address: int
@@ -254,6 +257,7 @@ class BrokerConfig:
     ottla_rest_tails_max_per_address: int
     ottla_rest_trusted_proxies: tuple[Network, ...]
     telemetry_max_bytes: int
+    ottla_metrics_all: bool
     ottla_metrics_topics_max: int
     ottla_metrics_partitions_max: int
     ottla_metrics_group_offsets_max: int

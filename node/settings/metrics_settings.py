@@ -4,7 +4,7 @@ names; and of what clients push."""
 from typing import Final
 
 from ottla.logstore.words.config_def import ConfigScope, at_least, between, list_of
-from ottla.node.settings.setting import INT, LIST, LOW, setting
+from ottla.node.settings.setting import BOOLEAN, INT, LIST, LOW, setting
 
 KAFKA_EXPORTER: Final = "kafka_exporter"
 KMINION: Final = "kminion"
@@ -26,6 +26,15 @@ METRICS_SETTINGS: Final = (
         "The maximum number of series that a node keeps of metrics pushed by clients (KIP-714), for all "
         "clients together; 0 keeps none.",
         at_least(0),
+        scope=ConfigScope.CLUSTER_WIDE,
+        importance=LOW,
+    ),
+    setting(
+        "ottla.metrics.all",
+        BOOLEAN,
+        False,
+        "Whether each scrape includes the partitions of internal topics one by one, and every bucket of "
+        "histograms. Without it they are in the totals, and /metrics?all=true asks for them.",
         scope=ConfigScope.CLUSTER_WIDE,
         importance=LOW,
     ),

@@ -140,6 +140,32 @@ REST_SETTINGS: Final = (
         importance=LOW,
     ),
     setting(
+        "ottla.rest.consumers.max",
+        INT,
+        64,
+        "The maximum number of consumers of the REST API v2 that live in this node; making more gets "
+        "status 429.",
+        at_least(0),
+        importance=LOW,
+    ),
+    setting(
+        "ottla.rest.consumers.max.per.address",
+        INT,
+        16,
+        "The maximum number of consumers of the REST API v2 for one address or user.",
+        at_least(0),
+        importance=LOW,
+    ),
+    setting(
+        "ottla.rest.consumers.timeout.ms",
+        INT,
+        300_000,
+        "How long a consumer of the REST API v2 lives after its last request, as "
+        "consumer.instance.timeout.ms of Confluent's REST Proxy.",
+        between(1_000, 86_400_000),
+        importance=LOW,
+    ),
+    setting(
         TRUSTED_PROXIES,
         LIST,
         (),

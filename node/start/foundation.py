@@ -27,6 +27,7 @@ from ottla.node.net.act_for import ActingNode, ActingSecrets
 from ottla.node.net.connection_info import network_of
 from ottla.node.net.connection_quota import ConnectionQuota
 from ottla.node.net.handshake_lane import HandshakeLane
+from ottla.node.net.own_hosts import own_hosts
 from ottla.node.net.peer_handshake import PeerGate, PeerIdentity
 from ottla.node.net.peer_network import EndedConnection, PeerNetwork
 from ottla.node.net.receive_memory import ReceiveMemory
@@ -50,7 +51,7 @@ from ottla.node.start.part_settings import (
     connection_rates,
     failure_allowance,
 )
-from ottla.node.start.peer_addresses import PeerAddresses, own_hosts
+from ottla.node.start.peer_addresses import PeerAddresses
 from ottla.node.start.signals import Signal
 from ottla.node.start.world import World
 from ottla.node.work.fair_pool import FairPool

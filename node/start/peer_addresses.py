@@ -1,20 +1,10 @@
 """Where this node reaches the other nodes of its cluster."""
 
-import socket
 from collections.abc import Callable
 
 from ottla.metadata_raft.image import Endpoint, MetadataImage
 from ottla.metadata_raft.quorum import Quorum
 from ottla.node.node_state import NodeState
-from ottla.node.settings.config import BrokerConfig
-
-
-def own_hosts(config: BrokerConfig) -> frozenset[str]:
-    """Return at which hosts others reach this node, as `hosts_of` says of others."""
-    advertised = {one.name: one.host for one in config.advertised_listeners}
-    hosts = {advertised.get(one.name) or one.host or socket.gethostname() for one in config.listeners}
-    voters = config.controller_quorum_voters
-    return frozenset(hosts | {one.host for one in voters if one.node_id == config.node_id})
 
 
 class PeerAddresses:

@@ -7,7 +7,7 @@ from typing import NamedTuple
 
 from ottla.node.embedded import Cluster
 
-# With the names of both exporters.
+# With the names of both exporters, and what is told only when it is asked for.
 OVERRIDES = {"ottla.metrics.exporters": "kafka_exporter,kminion"}
 HEAD = """# Metrics reference
 
@@ -31,7 +31,7 @@ class Family(NamedTuple):
 def metrics_page() -> str:
     """Return the page; it starts a node for a moment."""
     with Cluster(1, rest=True, overrides=OVERRIDES) as cluster:
-        url = f"{cluster.rest_urls[0].rstrip('/')}/metrics"
+        url = f"{cluster.rest_urls[0].rstrip('/')}/metrics?all=true"
         with urllib.request.urlopen(url, timeout=30) as answer:
             text = answer.read().decode()
     return page_of(families_of(text))

@@ -41,6 +41,7 @@ BOUNDED: Final = {
     "rest_api/record_service.py:_send": "a bug, after which another producer begins",
     "rest_api/server_thread.py:bind": "a start",
     "rest_api/server_thread.py:_run": "the end of the REST API",
+    "rest_api/v2_instances.py:_keep": "a bug, after which the consumer is gone",
     "security/jwks_fetcher.py:fetch": "a problem that is another one than before",
     "security/security_reload.py:_say_problems": "a problem that is another one than before",
     "security/security_reload.py:_refuse": "a problem that is another one than before",

@@ -85,6 +85,7 @@ DOORS = {
     "node/doctor/try_endpoint.py",
     "node/rest_api/client_pool.py",
     "node/rest_api/connections.py",  # deadlines
+    "node/rest_api/findings.py",  # one looks at a time
     "node/rest_api/fair_slots.py",  # waits for turns
     "node/rest_api/standing_logins.py",  # looks at logins now and then
     "node/rest_api/loop_turns.py",  # gives out turns on the loop
@@ -100,6 +101,7 @@ DOORS = {
     "node/rest_api/tls_door.py",
     "node/rest_api/authentication.py",
     "node/rest_api/record_service.py",
+    "node/rest_api/v2_instances.py",  # keeps memberships
     "node/rest_api/users.py",  # makes keys of passwords in a thread
     "node/rest_api/probe_server.py",
     "pipeline/client/connection.py",

@@ -53,6 +53,7 @@ ENDS_OF_ERRORS = {
     "node/rest_api/http_server.py": "a request ends",
     "node/rest_api/probe_server.py": "a thread ends, and the node goes on",
     "node/rest_api/record_service.py": "a request ends",
+    "node/rest_api/v2_instances.py": "a consumer ends",
     "node/rest_api/server_thread.py": "a thread ends, and the node goes on",
     "node/work/fair_pool.py": "raised where the work was given",
     "pipeline/jobs/runner.py": "a user's function fails its own job",

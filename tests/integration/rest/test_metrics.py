@@ -7,14 +7,17 @@ from collections.abc import Iterator
 from typing import Any
 
 import pytest
-from confluent_kafka import Consumer, Producer, TopicPartition
+from confluent_kafka import Consumer, Producer, ShareConsumer, TopicPartition
 from confluent_kafka.admin import AdminClient, NewTopic
 from prometheus_client.openmetrics.parser import text_string_to_metric_families as read_openmetrics
 from prometheus_client.parser import text_string_to_metric_families as read_text
+from prometheus_client.samples import Sample
 
 from ottla.node.embedded import Cluster
+from ottla.node.metrics.family import COARSE_BOUNDS_S
 from tests.compat.wire_client import WireClient
 from tests.integration.rest.conftest import Api, eventually, name_of
+from tests.share_polls import poll
 
 pytestmark = pytest.mark.slow
 
@@ -167,6 +170,62 @@ def test_promtool_finds_nothing_in_it_that_others_have_not_named(api: Api, busy:
 
     said = (done.stdout + done.stderr).decode().splitlines()
     assert [line for line in said if not KNOWN_LINTS.search(line)] == []
+
+
+def test_an_idle_node_tells_fewer_than_a_thousand_samples_and_the_rest_when_asked() -> None:
+    def read(path: str) -> tuple[set[str], list[Sample]]:
+        families = list(read_text(idle.ask("GET", path).content.decode()))
+        return {one.name for one in families}, [sample for one in families for sample in one.samples]
+
+    def buckets_of(samples: list[Sample]) -> set[str]:
+        return {one.labels["le"] for one in samples if one.name == "ottla_request_duration_seconds_bucket"}
+
+    # As Kafka's defaults; embedded clusters have fewer.
+    internal = {
+        "offsets.topic.num.partitions": "50",
+        "transaction.state.log.num.partitions": "50",
+        "share.coordinator.state.topic.num.partitions": "50",
+    }
+    with Cluster(1, rest=True, overrides=internal) as cluster:
+        idle = Api(cluster.rest_urls[0], cluster.cluster_id)
+        settings: dict[str, Any] = {"bootstrap.servers": cluster.bootstrap, "log_level": 0}
+        admin = AdminClient(settings)
+        admin.create_topics([NewTopic("t", 3, 1)])["t"].result()
+        producer = Producer({**settings, "transactional.id": "writer"})
+        producer.init_transactions()
+        producer.begin_transaction()
+        producer.produce("t", b"x")
+        producer.commit_transaction()
+        consumer = Consumer({**settings, "group.id": "readers", "auto.offset.reset": "earliest"})
+        consumer.subscribe(["t"])
+        assert eventually(lambda: (one := consumer.poll(1.0)) and not one.error())
+        consumer.commit(asynchronous=False)
+        consumer.close()
+        worker = ShareConsumer({**settings, "group.id": "workers"})
+        worker.subscribe(["t"])
+        count = "kafka_server_replicamanager_partitioncount"
+
+        def has_all_internal_topics() -> bool:
+            poll(worker)
+            return [one.value for one in read("/metrics?all=true")[1] if one.name == count] == [153]
+
+        assert eventually(has_all_internal_topics)
+        worker.close()
+
+        names, samples = read("/metrics")
+        all_names, all_samples = read("/metrics?all=true")
+
+        assert len(samples) < 1_000
+        assert names == all_names, "every family is told, with fewer samples"
+        by_partition = {one.labels["topic"] for one in samples if one.labels.keys() >= {"topic", "partition"}}
+        assert by_partition == {"t"}
+        assert len(all_samples) > len(samples) + 150 * 15
+        assert buckets_of(samples) < buckets_of(all_samples)
+        assert len(buckets_of(samples)) == len(COARSE_BOUNDS_S) + 1
+        assert [one.value for one in samples if one.name == count] == [153], "internal topics are in totals"
+        config = {"name": "ottla.metrics.all", "value": "true"}
+        idle.post(f"{idle.v3}/broker-configs:alter", {"data": [config]}, 204)
+        assert eventually(lambda: len(read("/metrics")[1]) > len(samples) + 150 * 15)
 
 
 def test_rates_begin_with_the_second_reading(apis: list[Api], busy: dict[str, Any]) -> None:

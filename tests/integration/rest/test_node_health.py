@@ -3,6 +3,7 @@
 import http.client
 import socket
 import threading
+import time
 from collections.abc import Callable, Iterator
 from typing import Any
 
@@ -77,10 +78,26 @@ def test_a_dead_node_is_seen_by_the_others_and_comes_back(three: Cluster) -> Non
     three.kill(2)
     down = eventually(lambda: what_misses_a_node(api, 2), "its replicas are missed")
     eventually(lambda: is_ready(three, 0) and is_ready(three, 1), "the others are ready")
+    begun = time.monotonic()
+    causes = health(api)["causes"]
+    took_s = time.monotonic() - begun
+    found = api.get("/v1/doctor")
+    found_again = api.get("/v1/doctor")
     three.restart(2)
     eventually(lambda: is_ready(three, 2), "it has caught up")
     eventually(lambda: is_healthy(api), "all is well again")
+    eventually(lambda: health(api)["causes"] == [], "no cause is left")
 
+    fenced = {
+        "severity": "problem",
+        "subject": "broker",
+        "message": "Broker 2 is registered but fenced: it is down, starting or hanging.",
+    }
+    assert fenced in causes and took_s < 1
+    assert [one["severity"] for one in causes] == sorted((one["severity"] for one in causes), reverse=True)
+    assert not found["is_healthy"] and fenced in found["findings"]
+    assert any("refuses connections" in one["message"] for one in found["findings"])
+    assert found_again == found, "what was found is kept for a moment"
     assert not down["is_healthy"]
     assert len(down["under_replicated"]["partitions"]) == 2 < down["under_replicated"]["count"]
     assert down["under_min_isr"]["count"] == down["unclean"]["count"] == 0

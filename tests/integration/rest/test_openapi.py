@@ -39,6 +39,8 @@ enabled = false
 "path.consumer_group_id" = "{group}"
 "path.partition_id" = 0
 "path.broker_id" = 0
+"path.group_name" = "v2-readers"
+"path.instance" = "kept"
 
 [checks]
 # A schema does not tell all: more replicas than nodes, a value that a setting does not take.
@@ -59,6 +61,10 @@ checks.allow_header_conformance.enabled = false
 [[operations]]
 include-operation-id = "deleteKafkaTopic"
 parameters."path.topic_name" = "missing"
+
+[[operations]]
+include-operation-id = "deleteConsumerV2"
+parameters."path.instance" = "missing"
 """
 
 
@@ -69,6 +75,7 @@ def alone() -> Iterator[Api]:
         api = Api(cluster.rest_urls[0], cluster.cluster_id)
         api.post(f"{api.v3}/topics", {"topic_name": TOPIC, "partitions_count": 2}, 201)
         api.post(f"{api.v3}/topics/{TOPIC}/records", {"partition_id": 0})
+        api.post("/consumers/v2-readers", {"name": "kept", "format": "binary"})
         consumer = Consumer({"bootstrap.servers": cluster.bootstrap, "group.id": GROUP, "log_level": 0})
         consumer.commit(offsets=[TopicPartition(TOPIC, 0, 0)], asynchronous=False)
         consumer.close()

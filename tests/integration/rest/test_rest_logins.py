@@ -118,7 +118,16 @@ def nobody_has_failed(place: Place) -> None:
 
 @pytest.mark.parametrize(
     "path",
-    ["/v3/clusters", "/metrics", "/v1/node", "/debug/state", "/openapi.json", "/console/node", "/v1/health"],
+    [
+        "/v3/clusters",
+        "/metrics",
+        "/v1/node",
+        "/debug/state",
+        "/openapi.json",
+        "/console/node",
+        "/v1/health",
+        "/v1/doctor",
+    ],
 )
 def test_without_a_login_nothing_is_told(place: Place, path: str) -> None:
     reply = place.api(None).ask("GET", path)
@@ -222,12 +231,39 @@ def test_rights_that_are_taken_away_are_gone_for_connections_that_are_kept(place
     assert before == 200 and place.api("ann").ask("GET", f"{place.v3}/topics/lent").status in (403, 404)
 
 
-@pytest.mark.parametrize("path", ["/metrics", "/v1/node", "/v1/rates", "/debug/state"])
+@pytest.mark.parametrize("path", ["/metrics", "/v1/node", "/v1/rates", "/v1/doctor", "/debug/state"])
 def test_what_the_process_knows_is_told_to_who_may_describe_the_cluster(place: Place, path: str) -> None:
     refused = place.api("ann").ask("GET", path)
 
     assert refused.status == 403 and "DESCRIBE" in refused.json["message"]
     assert place.api("admin").ask("GET", path).status == 200
+
+
+def test_consumers_of_v2_have_the_rights_of_their_caller_and_are_asked_by_nobody_else(place: Place) -> None:
+    place.create("v2-secret")
+    headers = {"Content-Type": "application/vnd.kafka.v2+json"}
+    body = b'{"name": "one", "format": "json", "auto.offset.reset": "earliest"}'
+    ann, bob = place.api("ann"), place.api("bob")
+    at = "/consumers/v2-group/instances/one"
+
+    made = ann.ask("POST", "/consumers/v2-group", content=body, headers=headers)
+    subscribed = ann.ask("POST", f"{at}/subscription", content=b'{"topics": ["v2-secret"]}', headers=headers)
+    read = ann.ask("GET", f"{at}/records?timeout=1000")
+    sent = ann.ask(
+        "POST",
+        "/topics/v2-secret",
+        content=b'{"records": [{"value": 1}]}',
+        headers={"Content-Type": "application/vnd.kafka.json.v2+json"},
+    )
+    others = [bob.ask("GET", f"{at}/records").status, bob.ask("DELETE", at).status]
+    ended = ann.ask("DELETE", at)
+
+    assert made.status == 200 and subscribed.status == 204
+    assert read.status == 403 and read.json["error_code"] == 40301
+    assert sent.status in (403, 404)
+    assert others == [404, 404]
+    assert ended.status == 204
+    assert place.api(None).ask("POST", "/consumers/g", content=body, headers=headers).status == 401
 
 
 def test_metrics_have_principals_of_their_own(place: Place) -> None:

@@ -8,7 +8,7 @@ import pytest
 from prometheus_client.openmetrics.parser import text_string_to_metric_families as read_openmetrics
 from prometheus_client.parser import text_string_to_metric_families as read_text
 
-from ottla.logstore.words.latency import LatencyHistogram
+from ottla.logstore.words.latency import BOUNDS_S, LatencyHistogram
 from ottla.metadata_raft.image import (
     BrokerImage,
     Endpoint,
@@ -33,7 +33,16 @@ from ottla.node.metrics.exposition import (
     exposition,
     write,
 )
-from ottla.node.metrics.family import NO_LABELS, Family, gauge, histogram, labels, summary_ms
+from ottla.node.metrics.family import (
+    COARSE_BOUNDS_S,
+    NO_LABELS,
+    Family,
+    gauge,
+    histogram,
+    labels,
+    summary_ms,
+    with_fewer_buckets,
+)
 from ottla.node.metrics.group_families import consumer_group_families, kminion_group_families
 from ottla.node.metrics.node_families import ProcessFamilies
 from ottla.node.metrics.pace import Pace
@@ -231,6 +240,20 @@ def test_times_are_a_histogram_in_seconds_and_a_summary_in_milliseconds() -> Non
     assert read["h_seconds_bucket{le=0.025}"] == read["h_seconds_count{}"] == 4
     assert read["h_seconds_bucket{le=0.01}"] == 0
     assert read["s_sum{}"] == 80 and 10 <= read["s{quantile=0.99}"] <= 25
+
+
+def test_a_scrape_that_does_not_ask_for_all_has_fewer_buckets_which_count_the_same() -> None:
+    times = LatencyHistogram()
+    times.observe(0.02, 4)
+    rows = [(NO_LABELS, times), (labels(request="Fetch"), times)]
+
+    every = samples([histogram("h_seconds", "words", rows)])
+    few = samples([with_fewer_buckets(histogram("h_seconds", "words", rows))])
+
+    assert few.items() < every.items()
+    assert len(few) == 2 * (len(COARSE_BOUNDS_S) + 1 + 2)
+    assert few["h_seconds_bucket{le=0.05}"] == few["h_seconds_bucket{le=+Inf,request=Fetch}"] == 4
+    assert set(COARSE_BOUNDS_S) <= set(BOUNDS_S)
 
 
 def test_a_label_may_hold_anything_and_is_read_as_it_was() -> None:

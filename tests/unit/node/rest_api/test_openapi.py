@@ -37,6 +37,39 @@ def test_operations_have_names_of_their_own() -> None:
     assert [name for name, count in names.items() if count > 1] == []
 
 
+# Of the OpenAPI document of Confluent's kafka-rest, version 3.0.0, below /v3/clusters/{}.
+CONFLUENTS = """
+GET; POST,GET,DELETE /acls; POST /acls:batch
+GET /broker-configs; GET,PUT,DELETE /broker-configs/{}; POST /broker-configs:alter
+GET /brokers; GET /brokers/-/configs; GET /brokers/{}; GET /brokers/{}/configs; POST /brokers/{}/configs:alter
+GET,PUT,DELETE /brokers/{}/configs/{}; GET /brokers/{}/partition-replicas
+GET /consumer-groups; GET /consumer-groups/{}; GET /consumer-groups/{}/consumers
+GET /consumer-groups/{}/consumers/{}; GET /consumer-groups/{}/consumers/{}/assignments
+GET /consumer-groups/{}/consumers/{}/assignments/{}/partitions/{}; GET /consumer-groups/{}/lag-summary
+GET /consumer-groups/{}/lags; GET /consumer-groups/{}/lags/{}/partitions/{}
+GET,POST /topics; GET,PATCH,DELETE /topics/{}; GET /topics/-/configs; GET /topics/{}/configs
+GET,PUT,DELETE /topics/{}/configs/{}; POST /topics/{}/configs:alter
+GET /topics/-/partitions/-/reassignment; GET /topics/{}/partitions; GET /topics/{}/partitions/{}
+GET /topics/{}/partitions/-/reassignment; GET /topics/{}/partitions/{}/reassignment
+GET /topics/{}/partitions/{}/offset; GET /topics/{}/partitions/{}/replicas
+GET /topics/{}/partitions/{}/replicas/{}; POST /topics/{}/records; POST /topics/{}/records:batch
+"""
+
+
+def test_every_operation_of_confluents_document_is_there() -> None:
+    ours = {(route.method, re.sub(r"\{\w+\}", "{}", route.path)) for route in ALL_ROUTES}
+    theirs = {("GET", "/v3/clusters")} | {
+        (method, f"/v3/clusters/{{}}{path}")
+        for one in CONFLUENTS.replace("\n", ";").split(";")
+        for methods, _, path in [one.strip().partition(" ")]
+        for method in methods.split(",")
+        if method
+    }
+
+    assert len(theirs) == 50
+    assert theirs - ours == set()
+
+
 def test_no_method_of_a_path_is_there_twice() -> None:
     places = Counter((route.method, re.sub(r"{\w+}", "{}", route.path)) for route in ALL_ROUTES)
 
@@ -57,7 +90,10 @@ def test_a_route_tells_what_it_takes_and_gives(route: Route) -> None:
     assert in_path == set(re.findall(r"{(\w+)}", route.path))
     assert route.summary.endswith(".") and route.summary[0].isupper()
     assert ("requestBody" in operation) is (route.request_schema is not None or route.streams_body)
-    assert route.request_schema is None or route.method in {"POST", "PUT", "PATCH", "DELETE"}
+    takes_a_body = (
+        route.method in {"POST", "PUT", "PATCH", "DELETE"} or route.operation_id == "getCommittedV2"
+    )
+    assert route.request_schema is None or takes_a_body
     assert all(response["description"] for response in operation["responses"].values())
     assert all("Ottla-Cut-Off-Since" in response["headers"] for response in operation["responses"].values())
     takes_time = [one["name"] for one in operation.get("parameters", ()) if one["name"] == "timeout_ms"]

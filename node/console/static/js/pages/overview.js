@@ -84,6 +84,9 @@ function draw(told) {
         amount(told[name]?.count ?? 0, kind),
       ]),
     ]),
+    told.causes
+      .filter((one) => one.subject !== "partition")
+      .map((one) => note(one.severity === "problem" ? "bad" : "warn", one.message)),
     troubles.map(([name, words, kind, meaning]) => trouble(told[name], words, kind, meaning)),
     section("Brokers", brokerTable(told)),
   ];

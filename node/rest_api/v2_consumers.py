@@ -1,0 +1,388 @@
+"""The routes of consumers as Confluent's v2 has them: made, subscribed, read, committed and deleted."""
+
+from collections.abc import Mapping, Sequence
+from contextlib import AbstractAsyncContextManager
+from dataclasses import replace
+from typing import Final
+from uuid import uuid4
+
+from ottla.logstore.record import Record
+from ottla.logstore.words.topic_partition import TopicPartition
+from ottla.node.client.topic_admin import EARLIEST, LATEST
+from ottla.node.rest_api.json_schema import Json, Schema
+from ottla.node.rest_api.operation_words import TOPIC, listed, record
+from ottla.node.rest_api.resource import Data, quoted
+from ottla.node.rest_api.rest_error import RestError
+from ottla.node.rest_api.route import (
+    NAME,
+    STRING,
+    Answer,
+    Handler,
+    QueryParameter,
+    Response,
+    RestContext,
+    RestRequest,
+    Route,
+)
+from ottla.node.rest_api.v2_errors import FORMAT_MISMATCH, INVALID_CONSUMER_CONFIG
+from ottla.node.rest_api.v2_instances import RESETS, Instance, InstanceConfig
+from ottla.node.rest_api.v2_words import (
+    BODIES,
+    CONSUMED,
+    MAX_PLACES,
+    MEDIA_TYPES,
+    OFFSETS,
+    PLACES,
+    TAG,
+    V2,
+    format_of,
+    told_record,
+)
+
+REQUEST_TIMEOUT_MS: Final = 1_000  # Confluent's consumer.request.timeout.ms
+MAX_TIMEOUT_MS: Final = 10_000  # of one request for records; more come with the next
+MAX_BYTES: Final = 4 * 1024 * 1024  # of records in one answer
+
+_WORD: Final[Schema] = {"type": ["string", "null"], "maxLength": 249}
+_NUMBER: Final[Schema] = {"type": ["string", "integer", "null"]}
+_CREATE: Final[Schema] = {
+    "title": "V2CreateConsumer",
+    "type": ["object", "null"],
+    "properties": {
+        "id": _WORD,
+        "name": _WORD,
+        "format": _WORD,
+        "auto.offset.reset": _WORD,
+        "auto.commit.enable": {"type": ["string", "boolean", "null"]},
+        "fetch.min.bytes": _NUMBER,
+        "consumer.request.timeout.ms": _NUMBER,
+    },
+    "additionalProperties": False,
+}
+_CREATED: Final = record({"instance_id": STRING, "base_uri": STRING}, title="V2Consumer")
+_TOPICS: Final = record({"topics": listed(STRING)}, title="V2Subscription")
+_SUBSCRIBE: Final = record(
+    {"topics": {"type": "array", "items": TOPIC, "minItems": 1, "maxItems": MAX_PLACES}},
+    title="V2Subscribe",
+)
+_INSTANCE: Final = "/consumers/{group_name}/instances/{instance}"
+
+
+# ---- the life of a consumer --------------------------------------------------------------------------------
+
+
+async def create(context: RestContext, request: RestRequest) -> Answer:
+    given = request.body or {}
+    group = request.path["group_name"]
+    name = given.get("name") or given.get("id") or f"rest-consumer-{uuid4()}"
+    context.consumers.create(group, name, context.caller, context.share, _config(given))
+    uri = f"{request.base_url}/consumers/{quoted(group)}/instances/{quoted(name)}"
+    return Answer(body={"instance_id": name, "base_uri": uri}, content_type=V2)
+
+
+def _config(given: Mapping[str, Json]) -> InstanceConfig:
+    form = (given.get("format") or "binary").lower()
+    if form not in MEDIA_TYPES:
+        raise RestError(422, 422, f"Invalid format type: records are told as {' or '.join(MEDIA_TYPES)}.")
+    reset = given.get("auto.offset.reset") or "latest"
+    if reset not in (*RESETS, "none"):
+        raise _invalid_config("auto.offset.reset must be earliest, latest or none")
+    commits = given.get("auto.commit.enable")
+    if str(commits).lower() not in ("true", "false", "none"):
+        raise _invalid_config("auto.commit.enable must be true or false")
+    return InstanceConfig(
+        form=form,
+        reset=reset,
+        commits_alone=str(commits).lower() != "false",
+        min_bytes=_number(given, "fetch.min.bytes", 1, MAX_BYTES),
+        request_timeout_ms=_number(given, "consumer.request.timeout.ms", REQUEST_TIMEOUT_MS, MAX_TIMEOUT_MS),
+    )
+
+
+def _number(given: Mapping[str, Json], name: str, default: int, most: int) -> int:
+    """Return a number that may be written as a text; -1 stands for the default."""
+    text = given.get(name)
+    if text is None or str(text) == "-1":
+        return default
+    if isinstance(text, bool) or not str(text).isdecimal() or int(text) > most:
+        raise _invalid_config(f"{name} must be a number from 0 to {most}")
+    return int(text)
+
+
+def _invalid_config(problem: str) -> RestError:
+    return RestError(422, INVALID_CONSUMER_CONFIG, f"Invalid consumer configuration: {problem}.")
+
+
+async def delete(context: RestContext, request: RestRequest) -> Answer:
+    async with _asked(context, request) as one:
+        await context.consumers.delete(one)
+    return Answer(status=204)
+
+
+def _asked(context: RestContext, request: RestRequest) -> AbstractAsyncContextManager[Instance]:
+    return context.consumers.asked(
+        request.path["group_name"], request.path["instance"], context.caller, context.deadline
+    )
+
+
+# ---- what it reads -----------------------------------------------------------------------------------------
+
+
+async def subscribe(context: RestContext, request: RestRequest) -> Answer:
+    async with _asked(context, request) as one:
+        await one.subscribe(sorted(set(request.body["topics"])))
+    return Answer(status=204)
+
+
+async def get_subscription(context: RestContext, request: RestRequest) -> Answer:
+    async with _asked(context, request) as one:
+        return Answer(body={"topics": one.topics}, content_type=V2)
+
+
+async def unsubscribe(context: RestContext, request: RestRequest) -> Answer:
+    async with _asked(context, request) as one:
+        await one.unsubscribe()
+    return Answer(status=204)
+
+
+async def assign(context: RestContext, request: RestRequest) -> Answer:
+    async with _asked(context, request) as one:
+        await one.assign(_places(request.body["partitions"]))
+    return Answer(status=204)
+
+
+async def get_assignments(context: RestContext, request: RestRequest) -> Answer:
+    async with _asked(context, request) as one:
+        told = [{"topic": place.topic, "partition": place.partition} for place in one.assigned]
+    return Answer(body={"partitions": told}, content_type=V2)
+
+
+async def seek(context: RestContext, request: RestRequest) -> Answer:
+    async with _asked(context, request) as one:
+        one.seek(_offsets(request.body["offsets"]))
+    return Answer(status=204)
+
+
+async def seek_to_beginning(context: RestContext, request: RestRequest) -> Answer:
+    async with _asked(context, request) as one:
+        await one.seek_to(_places(request.body["partitions"]), EARLIEST)
+    return Answer(status=204)
+
+
+async def seek_to_end(context: RestContext, request: RestRequest) -> Answer:
+    async with _asked(context, request) as one:
+        await one.seek_to(_places(request.body["partitions"]), LATEST)
+    return Answer(status=204)
+
+
+async def read_records(context: RestContext, request: RestRequest) -> Answer:
+    async with _asked(context, request) as one:
+        form = _format_for(request, one)
+        given_ms = request.query.get("timeout", -1)
+        timeout_ms = one.config.request_timeout_ms if given_ms < 0 else min(given_ms, MAX_TIMEOUT_MS)
+        given = request.query.get("max_bytes", -1)
+        max_bytes = MAX_BYTES if given <= 0 else min(given, MAX_BYTES)
+        request.answer_part.hold(max_bytes)
+
+        def tell(place: TopicPartition, found: Record) -> Data:
+            return told_record(place.topic, place.partition, found, form)
+
+        records = await one.read(context.deadline.within(timeout_ms / 1000), max_bytes, tell)
+    return Answer(body=records, content_type=MEDIA_TYPES[form])
+
+
+def _format_for(request: RestRequest, one: Instance) -> str:
+    """Return the format that is asked for; RestError 406 if it is not that of the consumer."""
+    asked = {form for kind in request.headers.get("Accept", "").split(",") if (form := format_of(kind))}
+    if asked and one.config.form not in asked:
+        raise RestError(
+            406,
+            FORMAT_MISMATCH,
+            "The requested embedded data format does not match the deserializer for this consumer instance",
+        )
+    return one.config.form
+
+
+# ---- what it committed -------------------------------------------------------------------------------------
+
+
+async def commit(context: RestContext, request: RestRequest) -> Answer:
+    async with _asked(context, request) as one:
+        given = None if request.body is None else request.body["offsets"]
+        # A client names the record that it is done with, and a group the one that comes next.
+        await one.commit(None if given is None else {place: at + 1 for place, at in _offsets(given).items()})
+    return Answer(body={"offsets": []}, content_type=V2)
+
+
+async def get_committed(context: RestContext, request: RestRequest) -> Answer:
+    async with _asked(context, request) as one:
+        found = await one.member.committed(_places(request.body["partitions"]))
+    told = [
+        {"topic": place.topic, "partition": place.partition, "offset": committed.offset, "metadata": ""}
+        for place, committed in sorted(found.items())
+        if committed.offset >= 0
+    ]
+    return Answer(body={"offsets": told}, content_type=V2)
+
+
+def _places(given: Sequence[Mapping[str, Json]]) -> list[TopicPartition]:
+    return [TopicPartition(one["topic"], one["partition"]) for one in given]
+
+
+def _offsets(given: Sequence[Mapping[str, Json]]) -> dict[TopicPartition, int]:
+    return {TopicPartition(one["topic"], one["partition"]): one["offset"] for one in given}
+
+
+_DONE: Final = {204: Response(description="Done.")}
+
+
+def _route(
+    method: str, path: str, handler: Handler, name: str, summary: str, responses: Mapping[int, Response]
+) -> Route:
+    return Route(
+        method=method,
+        path=path,
+        handler=handler,
+        operation_id=name,
+        summary=summary,
+        tag=TAG,
+        path_parameters={"group_name": NAME, "instance": NAME},
+        request_media_types=BODIES,
+        uses_cluster=False,  # a consumer has a client of its own
+        responses=responses,
+    )
+
+
+def _taking(route: Route, schema: Schema, *, is_required: bool = True) -> Route:
+    return replace(route, request_schema=schema, body_is_required=is_required)
+
+
+def _told(schema: Schema, description: str) -> Mapping[int, Response]:
+    return {200: Response(description=description, schema=schema, media_type=V2)}
+
+
+ROUTES: Final = (
+    _taking(
+        replace(
+            _route(
+                "POST",
+                "/consumers/{group_name}",
+                create,
+                "createConsumerV2",
+                "Make a consumer of a group on this node.",
+                _told(_CREATED, "Its name, and where it is asked."),
+            ),
+            description="It ends when it is deleted, or when nobody asked it for "
+            "ottla.rest.consumers.timeout.ms. Requests must go to this node, and come from the caller that "
+            "made it.",
+        ),
+        _CREATE,
+        is_required=False,
+    ),
+    _route("DELETE", _INSTANCE, delete, "deleteConsumerV2", "End a consumer: it leaves its group.", _DONE),
+    _taking(
+        _route("POST", f"{_INSTANCE}/subscription", subscribe, "subscribeV2", "Subscribe to topics.", _DONE),
+        _SUBSCRIBE,
+    ),
+    _route(
+        "GET",
+        f"{_INSTANCE}/subscription",
+        get_subscription,
+        "getSubscriptionV2",
+        "The topics to which a consumer is subscribed.",
+        _told(_TOPICS, "None where partitions were assigned by hand."),
+    ),
+    _route("DELETE", f"{_INSTANCE}/subscription", unsubscribe, "unsubscribeV2", "End a subscription.", _DONE),
+    _taking(
+        _route("POST", f"{_INSTANCE}/assignments", assign, "assignV2", "Assign partitions by hand.", _DONE),
+        PLACES,
+    ),
+    _route(
+        "GET",
+        f"{_INSTANCE}/assignments",
+        get_assignments,
+        "getAssignmentsV2",
+        "The partitions that a consumer reads.",
+        _told(PLACES, "None until the group has dealt them out."),
+    ),
+    _taking(
+        _route("POST", f"{_INSTANCE}/positions", seek, "seekV2", "Read on from offsets.", _DONE), OFFSETS
+    ),
+    _taking(
+        _route(
+            "POST",
+            f"{_INSTANCE}/positions/beginning",
+            seek_to_beginning,
+            "seekToBeginningV2",
+            "Read on from the first offset of partitions.",
+            _DONE,
+        ),
+        PLACES,
+    ),
+    _taking(
+        _route(
+            "POST",
+            f"{_INSTANCE}/positions/end",
+            seek_to_end,
+            "seekToEndV2",
+            "Read on behind the last record of partitions.",
+            _DONE,
+        ),
+        PLACES,
+    ),
+    replace(
+        _route(
+            "GET",
+            f"{_INSTANCE}/records",
+            read_records,
+            "readRecordsV2",
+            "The next records of a consumer.",
+            {
+                200: Response(
+                    description="None if none came in time.",
+                    schema=listed(CONSUMED),
+                    media_type=MEDIA_TYPES["json"],
+                    other_media_types=(MEDIA_TYPES["binary"],),
+                )
+            },
+        ),
+        description="As soon as there are records of fetch.min.bytes (1 by default), or after the timeout.",
+        query=(
+            QueryParameter(
+                name="timeout",
+                schema={"type": "integer", "minimum": -1},
+                description="The maximum time to wait for records in ms, at most "
+                f"{MAX_TIMEOUT_MS}. The default is the consumer's consumer.request.timeout.ms.",
+            ),
+            QueryParameter(
+                name="max_bytes",
+                schema={"type": "integer", "minimum": -1},
+                description=f"The maximum size of keys and values in bytes, at most {MAX_BYTES}. One record "
+                "is told however large it is.",
+            ),
+        ),
+    ),
+    _taking(
+        _route(
+            "POST",
+            f"{_INSTANCE}/offsets",
+            commit,
+            "commitOffsetsV2",
+            "Commit the offsets of records that are done with; without a body, all that were told.",
+            _told(OFFSETS, "Committed."),
+        ),
+        {"anyOf": [OFFSETS, {"type": "null"}]},
+        is_required=False,
+    ),
+    _taking(
+        _route(
+            "GET",
+            f"{_INSTANCE}/offsets",
+            get_committed,
+            "getCommittedV2",
+            "What the group committed for partitions, which stand in the body.",
+            _told(OFFSETS, "Of the partitions for which something was committed."),
+        ),
+        PLACES,
+    ),
+)

@@ -1,0 +1,23 @@
+"""Errors of Confluent's REST API v2 that v3 has not."""
+
+from typing import Final
+
+from ottla.node.rest_api.rest_error import RestError
+
+TOPIC_NOT_FOUND: Final = 40401
+INSTANCE_NOT_FOUND: Final = 40403
+FORMAT_MISMATCH: Final = 40601
+ALREADY_EXISTS: Final = 40902
+ILLEGAL_STATE: Final = 40903
+JSON_CONVERSION: Final = 42203
+INVALID_CONSUMER_CONFIG: Final = 42204
+
+
+def no_instance() -> RestError:
+    """Return the error for a consumer that is not there, or is another caller's."""
+    return RestError(404, INSTANCE_NOT_FOUND, "Consumer instance not found.")
+
+
+def illegal_state(problem: str) -> RestError:
+    """Return the error for what cannot be asked of a consumer as it is now."""
+    return RestError(409, ILLEGAL_STATE, f"Illegal state: {problem}")

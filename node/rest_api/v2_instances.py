@@ -1,0 +1,316 @@
+"""Consumers that live in this node for clients of Confluent's v2: members of groups, asked by requests.
+
+An instance belongs to the caller that made it, and is on the node that made it: `base_uri` leads there. One
+request at a time asks it. Between requests a task keeps its membership, and ends it when nobody asked for
+`ottla.rest.consumers.timeout.ms`. So many live at a time, of one address and in all; what lies fetched in
+each is bounded by its rounds.
+"""
+
+import asyncio
+import logging
+import time
+from collections.abc import AsyncIterator, Callable, Mapping, Sequence
+from contextlib import ExitStack, asynccontextmanager, suppress
+from dataclasses import dataclass, field
+from typing import Final, TypeVar
+
+from ottla.logstore.record import Record
+from ottla.logstore.words.errors import ErrorCode, KafkaError
+from ottla.logstore.words.topic_partition import TopicPartition
+from ottla.node.client.cluster_client import Client
+from ottla.node.client.consumer import SHORT_ROUNDS, Consumer
+from ottla.node.client.deadline import Deadline
+from ottla.node.client.group_member import GroupMember
+from ottla.node.client.topic_admin import EARLIEST, LATEST, list_offsets
+from ottla.node.net.act_for import Caller
+from ottla.node.rest_api.fair_slots import FairSlots
+from ottla.node.rest_api.rest_error import RestError
+from ottla.node.rest_api.v2_errors import ALREADY_EXISTS, illegal_state, no_instance
+
+KEEP_S: Final = 1.0  # how often membership is looked after; heartbeats leave every three seconds
+LEAVE_S: Final = 1.0  # for an instance that ends with the node
+RESETS: Final[Mapping[str, int]] = {"earliest": EARLIEST, "latest": LATEST}
+T = TypeVar("T")
+Place = tuple[str, str]  # the group and the name
+
+log = logging.getLogger(__name__)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class InstanceConfig:
+    """What a client may choose when it makes a consumer."""
+
+    form: str  # of records: binary or json
+    reset: str  # earliest, latest or none
+    commits_alone: bool
+    min_bytes: int
+    request_timeout_ms: int
+
+
+@dataclass(slots=True, eq=False)
+class Instance:
+    """One consumer. It has a subscription, or partitions that were assigned by hand, or neither."""
+
+    group: str
+    name: str
+    caller: Caller
+    config: InstanceConfig
+    client: Client
+    member: GroupMember
+    consumer: Consumer
+    topics: list[str] = field(default_factory=list)
+    assigned: list[TopicPartition] = field(default_factory=list)
+    lock: asyncio.Lock = field(default_factory=asyncio.Lock)
+    used_s: float = 0.0
+    delivered: dict[TopicPartition, int] = field(default_factory=dict)  # by positions, not committed yet
+    dealt: list[TopicPartition] | None = None  # by the group, and not begun with yet
+    ending: asyncio.Event = field(default_factory=asyncio.Event)  # set when it is deleted
+
+    # ---- subscription and assignment -----------------------------------------------------------------------
+
+    async def subscribe(self, topics: Sequence[str]) -> None:
+        """Join the group for these topics instead of earlier ones; partitions come with the next reads."""
+        if self.assigned and not self.topics:
+            raise illegal_state("Subscription to topics, partitions and pattern are mutually exclusive")
+        if list(topics) != self.topics:
+            await self.unsubscribe()
+            self.topics = list(topics)
+            self.member = GroupMember(self.client, self.group, self.topics)
+
+    async def unsubscribe(self) -> None:
+        """Leave the group, or give assigned partitions back."""
+        if self.config.commits_alone:
+            await self.commit()
+        if self.topics:
+            await self.member.leave()
+        self.topics, self.assigned, self.consumer.positions = [], [], {}
+        self.delivered, self.dealt = {}, None
+        self.member = GroupMember(self.client, self.group, ())
+
+    async def assign(self, partitions: Sequence[TopicPartition]) -> None:
+        """Read these partitions, without a membership."""
+        if self.topics:
+            raise illegal_state("Subscription to topics, partitions and pattern are mutually exclusive")
+        if self.config.commits_alone:
+            await self.commit()
+        await self._begin_at(list(dict.fromkeys(partitions)))
+
+    async def _begin_at(self, partitions: Sequence[TopicPartition]) -> None:
+        """Read these partitions from what the group committed, or as `auto.offset.reset` says."""
+        committed = await self.member.committed(partitions) if partitions else {}
+        positions = {one: found.offset for one, found in committed.items() if found.offset >= 0}
+        missing = [one for one in partitions if one not in positions]
+        if missing:
+            if self.config.reset not in RESETS:
+                raise KafkaError(ErrorCode.OFFSET_OUT_OF_RANGE, f"{missing[0]}: nothing was committed.")
+            positions |= await self._ends(missing, RESETS[self.config.reset])
+        self.assigned, self.consumer.positions, self.delivered = list(partitions), positions, {}
+
+    async def _ends(self, partitions: Sequence[TopicPartition], moment: int) -> dict[TopicPartition, int]:
+        found = await list_offsets(self.client.renewed(), dict.fromkeys(partitions, moment))
+        return {one: told.offset for one, told in found.items()}
+
+    # ---- positions -----------------------------------------------------------------------------------------
+
+    def seek(self, offsets: Mapping[TopicPartition, int]) -> None:
+        """Read on from these offsets."""
+        self._check_assigned(list(offsets))
+        self.consumer.positions |= offsets
+
+    async def seek_to(self, partitions: Sequence[TopicPartition], moment: int) -> None:
+        """Read on from the beginning or the end of these partitions."""
+        self._check_assigned(partitions)
+        self.consumer.positions |= await self._ends(partitions, moment)
+
+    def _check_assigned(self, partitions: Sequence[TopicPartition]) -> None:
+        for one in partitions:
+            if one not in self.consumer.positions:
+                raise illegal_state(f"No current assignment for partition {one}")
+
+    async def commit(self, offsets: Mapping[TopicPartition, int] | None = None) -> None:
+        """Commit these offsets; None: all that was delivered."""
+        if offsets is None:
+            offsets = dict(self.delivered)
+        await self.member.commit(offsets)
+        self.delivered = {one: at for one, at in self.delivered.items() if offsets.get(one) != at}
+
+    # ---- records -------------------------------------------------------------------------------------------
+
+    async def read(
+        self, deadline: Deadline, max_bytes: int, tell: Callable[[TopicPartition, Record], T]
+    ) -> list[T]:
+        """Return what is told of the next records, at most so many bytes of them but for the first.
+
+        None if none came in time. Where it fails or is cancelled they come again, as they reached nobody.
+        """
+        with suppress(TimeoutError):
+            async with asyncio.timeout(deadline.remaining_s):
+                await self.keep()
+        if self.config.commits_alone and self.delivered:
+            await self.commit()
+        before = dict(self.consumer.positions)
+        try:
+            found = await self._read(deadline, max_bytes)
+            told = [tell(partition, one) for partition, one in found]
+        except BaseException:
+            self.consumer.positions = before
+            raise
+        self.delivered |= {partition: one.offset + 1 for partition, one in found}
+        return told
+
+    async def _read(self, deadline: Deadline, max_bytes: int) -> list[tuple[TopicPartition, Record]]:
+        found: list[tuple[TopicPartition, Record]] = []
+        size = 0
+        while size < max(self.config.min_bytes, 1) and not deadline.is_over and self.consumer.positions:
+            try:
+                rounds = await self.consumer.fetch(deadline)
+            except KafkaError as error:
+                if error.code is not ErrorCode.OFFSET_OUT_OF_RANGE or self.config.reset not in RESETS:
+                    raise
+                await self._reset_those_out_of_range()
+                continue
+            for partition, records in rounds:
+                for one in records:
+                    length = len(one.key or b"") + len(one.value or b"")
+                    if found and size + length > max_bytes:
+                        self.consumer.positions[partition] = one.offset
+                        break
+                    found.append((partition, one))
+                    size += length
+        return found
+
+    async def _reset_those_out_of_range(self) -> None:
+        """Begin anew, as `auto.offset.reset` says, in the partitions whose offset is no more."""
+        places = list(self.consumer.positions)
+        first, last = await self._ends(places, EARLIEST), await self._ends(places, LATEST)
+        begin = first if self.config.reset == "earliest" else last
+        for one in places:
+            if not first[one] <= self.consumer.positions[one] <= last[one]:
+                self.consumer.positions[one] = begin[one]
+
+    # ---- membership ----------------------------------------------------------------------------------------
+
+    async def keep(self) -> None:
+        """Join if the group wants it, else heartbeat if it is time to."""
+        if not self.topics:
+            return
+        if not self.member.must_rejoin:
+            await self.member.heartbeat()
+        if self.member.must_rejoin:
+            if self.config.commits_alone:
+                await self.commit()  # as long as the partitions are ours
+            self.consumer.positions, self.delivered = {}, {}
+            self.dealt = await self.member.join()
+        if self.dealt is not None:
+            await self._begin_at(self.dealt)
+            self.dealt = None
+
+    async def end(self) -> None:
+        """Leave the group and close the connections."""
+        try:
+            with suppress(KafkaError):
+                await self.unsubscribe()
+        finally:
+            await self.client.__aexit__(RestError, None, None)
+
+
+class Instances:
+    """The consumers of a node; `run` is a task of whoever serves the routes."""
+
+    def __init__(
+        self, make_client: Callable[[Caller, str], Client], slots: FairSlots, timeout_s: float
+    ) -> None:
+        """`make_client` is given a caller and its share; instances end `timeout_s` after a request."""
+        self._make_client = make_client
+        self.slots = slots
+        self._timeout_s = timeout_s
+        self._tasks = asyncio.TaskGroup()
+        self._by_place: dict[Place, Instance] = {}
+
+    def __len__(self) -> int:
+        return len(self._by_place)
+
+    async def run(self) -> None:
+        """Keep the memberships until cancelled."""
+        async with self._tasks:
+            await asyncio.Event().wait()
+
+    def create(self, group: str, name: str, caller: Caller, share: str, config: InstanceConfig) -> None:
+        """Make a consumer; RestError 409 if the name is taken, 429 if there are too many."""
+        if (group, name) in self._by_place:
+            raise RestError(
+                409, ALREADY_EXISTS, "Consumer with specified consumer ID already exists in the group."
+            )
+        slot = ExitStack()
+        slot.enter_context(self.slots.slot_now(share))
+        client = self._make_client(caller, share)
+        instance = Instance(
+            group,
+            name,
+            caller,
+            config,
+            client,
+            GroupMember(client, group, ()),
+            Consumer(client, read_committed=False, limits=SHORT_ROUNDS),
+            used_s=time.monotonic(),
+        )
+        self._by_place[group, name] = instance
+        self._tasks.create_task(self._keep(instance, slot))
+
+    async def _keep(self, instance: Instance, slot: ExitStack) -> None:
+        with slot:
+            try:
+                while time.monotonic() - instance.used_s < self._timeout_s:
+                    with suppress(TimeoutError):
+                        async with asyncio.timeout(KEEP_S):
+                            await instance.ending.wait()
+                            return
+                    try:
+                        async with instance.lock:
+                            await instance.keep()
+                    except KafkaError as error:
+                        log.debug("Consumer %s of group %s: %s", instance.name, instance.group, error)
+                    except Exception:
+                        log.exception("A consumer of the REST API failed, and is ended")
+                        return
+            finally:
+                if self._by_place.get((instance.group, instance.name)) is instance:
+                    del self._by_place[instance.group, instance.name]
+                async with instance.lock:
+                    await self._end(instance)
+
+    async def _end(self, instance: Instance) -> None:
+        with suppress(TimeoutError):
+            async with asyncio.timeout(LEAVE_S):
+                await instance.end()
+
+    @asynccontextmanager
+    async def asked(
+        self, group: str, name: str, caller: Caller, deadline: Deadline
+    ) -> AsyncIterator[Instance]:
+        """Lend a consumer to one request of its caller.
+
+        RestError 404 if the caller has none of that name, 409 if another request has it for too long.
+        """
+        instance = self._by_place.get((group, name))
+        if instance is None or instance.caller.principal != caller.principal:
+            raise no_instance()
+        instance.used_s = time.monotonic()
+        try:
+            async with asyncio.timeout(deadline.remaining_s):
+                await instance.lock.acquire()
+        except TimeoutError:
+            raise illegal_state("another request to this consumer is in progress") from None
+        try:
+            if self._by_place.get((group, name)) is not instance:
+                raise no_instance()
+            yield instance
+        finally:
+            instance.used_s = time.monotonic()
+            instance.lock.release()
+
+    async def delete(self, instance: Instance) -> None:
+        """End a consumer that was lent."""
+        del self._by_place[instance.group, instance.name]
+        instance.ending.set()
+        await instance.unsubscribe()

@@ -1,0 +1,76 @@
+"""Words of Confluent's REST API v2: media types, partitions, and the formats of records.
+
+Records are JSON or bytes in base64; the formats that need a schema registry are refused, as where Confluent's
+proxy has none.
+"""
+
+import base64
+from collections.abc import Mapping
+from typing import Final
+
+import orjson
+
+from ottla.logstore.record import Record
+from ottla.node.client.exact_json import COMPARED_PARTS, check_parts
+from ottla.node.rest_api import record_json
+from ottla.node.rest_api.json_schema import Json, Schema
+from ottla.node.rest_api.operation_words import listed, record
+from ottla.node.rest_api.resource import Data
+from ottla.node.rest_api.rest_error import RestError
+from ottla.node.rest_api.route import INT32, INT64, STRING
+from ottla.node.rest_api.v2_errors import JSON_CONVERSION
+
+V2: Final = "application/vnd.kafka.v2+json"
+MEDIA_TYPES: Final[Mapping[str, str]] = {
+    "binary": "application/vnd.kafka.binary.v2+json",
+    "json": "application/vnd.kafka.json.v2+json",
+}
+# As the types of v3 are called.
+TYPES: Final[Mapping[str, str]] = {"binary": record_json.BINARY, "json": record_json.JSON}
+BODIES: Final = (V2, "application/json", *MEDIA_TYPES.values())  # of what carries no records
+TAG: Final = "Records and consumers (v2)"
+
+PLACE: Final = record({"topic": STRING, "partition": INT32}, title="V2Partition")
+OFFSET: Final = record(
+    {"topic": STRING, "partition": INT32, "offset": INT64, "metadata": {"type": ["string", "null"]}},
+    title="V2Offset",
+    optional=["metadata"],
+)
+MAX_PLACES: Final = 1_000  # partitions in one request
+PLACES: Final = record({"partitions": {**listed(PLACE), "maxItems": MAX_PLACES}}, title="V2Partitions")
+OFFSETS: Final = record({"offsets": {**listed(OFFSET), "maxItems": MAX_PLACES}}, title="V2Offsets")
+ANYTHING: Final[Schema] = {"description": "base64, or any JSON value"}
+CONSUMED: Final = record(
+    {"topic": STRING, "key": ANYTHING, "value": ANYTHING, "partition": INT32, "offset": INT64},
+    title="V2Record",
+)
+
+
+def format_of(media_type: str) -> str | None:
+    """Return the format of records of a media type; None if it leaves that open."""
+    given = media_type.partition(";")[0].strip().lower()
+    return next((name for name, one in MEDIA_TYPES.items() if one == given), None)
+
+
+def told_record(topic: str, partition: int, one: Record, form: str) -> Data:
+    """Return a record as v2 tells it; RestError 422 if it is not in this format."""
+    return {
+        "topic": topic,
+        "key": _content(one.key, form),
+        "value": _content(one.value, form),
+        "partition": partition,
+        "offset": one.offset,
+    }
+
+
+def _content(content: bytes | None, form: str) -> Json:
+    if content is None:
+        return None
+    if form == "binary":
+        return base64.b64encode(content).decode()
+    try:
+        check_parts(content, COMPARED_PARTS)
+        orjson.loads(content)
+    except ValueError as error:
+        raise RestError(422, JSON_CONVERSION, f"Conversion of JSON to Object failed: {error}.") from None
+    return orjson.Fragment(content)
