@@ -1,6 +1,7 @@
 """ottla.node.cli: the command `ottla`. Bottom-up:
 
 cut_off_warning    the warnings of every command about the nodes it speaks to
+answers            the results of commands, as text or as JSON: the one door to both
 failure            why a command did not succeed, in one sentence that says what to do
 password_input     passwords from a terminal, a file, standard input, or chance
 acl_words          ACLs in the words of a command line: what is to be created, which are meant
@@ -9,6 +10,9 @@ added_commands     commands that other packages add to `ottla`
 log_stream         writes the lines of a log in a thread
 log_output         the log of a process on standard error
 record_text        records as lines of text
+progress           how far a long command has got
+output_file        the file that `ottla consume --output-file` writes
+written_report     where `ottla produce` wrote its records
 record_options     the options of `ottla produce` and `ottla consume`
 standard_streams   standard input, output and error are there
 topic_commands     topics as tables and JSON, and what is done to them

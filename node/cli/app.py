@@ -34,9 +34,11 @@ from ottla.node.cli.quota_app import quota
 from ottla.node.cli.record_options import (
     Acknowledge,
     Acks,
+    Append,
     AsGroup,
     AsShareGroup,
     Count,
+    CreateTopic,
     Deliveries,
     EmptyAsNull,
     Format,
@@ -51,7 +53,9 @@ from ottla.node.cli.record_options import (
     KeySeparator,
     Offsets,
     OnlyPartition,
+    OutputFile,
     Partitions,
+    Quiet,
     Raw,
     RejectCode,
     Separator,
@@ -262,11 +266,17 @@ def produce(
     acks: Acks = "all",
     compression: WithCompression = "none",
     idempotent: Idempotent = None,
+    create_topic: CreateTopic = False,
+    quiet: Quiet = False,
+    output: Output = "text",
     bootstrap: Bootstrap = None,
     command_config: CommandConfig = None,
     timeout: Timeout = 30.0,
 ) -> None:
-    """Send the lines of standard input to a topic, one record per line.
+    """Send the lines of standard input to a topic, one record per line, and print where they were written.
+
+    At a terminal each line is answered; otherwise each partition is told once, at the end, with the number of
+    records and their first and last offset.
 
     With --input json each line is an object as `ottla consume --output json` prints it, with "value" and
     optionally "key", "headers", "partition" and "timestamp". Use "key_base64" and "value_base64" for bytes
@@ -299,6 +309,9 @@ def produce(
         acks={"all": -1, "1": 1, "0": 0}[acks],
         compression=compression,
         idempotent=acks == "all" if idempotent is None else idempotent,
+        may_create=create_topic,
+        is_quiet=quiet,
+        as_json=output == "json",
     )
     run(lambda: commands.produce(client_of(bootstrap, command_config, timeout), options))
 
@@ -325,6 +338,8 @@ def consume(
     separator: Separator = "\t",
     template: Format = None,
     output: Output = "text",
+    output_file: OutputFile = None,
+    append: Append = False,
     raw: Raw = False,
     isolation: Isolation = "read_uncommitted",
     bootstrap: Bootstrap = None,
@@ -380,7 +395,11 @@ def consume(
         template=template,
         is_json=output == "json",
         is_raw=raw,
+        file=output_file,
+        appends=append,
     )
+    if append and output_file is None:
+        raise CommandError("--append needs --output-file FILE.", EXIT_USAGE)
     if share is not None:
         refused = {
             "--group": group is not None,
@@ -421,7 +440,8 @@ def consume(
         read_committed=isolation == "read_committed",
     )
     printer = commands.printer_of(printing)
-    run(lambda: commands.consume(client_of(bootstrap, command_config, timeout), options, printer))
+    with commands.open_output(printing) as file:
+        run(lambda: commands.consume(client_of(bootstrap, command_config, timeout), options, printer, file))
 
 
 def _consume_shared(
@@ -439,7 +459,7 @@ def _consume_shared(
 ) -> None:
     """`ottla consume --share`: check what goes together, then read."""
     import ottla.node.cli.share_commands as commands
-    from ottla.node.cli.record_commands import printer_of
+    from ottla.node.cli.record_commands import open_output, printer_of
     from ottla.node.cli.record_worker import RecordWorker
     from ottla.node.wire.acknowledge_type import AcknowledgeType
 
@@ -464,7 +484,8 @@ def _consume_shared(
         idle_s=idle,
     )
     printer = printer_of(printing)
-    run(lambda: commands.consume(client(), options, printer))
+    with open_output(printing) as file:
+        run(lambda: commands.consume(client(), options, printer, file))
 
 
 @log.command(
