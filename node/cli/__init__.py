@@ -1,8 +1,8 @@
 """ottla.node.cli: the command `ottla`. Bottom-up:
 
 cut_off_warning    the warnings of every command about the nodes it speaks to
-answers            the results of commands, as text or as JSON: the one door to both
 failure            why a command did not succeed, in one sentence that says what to do
+answers            the results of commands, as text or as JSON: the one door to both
 password_input     passwords from a terminal, a file, standard input, or chance
 acl_words          ACLs in the words of a command line: what is to be created, which are meant
 shell_completion   completion of `ottla` in bash, zsh and fish

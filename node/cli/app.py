@@ -236,6 +236,7 @@ def hand_over(
             help="after the handover, wait this long for clients to find the new leaders",
         ),
     ] = 0.0,
+    output: Output = "text",
     bootstrap: Bootstrap = None,
     command_config: CommandConfig = None,
     timeout: Timeout = 30.0,
@@ -248,7 +249,8 @@ def hand_over(
     """
     import ottla.node.cli.hand_over as commands
 
-    run(lambda: commands.hand_over(client_of(bootstrap, command_config, timeout), node_id, pid, linger))
+    client, as_json = client_of(bootstrap, command_config, timeout), output == "json"
+    run(lambda: commands.hand_over(client, node_id, pid, linger, as_json))
 
 
 # ---- records -------------------------------------------------------------------------------------
@@ -520,7 +522,8 @@ def doctor(
     ] = None,
     override: Override = None,
     command_config: CommandConfig = None,
-    as_json: Annotated[bool, typer.Option("--json", help="print one JSON object")] = False,
+    output: Output = "text",
+    as_json: Annotated[bool, typer.Option("--json", hidden=True, help="as --output json")] = False,
     timeout: Annotated[
         float,
         typer.Option("--timeout", metavar="SECONDS", min=0.1, help="wait at most this long for each answer"),
@@ -542,7 +545,16 @@ def doctor(
 
     command = read_command_config(command_config)
     given = bootstrap or command.bootstrap or (None if config is not None or override else LOCAL)
-    run(lambda: doctor(given, config, override or [], command=command, timeout_s=timeout, as_json=as_json))
+    run(
+        lambda: doctor(
+            given,
+            config,
+            override or [],
+            command=command,
+            timeout_s=timeout,
+            as_json=as_json or output == "json",
+        )
+    )
 
 
 # ---- the process -----------------------------------------------------------------------------------

@@ -58,7 +58,8 @@ def cluster_up(
 @cluster.command("start-node")
 def cluster_start_node(
     data: Annotated[Path, typer.Argument(metavar="DIR", help="the --data of `ottla cluster up`")],
-    node_id: Annotated[int, typer.Argument(metavar="ID", min=0, help="which node")],
+    node_id: NodeId,
+    output: Output = "text",
 ) -> None:
     """Restart one node of a local cluster in the background, after it was killed or stopped.
 
@@ -68,7 +69,7 @@ def cluster_start_node(
     """
     from ottla.node.cli.local_cluster import start_node
 
-    start_node(data, node_id)
+    start_node(data, node_id, as_json=output == "json")
 
 
 @cluster.command("balance")
@@ -136,6 +137,7 @@ def quorum_add(
         ),
     ] = None,
     directory_id: DirectoryId = None,
+    output: Output = "text",
     bootstrap: Bootstrap = None,
     command_config: CommandConfig = None,
     timeout: Timeout = 30.0,
@@ -149,13 +151,15 @@ def quorum_add(
     """
     import ottla.node.cli.quorum_commands as commands
 
-    run(lambda: commands.add(client_of(bootstrap, command_config, timeout), node_id, endpoint, directory_id))
+    client, as_json = client_of(bootstrap, command_config, timeout), output == "json"
+    run(lambda: commands.add(client, node_id, endpoint, directory_id, as_json))
 
 
 @quorum.command("remove")
 def quorum_remove(
     node_id: NodeId,
     directory_id: DirectoryId = None,
+    output: Output = "text",
     bootstrap: Bootstrap = None,
     command_config: CommandConfig = None,
     timeout: Timeout = 30.0,
@@ -166,7 +170,8 @@ def quorum_remove(
     """
     import ottla.node.cli.quorum_commands as commands
 
-    run(lambda: commands.remove(client_of(bootstrap, command_config, timeout), node_id, directory_id))
+    client, as_json = client_of(bootstrap, command_config, timeout), output == "json"
+    run(lambda: commands.remove(client, node_id, directory_id, as_json))
 
 
 @quorum.command("trust-copy")
@@ -174,6 +179,7 @@ def quorum_trust_copy(
     directory: Annotated[
         Path, typer.Argument(metavar="DIR", help="metadata.log.dir of the node, or the first of its log.dirs")
     ],
+    output: Output = "text",
 ) -> None:
     """Let a stopped voter vote again from a copied data directory, when too few other voters are left.
 
@@ -185,7 +191,7 @@ def quorum_trust_copy(
     """
     import ottla.node.cli.quorum_commands as commands
 
-    if code := commands.trust_copy(directory):
+    if code := commands.trust_copy(directory, output == "json"):
         raise typer.Exit(code)
 
 

@@ -1,8 +1,8 @@
 """Settings of topics, groups and subscriptions: `ottla topic config`, `group config`, `client-metrics`."""
 
-import json
 from collections.abc import Mapping, Sequence
 
+from ottla.node.cli.answers import print_json
 from ottla.node.cli.failure import CommandError
 from ottla.node.client import topic_admin
 from ottla.node.client.cluster_client import Client
@@ -41,7 +41,7 @@ async def _change(
     if as_json:
         values: dict[str, str | None] = {**settings, **dict.fromkeys(resets)}
         changes = [{"name": key, "value": value, "changed": not dry_run} for key, value in values.items()]
-        print(json.dumps(changes))
+        print_json(changes)
         return 0
     word = "would change" if dry_run else "changed"
     for key, value in settings.items():
@@ -71,7 +71,7 @@ async def delete_subscription(client: Client, name: str, *, dry_run: bool, as_js
             raise CommandError(f"There is no subscription {name}. `ottla client-metrics list` lists them.")
         await topic_admin.alter_configs(client, of, settings={}, resets=own, only_check=dry_run)
     if as_json:
-        print(json.dumps({"name": name, "deleted": not dry_run}))
+        print_json({"name": name, "deleted": not dry_run})
     else:
         print(f"{'would delete' if dry_run else 'deleted'} {name}")
     return 0
@@ -85,7 +85,7 @@ async def list_subscriptions(client: Client, *, as_json: bool) -> int:
             described = await topic_admin.describe_configs(client, topic_admin.config_of_subscription(name))
             found[name] = {one.name: one.value for one in described}
     if as_json:
-        print(json.dumps([{"name": name, "config": values} for name, values in found.items()]))
+        print_json([{"name": name, "config": values} for name, values in found.items()])
         return 0
     for name, values in found.items():
         words = f"{name}  every {values['interval.ms']} ms  {values['metrics'] or 'no metrics'}"
@@ -100,18 +100,16 @@ async def _show(
         found = await topic_admin.describe_configs(client, of, with_documentation=with_documentation)
     shown = [one for one in found if everything or topic_admin.SOURCES.get(one.config_source) == of.noun]
     if as_json:
-        print(
-            json.dumps(
-                [
-                    {
-                        "name": one.name,
-                        "value": one.value,
-                        "source": topic_admin.SOURCES.get(one.config_source, "unknown"),
-                        **({"documentation": one.documentation} if with_documentation else {}),
-                    }
-                    for one in shown
-                ]
-            )
+        print_json(
+            [
+                {
+                    "name": one.name,
+                    "value": one.value,
+                    "source": topic_admin.SOURCES.get(one.config_source, "unknown"),
+                    **({"documentation": one.documentation} if with_documentation else {}),
+                }
+                for one in shown
+            ]
         )
         return 0
     if not shown:

@@ -1,10 +1,10 @@
 """`ottla doctor`: what is wrong, a sentence each; the exit code is 1 if anything is."""
 
-import json
 from collections.abc import Sequence
 from pathlib import Path
 
 from ottla.logstore.words.escaped_text import escape_controls
+from ottla.node.cli.answers import print_json
 from ottla.node.cli.command_config import CommandConfig
 from ottla.node.cli.failure import EXIT_FAILURE, EXIT_USAGE, CommandError
 from ottla.node.cli.host_nodes import HostNode, nodes_of_host
@@ -48,7 +48,7 @@ async def doctor(
         rows = [
             {"severity": one.severity.value, "subject": one.subject, "message": one.sentence} for one in found
         ]
-        print(json.dumps({"is_healthy": problems == 0, "findings": rows}))
+        print_json({"is_healthy": problems == 0, "findings": rows})
     else:
         for one in found:
             print(f"{one.severity.value}  {one.subject}: {escape_controls(one.sentence)}")

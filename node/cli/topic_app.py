@@ -39,6 +39,7 @@ def topic_create(
         bool, typer.Option("--if-not-exists", help="do not fail if the topic exists")
     ] = False,
     dry_run: Annotated[bool, typer.Option("--dry-run", help="check only")] = False,
+    output: Output = "text",
     bootstrap: Bootstrap = None,
     command_config: CommandConfig = None,
     timeout: Timeout = 30.0,
@@ -59,6 +60,7 @@ def topic_create(
             settings,
             if_not_exists,
             dry_run,
+            output == "json",
         )
     )
 
@@ -98,6 +100,7 @@ def topic_alter(
         int, typer.Option("--partitions", "-p", metavar="N", min=1, help="the new number of partitions")
     ],
     dry_run: Annotated[bool, typer.Option("--dry-run", help="check only")] = False,
+    output: Output = "text",
     bootstrap: Bootstrap = None,
     command_config: CommandConfig = None,
     timeout: Timeout = 30.0,
@@ -108,7 +111,9 @@ def topic_alter(
     """
     import ottla.node.cli.topic_commands as commands
 
-    run(lambda: commands.alter(client_of(bootstrap, command_config, timeout), name, partitions, dry_run))
+    as_json = output == "json"
+    client = client_of(bootstrap, command_config, timeout)
+    run(lambda: commands.alter(client, name, partitions, dry_run, as_json))
 
 
 @topic.command("delete")
@@ -117,6 +122,7 @@ def topic_delete(
     if_exists: Annotated[
         bool, typer.Option("--if-exists", help="do not fail if the topic does not exist")
     ] = False,
+    output: Output = "text",
     bootstrap: Bootstrap = None,
     command_config: CommandConfig = None,
     timeout: Timeout = 30.0,
@@ -124,7 +130,8 @@ def topic_delete(
     """Delete topics and all their records."""
     import ottla.node.cli.topic_commands as commands
 
-    run(lambda: commands.delete(client_of(bootstrap, command_config, timeout), topics, if_exists))
+    as_json = output == "json"
+    run(lambda: commands.delete(client_of(bootstrap, command_config, timeout), topics, if_exists, as_json))
 
 
 @topic.command("reassign")
@@ -179,6 +186,7 @@ def topic_elect(
         bool,
         typer.Option("--unclean", help="where no replica is in sync, elect any live one; this loses records"),
     ] = False,
+    output: Output = "text",
     bootstrap: Bootstrap = None,
     command_config: CommandConfig = None,
     timeout: Timeout = 30.0,
@@ -188,7 +196,7 @@ def topic_elect(
 
     run(
         lambda: commands.elect(
-            client_of(bootstrap, command_config, timeout), topics, partition or [], unclean
+            client_of(bootstrap, command_config, timeout), topics, partition or [], unclean, output == "json"
         )
     )
 
