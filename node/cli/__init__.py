@@ -42,6 +42,9 @@ record_worker      a command that is run for each record of a share group
 share_commands     `ottla consume --share`
 local_cluster      `ottla cluster up` and `ottla cluster start-node`
 host_supervisor    runs the nodes of one host, and starts those again that die
+broker_care        `ottla broker log-dirs`, `drain`, `undrain` and `throttle`
+health_commands    `ottla cluster health` and `info`
+trim_command       `ottla topic trim`
 serve              `ottla start`
 secure_commands    `ottla secure ...`
 secure_app         the options of `ottla secure`
@@ -49,7 +52,8 @@ group_commands     `ottla group ...`
 client_metrics_app  the options of `ottla client-metrics`
 topic_app          the options of `ottla topic`
 txn_tables         transactions and producers as text and as JSON
-cluster_app        the options of `ottla cluster`, `ottla quorum`, `ottla broker`
+cluster_app        the options of `ottla cluster`, `ottla quorum`
+broker_app         the options of `ottla broker`
 group_app          the options of `ottla group`
 txn_commands       `ottla txn ...`
 txn_app            the options of `ottla txn`

@@ -13,8 +13,9 @@ import typer
 from ottla.logstore.words.errors import KafkaError
 from ottla.node.cli.acl_app import acl
 from ottla.node.cli.added_commands import WithAddedCommands
+from ottla.node.cli.broker_app import broker
 from ottla.node.cli.client_metrics_app import client_metrics
-from ottla.node.cli.cluster_app import broker, cluster, quorum
+from ottla.node.cli.cluster_app import cluster, quorum
 from ottla.node.cli.command_options import (
     LOCAL,
     Bootstrap,
@@ -74,6 +75,7 @@ from ottla.node.cli.shell_completion import (
     Shell,
     answer_shells,
     install_completion,
+    own_shell,
     show_completion,
 )
 from ottla.node.cli.topic_app import topic
@@ -488,6 +490,28 @@ def _consume_shared(
     printer = printer_of(printing)
     with open_output(printing) as file:
         run(lambda: commands.consume(client(), options, printer, file))
+
+
+@app.command("completion")
+def completion(
+    shell: Annotated[Shell | None, typer.Argument(metavar="[bash|zsh|fish]", help="default: $SHELL")] = None,
+    install: Annotated[
+        bool, typer.Option("--install", help="write the script where the shell finds it")
+    ] = False,
+) -> None:
+    """Print the script by which a shell completes ottla, or install it.
+
+    Examples:
+
+        source <(ottla completion bash)
+
+        ottla completion --install
+    """
+    name = shell or own_shell()
+    if install:
+        install_completion(name)
+    else:
+        show_completion(name)
 
 
 @log.command(

@@ -6,7 +6,9 @@ from ottla.node.cli.answers import print_json
 from ottla.node.cli.failure import CommandError
 from ottla.node.client import topic_admin
 from ottla.node.client.cluster_client import Client
+from ottla.node.client.config_admin import BROKER, describe_resources
 from ottla.node.client.topic_admin import ConfigResource
+from ottla.node.wire.messages.describe_configs import DescribeConfigsResourceResult
 
 
 async def configure(
@@ -51,11 +53,20 @@ async def _change(
     return 0
 
 
+async def _settings_of(
+    client: Client, of: ConfigResource, *, with_documentation: bool = False
+) -> Sequence[DescribeConfigsResourceResult]:
+    """Return the settings of a resource; of one broker only that broker knows them."""
+    if of.kind == BROKER:
+        return (await describe_resources(client, [of], with_documentation=with_documentation))[of]
+    return await topic_admin.describe_configs(client, of, with_documentation=with_documentation)
+
+
 async def _check_resets(client: Client, of: ConfigResource, resets: Sequence[str]) -> None:
     """Servers take a reset of anything, so that what an older one had can go: but then it is there."""
     if not resets:
         return
-    known = {one.name for one in await topic_admin.describe_configs(client, of)}
+    known = {one.name for one in await _settings_of(client, of)}
     for name in resets:
         if name not in known:
             raise CommandError(f"Unknown {of.noun} config name: {name}.")
@@ -97,8 +108,10 @@ async def _show(
     client: Client, of: ConfigResource, everything: bool, with_documentation: bool, as_json: bool
 ) -> int:
     async with client:
-        found = await topic_admin.describe_configs(client, of, with_documentation=with_documentation)
-    shown = [one for one in found if everything or topic_admin.SOURCES.get(one.config_source) == of.noun]
+        found = await _settings_of(client, of, with_documentation=with_documentation)
+    # What was set for all brokers is a broker's own, too.
+    own = ("broker", "cluster") if of.kind == BROKER else (of.noun,)
+    shown = [one for one in found if everything or topic_admin.SOURCES.get(one.config_source) in own]
     if as_json:
         print_json(
             [
@@ -113,7 +126,8 @@ async def _show(
         )
         return 0
     if not shown:
-        print(f"{of.name} overrides no settings; --all shows the defaults")
+        name = (f"broker {of.name}" if of.name else "the cluster") if of.kind == BROKER else of.name
+        print(f"{name} overrides no settings; --all shows the defaults")
         return 0
     for one in shown:
         source = topic_admin.SOURCES.get(one.config_source, "unknown")

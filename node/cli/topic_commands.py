@@ -10,6 +10,7 @@ from ottla.node.cli.answers import Results, answer, print_json
 from ottla.node.client import topic_admin
 from ottla.node.client.ask_leaders import briefly
 from ottla.node.client.cluster_client import Client
+from ottla.node.client.cluster_health import partition_states
 from ottla.node.wire.messages.metadata import MetadataResponseTopic
 
 
@@ -41,7 +42,7 @@ async def create(
                         results.add(row, f"{name} already exists")
                         continue
                     raise
-                size = f" with {_count(made.num_partitions, 'partition')}" if made.num_partitions > 0 else ""
+                size = f" with {counted(made.num_partitions, 'partition')}" if made.num_partitions > 0 else ""
                 row |= {"created": not dry_run, "partitions": made.num_partitions if size else None}
                 results.add(row, f"{name} could be created{size}" if dry_run else f"created {name}{size}")
     return 0
@@ -79,7 +80,7 @@ async def describe(client: Client, names: Sequence[str], as_json: bool) -> int:
         if number:
             print()
         configs = " ".join(f"{name}={value}" for name, value in one["configs"].items())
-        print(f"topic {one['name']}  id {one['topic_id']}  {_count(len(one['partitions']), 'partition')}")
+        print(f"topic {one['name']}  id {one['topic_id']}  {counted(len(one['partitions']), 'partition')}")
         print(f"settings {configs or '(all default)'}")
         print_table(
             ("partition", "leader", "epoch", "replicas", "in sync", "first offset", "next offset"),
@@ -125,12 +126,51 @@ async def _description(client: Client, topic: MetadataResponseTopic) -> dict[str
     }
 
 
+async def describe_ill(
+    client: Client,
+    names: Sequence[str] | None,
+    *,
+    under_replicated: bool,
+    unavailable: bool,
+    as_json: bool,
+) -> int:
+    """Print the partitions with one of these troubles, as the cluster's health counts them."""
+    async with client:
+        if names:
+            await topic_admin.describe_topics(client, names)  # says so if one is not there
+        states = await partition_states(client)
+    rows = [
+        {
+            **one.partition._asdict(),
+            "leader": one.leader if one.leader >= 0 else None,
+            "replicas": list(one.replicas),
+            "in_sync_replicas": list(one.isr),
+        }
+        for one in sorted(states)
+        if not names or one.partition.topic in names
+        if (under_replicated and one.is_under_replicated) or (unavailable and one.leader < 0)
+    ]
+    if as_json:
+        print_json(rows)
+    elif rows:
+        print_table(
+            ("topic", "partition", "leader", "replicas", "in sync"),
+            [
+                tuple(",".join(map(str, cell)) if isinstance(cell, list) else cell for cell in row.values())
+                for row in rows
+            ],
+        )
+    else:
+        print("no such partition")
+    return 0
+
+
 async def alter(client: Client, name: str, partitions: int, dry_run: bool, as_json: bool) -> int:
     async with client:
         await topic_admin.add_partitions(client, name, partitions, only_check=dry_run)
     answer(
         {"topic": name, "partitions": partitions, "changed": not dry_run},
-        f"{name} {'would have' if dry_run else 'now has'} {_count(partitions, 'partition')}",
+        f"{name} {'would have' if dry_run else 'now has'} {counted(partitions, 'partition')}",
         as_json=as_json,
     )
     return 0
@@ -162,5 +202,6 @@ def print_table(heads: Sequence[str], rows: Sequence[Sequence[object]]) -> None:
         print("  ".join(cell.ljust(width) for cell, width in zip(row, widths, strict=True)).rstrip())
 
 
-def _count(number: int, noun: str) -> str:
+def counted(number: int, noun: str) -> str:
+    """Return a number with its noun: `1 topic`, `2 topics`."""
     return f"{number} {noun}" if number == 1 else f"{number} {noun}s"

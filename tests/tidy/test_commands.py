@@ -14,6 +14,7 @@ CLI: Final = ROOT / "node" / "cli"
 TELL_NOTHING: Final = {
     "start": "runs a node, whose log has --log-format",
     "cluster up": "runs nodes, whose logs have log.format",
+    "completion": "prints the script of a shell",
     "log dump": "takes the options of kafka-dump-log and prints as that does",
 }
 # Modules that write JSON themselves: results of commands go through `answers`.
