@@ -16,9 +16,8 @@ from ottla.node.cli.command_options import (
     run,
 )
 
-cluster = typer.Typer(no_args_is_help=True, help="Run several nodes on this machine, or balance a cluster.")
 cluster = typer.Typer(
-    no_args_is_help=True, help="Show how a cluster is, or run several nodes on this machine."
+    no_args_is_help=True, help="Show how a cluster is, balance it, or run several nodes on this machine."
 )
 quorum = typer.Typer(no_args_is_help=True, help="Show and change the voters of the metadata quorum.")
 
