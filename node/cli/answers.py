@@ -6,12 +6,13 @@ some of its work; progress, warnings and errors go to standard error.
 
 import json
 import sys
+from collections.abc import Mapping, Sequence
 from types import TracebackType
-from typing import Any
 
 from ottla.node.cli.failure import EXIT_FAILURE
 
-Document = Any  # what JSON can say: a dict, or a list of them
+# What a program reads: an object, or a list of them.
+Document = Mapping[str, object] | Sequence[Mapping[str, object]]
 
 
 def answer(document: Document, line: str, *, as_json: bool) -> None:
@@ -36,16 +37,16 @@ class Results:
     def __init__(self, *, as_json: bool) -> None:
         self.exit_code = 0
         self._as_json = as_json
-        self._documents: list[Document] = []
+        self._documents: list[Mapping[str, object]] = []
 
-    def add(self, document: Document, line: str) -> None:
+    def add(self, document: Mapping[str, object], line: str) -> None:
         """Tell about one of them."""
         if self._as_json:
             self._documents.append(document)
         else:
             print(line)
 
-    def fail(self, document: dict[str, Any], sentence: str) -> None:
+    def fail(self, document: Mapping[str, object], sentence: str) -> None:
         """Tell about one that was not done, for a reason; the exit code becomes 1."""
         self.exit_code = EXIT_FAILURE
         if self._as_json:

@@ -2,7 +2,7 @@
 
 import asyncio
 import sys
-from typing import Any, Final
+from typing import Final
 
 from ottla.metadata_raft.balance_plan import BalancePlan, BrokerShare
 from ottla.node.cli.answers import answer, print_json
@@ -99,7 +99,7 @@ async def cancel(client: Client, *, as_json: bool) -> int:
     return 0
 
 
-def _as_json(made: BalancePlan, settings: BalanceSettings) -> dict[str, Any]:
+def _as_json(made: BalancePlan, settings: BalanceSettings) -> dict[str, object]:
     return {
         "enabled": settings.is_enabled,
         "requested": settings.is_requested,

@@ -27,7 +27,7 @@ async def create(
     async with client:
         with Results(as_json=as_json) as results:
             for name in names:
-                row: dict[str, Any] = {"topic": name, "created": False, "partitions": None}
+                row: dict[str, object] = {"topic": name, "created": False, "partitions": None}
                 try:
                     made = await topic_admin.create_topic(
                         client,
