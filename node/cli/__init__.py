@@ -2,6 +2,7 @@
 
 cut_off_warning    the warnings of every command about the nodes it speaks to
 failure            why a command did not succeed, in one sentence that says what to do
+answers            the results of commands, as text or as JSON: the one door to both
 password_input     passwords from a terminal, a file, standard input, or chance
 acl_words          ACLs in the words of a command line: what is to be created, which are meant
 shell_completion   completion of `ottla` in bash, zsh and fish
@@ -9,6 +10,9 @@ added_commands     commands that other packages add to `ottla`
 log_stream         writes the lines of a log in a thread
 log_output         the log of a process on standard error
 record_text        records as lines of text
+progress           how far a long command has got
+output_file        the file that `ottla consume --output-file` writes
+written_report     where `ottla produce` wrote its records
 record_options     the options of `ottla produce` and `ottla consume`
 standard_streams   standard input, output and error are there
 topic_commands     topics as tables and JSON, and what is done to them
@@ -38,6 +42,9 @@ record_worker      a command that is run for each record of a share group
 share_commands     `ottla consume --share`
 local_cluster      `ottla cluster up` and `ottla cluster start-node`
 host_supervisor    runs the nodes of one host, and starts those again that die
+broker_care        `ottla broker log-dirs`, `drain`, `undrain` and `throttle`
+health_commands    `ottla cluster health` and `info`
+trim_command       `ottla topic trim`
 serve              `ottla start`
 secure_commands    `ottla secure ...`
 secure_app         the options of `ottla secure`
@@ -45,7 +52,8 @@ group_commands     `ottla group ...`
 client_metrics_app  the options of `ottla client-metrics`
 topic_app          the options of `ottla topic`
 txn_tables         transactions and producers as text and as JSON
-cluster_app        the options of `ottla cluster`, `ottla quorum`, `ottla broker`
+cluster_app        the options of `ottla cluster`, `ottla quorum`
+broker_app         the options of `ottla broker`
 group_app          the options of `ottla group`
 txn_commands       `ottla txn ...`
 txn_app            the options of `ottla txn`

@@ -1,6 +1,5 @@
 """`ottla acl ...`: what the commands print. Each returns the exit code, or what a command has found."""
 
-import json
 import sys
 from collections.abc import Sequence
 from typing import NamedTuple
@@ -17,6 +16,7 @@ from ottla.metadata_raft.acl import (
 )
 from ottla.metadata_raft.acl_set import Asker, Decision, DefaultRule
 from ottla.node.cli.acl_words import Resource, Selection, entry_in_words, in_words
+from ottla.node.cli.answers import print_json
 from ottla.node.cli.failure import EXIT_FAILURE, explain
 from ottla.node.cli.topic_commands import print_table
 from ottla.node.client.acl_admin import create_acls, delete_acls, exact_filter, list_acls
@@ -44,7 +44,7 @@ class Question(NamedTuple):
 async def list_all(client: Client, selection: Selection, *, as_json: bool) -> int:
     found = await find(client, selection)
     if as_json:
-        print(json.dumps([_as_json(one) for one in found]))
+        print_json([_as_json(one) for one in found])
     elif found:
         _print(found)
     return 0
@@ -78,7 +78,7 @@ async def create(
     made = [one for one in new if one not in refused]
     if as_json:
         rows = [_as_json(one, changed=one in made and not dry_run, error=refused.get(one)) for one in entries]
-        print(json.dumps(rows))
+        print_json(rows)
     else:
         old = len(entries) - len(new)
         print(f"{'would create' if dry_run else 'created'} {_count(len(made))}{_already(old)}")
@@ -89,7 +89,7 @@ async def create(
 def show(entries: Sequence[AccessControlEntry], *, as_json: bool) -> None:
     """Print what would be deleted."""
     if as_json:
-        print(json.dumps([_as_json(one, changed=False) for one in entries]))
+        print_json([_as_json(one, changed=False) for one in entries])
     elif entries:
         print(f"would delete {_count(len(entries))}")
         _print(entries)
@@ -107,7 +107,7 @@ async def delete(client: Client, entries: Sequence[AccessControlEntry], *, as_js
         raise next(iter(refused.values()))
     gone = [one for one in entries if one not in refused]
     if as_json:
-        print(json.dumps([_as_json(one, changed=one in gone, error=refused.get(one)) for one in entries]))
+        print_json([_as_json(one, changed=one in gone, error=refused.get(one)) for one in entries])
     else:
         print(f"deleted {_count(len(gone))}")
     return _complain(refused)
@@ -127,7 +127,7 @@ async def check(client: Client, questions: Sequence[Question], *, must: bool, as
         )
     answers = [(one, rules[one.resource].decide(one.asker, one.operation)) for one in questions]
     if as_json:
-        print(json.dumps([_answer_as_json(one, decision) for one, decision in answers]))
+        print_json([_answer_as_json(one, decision) for one, decision in answers])
     else:
         print_table(
             ("principal", "host", "operation", "resource", "name", "allowed", "because"),

@@ -13,8 +13,9 @@ import typer
 from ottla.logstore.words.errors import KafkaError
 from ottla.node.cli.acl_app import acl
 from ottla.node.cli.added_commands import WithAddedCommands
+from ottla.node.cli.broker_app import broker
 from ottla.node.cli.client_metrics_app import client_metrics
-from ottla.node.cli.cluster_app import broker, cluster, quorum
+from ottla.node.cli.cluster_app import cluster, quorum
 from ottla.node.cli.command_options import (
     LOCAL,
     Bootstrap,
@@ -34,9 +35,11 @@ from ottla.node.cli.quota_app import quota
 from ottla.node.cli.record_options import (
     Acknowledge,
     Acks,
+    Append,
     AsGroup,
     AsShareGroup,
     Count,
+    CreateTopic,
     Deliveries,
     EmptyAsNull,
     Format,
@@ -51,7 +54,9 @@ from ottla.node.cli.record_options import (
     KeySeparator,
     Offsets,
     OnlyPartition,
+    OutputFile,
     Partitions,
+    Quiet,
     Raw,
     RejectCode,
     Separator,
@@ -70,6 +75,7 @@ from ottla.node.cli.shell_completion import (
     Shell,
     answer_shells,
     install_completion,
+    own_shell,
     show_completion,
 )
 from ottla.node.cli.topic_app import topic
@@ -232,6 +238,7 @@ def hand_over(
             help="after the handover, wait this long for clients to find the new leaders",
         ),
     ] = 0.0,
+    output: Output = "text",
     bootstrap: Bootstrap = None,
     command_config: CommandConfig = None,
     timeout: Timeout = 30.0,
@@ -244,7 +251,8 @@ def hand_over(
     """
     import ottla.node.cli.hand_over as commands
 
-    run(lambda: commands.hand_over(client_of(bootstrap, command_config, timeout), node_id, pid, linger))
+    client, as_json = client_of(bootstrap, command_config, timeout), output == "json"
+    run(lambda: commands.hand_over(client, node_id, pid, linger, as_json))
 
 
 # ---- records -------------------------------------------------------------------------------------
@@ -262,11 +270,17 @@ def produce(
     acks: Acks = "all",
     compression: WithCompression = "none",
     idempotent: Idempotent = None,
+    create_topic: CreateTopic = False,
+    quiet: Quiet = False,
+    output: Output = "text",
     bootstrap: Bootstrap = None,
     command_config: CommandConfig = None,
     timeout: Timeout = 30.0,
 ) -> None:
-    """Send the lines of standard input to a topic, one record per line.
+    """Send the lines of standard input to a topic, one record per line, and print where they were written.
+
+    At a terminal each line is answered; otherwise each partition is told once, at the end, with the number of
+    records and their first and last offset.
 
     With --input json each line is an object as `ottla consume --output json` prints it, with "value" and
     optionally "key", "headers", "partition" and "timestamp". Use "key_base64" and "value_base64" for bytes
@@ -299,6 +313,9 @@ def produce(
         acks={"all": -1, "1": 1, "0": 0}[acks],
         compression=compression,
         idempotent=acks == "all" if idempotent is None else idempotent,
+        may_create=create_topic,
+        is_quiet=quiet,
+        as_json=output == "json",
     )
     run(lambda: commands.produce(client_of(bootstrap, command_config, timeout), options))
 
@@ -325,6 +342,8 @@ def consume(
     separator: Separator = "\t",
     template: Format = None,
     output: Output = "text",
+    output_file: OutputFile = None,
+    append: Append = False,
     raw: Raw = False,
     isolation: Isolation = "read_uncommitted",
     bootstrap: Bootstrap = None,
@@ -380,7 +399,11 @@ def consume(
         template=template,
         is_json=output == "json",
         is_raw=raw,
+        file=output_file,
+        appends=append,
     )
+    if append and output_file is None:
+        raise CommandError("--append needs --output-file FILE.", EXIT_USAGE)
     if share is not None:
         refused = {
             "--group": group is not None,
@@ -421,7 +444,8 @@ def consume(
         read_committed=isolation == "read_committed",
     )
     printer = commands.printer_of(printing)
-    run(lambda: commands.consume(client_of(bootstrap, command_config, timeout), options, printer))
+    with commands.open_output(printing) as file:
+        run(lambda: commands.consume(client_of(bootstrap, command_config, timeout), options, printer, file))
 
 
 def _consume_shared(
@@ -439,7 +463,7 @@ def _consume_shared(
 ) -> None:
     """`ottla consume --share`: check what goes together, then read."""
     import ottla.node.cli.share_commands as commands
-    from ottla.node.cli.record_commands import printer_of
+    from ottla.node.cli.record_commands import open_output, printer_of
     from ottla.node.cli.record_worker import RecordWorker
     from ottla.node.wire.acknowledge_type import AcknowledgeType
 
@@ -464,7 +488,30 @@ def _consume_shared(
         idle_s=idle,
     )
     printer = printer_of(printing)
-    run(lambda: commands.consume(client(), options, printer))
+    with open_output(printing) as file:
+        run(lambda: commands.consume(client(), options, printer, file))
+
+
+@app.command("completion")
+def completion(
+    shell: Annotated[Shell | None, typer.Argument(metavar="[bash|zsh|fish]", help="default: $SHELL")] = None,
+    install: Annotated[
+        bool, typer.Option("--install", help="write the script where the shell finds it")
+    ] = False,
+) -> None:
+    """Print the script by which a shell completes ottla, or install it.
+
+    Examples:
+
+        source <(ottla completion bash)
+
+        ottla completion --install
+    """
+    name = shell or own_shell()
+    if install:
+        install_completion(name)
+    else:
+        show_completion(name)
 
 
 @log.command(
@@ -499,7 +546,8 @@ def doctor(
     ] = None,
     override: Override = None,
     command_config: CommandConfig = None,
-    as_json: Annotated[bool, typer.Option("--json", help="print one JSON object")] = False,
+    output: Output = "text",
+    as_json: Annotated[bool, typer.Option("--json", hidden=True, help="as --output json")] = False,
     timeout: Annotated[
         float,
         typer.Option("--timeout", metavar="SECONDS", min=0.1, help="wait at most this long for each answer"),
@@ -521,7 +569,16 @@ def doctor(
 
     command = read_command_config(command_config)
     given = bootstrap or command.bootstrap or (None if config is not None or override else LOCAL)
-    run(lambda: doctor(given, config, override or [], command=command, timeout_s=timeout, as_json=as_json))
+    run(
+        lambda: doctor(
+            given,
+            config,
+            override or [],
+            command=command,
+            timeout_s=timeout,
+            as_json=as_json or output == "json",
+        )
+    )
 
 
 # ---- the process -----------------------------------------------------------------------------------

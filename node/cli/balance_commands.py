@@ -1,12 +1,11 @@
 """`ottla cluster balance`: the plan, its beginning, its progress, its end. Each returns the exit code."""
 
 import asyncio
-import json
 import sys
-from collections.abc import Mapping
 from typing import Final
 
 from ottla.metadata_raft.balance_plan import BalancePlan, BrokerShare
+from ottla.node.cli.answers import answer, print_json
 from ottla.node.cli.topic_commands import print_table
 from ottla.node.client import balance
 from ottla.node.client.balance import BalanceSettings
@@ -23,7 +22,7 @@ async def plan(client: Client, *, shows_all: bool, as_json: bool) -> int:
         settings = await balance.read_settings(client)
         made = await balance.make_plan(client.renewed(), settings)
     if as_json:
-        print(json.dumps(balance.as_json(made, settings)))
+        print_json(balance.as_json(made, settings))
         return 0
     if not made.moves:
         print("The cluster is even: nothing moves.")
@@ -40,7 +39,7 @@ async def execute(client: Client, *, waits: bool, as_json: bool) -> int:
     async with client:
         await balance.begin(client)
         if not waits:
-            _tell({"requested": True}, "The controller balances the cluster from now on.", as_json)
+            answer({"requested": True}, "The controller balances the cluster from now on.", as_json=as_json)
             return 0
         told = ""
         while True:
@@ -52,7 +51,7 @@ async def execute(client: Client, *, waits: bool, as_json: bool) -> int:
                 print(said, file=sys.stderr, flush=True)
             told = said
             await asyncio.sleep(POLL_S)
-    _tell({"requested": False, "moves": 0}, "The cluster is even: nothing is left to move.", as_json)
+    answer({"requested": False, "moves": 0}, "The cluster is even: nothing is left to move.", as_json=as_json)
     return 0
 
 
@@ -71,8 +70,7 @@ async def status(client: Client, *, as_json: bool) -> int:
             }
             for place, one in moving.items()
         ]
-        told = balance.as_json(found.plan, settings)
-        print(json.dumps({**told, "moving": rows}))
+        print_json({**balance.as_json(found.plan, settings), "moving": rows})
         return 0
     if settings.is_enabled:
         print("The cluster balances itself (ottla.balance.enable).")
@@ -96,12 +94,8 @@ async def cancel(client: Client, *, as_json: bool) -> int:
     words = f"{len(moved)} moves were taken back."
     if is_enabled:
         words += " The cluster goes on to balance itself: ottla.balance.enable is true."
-    _tell({"cancelled": rows, "enabled": is_enabled}, words, as_json)
+    answer({"cancelled": rows, "enabled": is_enabled}, words, as_json=as_json)
     return 0
-
-
-def _tell(result: Mapping[str, object], words: str, as_json: bool) -> None:
-    print(json.dumps(result) if as_json else words)
 
 
 def _print_moves(made: BalancePlan, shows_all: bool) -> None:

@@ -1,7 +1,6 @@
 """`ottla broker ...`: the nodes of a cluster, and how one leaves it. Each returns the exit code."""
 
 import asyncio
-import json
 import sys
 import time
 from collections import Counter
@@ -9,6 +8,7 @@ from collections.abc import Callable, Sequence
 from typing import Final
 
 from ottla.logstore.words.topic_partition import TopicPartition
+from ottla.node.cli.answers import print_json
 from ottla.node.cli.failure import CommandError
 from ottla.node.cli.topic_commands import print_table
 from ottla.node.client import cluster_admin, decommission, topic_admin
@@ -40,7 +40,7 @@ async def list_all(client: Client, as_json: bool) -> int:
         for one in sorted(cluster.brokers, key=lambda one: one.broker_id)
     ]
     if as_json:
-        print(json.dumps(rows))
+        print_json(rows)
         return 0
     print_table(
         ("broker", "address", "rack", "state", "replicas", "in sync", "leads"),
@@ -66,7 +66,7 @@ async def show_plan(client: Client, broker_id: int, as_json: bool) -> int:
             }
             for one in moves
         ]
-        print(json.dumps(rows))
+        print_json(rows)
     elif moves:
         print_table(
             ("topic", "partition", "replicas", "new replicas"),
@@ -94,7 +94,7 @@ async def leave(client: Client, broker_id: int, as_json: bool) -> int:
                 break
         await cluster_admin.unregister_broker(client.renewed(), broker_id)
     if as_json:
-        print(json.dumps({"broker": broker_id, "moved_partitions": len(moved)}))
+        print_json({"broker": broker_id, "moved_partitions": len(moved)})
     else:
         print(f"broker {broker_id} was removed from the cluster; {len(moved)} of its partitions were moved")
     return 0

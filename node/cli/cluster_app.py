@@ -1,4 +1,4 @@
-"""`ottla cluster ...`, `ottla quorum ...`, `ottla broker ...`: the commands and their words."""
+"""`ottla cluster ...`, `ottla quorum ...`: the commands and their words."""
 
 from functools import partial
 from pathlib import Path
@@ -6,11 +6,20 @@ from typing import Annotated
 
 import typer
 
-from ottla.node.cli.command_options import Bootstrap, CommandConfig, Output, Override, Timeout, client_of, run
+from ottla.node.cli.command_options import (
+    Bootstrap,
+    CommandConfig,
+    Output,
+    Override,
+    Timeout,
+    client_of,
+    run,
+)
 
-cluster = typer.Typer(no_args_is_help=True, help="Run several nodes on this machine, or balance a cluster.")
+cluster = typer.Typer(
+    no_args_is_help=True, help="Show how a cluster is, balance it, or run several nodes on this machine."
+)
 quorum = typer.Typer(no_args_is_help=True, help="Show and change the voters of the metadata quorum.")
-broker = typer.Typer(no_args_is_help=True, help="List the brokers of a cluster, or remove one.")
 
 NodeId = Annotated[int, typer.Argument(metavar="ID", min=0, help="which node")]
 DirectoryId = Annotated[
@@ -19,7 +28,35 @@ DirectoryId = Annotated[
         "--directory-id", metavar="ID", help="directory id of its metadata log (default: ask the node)"
     ),
 ]
-DryRun = Annotated[bool, typer.Option("--dry-run", help="show what would be done, without doing it")]
+
+
+@cluster.command("health")
+def cluster_health(
+    output: Output = "text",
+    bootstrap: Bootstrap = None,
+    command_config: CommandConfig = None,
+    timeout: Timeout = 30.0,
+) -> None:
+    """Tell whether a cluster is healthy, and which partitions are not; the exit code is 1 if it is not.
+
+    `ottla doctor` looks for causes.
+    """
+    import ottla.node.cli.health_commands as commands
+
+    run(lambda: commands.health(client_of(bootstrap, command_config, timeout), output == "json"))
+
+
+@cluster.command("info")
+def cluster_info(
+    output: Output = "text",
+    bootstrap: Bootstrap = None,
+    command_config: CommandConfig = None,
+    timeout: Timeout = 30.0,
+) -> None:
+    """Show the id of a cluster, its controller, its brokers, and how many topics and partitions there are."""
+    import ottla.node.cli.health_commands as commands
+
+    run(lambda: commands.info(client_of(bootstrap, command_config, timeout), output == "json"))
 
 
 @cluster.command("up")
@@ -58,7 +95,8 @@ def cluster_up(
 @cluster.command("start-node")
 def cluster_start_node(
     data: Annotated[Path, typer.Argument(metavar="DIR", help="the --data of `ottla cluster up`")],
-    node_id: Annotated[int, typer.Argument(metavar="ID", min=0, help="which node")],
+    node_id: NodeId,
+    output: Output = "text",
 ) -> None:
     """Restart one node of a local cluster in the background, after it was killed or stopped.
 
@@ -68,7 +106,7 @@ def cluster_start_node(
     """
     from ottla.node.cli.local_cluster import start_node
 
-    start_node(data, node_id)
+    start_node(data, node_id, as_json=output == "json")
 
 
 @cluster.command("balance")
@@ -136,6 +174,7 @@ def quorum_add(
         ),
     ] = None,
     directory_id: DirectoryId = None,
+    output: Output = "text",
     bootstrap: Bootstrap = None,
     command_config: CommandConfig = None,
     timeout: Timeout = 30.0,
@@ -149,13 +188,15 @@ def quorum_add(
     """
     import ottla.node.cli.quorum_commands as commands
 
-    run(lambda: commands.add(client_of(bootstrap, command_config, timeout), node_id, endpoint, directory_id))
+    client, as_json = client_of(bootstrap, command_config, timeout), output == "json"
+    run(lambda: commands.add(client, node_id, endpoint, directory_id, as_json))
 
 
 @quorum.command("remove")
 def quorum_remove(
     node_id: NodeId,
     directory_id: DirectoryId = None,
+    output: Output = "text",
     bootstrap: Bootstrap = None,
     command_config: CommandConfig = None,
     timeout: Timeout = 30.0,
@@ -166,7 +207,8 @@ def quorum_remove(
     """
     import ottla.node.cli.quorum_commands as commands
 
-    run(lambda: commands.remove(client_of(bootstrap, command_config, timeout), node_id, directory_id))
+    client, as_json = client_of(bootstrap, command_config, timeout), output == "json"
+    run(lambda: commands.remove(client, node_id, directory_id, as_json))
 
 
 @quorum.command("trust-copy")
@@ -174,6 +216,7 @@ def quorum_trust_copy(
     directory: Annotated[
         Path, typer.Argument(metavar="DIR", help="metadata.log.dir of the node, or the first of its log.dirs")
     ],
+    output: Output = "text",
 ) -> None:
     """Let a stopped voter vote again from a copied data directory, when too few other voters are left.
 
@@ -185,51 +228,5 @@ def quorum_trust_copy(
     """
     import ottla.node.cli.quorum_commands as commands
 
-    if code := commands.trust_copy(directory):
+    if code := commands.trust_copy(directory, output == "json"):
         raise typer.Exit(code)
-
-
-# ---- brokers -------------------------------------------------------------------------------------
-
-
-@broker.command("list")
-def broker_list(
-    output: Output = "text",
-    bootstrap: Bootstrap = None,
-    command_config: CommandConfig = None,
-    timeout: Timeout = 30.0,
-) -> None:
-    """List all brokers, fenced ones included, with the partitions that each holds and leads."""
-    import ottla.node.cli.broker_commands as commands
-
-    run(lambda: commands.list_all(client_of(bootstrap, command_config, timeout), output == "json"))
-
-
-@broker.command("decommission")
-def broker_decommission(
-    broker_id: Annotated[int, typer.Argument(metavar="ID", min=0, help="which broker")],
-    dry_run: DryRun = False,
-    output: Output = "text",
-    bootstrap: Bootstrap = None,
-    command_config: CommandConfig = None,
-    timeout: Annotated[
-        float,
-        typer.Option(
-            "--timeout", metavar="SECONDS", min=0.1, help="give up after this long without progress"
-        ),
-    ] = 60.0,
-) -> None:
-    """Move all partitions away from a broker, wait until it is stopped, and remove it from the cluster.
-
-    The broker may already be dead. If it is a voter, first remove it from the metadata quorum. If the command
-    is interrupted, run it again: it continues where it stopped.
-
-    Example: ottla broker decommission 3 --dry-run
-    """
-    import ottla.node.cli.broker_commands as commands
-
-    client = client_of(bootstrap, command_config, timeout)
-    if dry_run:
-        run(lambda: commands.show_plan(client, broker_id, output == "json"))
-    else:
-        run(lambda: commands.leave(client, broker_id, output == "json"))

@@ -60,6 +60,7 @@ ResetConfig = Annotated[
 ]
 ShowDefaults = Annotated[bool, typer.Option("--all", help="show defaults too")]
 ShowDocumentation = Annotated[bool, typer.Option("--documentation", help="explain each setting")]
+DryRun = Annotated[bool, typer.Option("--dry-run", help="show what would be done, without doing it")]
 CheckOnly = Annotated[bool, typer.Option("--dry-run", help="check the change without making it")]
 
 

@@ -1,12 +1,14 @@
 """Settings of topics, groups and subscriptions: `ottla topic config`, `group config`, `client-metrics`."""
 
-import json
 from collections.abc import Mapping, Sequence
 
+from ottla.node.cli.answers import print_json
 from ottla.node.cli.failure import CommandError
 from ottla.node.client import topic_admin
 from ottla.node.client.cluster_client import Client
+from ottla.node.client.config_admin import BROKER, describe_resources
 from ottla.node.client.topic_admin import ConfigResource
+from ottla.node.wire.messages.describe_configs import DescribeConfigsResourceResult
 
 
 async def configure(
@@ -41,7 +43,7 @@ async def _change(
     if as_json:
         values: dict[str, str | None] = {**settings, **dict.fromkeys(resets)}
         changes = [{"name": key, "value": value, "changed": not dry_run} for key, value in values.items()]
-        print(json.dumps(changes))
+        print_json(changes)
         return 0
     word = "would change" if dry_run else "changed"
     for key, value in settings.items():
@@ -51,11 +53,20 @@ async def _change(
     return 0
 
 
+async def _settings_of(
+    client: Client, of: ConfigResource, *, with_documentation: bool = False
+) -> Sequence[DescribeConfigsResourceResult]:
+    """Return the settings of a resource; of one broker only that broker knows them."""
+    if of.kind == BROKER:
+        return (await describe_resources(client, [of], with_documentation=with_documentation))[of]
+    return await topic_admin.describe_configs(client, of, with_documentation=with_documentation)
+
+
 async def _check_resets(client: Client, of: ConfigResource, resets: Sequence[str]) -> None:
     """Servers take a reset of anything, so that what an older one had can go: but then it is there."""
     if not resets:
         return
-    known = {one.name for one in await topic_admin.describe_configs(client, of)}
+    known = {one.name for one in await _settings_of(client, of)}
     for name in resets:
         if name not in known:
             raise CommandError(f"Unknown {of.noun} config name: {name}.")
@@ -71,7 +82,7 @@ async def delete_subscription(client: Client, name: str, *, dry_run: bool, as_js
             raise CommandError(f"There is no subscription {name}. `ottla client-metrics list` lists them.")
         await topic_admin.alter_configs(client, of, settings={}, resets=own, only_check=dry_run)
     if as_json:
-        print(json.dumps({"name": name, "deleted": not dry_run}))
+        print_json({"name": name, "deleted": not dry_run})
     else:
         print(f"{'would delete' if dry_run else 'deleted'} {name}")
     return 0
@@ -85,7 +96,7 @@ async def list_subscriptions(client: Client, *, as_json: bool) -> int:
             described = await topic_admin.describe_configs(client, topic_admin.config_of_subscription(name))
             found[name] = {one.name: one.value for one in described}
     if as_json:
-        print(json.dumps([{"name": name, "config": values} for name, values in found.items()]))
+        print_json([{"name": name, "config": values} for name, values in found.items()])
         return 0
     for name, values in found.items():
         words = f"{name}  every {values['interval.ms']} ms  {values['metrics'] or 'no metrics'}"
@@ -97,25 +108,26 @@ async def _show(
     client: Client, of: ConfigResource, everything: bool, with_documentation: bool, as_json: bool
 ) -> int:
     async with client:
-        found = await topic_admin.describe_configs(client, of, with_documentation=with_documentation)
-    shown = [one for one in found if everything or topic_admin.SOURCES.get(one.config_source) == of.noun]
+        found = await _settings_of(client, of, with_documentation=with_documentation)
+    # What was set for all brokers is a broker's own, too.
+    own = ("broker", "cluster") if of.kind == BROKER else (of.noun,)
+    shown = [one for one in found if everything or topic_admin.SOURCES.get(one.config_source) in own]
     if as_json:
-        print(
-            json.dumps(
-                [
-                    {
-                        "name": one.name,
-                        "value": one.value,
-                        "source": topic_admin.SOURCES.get(one.config_source, "unknown"),
-                        **({"documentation": one.documentation} if with_documentation else {}),
-                    }
-                    for one in shown
-                ]
-            )
+        print_json(
+            [
+                {
+                    "name": one.name,
+                    "value": one.value,
+                    "source": topic_admin.SOURCES.get(one.config_source, "unknown"),
+                    **({"documentation": one.documentation} if with_documentation else {}),
+                }
+                for one in shown
+            ]
         )
         return 0
     if not shown:
-        print(f"{of.name} overrides no settings; --all shows the defaults")
+        name = (f"broker {of.name}" if of.name else "the cluster") if of.kind == BROKER else of.name
+        print(f"{name} overrides no settings; --all shows the defaults")
         return 0
     for one in shown:
         source = topic_admin.SOURCES.get(one.config_source, "unknown")

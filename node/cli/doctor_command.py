@@ -1,10 +1,10 @@
 """`ottla doctor`: what is wrong, a sentence each; the exit code is 1 if anything is."""
 
-import json
 from collections.abc import Sequence
 from pathlib import Path
 
 from ottla.logstore.words.escaped_text import escape_controls
+from ottla.node.cli.answers import print_json
 from ottla.node.cli.command_config import CommandConfig
 from ottla.node.cli.failure import EXIT_FAILURE, EXIT_USAGE, CommandError
 from ottla.node.cli.host_nodes import HostNode, nodes_of_host
@@ -45,7 +45,7 @@ async def doctor(
     problems = sum(one.severity is Severity.PROBLEM for one in found)
     found = by_severity(found)
     if as_json:
-        print(json.dumps({"is_healthy": problems == 0, "findings": [as_record(one) for one in found]}))
+        print_json({"is_healthy": problems == 0, "findings": [as_record(one) for one in found]})
     else:
         for one in found:
             print(f"{one.severity.value}  {one.subject}: {escape_controls(one.sentence)}")

@@ -47,6 +47,21 @@ _ADVICE: Final = {
     ErrorCode.SECURITY_DISABLED: "ACLs need an authorizer: set "
     "authorizer.class.name=org.apache.kafka.metadata.authorizer.StandardAuthorizer on all nodes.",
 }
+# The cluster is not as it should be, and the command is not to blame.
+_OF_AN_ILL_CLUSTER: Final = frozenset(
+    {
+        ErrorCode.NOT_CONTROLLER,
+        ErrorCode.LEADER_NOT_AVAILABLE,
+        ErrorCode.NOT_LEADER_OR_FOLLOWER,
+        ErrorCode.COORDINATOR_NOT_AVAILABLE,
+        ErrorCode.NOT_ENOUGH_REPLICAS,
+        ErrorCode.NOT_ENOUGH_REPLICAS_AFTER_APPEND,
+        ErrorCode.ELIGIBLE_LEADERS_NOT_AVAILABLE,
+        ErrorCode.PREFERRED_LEADER_NOT_AVAILABLE,
+        ErrorCode.KAFKA_STORAGE_ERROR,
+    }
+)
+_DOCTOR: Final = "`ottla doctor` looks for the cause."
 # Their own sentences say all, and in words of users.
 _OF_CONNECTIONS: Final = (ErrorCode.ILLEGAL_SASL_STATE, ErrorCode.UNSUPPORTED_SASL_MECHANISM)
 
@@ -101,7 +116,9 @@ def explain(error: KafkaError) -> str:
         belong = " These settings belong in the file of --command-config."
         return f"{_capital(detail)}.{belong if _SETTING.search(detail) else ''}"
     if error.code is ErrorCode.REQUEST_TIMED_OUT:
-        return f"{_capital(detail or 'the request timed out')}. Try again, or use a longer --timeout."
+        return (
+            f"{_capital(detail or 'the request timed out')}. Try again, or use a longer --timeout. {_DOCTOR}"
+        )
     if detail.endswith("?"):  # it asks what only the user can know
         return f"{_capital(detail)} Give --bootstrap the host:port of a Kafka listener."
     subject, _, said = detail.rpartition(": ")
@@ -118,6 +135,8 @@ def explain(error: KafkaError) -> str:
         advice = ""
     if not advice and error.code.retriable:
         advice = "This may be temporary; try again."
+    if error.code in _OF_AN_ILL_CLUSTER:
+        advice = f"{advice} {_DOCTOR}".strip()
     words = (
         f"{_capital(detail)} ({error.code.name})." if detail else f"The server answered {error.code.name}."
     )

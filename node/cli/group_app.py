@@ -369,6 +369,7 @@ def group_delete(
     if_exists: Annotated[
         bool, typer.Option("--if-exists", help="do not fail if the group does not exist")
     ] = False,
+    output: Output = "text",
     bootstrap: Bootstrap = None,
     command_config: CommandConfig = None,
     timeout: Timeout = 30.0,
@@ -379,7 +380,11 @@ def group_delete(
     names = _names(groups, every)
     run(
         lambda: commands.delete(
-            client_of(bootstrap, command_config, timeout), names, every=every, if_exists=if_exists
+            client_of(bootstrap, command_config, timeout),
+            names,
+            every=every,
+            if_exists=if_exists,
+            as_json=output == "json",
         )
     )
 
@@ -393,6 +398,7 @@ def group_delete_offsets(
             "--topic", metavar="TOPIC[:P,...]", help="only this topic or these partitions; repeatable"
         ),
     ],
+    output: Output = "text",
     bootstrap: Bootstrap = None,
     command_config: CommandConfig = None,
     timeout: Timeout = 30.0,
@@ -406,7 +412,8 @@ def group_delete_offsets(
     import ottla.node.cli.group_commands as commands
 
     topics = commands.parse_topics(topic)
-    run(lambda: commands.delete_offsets(client_of(bootstrap, command_config, timeout), name, topics))
+    client = client_of(bootstrap, command_config, timeout)
+    run(lambda: commands.delete_offsets(client, name, topics, as_json=output == "json"))
 
 
 def _names(groups: list[str] | None, every: bool) -> list[str]:

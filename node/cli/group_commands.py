@@ -1,7 +1,6 @@
 """`ottla group ...`: what the commands do and print. Each returns the exit code."""
 
 import asyncio
-import json
 import sys
 import time
 from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
@@ -12,6 +11,7 @@ from typing import TypeVar
 from ottla.logstore.words.errors import ErrorCode, KafkaError
 from ottla.logstore.words.topic_partition import TopicPartition
 from ottla.node.cli import group_tables
+from ottla.node.cli.answers import Results, print_json
 from ottla.node.cli.failure import EXIT_FAILURE, EXIT_USAGE, CommandError, complain_of_brokers, explain
 from ottla.node.client import group_admin, group_as_json, group_lag, group_offsets, group_reset
 from ottla.node.client.cluster_client import Client, check
@@ -71,7 +71,7 @@ async def list_all(client: Client, states: Sequence[str], types: Sequence[str], 
     async with client:
         listed = await group_admin.list_groups(client, states=states, types=types)
     if as_json:
-        print(json.dumps(group_tables.groups_as_json(listed.groups)))
+        print_json(group_tables.groups_as_json(listed.groups))
     else:
         group_tables.print_groups(listed.groups)
     return complain_of_brokers(listed.problems, "groups")
@@ -95,7 +95,7 @@ async def describe(
         if timeline:
             for group, (view, _) in zip(groups, found, strict=True):
                 group["rebalances"] = group_as_json.timeline_as_json(view)
-        print(json.dumps(groups))
+        print_json(groups)
         return code
     for number, (view, lags) in enumerate(found):
         if number:
@@ -110,7 +110,7 @@ async def members(client: Client, group_id: str, verbose: bool, as_json: bool) -
     async with client:
         view = await group_admin.describe_group(client, group_id)
     if as_json:
-        print(json.dumps(group_tables.members_as_json(view)))
+        print_json(group_tables.members_as_json(view))
     else:
         group_tables.print_members(view, verbose=verbose)
     return 0
@@ -222,7 +222,7 @@ async def lag(client: Client, options: LagOptions) -> int:
 
 def _show_lag(found: Mapping[str, Mapping[TopicPartition, PartitionLag]], options: LagOptions) -> None:
     if options.as_json:
-        print(json.dumps([group_tables.lag_as_json(*one) for one in found.items()]), flush=True)
+        print_json([group_tables.lag_as_json(*one) for one in found.items()])
         return
     if options.watch_s is not None:
         print(f"at {moment_text(int(time.time() * 1000))}")
@@ -287,7 +287,7 @@ async def reset(client: Client, target: Target, options: ResetOptions) -> int:
     if options.export:
         print(group_offsets.plan_text(plans), end="")
     elif options.as_json:
-        print(json.dumps(group_as_json.changes_as_json(plans)))
+        print_json(group_as_json.changes_as_json(plans))
     else:
         group_tables.print_changes(plans)
     if not options.execute:
@@ -321,43 +321,47 @@ def read_plan(path: Path, group_ids: Sequence[str]) -> ToFile:
 # ---- delete --------------------------------------------------------------------------------------
 
 
-async def delete(client: Client, group_ids: Sequence[str], *, every: bool, if_exists: bool) -> int:
+async def delete(
+    client: Client, group_ids: Sequence[str], *, every: bool, if_exists: bool, as_json: bool
+) -> int:
     """Delete each group that can be; 1 if one could not."""
     async with client:
         names, code = await _named(client, group_ids, every)
-        for group_id in names:
-            try:
-                await group_admin.delete_group(client, group_id)
-            except KafkaError as error:
-                if error.code is ErrorCode.GROUP_ID_NOT_FOUND and if_exists:
-                    print(f"{group_id} does not exist")
+        with Results(as_json=as_json) as results:
+            for group_id in names:
+                row = {"group": group_id, "deleted": False}
+                try:
+                    await group_admin.delete_group(client, group_id)
+                except KafkaError as error:
+                    if error.code is ErrorCode.GROUP_ID_NOT_FOUND and if_exists:
+                        results.add({**row, "error": None}, f"{group_id} does not exist")
+                        continue
+                    if error.code is ErrorCode.NETWORK_EXCEPTION:
+                        raise
+                    results.fail(row, explain(error))
                     continue
-                if error.code is ErrorCode.NETWORK_EXCEPTION:
-                    raise
-                print(f"ottla: {explain(error)}", file=sys.stderr)
-                code = EXIT_FAILURE
-                continue
-            print(f"deleted {group_id}")
-    return code
+                results.add({**row, "deleted": True, "error": None}, f"deleted {group_id}")
+    return code or results.exit_code
 
 
-async def delete_offsets(client: Client, group_id: str, topics: Topics) -> int:
+async def delete_offsets(client: Client, group_id: str, topics: Topics, *, as_json: bool) -> int:
     """Forget offsets of each partition that can be; 1 if one could not."""
-    code = 0
     async with client:
         if await _is_share(client, group_id):
-            return await _delete_share_offsets(client, group_id, topics)
+            return await _delete_share_offsets(client, group_id, topics, as_json=as_json)
         partitions = await group_reset.partitions_of(client, topics)
         errors = await group_admin.delete_offsets(client, group_id, partitions)
-    for partition, error_code in sorted(errors.items()):
-        try:
-            check(error_code, None, f"the offset of {partition}")
-        except KafkaError as error:
-            print(f"ottla: {explain(error)}", file=sys.stderr)
-            code = EXIT_FAILURE
-            continue
-        print(f"deleted the offset of {partition} from {group_id}")
-    return code
+    with Results(as_json=as_json) as results:
+        for partition, error_code in sorted(errors.items()):
+            row = {"group": group_id, **partition._asdict(), "deleted": False}
+            try:
+                check(error_code, None, f"the offset of {partition}")
+            except KafkaError as error:
+                results.fail(row, explain(error))
+                continue
+            line = f"deleted the offset of {partition} from {group_id}"
+            results.add({**row, "deleted": True, "error": None}, line)
+    return results.exit_code
 
 
 async def _is_share(client: Client, group_id: str) -> bool:
@@ -370,20 +374,22 @@ async def _is_share(client: Client, group_id: str) -> bool:
         raise
 
 
-async def _delete_share_offsets(client: Client, group_id: str, topics: Topics) -> int:
+async def _delete_share_offsets(client: Client, group_id: str, topics: Topics, *, as_json: bool) -> int:
     """Forget whole topics, as Kafka's API for share groups does; 1 if one could not."""
     for name, numbers in topics.items():
         if numbers is not None:
             raise CommandError(
                 f"A share group forgets whole topics; write --topic {name} without partitions.", EXIT_USAGE
             )
-    code = 0
-    for name, (error_code, message) in sorted((await delete_share_starts(client, group_id, topics)).items()):
-        try:
-            check(error_code, message, f"topic {name}")
-        except KafkaError as error:
-            print(f"ottla: {explain(error)}", file=sys.stderr)
-            code = EXIT_FAILURE
-            continue
-        print(f"deleted the offsets of {name} from {group_id}")
-    return code
+    answers = await delete_share_starts(client, group_id, topics)
+    with Results(as_json=as_json) as results:
+        for name, (error_code, message) in sorted(answers.items()):
+            row = {"group": group_id, "topic": name, "partition": None, "deleted": False}
+            try:
+                check(error_code, message, f"topic {name}")
+            except KafkaError as error:
+                results.fail(row, explain(error))
+                continue
+            line = f"deleted the offsets of {name} from {group_id}"
+            results.add({**row, "deleted": True, "error": None}, line)
+    return results.exit_code

@@ -10,6 +10,7 @@ import signal
 from pathlib import Path
 from typing import Final
 
+from ottla.node.cli.answers import answer
 from ottla.node.cli.failure import CommandError
 from ottla.node.client import cluster_admin
 from ottla.node.client.cluster_client import Client
@@ -17,7 +18,7 @@ from ottla.node.client.cluster_client import Client
 POLL_S: Final = 0.1
 
 
-async def hand_over(client: Client, node_id: int, pid: int, linger_s: float) -> int:
+async def hand_over(client: Client, node_id: int, pid: int, linger_s: float, as_json: bool) -> int:
     """Have the node that is process `pid` of this host hand over; returns the exit code.
 
     CommandError if that is not done within the client's time: then whoever waits may stop it all the same.
@@ -25,7 +26,8 @@ async def hand_over(client: Client, node_id: int, pid: int, linger_s: float) -> 
     _check_is_node(pid)
     async with client:
         if await _is_alone(client, node_id):
-            print(f"node {node_id} is the only one running: no other node can take over its partitions")
+            line = f"node {node_id} is the only one running: no other node can take over its partitions"
+            answer({"node": node_id, "handed_over": False}, line, as_json=as_json)
             return 0
         if client.cut_off_since_ms is not None:  # it would lead on, and take nothing more until it is started
             raise CommandError(
@@ -41,9 +43,11 @@ async def hand_over(client: Client, node_id: int, pid: int, linger_s: float) -> 
                 )
             await asyncio.sleep(POLL_S)
     await asyncio.sleep(linger_s)
-    print(
+    answer(
+        {"node": node_id, "handed_over": True},
         f"node {node_id} leads no partitions any more; stop it now: it takes no further part in the "
-        "cluster until it is restarted"
+        "cluster until it is restarted",
+        as_json=as_json,
     )
     return 0
 

@@ -25,6 +25,7 @@ from ottla.logstore.words.errors import KafkaError
 from ottla.logstore.words.escaped_text import escape_controls
 from ottla.logstore.words.topic_partition import uuid_to_text
 from ottla.node.cli.administrator_lines import administrator_lines
+from ottla.node.cli.answers import answer
 from ottla.node.cli.cluster_overrides import check_overrides, override_lines
 from ottla.node.cli.failure import EXIT_INTERRUPTED, CommandError
 from ottla.node.cli.free_ports import refuse_taken_ports
@@ -188,7 +189,7 @@ def cluster_up(
         raise CommandError(f"A node did not stop cleanly; see the logs in {data}.")
 
 
-def start_node(data: Path, node_id: int) -> None:
+def start_node(data: Path, node_id: int, *, as_json: bool) -> None:
     """Start one node of a cluster that `cluster up` has made, and leave it running."""
     home = NodeHome(node_id=node_id, directory=data.absolute() / f"node-{node_id}")
     with _usable(data):
@@ -208,8 +209,10 @@ def start_node(data: Path, node_id: int) -> None:
         if requested:
             stop_all([node])
             raise CommandError(f"The new process of node {node_id} was stopped again.", 128 + requested[0])
-    print(
-        f"READY node={node_id} pid={node.process.pid} bootstrap={node.bootstrap} rest={node.rest}", flush=True
+    answer(
+        {"node": node_id, "pid": node.process.pid, "bootstrap": node.bootstrap, "rest": node.rest},
+        f"READY node={node_id} pid={node.process.pid} bootstrap={node.bootstrap} rest={node.rest}",
+        as_json=as_json,
     )
 
 

@@ -1,6 +1,5 @@
 """`ottla quorum ...`: who decides about the metadata, and who else shall. Each returns the exit code."""
 
-import json
 import time
 from collections.abc import Sequence
 from pathlib import Path
@@ -11,6 +10,7 @@ from ottla.logstore.volume import DirectoryLock
 from ottla.logstore.words.errors import ErrorCode, KafkaError
 from ottla.logstore.words.topic_partition import ZERO_UUID, uuid_from_text, uuid_to_text
 from ottla.metadata_raft.quorum_state import QUORUM_STATE, read_quorum_state, write_quorum_state
+from ottla.node.cli.answers import answer, print_json
 from ottla.node.cli.failure import EXIT_USAGE, CommandError
 from ottla.node.cli.topic_commands import print_table
 from ottla.node.client import cluster_admin
@@ -38,7 +38,7 @@ async def status(client: Client, as_json: bool) -> int:
         view = await describe_quorum(client, accepts_old=True)
     now_ms = int(time.time() * 1000)
     if as_json:
-        print(json.dumps(quorum_as_json(view)))
+        print_json(quorum_as_json(view))
         return 0
     leader = view.leader_id if view.leader_id >= 0 else "unknown"
     print(f"leader {leader}  epoch {view.leader_epoch}  high watermark {view.high_watermark}")
@@ -79,7 +79,9 @@ def _ago(at_ms: int, now_ms: int) -> str | None:
 # ---- what is changed -----------------------------------------------------------------------------
 
 
-async def add(client: Client, node_id: int, endpoint: str | None, directory: str | None) -> int:
+async def add(
+    client: Client, node_id: int, endpoint: str | None, directory: str | None, as_json: bool
+) -> int:
     given = None if directory is None else parse_directory_id(directory)
     where = None if endpoint is None else parse_endpoint(endpoint)
     async with client:
@@ -105,11 +107,16 @@ async def add(client: Client, node_id: int, endpoint: str | None, directory: str
                 check(response.error_code, response.error_message, f"voter {node_id}")
 
         await client.retry(attempt)
-    print(f"node {node_id} is a voter now; the voters are {_listed([*view.voter_ids, node_id])}")
+    voters = sorted([*view.voter_ids, node_id])
+    answer(
+        {"node": node_id, "is_voter": True, "voters": voters},
+        f"node {node_id} is a voter now; the voters are {_listed(voters)}",
+        as_json=as_json,
+    )
     return 0
 
 
-def trust_copy(directory: Path) -> int:
+def trust_copy(directory: Path, as_json: bool) -> int:
     """Let the voter of a stopped node take a copied directory for its own."""
     metadata, disk = directory / f"{METADATA_TOPIC}-0", OsDisk()
     if not (metadata / QUORUM_STATE).exists():
@@ -123,16 +130,18 @@ def trust_copy(directory: Path) -> int:
         state = read_quorum_state(disk, metadata)
         assert state is not None
         if state.copied_from is None:
-            print(f"{directory} is not a copy: its voter can vote already.")
+            line = f"{directory} is not a copy: its voter can vote already."
+            answer({"directory": str(directory), "changed": False}, line, as_json=as_json)
             return 0
         write_quorum_state(disk, metadata, state._replace(copied_from=None))
     finally:
         lock.release()
-    print(f"{directory} is trusted now; start its node.")
+    line = f"{directory} is trusted now; start its node."
+    answer({"directory": str(directory), "changed": True}, line, as_json=as_json)
     return 0
 
 
-async def remove(client: Client, node_id: int, directory: str | None) -> int:
+async def remove(client: Client, node_id: int, directory: str | None, as_json: bool) -> int:
     given = None if directory is None else parse_directory_id(directory)
     async with client:
         view = await describe_quorum(client)
@@ -157,8 +166,12 @@ async def remove(client: Client, node_id: int, directory: str | None) -> int:
                 check(response.error_code, response.error_message, f"voter {node_id}")
 
         await client.retry(attempt)
-    rest = [one for one in view.voter_ids if one != node_id]
-    print(f"node {node_id} is not a voter any more; the voters are {_listed(rest)}")
+    rest = sorted(one for one in view.voter_ids if one != node_id)
+    answer(
+        {"node": node_id, "is_voter": False, "voters": rest},
+        f"node {node_id} is not a voter any more; the voters are {_listed(rest)}",
+        as_json=as_json,
+    )
     return 0
 
 

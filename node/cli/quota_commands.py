@@ -1,6 +1,5 @@
 """`ottla quota ...`: what the commands print. Each returns the exit code."""
 
-import json
 import math
 import sys
 from collections.abc import Mapping, Sequence
@@ -9,6 +8,7 @@ from typing import Final, NamedTuple
 from ottla.logstore.words.escaped_text import escape_controls
 from ottla.metadata_raft.acl import AclOperation
 from ottla.metadata_raft.image import CLIENT_ID, IP, USER, QuotaEntity
+from ottla.node.cli.answers import print_json
 from ottla.node.cli.failure import EXIT_USAGE, CommandError
 from ottla.node.cli.topic_commands import print_table
 from ottla.node.client import quota_admin
@@ -109,7 +109,7 @@ async def list_all(client: Client, entity: QuotaEntity, *, as_json: bool) -> int
         for key, value in values.items()
     ]
     if as_json:
-        print(json.dumps([_as_json(one, key, value) for one, key, value in rows]))
+        print_json([_as_json(one, key, value) for one, key, value in rows])
     elif rows:
         print_table(
             ("user", "client id", "ip", "quota", "value"),
@@ -135,7 +135,7 @@ async def list_effective(client: Client, entity: QuotaEntity, *, as_json: bool) 
             }
             for key, found in rows.items()
         ]
-        print(json.dumps(told))
+        print_json(told)
     else:
         print_table(
             ("quota", "value", "set for", "shared by"),
@@ -194,7 +194,7 @@ async def set_quotas(
         await _alter(client, entity, quotas, dry_run)
     if as_json:
         rows = [{**_as_json(entity, key, value), "changed": not dry_run} for key, value in quotas.items()]
-        print(json.dumps(rows))
+        print_json(rows)
         return 0
     for key, value in quotas.items():
         verb = "would change" if dry_run else "changed"
@@ -220,7 +220,7 @@ async def delete(
         await _alter(client, entity, dict.fromkeys(gone), dry_run)
     if as_json:
         rows = [{**_as_json(entity, key, None), "changed": not dry_run} for key in gone]
-        print(json.dumps(rows))
+        print_json(rows)
         return 0
     for key in gone:
         verb = "would delete" if dry_run else "deleted"

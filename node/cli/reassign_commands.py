@@ -1,13 +1,13 @@
 """`ottla topic reassign` and `elect`: who holds and who leads partitions. Each returns the exit code."""
 
 import asyncio
-import json
 import time
 from collections.abc import Collection, Mapping, Sequence
 from typing import Final
 
 from ottla.logstore.words.errors import ErrorCode, KafkaError
 from ottla.logstore.words.topic_partition import TopicPartition
+from ottla.node.cli.answers import Results, print_json
 from ottla.node.cli.failure import EXIT_FAILURE, EXIT_USAGE, CommandError
 from ottla.node.cli.topic_commands import print_table
 from ottla.node.client import cluster_admin, topic_admin
@@ -62,7 +62,7 @@ async def reassign(
             {"partition": partition.partition, "replicas": replicas, "moved": wait}
             for partition, replicas in wanted.items()
         ]
-        print(json.dumps(rows))
+        print_json(rows)
         return 0
     for partition, replicas in wanted.items():
         print(f"{partition} {'is' if wait else 'moves'} {'on' if wait else 'to'} {_brokers(replicas or ())}")
@@ -118,7 +118,7 @@ async def cancel(client: Client, name: str, as_json: bool) -> int:
     }
     if as_json:
         rows = [{"partition": one.partition, "replicas": replicas} for one, replicas in stays.items()]
-        print(json.dumps(rows))
+        print_json(rows)
         return 0
     for partition, replicas in stays.items():
         print(f"{partition} stays on {_brokers(replicas)}")
@@ -140,7 +140,7 @@ async def show(client: Client, name: str, as_json: bool) -> int:
         for partition, one in moving.items()
     ]
     if as_json:
-        print(json.dumps(rows))
+        print_json(rows)
     elif not rows:
         print(f"no partition of {name} is moving")
     else:
@@ -165,7 +165,9 @@ async def _moves_of(client: Client, name: str) -> dict[TopicPartition, OngoingPa
     return {partition: one for partition, one in sorted(moving.items()) if partition.topic == name}
 
 
-async def elect(client: Client, names: Sequence[str], partitions: Sequence[int], unclean: bool) -> int:
+async def elect(
+    client: Client, names: Sequence[str], partitions: Sequence[int], unclean: bool, as_json: bool
+) -> int:
     async with client:
         preferred = {
             TopicPartition(topic.name or "", one.partition_index): next(iter(one.replica_nodes), -1)
@@ -178,14 +180,18 @@ async def elect(client: Client, names: Sequence[str], partitions: Sequence[int],
         election_type = cluster_admin.UNCLEAN if unclean else cluster_admin.PREFERRED
         outcomes = await cluster_admin.elect_leaders(client, preferred, election_type)
     failed = False
-    for partition, error in sorted(outcomes, key=lambda one: one.partition):
-        if error is None:
-            print(f"{partition} is now led by {_whom(preferred, partition, unclean)}")
-        elif error.code is ErrorCode.ELECTION_NOT_NEEDED:
-            print(f"{partition} was already led by {_whom(preferred, partition, unclean)}")
-        else:
-            failed = True
-            print(f"{partition} got no new leader: {error.detail} ({error.code.name})")
+    with Results(as_json=as_json) as results:
+        for partition, error in sorted(outcomes, key=lambda one: one.partition):
+            row = {**partition._asdict(), "elected": error is None, "error": None}
+            if error is None:
+                line = f"{partition} is now led by {_whom(preferred, partition, unclean)}"
+            elif error.code is ErrorCode.ELECTION_NOT_NEEDED:
+                line = f"{partition} was already led by {_whom(preferred, partition, unclean)}"
+            else:
+                failed = True
+                row["error"] = f"{error.detail} ({error.code.name})"
+                line = f"{partition} got no new leader: {row['error']}"
+            results.add(row, line)
     return EXIT_FAILURE if failed else 0
 
 

@@ -6,8 +6,10 @@ import re
 import sys
 import threading
 import time
-from collections.abc import Awaitable, Callable, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Final
 
 from ottla.logstore.compression import Compression
@@ -15,6 +17,7 @@ from ottla.logstore.record import Record
 from ottla.logstore.words.errors import ErrorCode, KafkaError
 from ottla.logstore.words.topic_partition import TopicPartition
 from ottla.node.cli.failure import EXIT_USAGE, CommandError
+from ottla.node.cli.output_file import OutputFile
 from ottla.node.cli.record_text import (
     Printer,
     column_printer,
@@ -24,6 +27,7 @@ from ottla.node.cli.record_text import (
     parse_line,
     template_printer,
 )
+from ottla.node.cli.written_report import WrittenReport
 from ottla.node.client import topic_admin
 from ottla.node.client.ask_leaders import ELECTION_S, Answers, briefly, error_of, may_pass
 from ottla.node.client.cluster_client import Client
@@ -55,6 +59,9 @@ class ProduceOptions:
     acks: int
     compression: str
     idempotent: bool
+    may_create: bool
+    is_quiet: bool
+    as_json: bool
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -119,26 +126,41 @@ async def produce(client: Client, options: ProduceOptions) -> int:
             compression=Compression[options.compression.upper()],
             idempotent=options.idempotent,
         )
-        await producer.start()
         try:
-            await _produce_lines(producer, options)
+            await producer.start(may_create=options.may_create)
+        except KafkaError as error:
+            if error.code is ErrorCode.UNKNOWN_TOPIC_OR_PARTITION:
+                raise CommandError(_unknown_topic(options.topic)) from None
+            raise
+        report = WrittenReport(producer, options.topic, is_quiet=options.is_quiet, as_json=options.as_json)
+        try:
+            await _produce_lines(producer, options, report)
         except KafkaError:
             _report_part(producer.acknowledged)
             raise
+        finally:
+            report.end()
     return 0
 
 
-async def _produce_lines(producer: Producer, options: ProduceOptions) -> None:
+def _unknown_topic(name: str) -> str:
+    return (
+        f"Topic '{name}' does not exist. `ottla topic list` shows all topics; `ottla topic create {name}` or "
+        "--create-topic creates it."
+    )
+
+
+async def _produce_lines(producer: Producer, options: ProduceOptions, report: WrittenReport) -> None:
     """All of standard input; a line that is no record ends it, after those before it are sent."""
     try:
-        await _read_and_send(producer, options)
+        await _read_and_send(producer, options, report)
     except CommandError as error:
         await producer.flush()
         produced = f"{producer.acknowledged} records before it were produced"
         raise CommandError(f"{error} {produced}; continue with that line.", error.exit_code) from None
 
 
-async def _read_and_send(producer: Producer, options: ProduceOptions) -> None:
+async def _read_and_send(producer: Producer, options: ProduceOptions, report: WrittenReport) -> None:
     standard_input = _StandardInput()
     rest: list[bytes] = []
     rest_bytes = number = 0
@@ -161,6 +183,7 @@ async def _read_and_send(producer: Producer, options: ProduceOptions) -> None:
             _add(producer, options, line, number)
         if is_end or producer.is_full or not standard_input.has_more:
             await producer.flush()
+            report.tell()
     await producer.flush()
 
 
@@ -199,9 +222,10 @@ def _report_part(acknowledged: int) -> None:
 
 
 class RecordOutput:
-    """Records to standard output, with what was written of each partition."""
+    """Records to standard output or a file, with what was written of each partition."""
 
-    def __init__(self, printer: Printer, limit: int | None) -> None:
+    def __init__(self, printer: Printer, limit: int | None, file: OutputFile | None = None) -> None:
+        self._file = file
         self.left = limit
         self.next_offsets: dict[TopicPartition, int] = {}
         self._printer = printer
@@ -234,17 +258,25 @@ class RecordOutput:
         """
         sys.stdout.flush()
         for partition, next_offset, piece in self._pieces:
-            view = memoryview(piece)
-            while view:
-                view = view[os.write(sys.stdout.fileno(), view) :]
+            if self._file is not None:
+                self._file.write(piece)
+            else:
+                view = memoryview(piece)
+                while view:
+                    view = view[os.write(sys.stdout.fileno(), view) :]
             self.next_offsets[partition] = next_offset
         self._pieces.clear()
 
+    def sync(self) -> None:
+        """Have what was written to a file on disk, before a group is told that it was read."""
+        if self._file is not None:
+            self._file.sync()
 
-async def consume(client: Client, options: ConsumeOptions, printer: Printer) -> int:
+
+async def consume(client: Client, options: ConsumeOptions, printer: Printer, file: OutputFile | None) -> int:
     try:
         begin = parse_offset_spec(options.begin)
-        output = RecordOutput(printer, options.count)
+        output = RecordOutput(printer, options.count, file)
     except ValueError as error:
         raise CommandError(f"{str(error).rstrip('.')}.", EXIT_USAGE) from None
     async with client:
@@ -353,6 +385,7 @@ async def _consume_in_group(
 
 async def _commit(member: GroupMember, output: RecordOutput) -> None:
     offsets = dict(output.next_offsets)
+    output.sync()
     output.next_offsets.clear()
     await member.commit(offsets)
 
@@ -462,11 +495,33 @@ class PrintOptions:
     template: str | None
     is_json: bool
     is_raw: bool
+    file: Path | None
+    appends: bool
+
+
+@contextmanager
+def open_output(options: PrintOptions) -> Iterator[OutputFile | None]:
+    """Open the file that records are written to; CommandError if it cannot be made or exists already."""
+    if options.file is None:
+        yield None
+        return
+    try:
+        file = OutputFile(options.file, appends=options.appends)
+    except FileExistsError:
+        raise CommandError(
+            f"{options.file} exists already; add --append to write at its end.", EXIT_USAGE
+        ) from None
+    except OSError as error:
+        raise CommandError(f"{options.file} cannot be written: {error.strerror}.") from None
+    try:
+        yield file
+    finally:
+        file.close()
 
 
 def printer_of(options: PrintOptions) -> Printer:
     """Return the printer that was asked for; CommandError for a template with an unknown letter."""
-    for_terminal = not options.is_raw and sys.stdout.isatty()
+    for_terminal = not options.is_raw and options.file is None and sys.stdout.isatty()
     if options.is_json:
         return json_printer_for_terminal if for_terminal else json_printer
     if options.template is not None:

@@ -1,5 +1,6 @@
 """The options of `ottla produce` and `ottla consume`."""
 
+from pathlib import Path
 from typing import Annotated, Literal
 
 import typer
@@ -53,6 +54,13 @@ Idempotent = Annotated[
         "--idempotent/--no-idempotent",
         help="prevent duplicates on retries; needs --acks all, with which it is the default",
     ),
+]
+Quiet = Annotated[
+    bool, typer.Option("--quiet", "-q", help="do not print where the records were written, nor progress")
+]
+CreateTopic = Annotated[
+    bool,
+    typer.Option("--create-topic", help="create the topic with the cluster's defaults if it does not exist"),
 ]
 
 # Of `ottla consume`.
@@ -149,6 +157,17 @@ Format = Annotated[
         "headers, %d deliveries, \\\n",
     ),
 ]
+OutputFile = Annotated[
+    Path | None,
+    typer.Option(
+        "--output-file",
+        "-w",
+        metavar="FILE",
+        help="write to this new file instead of standard output; offsets of a group are committed once its "
+        "records are on disk",
+    ),
+]
+Append = Annotated[bool, typer.Option("--append", help="add to the end of --output-file if it exists")]
 Raw = Annotated[bool, typer.Option("--raw", help="do not escape control characters on a terminal")]
 Isolation = Annotated[
     Literal["read_uncommitted", "read_committed"],

@@ -5,6 +5,7 @@ from typing import Annotated
 
 import typer
 
+from ottla.node.cli.command_options import Output
 from ottla.node.cli.failure import EXIT_USAGE, CommandError
 
 secure = typer.Typer(
@@ -30,6 +31,7 @@ def secure_init(
     bootstrap: Annotated[
         str, typer.Option("--bootstrap", "-b", metavar="HOST:PORT,...", help="brokers in client.properties")
     ] = "localhost:9092",
+    output: Output = "text",
 ) -> None:
     """Make an authority, a certificate for each node, a cluster secret and an administrator.
 
@@ -40,7 +42,7 @@ def secure_init(
     """
     from ottla.node.cli.secure_commands import init
 
-    init(directory, nodes=nodes, hosts=host or [], bootstrap=bootstrap)
+    init(directory, nodes=nodes, hosts=host or [], bootstrap=bootstrap, as_json=output == "json")
 
 
 @secure.command("certificate")
@@ -61,6 +63,7 @@ def secure_certificate(
         bool,
         typer.Option("--renew", help="replace the certificate that is there by a new one with its hosts"),
     ] = False,
+    output: Output = "text",
 ) -> None:
     """Issue a certificate for one more node, or for a client, by the authority in DIR.
 
@@ -78,4 +81,12 @@ def secure_certificate(
         raise CommandError("Give either --node or --client.", EXIT_USAGE)
     if client is not None and host:
         raise CommandError("--host is only for --node: a client's certificate names no hosts.", EXIT_USAGE)
-    certificate(directory, node_id=node, client=client, hosts=host or [], out=out, is_renewal=renew)
+    certificate(
+        directory,
+        node_id=node,
+        client=client,
+        hosts=host or [],
+        out=out,
+        is_renewal=renew,
+        as_json=output == "json",
+    )

@@ -6,6 +6,7 @@ from pathlib import Path
 
 from ottla.logstore.words.errors import KafkaError
 from ottla.logstore.words.escaped_text import escape_controls
+from ottla.node.cli.answers import answer, print_json
 from ottla.node.cli.failure import CommandError
 from ottla.node.secure_setup.issued_certificates import Wanted, checked_host, of_client, of_node
 from ottla.node.secure_setup.node_keys import LOCAL_HOSTS, hosts_to_keep
@@ -13,7 +14,7 @@ from ottla.node.secure_setup.secure_directory import complete, issue_more
 from ottla.node.settings.secure_settings import SECURE, SECURE_DIR, SecureFiles
 
 
-def init(directory: Path, *, nodes: int, hosts: Sequence[str], bootstrap: str) -> None:
+def init(directory: Path, *, nodes: int, hosts: Sequence[str], bootstrap: str, as_json: bool) -> None:
     """Make what is missing of a directory for nodes 0 to `nodes` - 1, and say what is there."""
     files = SecureFiles(directory)
     try:
@@ -21,6 +22,9 @@ def init(directory: Path, *, nodes: int, hosts: Sequence[str], bootstrap: str) -
         made = complete(files, hosts_of=dict.fromkeys(range(nodes), names), bootstrap=bootstrap)
     except KafkaError as error:
         raise CommandError(escape_controls(error.detail)) from None
+    if as_json:
+        print_json([{"file": str(path), "made": path in made} for path in _all_files(files, nodes)])
+        return
     for path in _all_files(files, nodes):
         print(f"{'made' if path in made else 'kept'} {path}")
     print(f"Give each node {SECURE}=true and {SECURE_DIR}={directory}, where these files are copied to.")
@@ -35,6 +39,7 @@ def certificate(
     hosts: Sequence[str],
     out: Path | None,
     is_renewal: bool,
+    as_json: bool,
 ) -> None:
     """Issue the certificate of a node or of a client by the authority of a directory."""
     files = SecureFiles(directory)
@@ -49,7 +54,8 @@ def certificate(
     except OSError as error:
         raise CommandError(f"{error.filename or directory}: {os.strerror(error.errno or 0)}.") from None
     named = f" for {', '.join(wanted.hosts)}" if wanted.hosts else ""
-    print(f"issued {path}: CN={wanted.name}{named}")
+    row = {"file": str(path), "common_name": wanted.name, "hosts": list(wanted.hosts)}
+    answer(row, f"issued {path}: CN={wanted.name}{named}", as_json=as_json)
 
 
 def _file_of(files: SecureFiles, node_id: int | None, client: str | None) -> Path:

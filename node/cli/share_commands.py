@@ -8,6 +8,7 @@ from typing import Final
 from ottla.logstore.words.errors import KafkaError
 from ottla.logstore.words.escaped_text import escape_controls
 from ottla.node.cli.failure import EXIT_FAILURE
+from ottla.node.cli.output_file import OutputFile
 from ottla.node.cli.record_commands import RecordOutput
 from ottla.node.cli.record_text import Printer
 from ottla.node.cli.record_worker import RecordWorker
@@ -32,14 +33,14 @@ class ShareOptions:
     idle_s: float | None
 
 
-async def consume(client: Client, options: ShareOptions, printer: Printer) -> int:
+async def consume(client: Client, options: ShareOptions, printer: Printer, file: OutputFile | None) -> int:
     """Read until the count, the idle time or a signal; 1 if some acknowledgement was not taken."""
     async with client:
         for name in options.topics:
             await client.topic_as_it_is(name)
         limits = ShareLimits() if options.worker is None else ShareLimits(RECORDS_OF_A_WORKER)
         consumer = ShareConsumer(client, options.group, options.topics, limits=limits)
-        loop = _Loop(consumer, options, RecordOutput(printer, options.count))
+        loop = _Loop(consumer, options, RecordOutput(printer, options.count, file))
         try:
             await loop.run()
         finally:
@@ -71,7 +72,9 @@ class _Loop:
                 else:
                     self._output.print(shared.partition, [shared.record], deliveries=shared.delivery_count)
             if self._options.worker is None:
-                self._output.flush()  # before anything is acknowledged: the reader may be gone
+                # Before anything is acknowledged: the reader may be gone, or the disk full.
+                self._output.flush()
+                self._output.sync()
                 for shared in records:
                     self._consumer.acknowledge(shared, self._options.acknowledge)
             self._tell_of_lost(await self._consumer.commit())

@@ -31,10 +31,11 @@ def answer_shells(environment: Mapping[str, str] = os.environ) -> None:
 def with_shell(words: Sequence[str], environment: Mapping[str, str] = os.environ) -> list[str]:
     """Return the words of a command line in which a bare option has the user's own shell as its value."""
     is_bare = words[:1] in ([INSTALL], [SHOW]) and (len(words) == 1 or words[1].startswith("-"))
-    return [words[0], _own_shell(environment), *words[1:]] if is_bare else list(words)
+    return [words[0], own_shell(environment), *words[1:]] if is_bare else list(words)
 
 
-def _own_shell(environment: Mapping[str, str]) -> str:
+def own_shell(environment: Mapping[str, str] = os.environ) -> str:
+    """Return the name of the user's shell; CommandError if it is none that can complete."""
     name = Path(environment.get("SHELL", "")).name
     if name not in get_args(Shell):
         raise CommandError(

@@ -8,6 +8,7 @@ from ottla.node.cli.command_options import (
     Bootstrap,
     CheckOnly,
     CommandConfig,
+    DryRun,
     Name,
     Names,
     Output,
@@ -21,7 +22,9 @@ from ottla.node.cli.command_options import (
     pairs_of,
     run,
 )
+from ottla.node.cli.failure import EXIT_USAGE, CommandError
 
+OptionalNames = Annotated[list[str] | None, typer.Argument(metavar="[TOPIC]...")]
 topic = typer.Typer(no_args_is_help=True, help="Create, inspect and change topics.")
 
 
@@ -39,6 +42,7 @@ def topic_create(
         bool, typer.Option("--if-not-exists", help="do not fail if the topic exists")
     ] = False,
     dry_run: Annotated[bool, typer.Option("--dry-run", help="check only")] = False,
+    output: Output = "text",
     bootstrap: Bootstrap = None,
     command_config: CommandConfig = None,
     timeout: Timeout = 30.0,
@@ -59,6 +63,7 @@ def topic_create(
             settings,
             if_not_exists,
             dry_run,
+            output == "json",
         )
     )
 
@@ -79,16 +84,37 @@ def topic_list(
 
 @topic.command("describe")
 def topic_describe(
-    topics: Names,
+    topics: OptionalNames = None,
+    under_replicated: Annotated[
+        bool, typer.Option("--under-replicated", help="only partitions with replicas that are not in sync")
+    ] = False,
+    unavailable: Annotated[
+        bool, typer.Option("--unavailable", help="only partitions without a leader")
+    ] = False,
     output: Output = "text",
     bootstrap: Bootstrap = None,
     command_config: CommandConfig = None,
     timeout: Timeout = 30.0,
 ) -> None:
-    """Show the leader, replicas and offsets of each partition, and the settings that are not defaults."""
+    """Show the leader, replicas and offsets of each partition, and the settings that are not defaults.
+
+    With --under-replicated or --unavailable, show those partitions of all topics, or of the topics named.
+
+    Example: ottla topic describe --under-replicated
+    """
     import ottla.node.cli.topic_commands as commands
 
-    run(lambda: commands.describe(client_of(bootstrap, command_config, timeout), topics, output == "json"))
+    client, as_json = client_of(bootstrap, command_config, timeout), output == "json"
+    if under_replicated or unavailable:
+        run(
+            lambda: commands.describe_ill(
+                client, topics, under_replicated=under_replicated, unavailable=unavailable, as_json=as_json
+            )
+        )
+        return
+    if not topics:
+        raise CommandError("Name a topic, or use --under-replicated or --unavailable.", EXIT_USAGE)
+    run(lambda: commands.describe(client, topics, as_json))
 
 
 @topic.command("alter")
@@ -98,6 +124,7 @@ def topic_alter(
         int, typer.Option("--partitions", "-p", metavar="N", min=1, help="the new number of partitions")
     ],
     dry_run: Annotated[bool, typer.Option("--dry-run", help="check only")] = False,
+    output: Output = "text",
     bootstrap: Bootstrap = None,
     command_config: CommandConfig = None,
     timeout: Timeout = 30.0,
@@ -108,7 +135,9 @@ def topic_alter(
     """
     import ottla.node.cli.topic_commands as commands
 
-    run(lambda: commands.alter(client_of(bootstrap, command_config, timeout), name, partitions, dry_run))
+    as_json = output == "json"
+    client = client_of(bootstrap, command_config, timeout)
+    run(lambda: commands.alter(client, name, partitions, dry_run, as_json))
 
 
 @topic.command("delete")
@@ -117,6 +146,7 @@ def topic_delete(
     if_exists: Annotated[
         bool, typer.Option("--if-exists", help="do not fail if the topic does not exist")
     ] = False,
+    output: Output = "text",
     bootstrap: Bootstrap = None,
     command_config: CommandConfig = None,
     timeout: Timeout = 30.0,
@@ -124,7 +154,58 @@ def topic_delete(
     """Delete topics and all their records."""
     import ottla.node.cli.topic_commands as commands
 
-    run(lambda: commands.delete(client_of(bootstrap, command_config, timeout), topics, if_exists))
+    as_json = output == "json"
+    run(lambda: commands.delete(client_of(bootstrap, command_config, timeout), topics, if_exists, as_json))
+
+
+@topic.command("trim")
+def topic_trim(
+    name: Name,
+    before_offset: Annotated[
+        str | None,
+        typer.Option("--before-offset", metavar="N|end", help="delete the records before this offset"),
+    ] = None,
+    before_timestamp: Annotated[
+        str | None,
+        typer.Option(
+            "--before-timestamp",
+            metavar="DATE|MS",
+            help="delete the records before the first one that is not older than this",
+        ),
+    ] = None,
+    partition: Annotated[
+        list[int] | None,
+        typer.Option("--partition", "-p", metavar="N", min=0, help="only this partition; repeatable"),
+    ] = None,
+    dry_run: DryRun = False,
+    output: Output = "text",
+    bootstrap: Bootstrap = None,
+    command_config: CommandConfig = None,
+    timeout: Timeout = 30.0,
+) -> None:
+    """Delete the oldest records of a topic: partitions begin at a later offset afterwards.
+
+    Deleted records cannot be brought back.
+
+    Examples:
+
+        ottla topic trim orders --before-timestamp 2026-01-31T12:00:00Z --dry-run
+
+        ottla topic trim orders --partition 0 --before-offset 1042
+    """
+    import ottla.node.cli.trim_command as commands
+
+    if (before_offset is None) == (before_timestamp is None):
+        raise CommandError("Give either --before-offset or --before-timestamp.", EXIT_USAGE)
+    options = commands.TrimOptions(
+        topic=name,
+        partitions=partition or (),
+        before_offset=None if before_offset is None else commands.parse_offset(before_offset),
+        before_ms=None if before_timestamp is None else commands.parse_timestamp(before_timestamp),
+        dry_run=dry_run,
+        as_json=output == "json",
+    )
+    run(lambda: commands.trim(client_of(bootstrap, command_config, timeout), options))
 
 
 @topic.command("reassign")
@@ -179,6 +260,7 @@ def topic_elect(
         bool,
         typer.Option("--unclean", help="where no replica is in sync, elect any live one; this loses records"),
     ] = False,
+    output: Output = "text",
     bootstrap: Bootstrap = None,
     command_config: CommandConfig = None,
     timeout: Timeout = 30.0,
@@ -188,7 +270,7 @@ def topic_elect(
 
     run(
         lambda: commands.elect(
-            client_of(bootstrap, command_config, timeout), topics, partition or [], unclean
+            client_of(bootstrap, command_config, timeout), topics, partition or [], unclean, output == "json"
         )
     )
 

@@ -1,15 +1,16 @@
 """`ottla topic ...`: what the commands print. Each returns the exit code."""
 
-import json
 from collections.abc import Mapping, Sequence
 from typing import Any
 
 from ottla.logstore.words.errors import ErrorCode, KafkaError
 from ottla.logstore.words.escaped_text import escape_controls
 from ottla.logstore.words.topic_partition import TopicPartition, uuid_to_text
+from ottla.node.cli.answers import Results, answer, print_json
 from ottla.node.client import topic_admin
 from ottla.node.client.ask_leaders import briefly
 from ottla.node.client.cluster_client import Client
+from ottla.node.client.cluster_health import partition_states
 from ottla.node.wire.messages.metadata import MetadataResponseTopic
 
 
@@ -21,25 +22,29 @@ async def create(
     configs: Mapping[str, str],
     if_not_exists: bool,
     dry_run: bool,
+    as_json: bool,
 ) -> int:
     async with client:
-        for name in names:
-            try:
-                made = await topic_admin.create_topic(
-                    client,
-                    name,
-                    partitions=partitions,
-                    replicas=replicas,
-                    configs=configs,
-                    only_check=dry_run,
-                )
-            except KafkaError as error:
-                if error.code is ErrorCode.TOPIC_ALREADY_EXISTS and if_not_exists:
-                    print(f"{name} already exists")
-                    continue
-                raise
-            size = f" with {_count(made.num_partitions, 'partition')}" if made.num_partitions > 0 else ""
-            print(f"{name} could be created{size}" if dry_run else f"created {name}{size}")
+        with Results(as_json=as_json) as results:
+            for name in names:
+                row: dict[str, object] = {"topic": name, "created": False, "partitions": None}
+                try:
+                    made = await topic_admin.create_topic(
+                        client,
+                        name,
+                        partitions=partitions,
+                        replicas=replicas,
+                        configs=configs,
+                        only_check=dry_run,
+                    )
+                except KafkaError as error:
+                    if error.code is ErrorCode.TOPIC_ALREADY_EXISTS and if_not_exists:
+                        results.add(row, f"{name} already exists")
+                        continue
+                    raise
+                size = f" with {counted(made.num_partitions, 'partition')}" if made.num_partitions > 0 else ""
+                row |= {"created": not dry_run, "partitions": made.num_partitions if size else None}
+                results.add(row, f"{name} could be created{size}" if dry_run else f"created {name}{size}")
     return 0
 
 
@@ -57,7 +62,7 @@ async def list_all(client: Client, with_internal: bool, as_json: bool) -> int:
         if with_internal or not topic.is_internal
     ]
     if as_json:
-        print(json.dumps(rows))
+        print_json(rows)
     elif rows:
         print_table(("topic", "partitions", "replicas"), [tuple(row.values())[:3] for row in rows])
     return 0
@@ -69,13 +74,13 @@ async def describe(client: Client, names: Sequence[str], as_json: bool) -> int:
         for topic in await topic_admin.describe_topics(client, names):
             described.append(await _description(client, topic))
     if as_json:
-        print(json.dumps(described))
+        print_json(described)
         return 0
     for number, one in enumerate(described):
         if number:
             print()
         configs = " ".join(f"{name}={value}" for name, value in one["configs"].items())
-        print(f"topic {one['name']}  id {one['topic_id']}  {_count(len(one['partitions']), 'partition')}")
+        print(f"topic {one['name']}  id {one['topic_id']}  {counted(len(one['partitions']), 'partition')}")
         print(f"settings {configs or '(all default)'}")
         print_table(
             ("partition", "leader", "epoch", "replicas", "in sync", "first offset", "next offset"),
@@ -121,24 +126,68 @@ async def _description(client: Client, topic: MetadataResponseTopic) -> dict[str
     }
 
 
-async def alter(client: Client, name: str, partitions: int, dry_run: bool) -> int:
+async def describe_ill(
+    client: Client,
+    names: Sequence[str] | None,
+    *,
+    under_replicated: bool,
+    unavailable: bool,
+    as_json: bool,
+) -> int:
+    """Print the partitions with one of these troubles, as the cluster's health counts them."""
     async with client:
-        await topic_admin.add_partitions(client, name, partitions, only_check=dry_run)
-    print(f"{name} {'would have' if dry_run else 'now has'} {_count(partitions, 'partition')}")
+        if names:
+            await topic_admin.describe_topics(client, names)  # says so if one is not there
+        states = await partition_states(client)
+    rows = [
+        {
+            **one.partition._asdict(),
+            "leader": one.leader if one.leader >= 0 else None,
+            "replicas": list(one.replicas),
+            "in_sync_replicas": list(one.isr),
+        }
+        for one in sorted(states)
+        if not names or one.partition.topic in names
+        if (under_replicated and one.is_under_replicated) or (unavailable and one.leader < 0)
+    ]
+    if as_json:
+        print_json(rows)
+    elif rows:
+        print_table(
+            ("topic", "partition", "leader", "replicas", "in sync"),
+            [
+                tuple(",".join(map(str, cell)) if isinstance(cell, list) else cell for cell in row.values())
+                for row in rows
+            ],
+        )
+    else:
+        print("no such partition")
     return 0
 
 
-async def delete(client: Client, names: Sequence[str], if_exists: bool) -> int:
+async def alter(client: Client, name: str, partitions: int, dry_run: bool, as_json: bool) -> int:
     async with client:
-        for name in names:
-            try:
-                await topic_admin.delete_topic(client, name)
-            except KafkaError as error:
-                if error.code is ErrorCode.UNKNOWN_TOPIC_OR_PARTITION and if_exists:
-                    print(f"{name} does not exist")
-                    continue
-                raise
-            print(f"deleted {name}")
+        await topic_admin.add_partitions(client, name, partitions, only_check=dry_run)
+    answer(
+        {"topic": name, "partitions": partitions, "changed": not dry_run},
+        f"{name} {'would have' if dry_run else 'now has'} {counted(partitions, 'partition')}",
+        as_json=as_json,
+    )
+    return 0
+
+
+async def delete(client: Client, names: Sequence[str], if_exists: bool, as_json: bool) -> int:
+    async with client:
+        with Results(as_json=as_json) as results:
+            for name in names:
+                try:
+                    await topic_admin.delete_topic(client, name)
+                except KafkaError as error:
+                    if error.code is ErrorCode.UNKNOWN_TOPIC_OR_PARTITION and if_exists:
+                        results.add({"topic": name, "deleted": False}, f"{name} does not exist")
+                        continue
+                    raise
+                results.add({"topic": name, "deleted": True}, f"deleted {name}")
     return 0
 
 
@@ -153,5 +202,6 @@ def print_table(heads: Sequence[str], rows: Sequence[Sequence[object]]) -> None:
         print("  ".join(cell.ljust(width) for cell, width in zip(row, widths, strict=True)).rstrip())
 
 
-def _count(number: int, noun: str) -> str:
+def counted(number: int, noun: str) -> str:
+    """Return a number with its noun: `1 topic`, `2 topics`."""
     return f"{number} {noun}" if number == 1 else f"{number} {noun}s"

@@ -125,6 +125,7 @@ def txn_abort(
             "--start-offset", metavar="N", min=0, help="the first offset of the transaction in that partition"
         ),
     ] = None,
+    output: Output = "text",
     bootstrap: Bootstrap = None,
     command_config: CommandConfig = None,
     timeout: Timeout = 30.0,
@@ -143,11 +144,12 @@ def txn_abort(
     import ottla.node.cli.group_commands as words
     import ottla.node.cli.txn_commands as commands
 
+    client, as_json = client_of(bootstrap, command_config, timeout), output == "json"
     if transactional_id and topic is None and start_offset is None:
-        run(lambda: commands.abort(client_of(bootstrap, command_config, timeout), transactional_id))
+        run(lambda: commands.abort(client, transactional_id, as_json=as_json))
     elif transactional_id is None and topic is not None and start_offset is not None:
         named = words.parse_topics([topic])
-        run(lambda: commands.abort_in_log(client_of(bootstrap, command_config, timeout), named, start_offset))
+        run(lambda: commands.abort_in_log(client, named, start_offset, as_json=as_json))
     else:
         raise CommandError(
             "Give either a transactional id, or --topic TOPIC:P with --start-offset.", EXIT_USAGE

@@ -1,6 +1,5 @@
 """`ottla txn ...`: what the commands do and print. Each returns the exit code."""
 
-import json
 import sys
 import time
 from collections.abc import Mapping, Sequence
@@ -9,6 +8,7 @@ from dataclasses import dataclass
 from ottla.logstore.words.errors import KafkaError
 from ottla.logstore.words.topic_partition import TopicPartition
 from ottla.node.cli import txn_tables
+from ottla.node.cli.answers import answer, print_json
 from ottla.node.cli.failure import EXIT_FAILURE, EXIT_USAGE, CommandError, complain_of_brokers, explain
 from ottla.node.client import txn_admin, txn_as_json, txn_control
 from ottla.node.client.cluster_client import Client
@@ -44,7 +44,7 @@ async def list_all(client: Client, options: ListOptions) -> int:
         views = await txn_admin.describe_open(client, found)
     now_ms = _now_ms()
     if options.as_json:
-        print(json.dumps(txn_as_json.listed_as_json(found, views, now_ms)))
+        print_json(txn_as_json.listed_as_json(found, views, now_ms))
     else:
         txn_tables.print_transactions(found, views, now_ms)
     return complain_of_brokers(told.problems, "transactions")
@@ -63,7 +63,7 @@ async def describe(client: Client, transactional_ids: Sequence[str], as_json: bo
             found.append((view, await txn_control.start_offsets(client, view)))
     now_ms = _now_ms()
     if as_json:
-        print(json.dumps([txn_as_json.transaction_as_json(*one, now_ms) for one in found]))
+        print_json([txn_as_json.transaction_as_json(*one, now_ms) for one in found])
         return 0
     for number, one in enumerate(found):
         if number:
@@ -85,7 +85,7 @@ async def producers(client: Client, topics: Topics, broker_id: int | None, as_js
                 told.all()  # says why
             found, problems = dict(sorted(told.found.items())), told.problems
     if as_json:
-        print(json.dumps(txn_as_json.producers_as_json(found)))
+        print_json(txn_as_json.producers_as_json(found))
     else:
         txn_tables.print_producers(found)
     for _, error in sorted(problems.items()):
@@ -96,15 +96,19 @@ async def producers(client: Client, topics: Topics, broker_id: int | None, as_js
 # ---- abort ---------------------------------------------------------------------------------------
 
 
-async def abort(client: Client, transactional_id: str) -> int:
+async def abort(client: Client, transactional_id: str, *, as_json: bool) -> int:
     """Abort what an id has open, through its coordinator; its producer is fenced."""
     async with client:
         await txn_control.abort(client, transactional_id)
-    print(f"aborted the transaction of {transactional_id} and fenced its producer")
+    answer(
+        {"transactional_id": transactional_id, "aborted": True},
+        f"aborted the transaction of {transactional_id} and fenced its producer",
+        as_json=as_json,
+    )
     return 0
 
 
-async def abort_in_log(client: Client, topics: Topics, start_offset: int) -> int:
+async def abort_in_log(client: Client, topics: Topics, start_offset: int, *, as_json: bool) -> int:
     """Abort a hanging transaction in the one log that has it open from this offset."""
     partitions = [
         TopicPartition(name, number) for name, numbers in topics.items() for number in numbers or ()
@@ -114,7 +118,11 @@ async def abort_in_log(client: Client, topics: Topics, start_offset: int) -> int
     (partition,) = partitions
     async with client:
         producer = await txn_control.abort_in_log(client, partition, start_offset)
-    print(f"aborted the transaction of producer {producer.producer_id} in {partition}")
+    answer(
+        {**partition._asdict(), "producer_id": producer.producer_id, "aborted": True},
+        f"aborted the transaction of producer {producer.producer_id} in {partition}",
+        as_json=as_json,
+    )
     return 0
 
 
@@ -142,7 +150,7 @@ async def find_hanging(client: Client, options: HangingOptions) -> int:
         )
     now_ms = _now_ms()
     if options.as_json:
-        print(json.dumps(txn_as_json.hanging_as_json(found, now_ms)))
+        print_json(txn_as_json.hanging_as_json(found, now_ms))
     else:
         txn_tables.print_hanging(found, now_ms)
     if leaderless:

@@ -4,7 +4,6 @@ A request changes one mechanism of a user, so of several some may be changed whe
 each outcome is told, and the exit code says that not all is done.
 """
 
-import json
 import sys
 from collections.abc import Mapping, Sequence
 from typing import NamedTuple
@@ -13,6 +12,7 @@ from ottla.logstore.words.errors import KafkaError
 from ottla.logstore.words.escaped_text import escape_controls
 from ottla.metadata_raft.acl import AclOperation
 from ottla.metadata_raft.scram import MAX_ITERATIONS, MIN_ITERATIONS, SCRAM_MECHANISMS, ScramMechanism
+from ottla.node.cli.answers import print_json
 from ottla.node.cli.failure import EXIT_FAILURE, EXIT_USAGE, CommandError, explain
 from ottla.node.cli.topic_commands import print_table
 from ottla.node.client import user_admin
@@ -65,7 +65,7 @@ async def list_all(client: Client, as_json: bool) -> int:
     async with client:
         users = await user_admin.list_users(client)
     if as_json:
-        print(json.dumps([_user_as_json(one) for one in users]))
+        print_json([_user_as_json(one) for one in users])
     elif users:
         print_table(
             ("user", "mechanism", "iterations"),
@@ -116,7 +116,7 @@ def tell_plan(name: str, wanted: Wanted, verb: str, *, as_json: bool) -> None:
     """Print what would be done; that the user exists already if it is nothing."""
     outcomes = [Outcome(mechanism, iterations) for mechanism, iterations in wanted.items()]
     if as_json:
-        print(json.dumps(_as_json(name, outcomes, dry_run=True)))
+        print_json(_as_json(name, outcomes, dry_run=True))
     elif outcomes:
         _print(name, outcomes, verb, dry_run=True, is_whole=True)
     else:
@@ -139,7 +139,7 @@ async def set_password(
     _check_some_done(outcomes)
     if as_json:
         told = _as_json(name, outcomes)
-        print(json.dumps({**told, "password": password} if shows_it else told))
+        print_json({**told, "password": password} if shows_it else told)
     else:
         _print(name, outcomes, verb, dry_run=False, is_whole=True)
         if shows_it:
@@ -177,7 +177,7 @@ async def delete(
                 _print(name, outcomes, "delete", dry_run=dry_run, is_whole=is_whole)
             code = _complain(name, outcomes) or code
     if as_json:
-        print(json.dumps(rows))
+        print_json(rows)
     return code
 
 

@@ -28,6 +28,7 @@ log_dirs              the log directories of brokers
 quorum_admin          the metadata quorum
 quota_admin           quotas of users, client ids and addresses
 topic_admin           topics and their settings
+record_deletion       the records before an offset are deleted
 txn_admin             transactions, and the producers that a log knows
 user_admin            SCRAM users and their passwords
 cluster_health        whether a cluster is well

@@ -144,8 +144,23 @@ def _needs_unclean_election(one: PartitionState, living: set[int]) -> bool:
 async def cluster_health(client: Client) -> Health:
     """Ask for all of it; topics with every replica in sync are not asked what they need."""
     topics = await topic_admin.describe_topics(client, None)
+    states = await _states_of(client, topics)
+    unsure = sorted({one.partition.topic for one in states if len(one.isr) < len(one.replicas)})
+    min_isr = await min_isr_of(client, unsure, topics)
+    # Asked again at the end: a node that was cut off meanwhile gave an old picture.
+    cluster = await cluster_admin.describe_cluster(client)
+    since_ms = cluster.cut_off_since_ms if cluster.cut_off_since_ms >= 0 else None
+    return assess(cluster.controller_id, cluster.brokers, states, min_isr, cut_off_since_ms=since_ms)
+
+
+async def partition_states(client: Client) -> list[PartitionState]:
+    """Return all partitions of the cluster as the metadata have them."""
+    return await _states_of(client, await topic_admin.describe_topics(client, None))
+
+
+async def _states_of(client: Client, topics: Sequence[MetadataResponseTopic]) -> list[PartitionState]:
     moves = await cluster_admin.list_moves(client)
-    states = [
+    return [
         PartitionState(
             place,
             one.leader_id,
@@ -158,12 +173,6 @@ async def cluster_health(client: Client) -> Health:
         for one in topic.partitions
         for place in [TopicPartition(topic.name or "", one.partition_index)]
     ]
-    unsure = sorted({one.partition.topic for one in states if len(one.isr) < len(one.replicas)})
-    min_isr = await min_isr_of(client, unsure, topics)
-    # Asked again at the end: a node that was cut off meanwhile gave an old picture.
-    cluster = await cluster_admin.describe_cluster(client)
-    since_ms = cluster.cut_off_since_ms if cluster.cut_off_since_ms >= 0 else None
-    return assess(cluster.controller_id, cluster.brokers, states, min_isr, cut_off_since_ms=since_ms)
 
 
 async def min_isr_of(

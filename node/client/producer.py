@@ -22,7 +22,7 @@ from ottla.logstore.words.topic_partition import TopicPartition
 from ottla.node.client import topic_admin
 from ottla.node.client.ask_leaders import find_leaders
 from ottla.node.client.batch_builder import BatchBuilder
-from ottla.node.client.cluster_client import MAX_RETRY_PAUSE_S, RETRY_PAUSE_S, Client, check
+from ottla.node.client.cluster_client import MAX_RETRY_PAUSE_S, RETRY_PAUSE_S, Client, Topic, check
 from ottla.node.client.stored_batches import is_stored
 from ottla.node.wire.messages.init_producer_id import InitProducerIdRequest, InitProducerIdResponse
 from ottla.node.wire.messages.produce import (
@@ -69,6 +69,25 @@ class _Batch(NamedTuple):
         return increment_sequence(self.base_sequence, self.records_count - 1)
 
 
+class Written(NamedTuple):
+    """The records that one partition acknowledged; the offsets are None where a leader told none (acks=0).
+
+    Records of other producers may stand between them.
+    """
+
+    records: int
+    first_offset: int | None
+    last_offset: int | None
+
+    def and_then(self, records: int, base_offset: int | None) -> "Written":
+        """Return this with one more batch, at `base_offset` if the leader told it."""
+        total = self.records + records
+        if base_offset is None:
+            return Written(total, self.first_offset, self.last_offset)
+        first = base_offset if self.first_offset is None else self.first_offset
+        return Written(total, first, base_offset + records - 1)
+
+
 class _Failure(NamedTuple):
     """Why an attempt to send a batch has no offset, and that the leader may have it all the same."""
 
@@ -90,6 +109,8 @@ class Producer:
         chance: random.Random | None = None,
     ) -> None:
         self.acknowledged = 0
+        self.acknowledged_bytes = 0  # before compression
+        self._written: dict[int, Written] = {}  # by partition, since it was last taken
         self._client = client
         self._topic = topic
         self._acks = acks
@@ -111,9 +132,9 @@ class Producer:
         """Whether so much waits that it should be flushed before more is added."""
         return self._has_full_batch or self._pending_bytes >= MAX_PENDING_BYTES
 
-    async def start(self) -> None:
-        """Find the topic (made by the server if it is allowed to) and get a producer id."""
-        topic = await self._client.topic(self._topic, may_create=True)
+    async def start(self, *, may_create: bool = False) -> None:
+        """Find the topic and get a producer id; a topic that does not exist is created if `may_create`."""
+        topic = await self._find_topic(may_create)
         self._partitions_count = len(topic.leaders)
         self._sticky = self._chance.randrange(self._partitions_count)
         self._sticky = self._next_sticky()
@@ -121,6 +142,22 @@ class Producer:
         if self._idempotent:
             response = await self._client.retry(self._init_producer_id)
             self._producer = (response.producer_id, response.producer_epoch)
+
+    async def _find_topic(self, may_create: bool) -> Topic:
+        try:
+            return await self._client.topic(self._topic)
+        except KafkaError as unknown:
+            if unknown.code is not ErrorCode.UNKNOWN_TOPIC_OR_PARTITION or not may_create:
+                raise
+        try:
+            await topic_admin.create_topic(
+                self._client, self._topic, partitions=-1, replicas=-1, configs={}, only_check=False
+            )
+        except KafkaError as refused:
+            if refused.code is not ErrorCode.TOPIC_ALREADY_EXISTS:  # another producer was faster
+                raise
+        # The node that is asked may hear of the new topic later than the controller.
+        return await self._client.topic(self._topic, may_create=True)
 
     async def _init_producer_id(self) -> InitProducerIdResponse:
         request = InitProducerIdRequest(transactional_id=None, transaction_timeout_ms=2**31 - 1)
@@ -346,7 +383,7 @@ class Producer:
             partition = TopicPartition(self._topic, answer.index)
             # It is there already: an earlier try reached the leader (brokers before 4 say so).
             if answer.error_code in (0, ErrorCode.DUPLICATE_SEQUENCE_NUMBER):
-                self._acknowledge(encoded.pop(partition))
+                self._acknowledge(encoded.pop(partition), answer.base_offset)
                 continue
             words = [one.batch_index_error_message for one in answer.record_errors]
             # What is wrong with one record says more than that something is with one of them.
@@ -361,8 +398,19 @@ class Producer:
                 failures[partition] = _Failure(error, may_be_stored=error.code in MAY_BE_STORED)
         return failures
 
-    def _acknowledge(self, batch: _Batch) -> None:
+    def _acknowledge(self, batch: _Batch, base_offset: int = -1) -> None:
+        """Count a batch; its place is known if its leader told it, which it does not for a duplicate."""
         self.acknowledged += batch.records_count
+        self.acknowledged_bytes += batch.size_bytes
+        number = batch.partition.partition
+        so_far = self._written.get(number, Written(0, None, None))
+        told = base_offset if base_offset >= 0 else None
+        self._written[number] = so_far.and_then(batch.records_count, told)
+
+    def take_written(self) -> dict[int, Written]:
+        """Return what was acknowledged since the last call, by partition."""
+        written, self._written = self._written, {}
+        return written
 
 
 def _record_size(key: bytes | None, value: bytes | None, headers: Headers) -> int:

@@ -40,7 +40,10 @@ def of_listeners(listeners: Iterable[ListenerFacts]) -> Iterator[Finding]:
 def of_advertised(nodes: Iterable[AdvertisedFacts]) -> Iterator[Finding]:
     """What clients are told to connect to."""
     known: dict[str, int] = {}
-    for one in sorted(nodes):
+    ordered = sorted(nodes)
+    # A cluster that is on this machine as a whole, as on a laptop, is meant for it alone.
+    is_of_this_machine = all(_are_loopback(one.endpoint.addresses) for one in ordered)
+    for one in ordered:
         at = one.endpoint
         name = f"Node {one.node_id} advertises {at.name}"
         if at.name in known:
@@ -62,7 +65,7 @@ def of_advertised(nodes: Iterable[AdvertisedFacts]) -> Iterator[Finding]:
             )
         elif (sentence := _trouble(at)) is not None:
             yield problem("address", f"{name}, which {sentence}")
-        elif _are_loopback(at.addresses):
+        elif _are_loopback(at.addresses) and not is_of_this_machine:
             yield note(
                 "address", f"{name}, a loopback address: only clients on the same machine can connect."
             )

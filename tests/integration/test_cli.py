@@ -2,7 +2,10 @@
 
 import json
 import os
+import select
 import signal
+import subprocess
+import sys
 import threading
 import time
 from collections import Counter
@@ -12,8 +15,9 @@ from uuid import uuid4
 import pytest
 
 from tests.compat.command_line import TIMEOUT_S, ottla, start
-from tests.compat.servers import Server
+from tests.compat.servers import ROOT, Server
 from tests.integration.cluster.conftest import eventually
+from tests.node_fork import popen
 from tests.ports import free_port
 
 pytestmark = [pytest.mark.slow, pytest.mark.usefixtures("no_process_is_left")]
@@ -148,7 +152,7 @@ def test_nobody_there_is_one_sentence_that_helps() -> None:
 )
 def test_a_reader_that_is_gone_is_no_error(node: Server, arguments: list[str]) -> None:
     if arguments[0] == "log":
-        ottla(node.bootstrap, "produce", "cli-nobody-reads", given="y\n" * 100)
+        ottla(node.bootstrap, "produce", "cli-nobody-reads", "--create-topic", given="y\n" * 100)
         arguments = [*arguments, *map(str, node.data.rglob("cli-nobody-reads-0"))]
     reader, writer = os.pipe()
     os.close(reader)
@@ -231,6 +235,84 @@ def test_a_line_that_the_topic_does_not_take_is_named(node: Server) -> None:
     )
     assert words.endswith("1 records before it were produced; continue with that line.\n")
     assert ottla(node.bootstrap, "consume", "cli-large", "-e").split("\n")[:2] == ["small", "small"]
+
+
+def test_produce_tells_where_each_record_is(node: Server) -> None:
+    where, topic = node.bootstrap, f"cli-told-{uuid4().hex}"
+    ottla(where, "topic", "create", topic, "-p", "2")
+
+    first = ottla(where, "produce", topic, "-p", "1", given="a\nb\n")
+    second = ottla(where, "produce", topic, "-p", "1", given="c\n")
+    third = ottla(where, "produce", topic, "-p", "0", "--output", "json", given="d\ne\n")
+    silent = ottla(where, "produce", topic, "-q", given="f\n")
+    unknown = ottla(where, "produce", topic, "-p", "0", "--acks", "0", given="g\n")
+
+    assert first == f"{topic}-1: 2 records at offsets 0 to 1\n"
+    assert second == f"{topic}-1: 1 record at offset 2\n"
+    place = {"topic": topic, "partition": 0}
+    assert json.loads(third) == [{**place, "records": 2, "first_offset": 0, "last_offset": 1}]
+    assert silent == ""
+    assert unknown == f"{topic}-0: 1 record sent, at offsets that the leader did not tell\n"
+
+
+def test_a_typo_creates_no_topic_unless_it_is_asked_for(node: Server) -> None:
+    where, topic = node.bootstrap, f"cli-typo-{uuid4().hex}"
+
+    words = ottla(where, "produce", topic, given="x\n", code=1)
+    listed = ottla(where, "topic", "list")
+    made = ottla(where, "produce", topic, "--create-topic", given="x\n")
+
+    assert f"Topic '{topic}' does not exist" in words and f"`ottla topic create {topic}`" in words
+    assert topic not in listed
+    assert made == f"{topic}-0: 1 record at offset 0\n"
+
+
+def test_records_are_written_to_a_file_that_was_not_there(node: Server, tmp_path: Path) -> None:
+    where, topic, file = node.bootstrap, f"cli-file-{uuid4().hex}", tmp_path / "records"
+    ottla(where, "produce", topic, "--create-topic", given="a\nb\n")
+    to_file = ("consume", topic, "-e", "--output-file", str(file))
+
+    assert ottla(where, *to_file) == "" and file.read_text() == "a\nb\n"
+    assert "exists already; add --append" in ottla(where, *to_file, code=2)
+    ottla(where, *to_file, "--append", "--group", f"{topic}-group")
+    full = ottla(where, *to_file[:-1], "/dev/full", "--append", code=1)
+
+    assert file.read_text() == "a\nb\n" * 2
+    assert full == "ottla: /dev/full cannot be written: No space left on device.\n"
+    assert "--append needs" in ottla(where, "consume", topic, "--append", code=2)
+    assert ottla(where, "consume", topic, "-e", "--group", f"{topic}-group") == ""
+
+
+def test_a_long_produce_shows_its_progress_at_a_terminal(node: Server) -> None:
+    topic = f"cli-progress-{uuid4().hex}"
+    ottla(node.bootstrap, "topic", "create", topic)
+    master, terminal = os.openpty()
+    process = popen(
+        [sys.executable, "-m", "ottla", "produce", topic, "-b", node.bootstrap],
+        cwd=ROOT,
+        stdin=subprocess.PIPE,
+        stdout=subprocess.PIPE,
+        stderr=terminal,
+    )
+    os.close(terminal)
+    assert process.stdin is not None and process.stdout is not None
+    shown = b""
+
+    try:
+        while b"MB/s" not in shown:
+            process.stdin.write(b"x" * 99_999 + b"\n")
+            process.stdin.flush()
+            while select.select([master], [], [], 0.01)[0]:
+                shown += os.read(master, 4096)
+        process.stdin.close()
+        told = process.stdout.read()
+    finally:
+        process.kill()
+        process.wait()
+        process.stdout.close()
+        os.close(master)
+
+    assert b" records, " in shown and told.startswith(f"{topic}-0: ".encode())
 
 
 def test_a_header_may_come_twice(node: Server) -> None:

@@ -42,7 +42,8 @@ def test_a_closed_stream_is_none_of_our_sockets(node: Server, closed: str) -> No
 
 
 def test_produce_without_an_input_sends_nothing(node: Server) -> None:
-    assert run("<&-", "produce", "no-input", "--bootstrap", node.bootstrap) == (0, "", "")
+    given = ("no-input", "--create-topic", "--bootstrap", node.bootstrap)
+    assert run("<&-", "produce", *given) == (0, "", "")
 
 
 def test_a_node_without_an_input_stops_when_it_is_told_to(tmp_path: Path) -> None:
@@ -65,7 +66,7 @@ def test_a_node_without_an_input_stops_when_it_is_told_to(tmp_path: Path) -> Non
     ids=" ".join,
 )
 def test_a_full_disk_behind_the_output_is_one_sentence(node: Server, arguments: list[str]) -> None:
-    run("", "produce", "full-disk", "--bootstrap", node.bootstrap)
+    run("", "produce", "full-disk", "--create-topic", "--bootstrap", node.bootstrap)
     program = "ottla"
     if arguments[0] == "log":
         program = "ottla log dump"

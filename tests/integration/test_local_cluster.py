@@ -224,7 +224,7 @@ def test_another_number_of_nodes_is_another_cluster(cluster: LocalCluster) -> No
 
 def test_ctrl_c_stops_all_nodes_and_the_same_cluster_comes_up_again(up: Up, tmp_path: Path) -> None:
     first = up()
-    wrote = ottla("produce", "kept", "--bootstrap", wait_until_ready(first))
+    wrote = ottla("produce", "kept", "--create-topic", "--bootstrap", wait_until_ready(first))
     _, errors = wrote.communicate("kept\n", timeout=TIMEOUT_S)
     before = (tmp_path / "node-0" / "data" / "meta.properties").read_text()
     os.kill(pid_of(tmp_path, 0), signal.SIGKILL)

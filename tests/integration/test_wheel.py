@@ -221,7 +221,12 @@ def test_records_go_through_a_cluster_in_a_folder_with_files_named_as_modules_of
         assert up.stdout is not None and up.stdout.readline().startswith("READY ")
         server = {"OTTLA_BOOTSTRAP": f"127.0.0.1:{base}"}
         for codec in ("gzip", "lz4", "snappy", "zstd"):
-            run([ottla, "produce", "orders", "--compression", codec], tmp_path, f"{codec}\n", **server)
+            run(
+                [ottla, "produce", "orders", "--create-topic", "--compression", codec],
+                tmp_path,
+                f"{codec}\n",
+                **server,
+            )
         consumed = run([ottla, "consume", "orders", "--until-end"], tmp_path, **server)
         compacted = ["--config", "cleanup.policy=compact", "--config", "compression.type=lz4"]
         run([ottla, "topic", "create", "stock", *compacted], tmp_path, **server)

@@ -140,7 +140,10 @@ def test_a_copied_directory_is_trusted_once_somebody_says_so(
     moved = moved_from(home)
     before = state_in(moved)
 
-    first, second = quorum_commands.trust_copy(moved), quorum_commands.trust_copy(moved)
+    first, second = (
+        quorum_commands.trust_copy(moved, as_json=False),
+        quorum_commands.trust_copy(moved, as_json=False),
+    )
 
     assert before is not None and before.copied_from is not None and state_in(home) == QuorumState(7, 2)
     assert (first, second, state_in(moved)) == (0, 0, QuorumState(7, 2))
@@ -155,9 +158,9 @@ def test_a_directory_that_a_node_uses_or_that_holds_no_metadata_is_not_trusted(t
     lock = DirectoryLock(moved)
 
     with pytest.raises(KafkaError, match="in use by process"):
-        quorum_commands.trust_copy(moved)
+        quorum_commands.trust_copy(moved, as_json=False)
     with pytest.raises(CommandError, match="holds no metadata log"):
-        quorum_commands.trust_copy(tmp_path)
+        quorum_commands.trust_copy(tmp_path, as_json=False)
 
     lock.release()
     state = state_in(moved)

@@ -66,18 +66,20 @@ def test_the_rest_api_tells_the_same_sentence(code: ErrorCode) -> None:
         (
             E.REQUEST_TIMED_OUT,
             "the request for a producer id",
-            "The server timed out on the request for a producer id. Try again, or use a longer --timeout.",
+            "The server timed out on the request for a producer id. Try again, or use a longer --timeout. "
+            "`ottla doctor` looks for the cause.",
         ),
         (
             E.NOT_CONTROLLER,
             "topic orders",
             "The cluster has no active controller to handle topic 'orders' "
-            "(NOT_CONTROLLER). This may be temporary; try again.",
+            "(NOT_CONTROLLER). This may be temporary; try again. `ottla doctor` looks for the cause.",
         ),
         (
             E.LEADER_NOT_AVAILABLE,
             "orders-0",
-            "orders-0 has no leader at the moment (LEADER_NOT_AVAILABLE). This may be temporary; try again.",
+            "orders-0 has no leader at the moment (LEADER_NOT_AVAILABLE). This may be temporary; try again. "
+            "`ottla doctor` looks for the cause.",
         ),
         (
             E.INVALID_CONFIG,

@@ -15,12 +15,16 @@ def names(path: Path) -> set[str]:
 
 
 def renew(directory: Path, *hosts: str) -> None:
-    secure_commands.certificate(directory, node_id=0, client=None, hosts=hosts, out=None, is_renewal=True)
+    secure_commands.certificate(
+        directory, node_id=0, client=None, hosts=hosts, out=None, is_renewal=True, as_json=False
+    )
 
 
 @pytest.mark.slow
 def test_a_renewed_certificate_keeps_the_hosts_of_the_old_one(tmp_path: Path) -> None:
-    secure_commands.init(tmp_path, nodes=1, hosts=["kafka-0.example.com", "10.0.0.7"], bootstrap="")
+    secure_commands.init(
+        tmp_path, nodes=1, hosts=["kafka-0.example.com", "10.0.0.7"], bootstrap="", as_json=False
+    )
     own = tmp_path / "node-0.pem"
     before = own.read_bytes()
 
@@ -33,7 +37,7 @@ def test_a_renewed_certificate_keeps_the_hosts_of_the_old_one(tmp_path: Path) ->
 @pytest.mark.slow
 @pytest.mark.parametrize("content", ["damaged", ""])
 def test_a_damaged_certificate_is_renewed_too(tmp_path: Path, content: str) -> None:
-    secure_commands.init(tmp_path, nodes=1, hosts=[], bootstrap="")
+    secure_commands.init(tmp_path, nodes=1, hosts=[], bootstrap="", as_json=False)
     own = tmp_path / "node-0.pem"
     own.write_text(content)
 

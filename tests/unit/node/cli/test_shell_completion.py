@@ -28,6 +28,8 @@ def test_the_script_that_is_shown_is_the_one_that_is_installed(
 ) -> None:
     assert ottla("--show-completion", shell, monkeypatch=monkeypatch) == 0
     shown = capsys.readouterr().out
+    assert ottla("completion", shell, monkeypatch=monkeypatch) == 0
+    assert capsys.readouterr().out == shown
     assert (
         ottla("--install-completion", monkeypatch=monkeypatch, HOME=str(tmp_path), SHELL=f"/bin/{shell}") == 0
     )
@@ -35,6 +37,20 @@ def test_the_script_that_is_shown_is_the_one_that_is_installed(
     assert "_OTTLA_COMPLETE=complete_" in shown
     assert (tmp_path / PLACES[shell]).read_text().strip() == shown.strip()
     assert str(tmp_path / PLACES[shell]) in capsys.readouterr().out
+
+
+def test_the_command_takes_the_users_own_shell_and_installs_its_script(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    own = {"HOME": str(tmp_path), "SHELL": "/bin/fish"}
+
+    assert ottla("completion", monkeypatch=monkeypatch, **own) == 0
+    shown = capsys.readouterr().out
+    assert ottla("completion", "--install", monkeypatch=monkeypatch, **own) == 0
+    assert (tmp_path / PLACES["fish"]).read_text().strip() == shown.strip()
+    capsys.readouterr()
+    assert ottla("completion", monkeypatch=monkeypatch, SHELL="/bin/tcsh") == 2
+    assert "There is no completion for tcsh" in capsys.readouterr().err
 
 
 @pytest.mark.parametrize(

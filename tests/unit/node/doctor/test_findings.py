@@ -87,6 +87,15 @@ def test_a_loopback_address_that_is_told_to_other_machines_is_wrong() -> None:
     assert problems(from_here) == []
 
 
+def test_a_cluster_on_a_laptop_may_advertise_loopback_addresses_but_a_mixed_one_is_noted() -> None:
+    here = AdvertisedFacts(1, LOCAL, True, True)
+    elsewhere = AdvertisedFacts(2, WELL._replace(port=9093), True, True)
+
+    assert list(endpoint_findings.of_advertised([here])) == []
+    [noted] = endpoint_findings.of_advertised([here, elsewhere])
+    assert "Node 1 advertises localhost:9092, a loopback address" in noted.sentence
+
+
 def test_an_address_at_which_another_node_answers_is_wrong() -> None:
     assert "another node answers there" in only(
         endpoint_findings.of_advertised([AdvertisedFacts(1, WELL, False, False)])

@@ -1,0 +1,155 @@
+"""Commands of those who run a cluster: trim, health, info, drain, limits, settings and disks of brokers."""
+
+import json
+from collections.abc import Iterator
+from uuid import uuid4
+
+import pytest
+
+from ottla.node.embedded import Cluster
+from tests.compat.command_line import TIMEOUT_S, ottla, start
+from tests.integration.cluster.conftest import eventually
+
+pytestmark = [pytest.mark.slow, pytest.mark.usefixtures("no_process_is_left")]
+
+
+@pytest.fixture(scope="module")
+def cluster() -> Iterator[Cluster]:
+    with Cluster(nodes=3) as running:
+        yield running
+
+
+@pytest.fixture
+def topic(cluster: Cluster) -> str:
+    """A topic of two partitions on all nodes, with four records each."""
+    name = f"care-{uuid4().hex[:8]}"
+    ottla(cluster.bootstrap, "topic", "create", name, "-p", "2", "-r", "3")
+    for partition in ("0", "1"):
+        given = "".join(f'{{"value":"{number}","timestamp":{number * 1000}}}\n' for number in range(1, 5))
+        ottla(cluster.bootstrap, "produce", name, "-q", "-p", partition, "--input", "json", given=given)
+    return name
+
+
+def rows(cluster: Cluster, *arguments: str) -> list[dict[str, object]]:
+    found: list[dict[str, object]] = json.loads(ottla(cluster.bootstrap, *arguments, "--output", "json"))
+    return found
+
+
+def test_trim_deletes_the_oldest_records_of_the_partitions_that_were_chosen(
+    cluster: Cluster, topic: str
+) -> None:
+    where = cluster.bootstrap
+
+    planned = ottla(where, "topic", "trim", topic, "-p", "1", "--before-offset", "2", "--dry-run")
+    untouched = ottla(where, "consume", topic, "-p", "1", "-e")
+    told = ottla(where, "topic", "trim", topic, "-p", "1", "--before-offset", "2")
+    earlier = ottla(where, "topic", "trim", topic, "-p", "1", "--before-offset", "1")
+    beyond = ottla(where, "topic", "trim", topic, "--before-offset", "9", code=1)
+
+    assert planned == f"{topic}-1 would begin at offset 2, 2 offsets later than before\n"
+    assert untouched == "1\n2\n3\n4\n"
+    assert told == f"{topic}-1 begins now at offset 2, 2 offsets later than before\n"
+    assert earlier == f"{topic}-1 begins now at offset 2, 0 offsets later than before\n"
+    assert f"{topic}-0 ends at offset 4, before 9; nothing was deleted." in beyond
+    assert ottla(where, "consume", topic, "-p", "1", "-e") == "3\n4\n"
+    assert len(ottla(where, "consume", topic, "-p", "0", "-e").splitlines()) == 4
+
+
+def test_trim_goes_by_time_and_to_the_end(cluster: Cluster, topic: str) -> None:
+    ottla(cluster.bootstrap, "topic", "config", topic, "--set", "retention.ms=-1")
+
+    by_time = rows(cluster, "topic", "trim", topic, "-p", "0", "--before-timestamp", "1970-01-01T00:00:03Z")
+    to_end = rows(cluster, "topic", "trim", topic, "--before-offset", "end")
+
+    assert [one["first_offset"] for one in by_time] == [2]
+    assert [one["first_offset"] for one in to_end] == [4, 4] and all(one["trimmed"] for one in to_end)
+
+
+@pytest.mark.parametrize(
+    ("arguments", "words"),
+    [
+        ((), "Give either --before-offset or --before-timestamp."),
+        (("--before-offset", "1", "--before-timestamp", "1"), "Give either"),
+        (("--before-offset", "-1"), "neither an offset nor end"),
+        (("--before-timestamp", "soon"), "or as ms since 1970"),
+    ],
+)
+def test_trim_says_what_it_needs(arguments: tuple[str, ...], words: str) -> None:
+    assert words in ottla("127.0.0.1:1", "topic", "trim", "t", *arguments, code=2)
+
+
+def test_a_drained_broker_leads_nothing_until_it_is_undrained(cluster: Cluster, topic: str) -> None:
+    def led() -> object:
+        [mine] = [one for one in rows(cluster, "broker", "list") if one["broker"] == 1]
+        return mine["leads"]
+
+    ottla(cluster.bootstrap, "topic", "elect", topic)
+    drained = ottla(cluster.bootstrap, "broker", "drain", "1")
+    eventually(lambda: led() == 0, "it leads nothing")
+    ottla(cluster.bootstrap, "broker", "undrain", "1")
+
+    assert "handed over by broker 1" in drained
+    eventually(lambda: led() != 0, "it leads again")
+
+
+def test_limits_are_set_shown_and_taken_away(cluster: Cluster, topic: str) -> None:
+    where = cluster.bootstrap
+    ottla(where, "broker", "throttle", "1", "--rate", "5000000", "--topic", topic)
+    shown = json.loads(ottla(where, "broker", "throttle", "--output", "json"))
+    ottla(where, "broker", "throttle", "--clear")
+
+    [limited] = shown["brokers"]
+    assert limited["broker"] == 1 and limited["leader.replication.throttled.rate"] == 5_000_000
+    assert [one["topic"] for one in shown["topics"]] == [topic]
+    assert ottla(where, "broker", "throttle") == "nothing is throttled\n"
+    assert "Give the limit with --rate" in ottla(where, "broker", "throttle", "1", code=2)
+
+
+def test_settings_of_one_broker_and_of_all_change_while_they_run(cluster: Cluster) -> None:
+    where = cluster.bootstrap
+    ottla(where, "broker", "config", "all", "--set", "log.retention.ms=86400000")
+    ottla(where, "broker", "config", "2", "--set", "log.cleaner.threads=2")
+
+    of_all = ottla(where, "broker", "config", "all")
+    eventually(lambda: "log.retention.ms" in ottla(where, "broker", "config", "2"), "it heard of both")
+    of_one = ottla(where, "broker", "config", "2")
+    ottla(where, "broker", "config", "all", "--reset", "log.retention.ms")
+    ottla(where, "broker", "config", "2", "--reset", "log.cleaner.threads")
+
+    assert of_all == "log.retention.ms=86400000\n"
+    assert of_one == "log.cleaner.threads=2\nlog.retention.ms=86400000\n"
+    assert "neither the id of a broker nor all" in ottla(where, "broker", "config", "x", code=2)
+
+
+def test_the_disks_of_brokers_are_shown_with_their_replicas(cluster: Cluster, topic: str) -> None:
+    disks = rows(cluster, "broker", "log-dirs")
+    replicas = rows(cluster, "broker", "log-dirs", "2", "--replicas")
+
+    assert [one["broker"] for one in disks] == [0, 1, 2] and not any(one["error"] for one in disks)
+    mine = [one for one in replicas if one["topic"] == topic]
+    assert [one["partition"] for one in mine] == [0, 1] and {one["broker"] for one in replicas} == {2}
+
+
+def test_a_cluster_that_lost_a_node_says_what_is_wrong_and_shows_the_partitions(
+    cluster: Cluster, topic: str
+) -> None:
+    where = cluster.bootstrap
+    well = ottla(where, "cluster", "health")
+    cluster.kill(2)
+    try:
+        eventually(lambda: topic in ottla(where, "topic", "describe", "--under-replicated"), "it is missed")
+        ill = ottla(where, "topic", "describe", topic, "--under-replicated")
+        none = ottla(where, "topic", "describe", topic, "--unavailable")
+        asked = start(where, "cluster", "health", "--output", "json")
+        health = json.loads(asked.communicate(timeout=TIMEOUT_S)[0])
+        info = json.loads(ottla(where, "cluster", "info", "--output", "json"))
+    finally:
+        cluster.restart(2)
+
+    assert well.startswith("healthy: 3 brokers, ")
+    assert [line.split()[:2] for line in ill.splitlines()[1:]] == [[topic, "0"], [topic, "1"]]
+    assert none == "no such partition\n"
+    assert asked.returncode == 1
+    assert not health["is_healthy"] and health["fenced_brokers"] == [2]
+    assert {"topic": topic, "partition": 0} in health["under_replicated"]
+    assert [one["state"] for one in info["brokers"]] == ["active", "active", "fenced"]

@@ -1,0 +1,48 @@
+"""Every command answers people and programs, through one door."""
+
+import re
+from collections.abc import Iterator
+from typing import Any, Final
+
+import typer.main
+
+from ottla.node.cli.app import app
+from tests.compat.servers import ROOT
+
+CLI: Final = ROOT / "node" / "cli"
+# Commands without `--output`, and why.
+TELL_NOTHING: Final = {
+    "start": "runs a node, whose log has --log-format",
+    "cluster up": "runs nodes, whose logs have log.format",
+    "completion": "prints the script of a shell",
+    "log dump": "takes the options of kafka-dump-log and prints as that does",
+}
+# Modules that write JSON themselves: results of commands go through `answers`.
+WRITE_JSON: Final = {
+    "answers": "the door",
+    "log_output": "the log of a node",
+    "record_text": "records, a line each",
+}
+
+
+def options_of_commands(command: Any, name: str = "") -> Iterator[tuple[str, set[str]]]:
+    """Yield the name of each command with its options."""
+    if hasattr(command, "commands"):
+        for word, one in command.commands.items():
+            yield from options_of_commands(one, f"{name} {word}".strip())
+    else:
+        yield name, {option for one in command.params for option in one.opts}
+
+
+def test_every_command_has_output_json() -> None:
+    commands = dict(options_of_commands(typer.main.get_command(app)))
+
+    assert {name for name, options in commands.items() if "--output" not in options} == TELL_NOTHING.keys()
+
+
+def test_results_are_written_as_json_at_one_place() -> None:
+    found = {
+        path.stem for path in CLI.glob("*.py") if re.search(r"json\.dumps?\(|dump_json\(", path.read_text())
+    }
+
+    assert found == WRITE_JSON.keys()
