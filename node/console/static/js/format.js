@@ -48,6 +48,13 @@ export function time(ms) {
   return Number.isNaN(local.getTime()) ? String(ms) : local.toISOString().slice(0, 23).replace("T", " ");
 }
 
+/** The same in UTC: 2013-01-01 04:15:00.000. */
+export function utc(ms) {
+  if (!isKnown(ms) || ms < 0) return UNKNOWN;
+  const date = new Date(Number(ms));
+  return Number.isNaN(date.getTime()) ? String(ms) : date.toISOString().slice(0, 23).replace("T", " ");
+}
+
 /** The part of `time` after the date. */
 export function clock(ms) {
   return time(ms).slice(11, 19);

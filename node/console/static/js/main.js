@@ -42,7 +42,7 @@ function showPage() {
       h("h1", {}, "No such page"),
       note("", "The console has no page at this address."),
     );
-  const here = "#/" + location.hash.replace(/^#\/?/, "").split("/")[0];
+  const here = "#/" + location.hash.replace(/^#\/?/, "").split(/[/?]/)[0];
   for (const link of pages.children) {
     if (link.getAttribute("href") === here) link.setAttribute("aria-current", "page");
     else link.removeAttribute("aria-current");

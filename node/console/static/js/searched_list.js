@@ -1,5 +1,6 @@
 // A list that is searched: a field, perhaps a box to tick, how many rows are like that, and a table of them.
 
+import { addressed, keepInAddress } from "./address.js";
 import { h } from "./dom.js";
 import { field, input } from "./form.js";
 import { count, many } from "./format.js";
@@ -32,7 +33,9 @@ export function searchedList(
   const search = input("search", {
     type: "search",
     placeholder,
+    value: addressed().search,
     oninput: () => {
+      keepInAddress({ search: search.value });
       list.draw();
       if (followsSearch) list.refresh();
     },
