@@ -38,6 +38,7 @@ from ottla.node.rest_api import (
     topic_configs,
     topic_partitions,
     topics,
+    topics_overview,
     transactions,
     users,
 )
@@ -72,6 +73,7 @@ _AREAS: Final = (
     metrics_routes.ROUTES,
     moves.ROUTES,
     transactions.ROUTES,
+    topics_overview.ROUTES,
     group_operations.ROUTES,
     dead_letters.ROUTES,
     read_records.ROUTES,

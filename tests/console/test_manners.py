@@ -20,6 +20,7 @@ PAGES = (
     "#/topics/{topic}",
     "#/topics/{topic}/records",
     "#/topics/{topic}/produce",
+    "#/topics/{topic}/clients",
     "#/topics/{topic}/configs",
     "#/groups",
     "#/groups/{group}",

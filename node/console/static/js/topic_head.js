@@ -30,6 +30,7 @@ export function topicHead(topic, page) {
         [topicHref(topic), "Partitions"],
         [topicHref(topic, "records"), "Records"],
         [topicHref(topic, "produce"), "Produce"],
+        [topicHref(topic, "clients"), "Clients"],
         [topicHref(topic, "configs"), "Configs"],
       ],
       topicHref(topic, page),
