@@ -5,7 +5,7 @@ Confluent's paths have a request for each partition and setting of a topic, and 
 
 import re
 from collections.abc import Mapping, Sequence
-from typing import Any, Final
+from typing import Final
 
 from ottla.logstore.words.topic_partition import TopicPartition
 from ottla.node.client import group_lag, topic_admin
@@ -122,7 +122,7 @@ async def list_topics(context: RestContext, request: RestRequest) -> Answer:
     configs = await _configs(context, chosen)
     detailed = {one.name for one in chosen}
 
-    def shown(topic: MetadataResponseTopic) -> dict[str, Any]:
+    def shown(topic: MetadataResponseTopic) -> dict[str, object]:
         name = topic.name or ""
         parts = [TopicPartition(name, one.partition_index) for one in topic.partitions]
         is_detailed = name in detailed
@@ -173,7 +173,7 @@ async def list_topic_groups(context: RestContext, request: RestRequest) -> Answe
     most = request.query.get("detailed", DEFAULT_GROUPS)
     asked = told.groups[:most]
     lags = await group_lag.by_topic(context.client, asked)
-    topics: dict[str, list[dict[str, Any]]] = {}
+    topics: dict[str, list[object]] = {}
     for one in asked:
         for topic, lag in lags.get(one.group_id, {}).items():
             if request.query.get("topic", topic) == topic:
@@ -187,7 +187,7 @@ async def list_topic_groups(context: RestContext, request: RestRequest) -> Answe
     )
 
 
-def _group_as_json(group: ListedGroup, lag: GroupLag) -> dict[str, Any]:
+def _group_as_json(group: ListedGroup, lag: GroupLag) -> object:
     return {
         "group_id": group.group_id,
         "type": group.group_type,

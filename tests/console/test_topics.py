@@ -119,13 +119,8 @@ def test_preferred_leaders_are_elected(console: ConsolePage, cluster: Cluster) -
     topic = make_topic(cluster, "elected")
     first = cluster.leader_of(topic, 0)
     second, third = (one for one in cluster.node_ids if one != first)
-    order = f"{second},{first},{third}"  # another one is preferred now, and nobody has been elected
     console.open("#/reassignments")
-    console.fill("Topic", topic)
-    console.fill("Partition", "0")
-    console.fill("Brokers", order)
-    console.click("Move…")
-    console.click("Move it")
+    console.move(topic, 0, second, first, third)  # another one is preferred now, and nobody has been elected
 
     console.open(f"#/topics/{topic}")
     console.sees("not led by the preferred leader")
@@ -226,3 +221,43 @@ def test_a_topic_shows_its_groups_and_its_producers(console: ConsolePage, cluste
     assert console.cells_of(group)[1] == "Empty"
     cells = console.cells("none")
     assert (cells[1], cells[3]) == ("0", "2")
+
+
+def test_an_unknown_topic_offers_to_create_it_and_nothing_else(
+    console: ConsolePage, cluster: Cluster
+) -> None:
+    make_topic(cluster, "another")
+    name = name_of("unknown")
+    for page in ("", "/records", "/produce", "/clients", "/configs"):
+        console.open(f"#/topics/{name}{page}")
+        console.sees(f"There is no topic {name}.")
+        buttons = console.script(
+            "return [...document.querySelectorAll('main button')].map((one) => one.innerText)"
+        )
+        assert buttons == ["Create it…"] and not console.script(
+            "return document.querySelectorAll('form').length"
+        )
+    console.open(f"#/topics/{name}")
+    console.sees(f"There is no topic {name}.")
+
+    console.click("Create it…")
+    assert console.field("Name").get_attribute("value") == name
+    console.click("Create")
+
+    console.sees(f"Topic {name} is created.", "all replicas")
+    console.errors()  # the node did not find it before
+
+
+def test_configs_are_grouped_and_changed_ones_come_first(console: ConsolePage, cluster: Cluster) -> None:
+    name = name_of("grouped")
+    admin = AdminClient({"bootstrap.servers": cluster.bootstrap})
+    new = NewTopic(name, 1, 3, config={"retention.ms": "3600000"})
+    admin.create_topics([new])[name].result(60)
+    console.open(f"#/topics/{name}/configs")
+    console.row("retention.ms", "3600000")
+
+    headings = console.script("return [...document.querySelectorAll('h3')].map((one) => one.innerText)")
+
+    assert headings[:1] == ["Changed"] and {"Retention and compaction", "Replication"} <= set(headings)
+    first = console.script("return document.querySelector('.part').innerText")
+    assert "retention.ms" in first and "segment.bytes" not in first

@@ -3,6 +3,8 @@
 const WHOLE = new Intl.NumberFormat("en", { maximumFractionDigits: 0 });
 const UNITS = ["B", "KiB", "MiB", "GiB", "TiB", "PiB"];
 export const UNKNOWN = "–";
+/** Orders names as people count: topic-2 before topic-10. */
+export const byName = new Intl.Collator("en", { numeric: true }).compare;
 
 const isKnown = (value) => value !== null && value !== undefined && Number.isFinite(Number(value));
 

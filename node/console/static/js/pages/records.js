@@ -202,6 +202,7 @@ export function recordsPage(view, { topic }) {
   function draw(all, words, more) {
     const again = () => draw(all, words, more);
     shown = all;
+    view.answered(found);
     morph(found, [
       h("div", { class: "head" }, h("p", { class: "hint", role: "status" }, words), all.length > 0 && exports()),
       recordTable(topic, all, state, again, show),
@@ -269,7 +270,7 @@ export function recordsPage(view, { topic }) {
   }
 
   view.signal.addEventListener("abort", stop);
-  view.show(`Records of ${topic}`, topicHead(topic, "records"), made, found);
+  view.show(`Records of ${topic}`, topicHead(view, topic, "records"), made, found);
   partitions(topic, view.signal).then(
     (all) =>
       partition.append(

@@ -24,7 +24,7 @@ export function topicClientsPage(view, { topic }) {
   });
   view.show(
     `Clients of ${topic}`,
-    topicHead(topic, "clients"),
+    topicHead(view, topic, "clients"),
     section("Groups", groups),
     section(
       "Producers",
