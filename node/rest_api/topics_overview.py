@@ -4,7 +4,8 @@ Confluent's paths have a request for each partition and setting of a topic, and 
 """
 
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
+from itertools import islice
 from typing import Final
 
 from ottla.logstore.words.topic_partition import TopicPartition
@@ -42,11 +43,13 @@ from ottla.node.rest_api.route import (
 from ottla.node.rest_api.topic_partitions import replica_sizes
 from ottla.node.rest_api.transactions import PRODUCER
 from ottla.node.wire.messages.metadata import MetadataResponseTopic
+from ottla.node.work.turns import listed as in_turns
 
 TAG: Final = "Operations: topics"
 # Of each, all partitions are asked of their leaders, for offsets and for sizes.
 MAX_DETAILED: Final = 1_000
 DEFAULT_DETAILED: Final = 100
+MAX_PARTITIONS: Final = 20_000  # of those together; topics behind them are listed without details
 # Of each, all that it committed is told: ten in a request to their coordinator.
 MAX_GROUPS: Final = 1_000
 DEFAULT_GROUPS: Final = 200
@@ -103,8 +106,8 @@ async def list_topics(context: RestContext, request: RestRequest) -> Answer:
     topics = await topic_admin.describe_topics(context.client, None, with_operations=True)
     topics.sort(key=lambda one: as_counted(one.name or ""))
     wanted = request.query.get("search", "").lower()
-    chosen = [one for one in topics if wanted in (one.name or "").lower()]
-    chosen = chosen[: request.query.get("detailed", DEFAULT_DETAILED)]
+    found = (one for one in topics if wanted in (one.name or "").lower())
+    chosen = within_partitions(islice(found, request.query.get("detailed", DEFAULT_DETAILED)))
     leaders = {
         TopicPartition(one.name or "", part.partition_index): part.leader_id
         for one in chosen
@@ -139,7 +142,20 @@ async def list_topics(context: RestContext, request: RestRequest) -> Answer:
             "configs": configs.get(name, {}),
         }
 
-    return Answer(body={"topics": [shown(one) for one in topics]})
+    return Answer(body={"topics": await in_turns((shown(one) for one in topics), is_large=True)})
+
+
+def within_partitions(
+    topics: Iterable[MetadataResponseTopic], most: int = MAX_PARTITIONS
+) -> list[MetadataResponseTopic]:
+    """The first topics that together have at most so many partitions."""
+    chosen: list[MetadataResponseTopic] = []
+    for one in topics:
+        most -= len(one.partitions)
+        if most < 0:
+            break
+        chosen.append(one)
+    return chosen
 
 
 def as_counted(name: str) -> list[str | int]:
@@ -230,7 +246,8 @@ ROUTES: Final = (
             QueryParameter(
                 name="detailed",
                 schema={"type": "integer", "minimum": 0, "maximum": MAX_DETAILED},
-                description=f"Return details of at most this many topics (default {DEFAULT_DETAILED}).",
+                description=f"Return details of at most this many topics (default {DEFAULT_DETAILED}), "
+                f"with at most {MAX_PARTITIONS} partitions together.",
             ),
         ),
         responses={200: Response(description="By name.", schema=_TOPICS)},
