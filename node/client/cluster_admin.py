@@ -74,7 +74,7 @@ async def describe_cluster(client: Client) -> DescribeClusterResponse:
 
 
 async def may_describe(client: Client) -> bool:
-    """Return whether the client may see the cluster; True if the server does not say. Nothing is refused."""
+    """Return whether the client may see the cluster, without a refusal; True if the server keeps quiet."""
     request = DescribeClusterRequest(include_cluster_authorized_operations=True)
     connection = await client.any_node()
     response = await connection.request(request, DescribeClusterResponse, timeout_s=client.remaining_s)

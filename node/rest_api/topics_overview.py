@@ -169,7 +169,10 @@ def _sum(known: Mapping[TopicPartition, int], parts: Sequence[TopicPartition]) -
 async def _sizes(
     context: RestContext, leaders: Mapping[TopicPartition, int]
 ) -> dict[tuple[int, TopicPartition], int]:
-    """None for callers who may not see log directories; the audit log would tell of each refusal."""
+    """Return the size of each replica by its broker.
+
+    Nothing is asked for callers who may not see log directories: the audit log would tell of each refusal.
+    """
     if not leaders or not await may_describe(context.client):
         return {}
     brokers = sorted({*leaders.values()})
