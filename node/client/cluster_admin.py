@@ -5,6 +5,7 @@ from typing import Final, NamedTuple
 
 from ottla.logstore.words.errors import ErrorCode, KafkaError
 from ottla.logstore.words.topic_partition import TopicPartition
+from ottla.metadata_raft.acl import AclOperation
 from ottla.node.client.cluster_client import Client, check, only
 from ottla.node.settings.listener_settings import parse_listeners, parse_protocol_map
 from ottla.node.wire.messages.alter_partition_reassignments import (
@@ -70,6 +71,15 @@ async def describe_cluster(client: Client) -> DescribeClusterResponse:
         )
 
     return await client.retry(attempt)
+
+
+async def may_describe(client: Client) -> bool:
+    """Return whether the client may see the cluster, without a refusal; True if the server keeps quiet."""
+    request = DescribeClusterRequest(include_cluster_authorized_operations=True)
+    connection = await client.any_node()
+    response = await connection.request(request, DescribeClusterResponse, timeout_s=client.remaining_s)
+    allowed = response.cluster_authorized_operations
+    return allowed < 0 or bool(allowed >> AclOperation.DESCRIBE & 1)
 
 
 async def controller_listener(client: Client, node_id: int) -> ListenerAddress:

@@ -120,32 +120,49 @@ async def totals(client: Client, groups: Iterable[ListedGroup]) -> dict[str, Gro
 
     Nobody is asked again: a coordinator that has gone leaves a gap.
     """
+    return {name: _whole(topics.values()) for name, topics in (await by_topic(client, groups)).items()}
+
+
+async def by_topic(client: Client, groups: Iterable[ListedGroup]) -> dict[str, dict[str, GroupLag]]:
+    """The lag of each group in each topic that it reads, told in the same way."""
     by_coordinator: dict[tuple[int, bool], list[str]] = {}
     for one in groups:
         is_share = one.group_type.lower() == SHARE
         by_coordinator.setdefault((one.coordinator_id, is_share), []).append(one.group_id)
-    found: dict[str, GroupLag] = {}
+    found: dict[str, dict[str, GroupLag]] = {}
     for (coordinator_id, is_share), names in sorted(by_coordinator.items()):
         for begin in range(0, len(names), GROUPS_A_REQUEST):
             some = names[begin : begin + GROUPS_A_REQUEST]
             try:
                 if is_share:
-                    lags = await share_lags(client, coordinator_id, some)
-                    found |= {name: GroupLag(lag, None) for name, lag in lags.items()}
+                    shared = await share_lags(client, coordinator_id, some)
+                    for name, lags in shared.items():
+                        found[name] = {topic: GroupLag(lag, None) for topic, lag in lags.items()}
                 else:
                     told = await group_admin.committed_by_groups(client, coordinator_id, some)
-                    found |= {name: _total(committed) for name, committed in told.items()}
+                    found |= {name: _lags_of(committed) for name, committed in told.items()}
             except KafkaError as error:
                 _bear(error)
                 break
     return found
 
 
-def _total(committed: Committed) -> GroupLag:
+def _lags_of(committed: Committed) -> dict[str, GroupLag]:
     lags = committed.lags or {}
-    behind = [max(lags[one][0] - offset, 0) for one, offset in committed.offsets.items() if one in lags]
-    ages = [age_ms for _, age_ms in lags.values() if age_ms is not None]
-    return GroupLag(sum(behind) if behind else None, max(ages, default=None))
+    parts: dict[str, list[GroupLag]] = {}
+    for one in {**committed.offsets, **lags}:
+        end, age = lags.get(one, (None, None))
+        offset = committed.offsets.get(one)
+        behind = None if end is None or offset is None else max(end - offset, 0)
+        parts.setdefault(one.topic, []).append(GroupLag(behind, age))
+    return {topic: _whole(mine) for topic, mine in parts.items()}
+
+
+def _whole(parts: Iterable[GroupLag]) -> GroupLag:
+    known = list(parts)
+    records = [one.records for one in known if one.records is not None]
+    ages = [one.age_ms for one in known if one.age_ms is not None]
+    return GroupLag(sum(records) if records else None, max(ages, default=None))
 
 
 async def measure(

@@ -23,7 +23,7 @@ from ottla.node.wire.messages.describe_share_group_offsets import (
     DescribeShareGroupOffsetsRequest,
     DescribeShareGroupOffsetsRequestGroup,
     DescribeShareGroupOffsetsResponse,
-    DescribeShareGroupOffsetsResponseGroup,
+    DescribeShareGroupOffsetsResponseTopic,
 )
 from ottla.node.wire.messages.describe_share_partitions import InFlightState
 
@@ -124,8 +124,10 @@ async def delete_share_starts(
     return await client.retry(attempt)
 
 
-async def share_lags(client: Client, coordinator_id: int, group_ids: Sequence[str]) -> dict[str, int | None]:
-    """Return the whole lag of share groups of one coordinator, asked once; None where none is told."""
+async def share_lags(
+    client: Client, coordinator_id: int, group_ids: Sequence[str]
+) -> dict[str, dict[str, int | None]]:
+    """Return the lag of share groups of one coordinator by topic, asked once; None where none is told."""
     request = DescribeShareGroupOffsetsRequest(
         groups=[DescribeShareGroupOffsetsRequestGroup(group_id=one, topics=None) for one in group_ids]
     )
@@ -133,14 +135,13 @@ async def share_lags(client: Client, coordinator_id: int, group_ids: Sequence[st
     response = await connection.request(
         request, DescribeShareGroupOffsetsResponse, timeout_s=client.remaining_s
     )
-    return {one.group_id: _whole_lag(one) for one in response.groups if not one.error_code}
+    return {
+        one.group_id: {topic.topic_name: _lag_in(topic) for topic in one.topics}
+        for one in response.groups
+        if not one.error_code
+    }
 
 
-def _whole_lag(group: DescribeShareGroupOffsetsResponseGroup) -> int | None:
-    told = [
-        one.lag
-        for topic in group.topics
-        for one in topic.partitions
-        if not one.error_code and one.lag > UNKNOWN
-    ]
+def _lag_in(topic: DescribeShareGroupOffsetsResponseTopic) -> int | None:
+    told = [one.lag for one in topic.partitions if not one.error_code and one.lag > UNKNOWN]
     return sum(told) if told else None

@@ -222,7 +222,12 @@ async def max_batch_bytes(client: Client, name: str, most: int) -> int:
 async def _may_describe_configs(client: Client, name: str) -> bool:
     """Return whether this client may see the settings of a topic; True where nodes do not say."""
     response = await client.refresh([name], with_operations=True)
-    allowed = only(response.topics, f"topic {name}").topic_authorized_operations
+    return shows_configs(only(response.topics, f"topic {name}"))
+
+
+def shows_configs(topic: MetadataResponseTopic) -> bool:
+    """Return whether metadata with operations say that their client may see the topic's settings."""
+    allowed = topic.topic_authorized_operations
     return allowed == NOT_TOLD or bool(allowed >> AclOperation.DESCRIBE_CONFIGS & 1)
 
 

@@ -72,6 +72,7 @@ moves           reassignments, decommission, throttles
 users           SCRAM users and their passwords
 quotas          quotas of users, client ids and addresses
 transactions    transactions, and the producers of a log
+topics_overview  all topics with size and retention, their groups and producers
 console_login   logins to the console
 group_operations  resets, deletion and timeline of groups
 metrics_routes  what a Prometheus scrapes; rates of this node and of all

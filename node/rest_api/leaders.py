@@ -38,7 +38,17 @@ _MOVES: Final = record(
     {"moved": INT64, "failed": listed(_FAILED), "kept": listed(_KEPT)}, title="LeaderMoves"
 )
 _LEADERSHIP: Final = record(
-    {"broker_id": INT32, "leads": INT64, "preferred_for": INT64, "is_drained": BOOLEAN},
+    {
+        "broker_id": INT32,
+        "leads": INT64,
+        "preferred_for": INT64,
+        "is_drained": BOOLEAN,
+        "can_end": {
+            **BOOLEAN,
+            "description": "It shares partitions with other brokers, and is the preferred leader of none of "
+            "them, as after a drain.",
+        },
+    },
     title="BrokerLeadership",
 )
 _ELECTION: Final = record(
@@ -75,12 +85,14 @@ async def get_drain(context: RestContext, request: RestRequest) -> Answer:
     partitions = await leader_moves.led_partitions(context.client)
     leads = sum(one.leader == broker_id for one in partitions)
     preferred_for = sum(one.replicas[:1] == [broker_id] for one in partitions)
+    shared = [one for one in partitions if broker_id in one.replicas and len(one.replicas) > 1]
     return Answer(
         body={
             "broker_id": broker_id,
             "leads": leads,
             "preferred_for": preferred_for,
             "is_drained": leads == 0,
+            "can_end": bool(shared) and all(one.replicas[0] != broker_id for one in shared),
         }
     )
 

@@ -61,7 +61,7 @@ async def list_topic_partitions(context: RestContext, request: RestRequest) -> A
     starts = await group_lag.log_offsets(context.client, places, topic_admin.EARLIEST)
     ends = await group_lag.log_offsets(context.client, places, topic_admin.LATEST)
     leaders = sorted({one.leader_id for one in topic.partitions if one.leader_id >= 0})
-    sizes = _sizes(await describe_log_dirs(context.client, broker_ids=leaders, partitions=places))
+    sizes = replica_sizes(await describe_log_dirs(context.client, broker_ids=leaders, partitions=places))
 
     def shown(one: MetadataResponsePartition) -> dict[str, Any]:
         place = TopicPartition(name, one.partition_index)
@@ -81,7 +81,8 @@ async def list_topic_partitions(context: RestContext, request: RestRequest) -> A
     return Answer(body={"topic": name, "partitions": [shown(one) for one in partitions]})
 
 
-def _sizes(brokers: list[BrokerLogDirs]) -> dict[tuple[int, TopicPartition], int]:
+def replica_sizes(brokers: list[BrokerLogDirs]) -> dict[tuple[int, TopicPartition], int]:
+    """The size of each replica by its broker."""
     return {
         (broker.broker_id, replica.partition): replica.size_bytes
         for broker in brokers

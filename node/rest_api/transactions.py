@@ -92,9 +92,8 @@ _PRODUCER_FIELDS: Final[dict[str, Schema]] = {
     "coordinator_epoch": _ANY_INT32,
     "open_from": NULL_INT64,
 }
-_PRODUCERS: Final = record(
-    {"producers": listed(record(_PRODUCER_FIELDS, title="Producer"))}, title="Producers"
-)
+PRODUCER: Final = record(_PRODUCER_FIELDS, title="Producer")
+_PRODUCERS: Final = record({"producers": listed(PRODUCER)}, title="Producers")
 _HANGING: Final = record(
     {
         "hanging": listed(

@@ -207,7 +207,29 @@ class ConsolePage:
         control.send_keys(text)
 
     def choose(self, label: str, option: str) -> None:
-        Select(self.field(label)).select_by_visible_text(option)
+        """Choose what may come a moment later."""
+
+        def pick() -> bool:
+            Select(self.field(label)).select_by_visible_text(option)
+            return True
+
+        self.eventually(pick, f"“{option}” cannot be chosen as {label}")
+
+    def move(self, topic: str, partition: int, *brokers: int) -> None:
+        """Have replicas of a partition on these brokers, the preferred leader first, on the page of moves."""
+        self.choose("Topic", topic)
+        self.choose("Partition", str(partition))
+        boxes = "fieldset label.check"
+        self.eventually(
+            lambda: self.script(f"return !!document.querySelector('{boxes} :checked')"), "no broker"
+        )
+        for box in self.driver.find_elements(By.CSS_SELECTOR, boxes):
+            wanted = int(box.text.split()[1]) in brokers
+            if box.find_element(By.TAG_NAME, "input").is_selected() != wanted:
+                box.click()
+        self.choose("Preferred leader", f"broker {brokers[0]}")
+        self.click("Move…")
+        self.click("Move it")
 
     def keys(self, *keys: str) -> None:
         """Press keys where the focus is."""

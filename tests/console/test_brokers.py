@@ -117,6 +117,8 @@ def test_voters_without_a_vote_say_why(console: ConsolePage, cluster: Cluster) -
 def test_a_broker_is_drained_and_taken_back(console: ConsolePage, cluster: Cluster) -> None:
     topic = make_topic(cluster, "led", partitions=6)
     console.open("#/brokers/2")
+    console.sees("Drain…")
+    assert "End the drain" not in console.text()
     console.click("Drain…")
     console.sees("Other brokers become the leaders of its partitions")
     console.click("Drain")
@@ -127,8 +129,10 @@ def test_a_broker_is_drained_and_taken_back(console: ConsolePage, cluster: Clust
     assert 2 not in {cluster.leader_of(topic, one) for one in range(6)}
 
     console.open("#/brokers/2")
+    console.sees("drained")
     console.click("End the drain")
     console.sees("moved.")
+    console.misses("End the drain")
     console.open("#/brokers")
     console.eventually(lambda: int(console.cells_of("2")[4]) > 0, "it leads nothing")
 
@@ -186,18 +190,13 @@ def test_a_partition_moves_with_its_progress_and_is_stopped(
         console.sees(f"of broker {broker} is set to 10.")
 
     console.open("#/reassignments")
-    console.fill("Topic", topic)
-    console.fill("Partition", "0")
-    console.fill("Brokers", "1")
-    console.click("Move…")
-    console.sees(f"Move {topic}, partition 0?")
-    console.click("Move it")
+    console.move(topic, 0, 1)
     console.row(topic, "%", "left")
 
     console.click(f"Stop the move of {topic}, partition 0")
     console.click("Stop the move")
     console.sees("The move is stopped.")
-    console.eventually(lambda: topic not in console.text(), "it still moves")
+    console.sees("No moves are under way.")
     for broker, kind in (("0", "leader"), ("1", "follower")):
         console.open(f"#/brokers/{broker}")
         console.fill("Search", f"{kind}.replication.throttled.rate")
@@ -206,11 +205,7 @@ def test_a_partition_moves_with_its_progress_and_is_stopped(
         console.sees("is reset to its default.")
 
     console.open("#/reassignments")
-    console.fill("Topic", topic)
-    console.fill("Partition", "0")
-    console.fill("Brokers", "2")
-    console.click("Move…")
-    console.click("Move it")
+    console.move(topic, 0, 2)
     console.open(f"#/topics/{topic}")
     console.eventually(lambda: console.cells_of("0")[2] == "2", "it does not move")
 
@@ -234,11 +229,7 @@ def test_the_overview_says_what_is_wrong_while_a_node_is_down(console: ConsolePa
 
     # Another broker is to have it, but nobody is there to copy from: it can only begin with nothing.
     console.open("#/reassignments")
-    console.fill("Topic", lone)
-    console.fill("Partition", "0")
-    console.fill("Brokers", "1,2")
-    console.click("Move…")
-    console.click("Move it")
+    console.move(lone, 0, 1, 2)
     console.open(f"#/topics/{lone}")
     console.click("Unclean leader election…")
     console.sees("are lost, although they were acknowledged")

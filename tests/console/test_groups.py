@@ -109,15 +109,15 @@ def test_a_reset_of_a_group_at_work_is_refused(console: ConsolePage, member: tup
     console.sees("is active", client)
 
 
-def test_a_reset_of_partitions_needs_their_topic(console: ConsolePage, cluster: Cluster, topic: str) -> None:
+def test_a_reset_of_partitions_is_of_those_that_the_group_reads(
+    console: ConsolePage, cluster: Cluster, topic: str
+) -> None:
     group = name_of("whole")
     commit(cluster, group, topic, 9)
     console.open(f"#/groups/{group}/reset")
 
-    console.fill("Partitions", "0")
-    console.click("Show what would change")
-    console.sees("Enter the topic that these partitions belong to.")
-    console.fill("Topic", topic)
+    console.choose("Topic", topic)
+    console.choose("Partitions", "0")
     console.click("Show what would change")
 
     assert console.cells(topic)[:4] == [topic, "0", "9", "0"]

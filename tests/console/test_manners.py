@@ -1,5 +1,6 @@
 """What holds for every page: keyboard, width of a phone, contrast, hidden tabs, nodes that are down."""
 
+import re
 import socket
 from pathlib import Path
 
@@ -20,6 +21,7 @@ PAGES = (
     "#/topics/{topic}",
     "#/topics/{topic}/records",
     "#/topics/{topic}/produce",
+    "#/topics/{topic}/clients",
     "#/topics/{topic}/configs",
     "#/groups",
     "#/groups/{group}",
@@ -346,3 +348,28 @@ def test_a_node_that_is_cut_off_says_so_on_every_page(browser: webdriver.Chrome)
         page.eventually(lambda: page.fact("Controller") == "unknown", "a leader is shown")
         browser.get("about:blank")
         page.errors()  # of what the others would have answered
+
+
+def test_each_page_says_how_old_it_is_and_from_which_node(
+    console: ConsolePage, places: dict[str, str]
+) -> None:
+    for address in (
+        "#/",
+        "#/topics",
+        "#/topics/{topic}/records",
+        "#/groups/{group}",
+        "#/brokers/0",
+        "#/quorum",
+    ):
+        console.load(address.format(**places))
+        age = "return document.getElementById('age').innerText"
+        told = console.eventually(lambda: console.script(age), f"{address} has no age")  # noqa: B023
+        assert re.fullmatch(r"From node 0 at \d\d:\d\d:\d\d, \d+ m?s ago", told), told
+    console.open("#/nothing")
+    console.eventually(lambda: not console.script(age), "an age of nothing is told")
+
+
+def test_the_marks_are_drawn_here_and_not_read_aloud(console: ConsolePage) -> None:
+    hidden = "return [...document.querySelectorAll('nav#pages a svg, .logo')].map((one) => one.ariaHidden)"
+
+    assert console.script(hidden) == ["true"] * 9

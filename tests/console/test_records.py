@@ -1,13 +1,17 @@
 """Records in the console: read from anywhere, filtered, followed, shown in full, and made."""
 
+import csv
+import io
 import json
 
 import pytest
 from confluent_kafka import Producer
+from selenium.webdriver.common.keys import Keys
 
 from ottla.node.embedded import Cluster
 from tests.console.console_page import ConsolePage
 from tests.console.makers import fill, make_topic
+from tests.console.test_manners import COLOURS, contrast
 
 pytestmark = pytest.mark.slow
 
@@ -130,7 +134,7 @@ def test_a_record_is_made_by_hand(console: ConsolePage, cluster: Cluster) -> Non
     topic = make_topic(cluster, "made", partitions=2)
     console.open(f"#/topics/{topic}/produce")
 
-    console.fill("Partition", "1")
+    console.choose("Partition", "1")
     console.choose("Key type", "text")
     console.fill("Key", "a key")
     console.choose("Value type", "JSON")
@@ -146,8 +150,7 @@ def test_a_record_is_made_by_hand(console: ConsolePage, cluster: Cluster) -> Non
 
     console.sees("The record was written to partition 1, offset 0.")
     console.click("Show it")
-    console.sees("a key", f'{{"id": {LARGE}}}')
-    console.click("Show offset 0 of partition 1")
+    console.sees("Record at offset 0 of partition 1", "a key", f'{{"id": {LARGE}}}')
     assert console.cells_of("origin") == ["origin", "by hand"]
 
 
@@ -155,7 +158,8 @@ def test_a_record_that_was_not_stored_is_told_so(console: ConsolePage, cluster: 
     topic = make_topic(cluster, "refused")
     console.open(f"#/topics/{topic}/produce")
 
-    console.fill("Partition", "7")
+    console.script("document.querySelector('select[name=partition]').append(new Option('7', '7'))")
+    console.choose("Partition", "7")
     console.fill("Value", "nowhere")
     console.click("Produce")
 
@@ -250,3 +254,151 @@ def test_a_live_tail_draws_what_comes_at_once_together(
 
     console.sees("burst-399.")
     assert console.script("return window.drawn") < 200
+
+
+def test_a_row_opens_by_a_click_and_by_keyboard_and_leads_to_the_next(
+    console: ConsolePage, cluster: Cluster, producer: Producer
+) -> None:
+    topic = make_topic(cluster, "opened")
+    producer.produce(topic, b"older", key=b"k", headers=[("trace", b"abc")], timestamp=1_600_000_000_000)
+    producer.produce(topic, b"newer", timestamp=1_600_000_060_000)
+    producer.flush()
+    console.open(f"#/topics/{topic}/records")
+
+    console.row("newer").find_element("css selector", "td:last-child").click()
+    console.sees("Record at offset 1 of partition 0")
+    console.click("Next")
+    console.sees("Record at offset 0 of partition 0")
+    assert console.fact("Time in UTC") == "2020-09-13 12:26:40.000"
+    assert console.fact("Key") == "1 B" and console.fact("Headers") == "1, 8 B"
+    console.click("Close")
+    console.misses("Record at")
+
+    older, newer = (f"Show offset {offset} of partition 0" for offset in (0, 1))
+    console.eventually(lambda: console.focused() == older, "the focus is not on the record that was open")
+    console.keys(Keys.ARROW_UP)
+    assert console.focused() == newer
+    console.keys(Keys.ENTER)
+    console.sees("Record at offset 1 of partition 0")
+    console.keys(Keys.ESCAPE)
+    console.misses("Record at")
+    console.eventually(lambda: console.focused() == newer, "the focus is lost")
+
+
+def test_json_is_coloured_and_folds_and_its_letters_are_read(
+    console: ConsolePage, cluster: Cluster, producer: Producer
+) -> None:
+    topic = make_topic(cluster, "coloured")
+    value = r'{"name": "Zo\u00eb \u202e", "list": [1, null, {"deep": true}]}'
+    fill(producer, topic, value.encode())
+    console.open(f"#/topics/{topic}/records")
+    console.sees('{"name": "Zoë')
+    console.click("Show offset 0 of partition 0")
+
+    console.sees(r'"name": "Zoë \u202e"', '\n      "deep": true')
+    console.click("List of 3 elements")
+    console.misses('\n      "deep": true')
+    console.sees('"list": [ … 3 elements ]')
+    console.click("List of 3 elements")
+    console.sees('\n      "deep": true')
+    for kind in ("json-name", "json-text", "json-number", "json-word"):
+        assert console.script("return document.querySelectorAll(arguments[0]).length", f"dialog .{kind}")
+    for _, one, other in console.script(COLOURS):
+        assert contrast(one, other) >= 4.5
+
+    console.click("Text")
+    console.sees(value)
+
+
+def test_json_of_thousands_of_levels_is_shown(
+    console: ConsolePage, cluster: Cluster, producer: Producer
+) -> None:
+    topic = make_topic(cluster, "deep")
+    fill(producer, topic, b"[" * 5_000 + b"1,2" + b"]" * 5_000)
+    console.open(f"#/topics/{topic}/records")
+
+    console.click("Show offset 0 of partition 0")
+
+    console.sees("Record at offset 0", "\n1")
+    assert console.script("return document.querySelector('dialog pre').textContent.length") < 1_000_000
+
+
+def test_an_address_shows_the_same_filter_page_and_record(
+    console: ConsolePage, cluster: Cluster, producer: Producer
+) -> None:
+    topic = make_topic(cluster, "linked", partitions=2)
+    fill(producer, topic, *(f"apple-{i}.".encode() for i in range(8)), b"pear.")
+    console.open(f"#/topics/{topic}/records")
+    console.sees("9 records")
+    console.choose("From", "oldest")
+    console.choose("Partition", "0")
+    console.fill("Filter", "apple")
+    console.fill("Maximum records", "3")
+    console.click("Read")
+    console.sees("3 records")
+    console.click("Show offset 2 of partition 0")
+    address = console.script("return location.hash")
+
+    console.load(address)
+    console.sees("3 records", "Record at offset 2 of partition 0")
+    assert "pear" not in console.text()
+    console.click("Close")
+    console.click("Read more")
+    console.sees("apple-5.")
+    console.load(console.script("return location.hash"))
+    console.sees("apple-5.")
+    assert "apple-2." not in console.text() and "Record at" not in console.text()
+    assert console.field("Filter").get_attribute("value") == "apple"
+
+    console.load(f"#/topics/{topic}/records?show=0:77")
+    console.sees("There is no record at offset 77 of partition 0 any more.")
+
+
+def test_what_is_shown_is_saved_as_json_and_csv_and_a_record_is_copied(
+    console: ConsolePage, cluster: Cluster, producer: Producer
+) -> None:
+    topic = make_topic(cluster, "saved")
+    producer.produce(topic, f'{{"id": {LARGE}}}', key="=HYPERLINK(1)", headers=[("h", b"\xff")])
+    producer.produce(topic, b"\x00\xff", key=b'a "quoted", key')
+    producer.flush()
+    console.open(f"#/topics/{topic}/records")
+    console.sees("2 records")
+    console.script(
+        """
+        window.saved = {};
+        URL.createObjectURL = (blob) => {
+          blob.text().then((text) => { window.saved[blob.type] = text; });
+          return "blob:x";
+        };
+        HTMLAnchorElement.prototype.click = function () { window.saved.name = this.download; };
+        navigator.clipboard.writeText = async (text) => { window.copied = text; };
+        """
+    )
+
+    console.click("Save as JSON")
+    text = console.eventually(lambda: console.script("return saved['application/json']"), "nothing is saved")
+    by_offset = {one["offset"]: one for one in json.loads(text)}
+    assert by_offset[0]["value"] == {"id": LARGE} and by_offset[0]["value_type"] == "json"
+    assert by_offset[0]["headers"] == [{"name": "h", "value_type": "base64", "value": "/w=="}]
+    assert (by_offset[1]["value_type"], by_offset[1]["value"]) == ("base64", "AP8=")
+    assert console.script("return saved.name") == f"{topic}.json"
+
+    console.click("Save as CSV")
+    text = console.eventually(lambda: console.script("return saved['text/csv']"), "nothing is saved")
+    rows = {row["offset"]: row for row in csv.DictReader(io.StringIO(text))}
+    assert rows["0"]["key"] == "'=HYPERLINK(1)" and rows["1"]["key"] == 'a "quoted", key'
+    assert rows["0"]["value"] == f'{{"id": {LARGE}}}'
+
+    console.click("Show offset 0 of partition 0")
+    console.click("Copy as JSON")
+    console.sees("The record is copied.")
+    assert json.loads(console.script("return copied"))["value"] == {"id": LARGE}
+    console.click("Copy link")
+    link = console.eventually(lambda: _link(console), "no link is copied")
+    console.load(link.removeprefix(f"{console.url}/"))
+    console.sees("Record at offset 0 of partition 0")
+
+
+def _link(console: ConsolePage) -> str:
+    copied = str(console.script("return copied"))
+    return copied if copied.startswith("http") else ""

@@ -2,10 +2,11 @@
 
 import pytest
 from confluent_kafka import Producer
+from confluent_kafka.admin import AdminClient, NewTopic
 
 from ottla.node.embedded import Cluster
 from tests.console.console_page import ConsolePage
-from tests.console.makers import commit, make_topic, name_of
+from tests.console.makers import commit, fill, make_topic, name_of
 
 pytestmark = pytest.mark.slow
 
@@ -64,7 +65,7 @@ def test_the_search_finds_by_part_of_a_name(console: ConsolePage, cluster: Clust
     console.misses(other)
     console.click(name)
 
-    assert console.title() == name
+    console.eventually(lambda: console.title() == name, "the topic is not shown")
 
 
 def test_internal_topics_are_shown_when_asked_for(console: ConsolePage, cluster: Cluster) -> None:
@@ -118,13 +119,8 @@ def test_preferred_leaders_are_elected(console: ConsolePage, cluster: Cluster) -
     topic = make_topic(cluster, "elected")
     first = cluster.leader_of(topic, 0)
     second, third = (one for one in cluster.node_ids if one != first)
-    order = f"{second},{first},{third}"  # another one is preferred now, and nobody has been elected
     console.open("#/reassignments")
-    console.fill("Topic", topic)
-    console.fill("Partition", "0")
-    console.fill("Brokers", order)
-    console.click("Move…")
-    console.click("Move it")
+    console.move(topic, 0, second, first, third)  # another one is preferred now, and nobody has been elected
 
     console.open(f"#/topics/{topic}")
     console.sees("not led by the preferred leader")
@@ -183,3 +179,85 @@ def test_configs_come_with_their_documentation(console: ConsolePage, cluster: Cl
     console.click("only changed settings")
     console.misses("cleanup.policy")
     console.row("file.delete.delay.ms", "the broker's file")
+
+
+def test_topics_are_listed_as_people_count_with_what_is_in_them(
+    console: ConsolePage, cluster: Cluster, producer: Producer
+) -> None:
+    stem = name_of("counted")
+    admin = AdminClient({"bootstrap.servers": cluster.bootstrap})
+    names = [f"{stem}-{number}" for number in (10, 2, 1)]
+    for name in names:
+        admin.create_topics([NewTopic(name, 1, 3, config={"retention.ms": "3600000"})])[name].result(60)
+    fill(producer, names[1], *[b"x" * 1000] * 4)
+    commit(cluster, name_of("reader"), names[1], 1)
+    console.open("#/topics")
+    console.fill("Search", stem)
+    console.sees("3 of ")
+
+    console.eventually(lambda: console.cells_of(names[1])[3] == "4", "the records are not counted")
+    console.eventually(lambda: "1 group" in console.cells_of(names[1])[7], "the group is not told")
+    cells = console.cells_of(names[1])
+    assert cells[1:3] == ["1", "3"] and cells[5].endswith("KiB") and cells[6] == "60 min"
+    console.eventually(lambda: console.cells_of(names[1])[4] == "0/s", "no rate is told")
+    shown = console.script("return [...document.querySelectorAll('tbody th a')].map((one) => one.innerText)")
+    assert shown == sorted(names, key=lambda name: int(name.rpartition("-")[2]))
+    assert f"search={stem}" in console.script("return location.hash")
+
+
+def test_a_topic_shows_its_groups_and_its_producers(console: ConsolePage, cluster: Cluster) -> None:
+    topic, group = make_topic(cluster, "used"), name_of("reader")
+    fill(
+        Producer({"bootstrap.servers": cluster.bootstrap, "enable.idempotence": True}),
+        topic,
+        b"1",
+        b"2",
+        b"3",
+    )
+    commit(cluster, group, topic, 1)
+    console.open(f"#/topics/{topic}/clients")
+
+    console.eventually(lambda: console.cells_of(group)[3] == "2", "the lag is not told")
+    assert console.cells_of(group)[1] == "Empty"
+    cells = console.cells("none")
+    assert (cells[1], cells[3]) == ("0", "2")
+
+
+def test_an_unknown_topic_offers_to_create_it_and_nothing_else(
+    console: ConsolePage, cluster: Cluster
+) -> None:
+    make_topic(cluster, "another")
+    name = name_of("unknown")
+    for page in ("", "/records", "/produce", "/clients", "/configs"):
+        console.open(f"#/topics/{name}{page}")
+        console.sees(f"There is no topic {name}.")
+        buttons = console.script(
+            "return [...document.querySelectorAll('main button')].map((one) => one.innerText)"
+        )
+        assert buttons == ["Create it…"] and not console.script(
+            "return document.querySelectorAll('form').length"
+        )
+    console.open(f"#/topics/{name}")
+    console.sees(f"There is no topic {name}.")
+
+    console.click("Create it…")
+    assert console.field("Name").get_attribute("value") == name
+    console.click("Create")
+
+    console.sees(f"Topic {name} is created.", "all replicas")
+    console.errors()  # the node did not find it before
+
+
+def test_configs_are_grouped_and_changed_ones_come_first(console: ConsolePage, cluster: Cluster) -> None:
+    name = name_of("grouped")
+    admin = AdminClient({"bootstrap.servers": cluster.bootstrap})
+    new = NewTopic(name, 1, 3, config={"retention.ms": "3600000"})
+    admin.create_topics([new])[name].result(60)
+    console.open(f"#/topics/{name}/configs")
+    console.row("retention.ms", "3600000")
+
+    headings = console.script("return [...document.querySelectorAll('h3')].map((one) => one.innerText)")
+
+    assert headings[:1] == ["Changed"] and {"Retention and compaction", "Replication"} <= set(headings)
+    first = console.script("return document.querySelector('.part').innerText")
+    assert "retention.ms" in first and "segment.bytes" not in first

@@ -6,6 +6,33 @@ import { field, form, input } from "./form.js";
 import { badge, button, code, dotted, say } from "./parts.js";
 import { searchedList } from "./searched_list.js";
 
+// By what they are about; the first that fits has it.
+const SUBJECTS = [
+  ["Ottla's own", /^ottla\./],
+  ["Security", /^(ssl|sasl|authorizer|security|super|principal|allow\.everyone|delegation|password|connection\.failed)\b/],
+  ["Groups", /^(group|offsets|share|consumer|streams|errors)\b/],
+  ["Transactions and producers", /^(transaction|producer|replica\.selector)/],
+  ["Replication", /replica|isr\b|leader|unclean|insync/],
+  ["Retention and compaction", /(^|\.)(retention|cleanup|cleaner|compaction|dirty|delete)\b/],
+  ["Segments, indexes and flushes", /(^|\.)(segment|index|flush|roll|preallocate|file)\b/],
+  ["Records", /(^|\.)(message|compression|record)\b/],
+  ["Quorum and brokers", /^(controller|broker|node|process|metadata|initial)\b/],
+  ["Network and quotas", /^(listener|advertised|socket|connection|max\.connection|num\.network|request|queued|quota|inter\.broker|client)/],
+  ["Others", /./],
+];
+
+/** What was changed comes first, the rest by subject. */
+function bySubject(rows) {
+  if (rows.length === 0) return [[null, rows]];
+  const [own, ...others] = SUBJECTS; // Kafka's come before Ottla's own
+  const found = new Map(["Changed", ...others.map(([subject]) => subject), own[0]].map((subject) => [subject, []]));
+  for (const one of rows) {
+    const subject = one.isDefault ? SUBJECTS.find(([, pattern]) => pattern.test(one.name))[0] : "Changed";
+    found.get(subject).push(one);
+  }
+  return [...found].filter(([, some]) => some.length > 0);
+}
+
 /** `load(signal)` gives {name, value, isDefault, isReadOnly, isSensitive, source, documentation}. */
 export function configList(view, { owner, load, alter, reset }) {
   const takeBack = async (one, refresh) => {
@@ -36,6 +63,7 @@ export function configList(view, { owner, load, alter, reset }) {
     counts: (one, onlySet) => !onlySet || !one.isDefault,
     words: (one) => `${one.name} ${one.documentation ?? ""}`,
     noun: "setting",
+    parts: bySubject,
     placeholder: "part of a name or description",
     box: "only changed settings",
     caption: `Settings of ${owner}`,

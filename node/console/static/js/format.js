@@ -3,6 +3,8 @@
 const WHOLE = new Intl.NumberFormat("en", { maximumFractionDigits: 0 });
 const UNITS = ["B", "KiB", "MiB", "GiB", "TiB", "PiB"];
 export const UNKNOWN = "–";
+/** Orders names as people count: topic-2 before topic-10. */
+export const byName = new Intl.Collator("en", { numeric: true }).compare;
 
 const isKnown = (value) => value !== null && value !== undefined && Number.isFinite(Number(value));
 
@@ -46,6 +48,13 @@ export function time(ms) {
   if (!isKnown(ms) || ms < 0) return UNKNOWN;
   const local = new Date(Number(ms) - new Date(Number(ms)).getTimezoneOffset() * 60_000);
   return Number.isNaN(local.getTime()) ? String(ms) : local.toISOString().slice(0, 23).replace("T", " ");
+}
+
+/** The same in UTC: 2013-01-01 04:15:00.000. */
+export function utc(ms) {
+  if (!isKnown(ms) || ms < 0) return UNKNOWN;
+  const date = new Date(Number(ms));
+  return Number.isNaN(date.getTime()) ? String(ms) : date.toISOString().slice(0, 23).replace("T", " ");
 }
 
 /** The part of `time` after the date. */

@@ -1,10 +1,12 @@
 // Begins the console: the bar, the pages by their addresses, the colours.
 
 import { TooLate } from "./api.js";
-import { whoAmI } from "./ask/cluster.js";
+import { nodeId, whoAmI } from "./ask/cluster.js";
 import { askWho, logOut } from "./ask/session.js";
 import { report, tellIn } from "./connection.js";
 import { h } from "./dom.js";
+import { clock, duration } from "./format.js";
+import { icon } from "./icons.js";
 import { loginPage } from "./pages/login.js";
 import { note, say } from "./parts.js";
 import { repeat } from "./repeat.js";
@@ -24,6 +26,7 @@ const PAGES = [
   ["#/access", "Access"],
 ];
 
+const AGE_EVERY_MS = 1_000;
 const main = document.getElementById("main");
 const pages = document.getElementById("pages");
 const menu = document.getElementById("menu");
@@ -42,12 +45,13 @@ function showPage() {
       h("h1", {}, "No such page"),
       note("", "The console has no page at this address."),
     );
-  const here = "#/" + location.hash.replace(/^#\/?/, "").split("/")[0];
+  const here = "#/" + location.hash.replace(/^#\/?/, "").split(/[/?]/)[0];
   for (const link of pages.children) {
     if (link.getAttribute("href") === here) link.setAttribute("aria-current", "page");
     else link.removeAttribute("aria-current");
   }
   setMenu(false);
+  tellAge();
 }
 
 function setMenu(isOpen) {
@@ -75,6 +79,16 @@ function isDark() {
 function nameTheme() {
   document.getElementById("theme").textContent = isDark() ? "Light" : "Dark";
   document.getElementById("theme").setAttribute("aria-label", isDark() ? "Light colours" : "Dark colours");
+}
+
+/** How old the oldest part of the page is, and which node told it. */
+function tellAge() {
+  const oldest = view?.oldest() ?? null;
+  const node = nodeId();
+  document.getElementById("age").textContent =
+    oldest === null || node === null
+      ? ""
+      : `From node ${node} at ${clock(oldest)}, ${duration(Math.floor((Date.now() - oldest) / 1000) * 1000)} ago`;
 }
 
 /** Which cluster and node this is; asked on every page, so that a node that went is noticed on every page. */
@@ -132,7 +146,7 @@ async function begin() {
   tellWhere();
 }
 
-pages.append(...PAGES.map(([href, word]) => h("a", { href }, word)));
+pages.append(...PAGES.map(([href, word]) => h("a", { href }, icon(word.toLowerCase()), word)));
 menu.onclick = () => setMenu(menu.getAttribute("aria-expanded") !== "true");
 document.getElementById("theme").onclick = () => setTheme(isDark() ? "light" : "dark");
 matchMedia("(prefers-color-scheme: dark)").addEventListener("change", nameTheme);
@@ -148,4 +162,5 @@ addEventListener("hashchange", () => {
   main.focus({ preventScroll: true });
   scrollTo(0, 0);
 });
+setInterval(tellAge, AGE_EVERY_MS);
 begin();

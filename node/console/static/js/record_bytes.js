@@ -1,9 +1,10 @@
 // The bytes of a key, a value or a header: as text where they are text, in hex where they are not.
 
-import { pretty } from "./json_pretty.js";
+import { tokensOf, withLetters } from "./json_tokens.js";
 
 const MAX_SHOWN = 64 * 1024; // of one value in the page; more makes browsers slow and nobody reads it
 const LINE = 16;
+const ESCAPE_LENGTH = 6; // of \u00eb, which is read as one letter
 
 /** Base64 into bytes; null stays null. */
 export function fromBase64(encoded) {
@@ -32,7 +33,10 @@ export function asText(bytes) {
 export function preview(bytes, length = 120) {
   if (bytes === null) return null;
   const text = asText(bytes.subarray(0, MAX_SHOWN)) ?? (bytes.length > MAX_SHOWN ? asTextCut(bytes) : null);
-  if (text !== null) return text.length > length ? text.slice(0, length) + "…" : text;
+  if (text !== null) {
+    const read = /^\s*[[{]/.test(text) ? withLetters(text.slice(0, length * ESCAPE_LENGTH)) : text;
+    return read.length > length ? read.slice(0, length) + "…" : read;
+  }
   const start = hexOf(bytes.subarray(0, 24));
   return bytes.length > 24 ? start + " …" : start;
 }
@@ -41,16 +45,19 @@ export function preview(bytes, length = 120) {
 export function ways(bytes) {
   const text = asText(bytes);
   if (text === null) return ["hex", "text"];
-  return /^\s*[[{]/.test(text) && bytes.length <= MAX_SHOWN && pretty(text) !== null
-    ? ["json", "text", "hex"]
-    : ["text", "hex"];
+  return jsonTokens(bytes, text) === null ? ["text", "hex"] : ["json", "text", "hex"];
 }
 
+/** The tokens of an object or a list of JSON that is not too large to be drawn; null for other bytes. */
+export function jsonTokens(bytes, text = asText(bytes)) {
+  return text !== null && /^\s*[[{]/.test(text) && bytes.length <= MAX_SHOWN ? tokensOf(text) : null;
+}
+
+/** As text or in hex. */
 export function read(bytes, way) {
   const shown = bytes.subarray(0, MAX_SHOWN);
   const rest = bytes.length - shown.length;
   const more = rest > 0 ? `\n… and ${rest} bytes more` : "";
-  if (way === "json") return pretty(asText(bytes));
   if (way === "text") return (asText(shown) ?? asTextCut(bytes)) + more;
   return dump(shown) + more;
 }

@@ -1,26 +1,23 @@
-// Records as rows; each can be opened to see its headers and all its bytes.
+// Records as rows; each can be opened.
 
-import { open } from "./dialog.js";
 import { h } from "./dom.js";
-import { bytes, count, many, time } from "./format.js";
-import { morph } from "./morph.js";
-import { button, note } from "./parts.js";
-import { preview, read, ways } from "./record_bytes.js";
+import { count, many, time } from "./format.js";
+import { recordHref } from "./hrefs.js";
+import { preview } from "./record_bytes.js";
 import { table } from "./table.js";
 
-const WAYS = { json: "JSON", text: "Text", hex: "Hex" };
-
-/** `state` and `again` as of `table`. */
-export function recordTable(topic, records, state, again) {
+/** `state` and `again` as of `table`; `open(record)` shows one whole. */
+export function recordTable(topic, records, state, again, open) {
   return table({
     caption: `Records of ${topic}`,
     rows: records,
-    key: (one) => `${one.partition}:${one.offset}`,
+    key: keyOf,
     empty: "No records found.",
     state,
     again,
+    open,
     columns: [
-      { title: "Offset", head: true, number: true, cell: (one) => count(one.offset) },
+      { title: "Offset", head: true, number: true, cell: (one) => opener(topic, one, open) },
       { title: "Partition", cell: (one) => String(one.partition) },
       { title: "Time", cell: (one) => h("time", {}, time(one.timestamp)) },
       { title: "Key", cell: (one) => short(one.key) },
@@ -31,10 +28,12 @@ export function recordTable(topic, records, state, again) {
           one.headers.length > 0 && h("span", { class: "hint" }, ` +${many(one.headers.length, "header")}`),
         ],
       },
-      { title: "Full record", cell: (one) => details(one) },
     ],
   });
 }
+
+/** What names a record within its topic. */
+export const keyOf = ({ partition, offset }) => `${partition}:${offset}`;
 
 /** A key or a value in a line. */
 export function short(content) {
@@ -43,83 +42,16 @@ export function short(content) {
   return h("code", { class: "preview" }, preview(content));
 }
 
-function details(one) {
-  const name = placeOf(one);
-  return button("Show", () => openRecord(`Record at ${name}`, one), { "aria-label": `Show ${name}` });
+/** A link to the record, which opens it here; with a key held down, elsewhere, as of any link. */
+function opener(topic, one, open) {
+  const onclick = (event) => {
+    if (event.ctrlKey || event.metaKey || event.shiftKey) return;
+    event.preventDefault();
+    open(one);
+  };
+  return h("a", { href: recordHref(topic, one), "aria-label": `Show ${placeOf(one)}`, onclick }, count(one.offset));
 }
 
 export function placeOf({ offset, partition }) {
   return `offset ${offset} of partition ${partition}`;
-}
-
-const sizesOf = ({ key, value }) => [
-  ["Key", key === null ? "null" : bytes(key.length)],
-  ["Value", value === null ? "null" : bytes(value.length)],
-];
-
-/** Show a record whole, under what else is known of it: pairs of a name and a value. A `problem` says why it is gone. */
-export function openRecord(title, one, known = [], problem = null) {
-  const close = open(
-    title,
-    null,
-    h(
-      "dl",
-      { class: "facts" },
-      [
-        ...known,
-        ["Time", time(one.timestamp)],
-        ...(problem === null ? sizesOf(one) : []),
-      ].map(([word, value]) => h("div", {}, h("dt", {}, word), h("dd", {}, value))),
-    ),
-    problem && note("warn", problem),
-    one.headers.length > 0 && [h("h3", {}, "Headers"), headerTable(one.headers)],
-    content("Key", one.key),
-    content("Value", one.value),
-    h(
-      "div",
-      { class: "actions" },
-      button("Close", () => close(), { autofocus: true }),
-    ),
-  );
-}
-
-function headerTable(headers) {
-  return table({
-    caption: "Headers",
-    rows: headers,
-    empty: "",
-    columns: [
-      { title: "Name", head: true, cell: (one) => one.name },
-      { title: "Value", cell: (one) => short(one.value) },
-    ],
-  });
-}
-
-/** The whole of it, in the way that suits it best, with buttons for the others. */
-function content(title, all) {
-  if (all === null) return null;
-  const place = h("div", {});
-  const possible = ways(all);
-  const show = (way) =>
-    morph(place, [
-      h(
-        "div",
-        { class: "head" },
-        h("h3", {}, title),
-        h(
-          "div",
-          { class: "choices", role: "group", "aria-label": `${title} as` },
-          possible.map((one) => button(WAYS[one], () => show(one), { "aria-pressed": String(one === way) })),
-        ),
-      ),
-      all.length === 0
-        ? h("p", { class: "hint" }, "It is empty.")
-        : h(
-            "pre",
-            { class: "bytes", tabindex: "0", "aria-label": `${title} as ${WAYS[way]}` },
-            read(all, way),
-          ),
-    ]);
-  show(possible[0]);
-  return place;
 }

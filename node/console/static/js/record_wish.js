@@ -22,15 +22,24 @@ export function wishOf(values) {
     return { asked: { ...asked, offset: -wanted, count: MAX_COUNT }, newest: wanted };
   }
   if (values.from === "offset") asked.offset = whole(values.place, "Offset");
-  else if (values.from === "time") asked.timestamp = moment(values.at);
+  else if (values.from === "time") asked.timestamp = momentOf(values.at);
   else asked.offset = "earliest";
   return { asked, newest: null };
 }
 
-function moment(text) {
+/** The time of a field of this computer's time zone, in ms. */
+export function momentOf(text) {
   const ms = new Date(text).getTime();
   if (Number.isNaN(ms)) throw new Error("Enter a date and a time.");
   return ms;
+}
+
+/** The text of such a field; none for what is no time. */
+export function localMoment(ms) {
+  if (!/^\d{1,14}$/.test(ms ?? "")) return null;
+  const at = new Date(Number(ms));
+  if (Number.isNaN(at.getTime())) return null;
+  return new Date(at.getTime() - at.getTimezoneOffset() * 60_000).toISOString().slice(0, 23);
 }
 
 /** So many of these, the newest first. */

@@ -15,6 +15,7 @@ import { reassignmentsPage } from "./pages/reassignments.js";
 import { quotasPage } from "./pages/quotas.js";
 import { recordsPage } from "./pages/records.js";
 import { throttlesPage } from "./pages/throttles.js";
+import { topicClientsPage } from "./pages/topic_clients.js";
 import { topicConfigsPage } from "./pages/topic_configs.js";
 import { topicPage } from "./pages/topic.js";
 import { topicsPage } from "./pages/topics.js";
@@ -29,6 +30,7 @@ export const ROUTES = [
   ["topics/:topic", topicPage],
   ["topics/:topic/records", recordsPage],
   ["topics/:topic/produce", producePage],
+  ["topics/:topic/clients", topicClientsPage],
   ["topics/:topic/configs", topicConfigsPage],
   ["groups", groupsPage],
   ["groups/:group", groupPage],

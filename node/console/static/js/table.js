@@ -7,9 +7,10 @@ export const FIRST_ROWS = 200; // more are drawn when asked for: ten thousand ro
 
 /**
  * columns: {title, cell(row), number?, head?}; `head` names the row. `key(row)` tells rows apart between drawings.
- * `state` (an object of the page) remembers that all rows were asked for; `again` draws once more.
+ * `state` (an object of the page) remembers that all rows were asked for; `again` draws once more. With `open(row)` a
+ * click anywhere in a row opens it, and arrow keys go from row to row; one cell has a link or a button that does it too.
  */
-export function table({ caption, columns, rows, key, empty, state = {}, again }) {
+export function table({ caption, columns, rows, key, empty, state = {}, again, open }) {
   if (rows.length === 0) return h("p", { class: "empty" }, empty);
   const shown = state.all ? rows : rows.slice(0, FIRST_ROWS);
   const more = rows.length - shown.length;
@@ -24,7 +25,7 @@ export function table({ caption, columns, rows, key, empty, state = {}, again })
       h(
         "tbody",
         { role: "rowgroup" },
-        shown.map((row) => line(row, columns, key)),
+        shown.map((row) => line(row, columns, key, open)),
       ),
     ),
     more > 0 &&
@@ -54,10 +55,16 @@ function title(column) {
   );
 }
 
-function line(row, columns, key) {
+function line(row, columns, key, open) {
   return h(
     "tr",
-    { role: "row", "data-key": key ? String(key(row)) : null },
+    {
+      role: "row",
+      "data-key": key ? String(key(row)) : null,
+      class: open ? "opens" : null,
+      onclick: open && ((event) => isForRow(event) && open(row)),
+      onkeydown: open && step,
+    },
     columns.map((column) =>
       h(
         column.head ? "th" : "td",
@@ -71,4 +78,17 @@ function line(row, columns, key) {
       ),
     ),
   );
+}
+
+/** Whether a click means the row: not a link or a button in it, nor the end of marking a text. */
+function isForRow(event) {
+  return !event.target.closest("a, button, input, label") && getSelection().isCollapsed;
+}
+
+function step(event) {
+  const row = event.currentTarget;
+  const next = { ArrowDown: row.nextElementSibling, ArrowUp: row.previousElementSibling }[event.key];
+  if (!next) return;
+  event.preventDefault();
+  next.querySelector("a, button")?.focus();
 }

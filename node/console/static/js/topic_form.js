@@ -6,8 +6,8 @@ import { area, field, form, input, whole } from "./form.js";
 import { topicHref } from "./hrefs.js";
 import { button, say } from "./parts.js";
 
-/** `create(name, partitions, replicas, configs, onlyCheck)` asks the node. */
-export function openTopicForm(create, refresh) {
+/** `create(name, partitions, replicas, configs, onlyCheck)` asks the node; `given` is the name that stands there. */
+export function openTopicForm(create, refresh, given = "") {
   const run = (onlyCheck) => async (values) => {
     const name = values.name.trim();
     await create(
@@ -23,8 +23,8 @@ export function openTopicForm(create, refresh) {
     }
     close();
     say(`Topic ${name} is created.`);
-    refresh();
     location.hash = topicHref(name);
+    refresh();
   };
   const verdict = h("p", { class: "hint", role: "status" });
   const check = button("Validate only", async () => {
@@ -46,7 +46,7 @@ export function openTopicForm(create, refresh) {
     },
     field(
       "Name",
-      input("name", { autofocus: true, maxlength: 249 }),
+      input("name", { autofocus: true, maxlength: 249, value: given }),
       "1 to 249 characters: letters, digits, dots, underscores and hyphens.",
     ),
     field(

@@ -1,12 +1,17 @@
 // What all pages of a topic begin with: its name, what can be done to all of it, its pages.
 
-import { deleteTopic } from "./ask/topics.js";
+import { createTopic, deleteTopic, partitions } from "./ask/topics.js";
 import { ask } from "./dialog.js";
 import { h } from "./dom.js";
 import { topicHref } from "./hrefs.js";
-import { button, link, say, tabs } from "./parts.js";
+import { button, link, note, say, tabs } from "./parts.js";
+import { openTopicForm } from "./topic_form.js";
 
-export function topicHead(topic, page) {
+/** The head of a page of a topic; where there is no such topic, the page offers to create it, and nothing else. */
+export function topicHead(view, topic, page) {
+  partitions(topic, view.signal).catch((problem) => {
+    if (problem.status === 404 && !view.signal.aborted) showUnknown(view, topic);
+  });
   const erase = () =>
     ask({
       title: `Delete topic ${topic}?`,
@@ -30,9 +35,26 @@ export function topicHead(topic, page) {
         [topicHref(topic), "Partitions"],
         [topicHref(topic, "records"), "Records"],
         [topicHref(topic, "produce"), "Produce"],
+        [topicHref(topic, "clients"), "Clients"],
         [topicHref(topic, "configs"), "Configs"],
       ],
       topicHref(topic, page),
     ),
   ];
+}
+
+function showUnknown(view, topic) {
+  view.end.abort(); // nothing of it is asked again
+  const again = () => dispatchEvent(new HashChangeEvent("hashchange")); // its address may be that of this page
+  view.show(
+    topic,
+    h("p", { class: "trail" }, link("#/topics", "Topics")),
+    h("h1", {}, topic),
+    note("", `There is no topic ${topic}.`),
+    h(
+      "div",
+      { class: "actions" },
+      button("Create it…", () => openTopicForm(createTopic, again, topic), { class: "main" }),
+    ),
+  );
 }

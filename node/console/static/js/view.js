@@ -12,6 +12,17 @@ export class View {
     this.place = place;
     this.end = new AbortController();
     this.signal = this.end.signal;
+    this.answers = new Map(); // when each part of the page had its last answer
+  }
+
+  /** Remember that a part of the page shows what the node answered just now. */
+  answered(part) {
+    this.answers.set(part, Date.now());
+  }
+
+  /** When the oldest of what is shown was answered, in ms; null where nothing was. */
+  oldest() {
+    return this.answers.size ? Math.min(...this.answers.values()) : null;
   }
 
   /** The page, its title first. */
@@ -41,6 +52,7 @@ export class View {
       try {
         answer = await ask(this.signal);
         hasAnswer = true;
+        this.answered(place);
         problem = null;
       } catch (error) {
         if (this.signal.aborted || error instanceof NoAnswer) return; // told for the whole page

@@ -9,6 +9,8 @@ export async function logDirs(id, signal) {
   return brokers[0].log_dirs;
 }
 
+/** {leads, preferred_for, is_drained, can_end}. */
+export const drainOf = (id, signal) => get(path`/v1/brokers/${id}/drain`, signal);
 export const drain = (id) => post(path`/v1/brokers/${id}/drain`);
 export const undrain = (id) => remove(path`/v1/brokers/${id}/drain`);
 /** What would move; nothing is done. */

@@ -3,11 +3,16 @@
 import { get, path } from "../api.js";
 
 let known = null;
+let node = null;
+
+/** The node that serves this page; null until it has said which it is. */
+export const nodeId = () => node;
 
 /** Which node serves this page: {cluster_id, node_id, version}. */
 export async function whoAmI(signal) {
   const told = await get("/console/node", signal);
   known = told.cluster_id;
+  node = told.node_id;
   return told;
 }
 

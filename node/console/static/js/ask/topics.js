@@ -1,17 +1,20 @@
 // Topics: their list, their partitions, their settings.
 
-import { get, path, post, remove, patch } from "../api.js";
+import { get, path, post, query, remove, patch } from "../api.js";
 import { cluster } from "./cluster.js";
 
-export async function topics(signal) {
-  const { data } = await get(`${await cluster(signal)}/topics?include_internal=true`, signal);
-  return data.map((one) => ({
-    name: one.topic_name,
-    isInternal: one.is_internal,
-    partitions: one.partitions_count,
-    replicas: one.replication_factor,
-  }));
+const MAX_GROUPS = 1_000; // the node's
+
+/** All of them; what is in them is null but for the first so many that have `search` in their names. */
+export async function topics(search, detailed, signal) {
+  return (await get("/v1/topics" + query({ search, detailed }), signal)).topics;
 }
+
+/** Which groups read which topics, by what they committed: {topics: [{topic, groups}], groups_left_out}. */
+export const topicGroups = (signal, topic) =>
+  get("/v1/topic-groups" + query({ topic, detailed: MAX_GROUPS }), signal);
+/** {producers, count, unavailable}: those that the logs know. */
+export const topicProducers = (topic, signal) => get(path`/v1/topics/${topic}/producers`, signal);
 
 export async function createTopic(name, partitions, replicas, configs, onlyCheck) {
   return post(`${await cluster()}/topics`, {

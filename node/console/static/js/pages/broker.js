@@ -1,6 +1,6 @@
 // One broker: its directories, its settings, out of work and back.
 
-import { decommission, drain, logDirs, planDecommission, undrain } from "../ask/brokers.js";
+import { decommission, drain, drainOf, logDirs, planDecommission, undrain } from "../ask/brokers.js";
 import { alterBrokerConfig, brokerConfigs, resetBrokerConfig } from "../ask/configs.js";
 import { configList } from "../config_list.js";
 import { ask } from "../dialog.js";
@@ -12,6 +12,11 @@ import { table } from "../table.js";
 
 export function brokerPage(view, { broker }) {
   const dirs = view.live({ every: 5_000, ask: (signal) => logDirs(broker, signal), draw: drawDirs });
+  const work = view.live({
+    every: 5_000,
+    ask: (signal) => drainOf(broker, signal),
+    draw: (told) => h("div", { class: "actions" }, actions(broker, told, work.refresh)),
+  });
   view.show(
     `Broker ${broker}`,
     h("p", { class: "trail" }, link("#/brokers", "Brokers")),
@@ -19,7 +24,7 @@ export function brokerPage(view, { broker }) {
       "div",
       { class: "head" },
       h("h1", {}, `Broker ${broker}`),
-      h("div", { class: "actions" }, actions(broker)),
+      work,
     ),
     section("Log directories", dirs),
     section(
@@ -34,17 +39,19 @@ export function brokerPage(view, { broker }) {
   );
 }
 
-function actions(broker) {
+function actions(broker, told, refresh) {
   return [
-    button("Drain…", () =>
+    told.can_end && badge("warn", told.is_drained ? "drained" : "drained but for lone replicas"),
+    told.can_end
+      ? button("End the drain", () => tellMoves(() => undrain(broker)).then(refresh))
+      : button("Drain…", () =>
       ask({
         title: `Drain broker ${broker}?`,
         what: "Other brokers become the leaders of its partitions and stay so, even if it restarts, until you end the drain. Its replicas stay and keep up with the new leaders.",
         action: "Drain",
         act: async () => say(sentence(await drain(broker))),
-      }),
+      }).then(refresh),
     ),
-    button("End the drain", () => tellMoves(() => undrain(broker))),
     button("Decommission…", () => leave(broker), { class: "danger-quiet" }),
   ];
 }

@@ -10,7 +10,8 @@ import { groupHref, topicHref } from "../hrefs.js";
 import { askDelivery, keyOf } from "../letter_delivery.js";
 import { morph } from "../morph.js";
 import { badge, button, facts, link, note, say } from "../parts.js";
-import { openRecord, placeOf, short } from "../record_table.js";
+import { openRecord } from "../record_dialog.js";
+import { placeOf, short } from "../record_table.js";
 import { newestOf, searchedWords, unreadWords } from "../record_wish.js";
 import { table } from "../table.js";
 
@@ -140,7 +141,7 @@ export function deadLettersPage(view, { group }) {
         ["Deliveries", count(one.deliveries)],
         ["Record", RECORD[letter.content]],
       ];
-      openRecord(`Dead letter at ${placeOf(one)}`, letter, known, letter.problem);
+      openRecord(`Dead letter at ${placeOf(one)}`, letter, { known, problem: letter.problem });
     } catch (problem) {
       say(problem.message);
     }

@@ -1,9 +1,10 @@
 // Set a group's offsets anew: what becomes of each partition is shown first, then asked once.
 
-import { deleteOffsets, resetOffsets } from "../ask/groups.js";
+import { group as askGroup, deleteOffsets, resetOffsets } from "../ask/groups.js";
+import { offer } from "../choosers.js";
 import { ask } from "../dialog.js";
 import { h } from "../dom.js";
-import { choice, decimal, field, form, input, whole, wholes } from "../form.js";
+import { choice, decimal, field, form, input, whole } from "../form.js";
 import { count, many } from "../format.js";
 import { groupHead } from "../group_head.js";
 import { button, say, section } from "../parts.js";
@@ -45,25 +46,40 @@ export function groupResetPage(view, { group }) {
     });
   to.onchange = adapt;
   adapt();
+  const topic = choice("topic", [["", "all in which it has committed"]], "");
+  const partitions = choice("partitions", [], null, { multiple: true, size: 5 });
+  const numbers = field("Partitions", partitions, "None: all partitions of the topic.");
+  const forgotten = choice("forgotten", [["", "choose a topic"]], "");
+  let read = [];
+  topic.onchange = () => {
+    const mine = read.filter((one) => one.topic === topic.value);
+    numbers.hidden = mine.length === 0;
+    partitions.replaceChildren(...mine.map((one) => h("option", { value: one.partition }, one.partition)));
+  };
+  topic.onchange();
+  askGroup(group, view.signal).then(
+    ({ lags }) => {
+      read = lags;
+      const names = new Set(lags.map((one) => one.topic));
+      for (const select of [topic, forgotten]) offer(select, names);
+    },
+    () => {}, // all topics can be reset without
+  );
   const made = form(
     {
       label: "Reset offsets",
       action: "Show what would change",
       act: async (values) => {
         plan.replaceChildren();
-        const wish = wishOf(values);
+        const wish = wishOf(values, [...partitions.selectedOptions].map((one) => Number(one.value)));
         const { changes } = await resetOffsets(group, { ...wish, dry_run: true });
         plan.append(drawPlan(group, wish, changes, plan));
       },
     },
     field("Reset to", to),
     Object.values(fields),
-    field("Topic", input("topic"), "Leave empty for all topics in which the group has committed offsets."),
-    field(
-      "Partitions",
-      input("partitions"),
-      "Numbers separated by commas, such as 0,1,2. Leave empty for all partitions of the topic.",
-    ),
+    field("Topic", topic),
+    numbers,
   );
   view.show(
     `Reset ${group}`,
@@ -71,19 +87,19 @@ export function groupResetPage(view, { group }) {
     h("p", { class: "hint" }, "Of a share group, the start offsets are reset: nothing before them is delivered again."),
     made,
     plan,
-    section("Forget a topic", forgetForm(group)),
+    section("Forget a topic", forgetForm(group, forgotten)),
   );
 }
 
-function forgetForm(group) {
+function forgetForm(group, topics) {
   return form(
     {
       label: "Forget a topic",
       action: "Forget the topic…",
       danger: true,
       act: async ({ forgotten }) => {
-        const topic = forgotten.trim();
-        if (!topic) throw new Error("Enter a topic.");
+        const topic = forgotten;
+        if (!topic) throw new Error("Choose a topic.");
         const isDone = await ask({
           title: `Have ${group} forget ${topic}?`,
           what: "The offsets of the group in this topic are deleted. Members that read it later start as in a new group, by auto.offset.reset or share.auto.offset.reset.",
@@ -93,7 +109,7 @@ function forgetForm(group) {
         if (isDone) say(`${group} has forgotten ${topic}.`);
       },
     },
-    field("Topic to forget", input("forgotten"), "No member may read it; a share group may have no members at all."),
+    field("Topic to forget", topics, "No member may read it; a share group may have no members at all."),
   );
 }
 
@@ -129,7 +145,7 @@ function drawPlan(group, wish, changes, plan) {
 }
 
 /** The body of the request, without `dry_run`. */
-function wishOf(values) {
+function wishOf(values, partitions) {
   const wish = { to: values.to };
   if (values.to === "offset") wish.value = whole(values.offset, "Offset");
   if (values.to === "shift") wish.value = whole(values.shift, "Shift by", { least: -Number.MAX_SAFE_INTEGER });
@@ -138,10 +154,8 @@ function wishOf(values) {
     if (Number.isNaN(wish.value)) throw new Error("Enter a date and a time.");
   }
   if (values.to === "duration") wish.value = Math.round(decimal(values.duration, "Minutes ago") * 60_000);
-  const topic = values.topic.trim();
-  if (topic) {
-    const partitions = wholes(values.partitions, "Partitions", { optional: true });
-    wish.topics = [{ topic, partitions: partitions ?? undefined }];
-  } else if (values.partitions.trim()) throw new Error("Enter the topic that these partitions belong to.");
+  if (values.topic) {
+    wish.topics = [{ topic: values.topic, partitions: partitions.length ? partitions : undefined }];
+  }
   return wish;
 }

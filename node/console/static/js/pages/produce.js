@@ -1,10 +1,11 @@
 // One record into a topic, by hand.
 
 import { produce } from "../ask/records.js";
+import { partitionChoice } from "../choosers.js";
 import { h } from "../dom.js";
-import { area, choice, field, form, input, whole } from "../form.js";
+import { area, choice, field, form, input } from "../form.js";
 import { count } from "../format.js";
-import { topicHref } from "../hrefs.js";
+import { recordHref } from "../hrefs.js";
 import { button, link, note, say, section } from "../parts.js";
 import { toBase64 } from "../record_bytes.js";
 import { topicHead } from "../topic_head.js";
@@ -18,6 +19,8 @@ const TYPES = [
 
 export function producePage(view, { topic }) {
   const headers = h("div", { class: "pairs" });
+  const partition = partitionChoice(view, "partition", { first: "by the key" });
+  partition.of(topic).catch(() => {}); // it goes by the key then
   const sent = h("div", { "aria-live": "polite" });
   const addHeader = () => {
     const name = input("header-name", { "aria-label": "Header name", placeholder: "name" });
@@ -37,19 +40,19 @@ export function producePage(view, { topic }) {
       action: "Produce",
       act: async (values) => {
         const told = await produce(topic, {
-          partition: whole(values.partition, "Partition", { optional: true }),
+          partition: values.partition === "" ? null : Number(values.partition),
           key: typed(values["key-type"], values.key, "Key"),
           value: typed(values["value-type"], values.value, "Value"),
           headers: headersIn(headers),
         });
         const where = `partition ${told.partition_id}, offset ${count(told.offset)}`;
         sent.replaceChildren(
-          note("good", `The record was written to ${where}. `, link(topicHref(topic, "records"), "Show it")),
+          note("good", `The record was written to ${where}. `, link(recordHref(topic, { partition: told.partition_id, offset: told.offset }), "Show it")),
         );
         say(`Produced to ${topic}, ${where}.`);
       },
     },
-    field("Partition", input("partition", { inputmode: "numeric" }), "Leave empty to choose the partition by the key, or any if the key is null."),
+    field("Partition", partition, "Without a choice it goes by the key, or is any if the key is null."),
     field("Key type", choice("key-type", TYPES, "NULL")),
     field("Key", area("key", { rows: 2 })),
     field(
@@ -60,7 +63,7 @@ export function producePage(view, { topic }) {
     field("Value", area("value", { rows: 6 })),
     section("Headers", headers, button("Add a header", addHeader)),
   );
-  view.show(`Produce to ${topic}`, topicHead(topic, "produce"), made, sent);
+  view.show(`Produce to ${topic}`, topicHead(view, topic, "produce"), made, sent);
 }
 
 /** A JSON value goes as the text that was typed: parsed and written anew its large numbers would be rounded. */

@@ -1,9 +1,10 @@
 // Partitions that move, how far they are, and moving one.
 
 import { cancel, reassign, reassignments } from "../ask/reassignments.js";
+import { brokerChoice, partitionChoice, topicChoice } from "../choosers.js";
 import { ask } from "../dialog.js";
 import { h } from "../dom.js";
-import { field, form, input, whole, wholes } from "../form.js";
+import { choice, field, form } from "../form.js";
 import { UNKNOWN, bytes } from "../format.js";
 import { topicHref } from "../hrefs.js";
 import { moveHead } from "../move_head.js";
@@ -12,27 +13,54 @@ import { table } from "../table.js";
 
 export function reassignmentsPage(view) {
   const list = view.live({ every: 2_000, ask: reassignments, draw: (all) => draw(all, list) });
+  const topic = topicChoice(view, "topic", { onchange: () => follow() });
+  const partition = partitionChoice(view, "partition", { onchange: () => tick() });
+  const leader = choice("leader", [], null);
+  const brokers = brokerChoice(view, "Brokers", "All that are to have a replica.", () => offerLeaders());
+  let known = [];
+  const follow = async () => {
+    known = [];
+    try {
+      known = await partition.of(topic.value);
+    } catch (problem) {
+      say(problem.message);
+    }
+    tick();
+  };
+  const tick = () => {
+    const replicas = known.find((one) => String(one.partition) === partition.value)?.replicas ?? [];
+    brokers.tick(replicas);
+    offerLeaders(replicas[0]);
+  };
+  const offerLeaders = (preferred = Number(leader.value)) => {
+    const options = brokers.chosen().map((id) => h("option", { value: id, selected: id === preferred }, `broker ${id}`));
+    leader.replaceChildren(...options);
+  };
   const made = form(
     {
       label: "Move a partition",
       action: "Move…",
       act: async (values) => {
-        const topic = values.topic.trim();
-        const partition = whole(values.partition, "Partition");
-        const replicas = wholes(values.replicas, "Brokers");
+        if (values.topic === "") throw new Error("Choose a topic.");
+        if (!values.partition) throw new Error("Choose a partition.");
+        if (brokers.chosen().length === 0) throw new Error("Choose at least one broker.");
+        const number = Number(values.partition);
+        const first = Number(values.leader);
+        const replicas = [first, ...brokers.chosen().filter((id) => id !== first)];
         const isDone = await ask({
-          title: `Move ${topic}, partition ${partition}?`,
-          what: `Its replicas will be on ${replicas.length === 1 ? "broker" : "brokers"} ${replicas.join(", ")}, and broker ${replicas[0]} will be the preferred leader. Brokers without a replica copy the data first.`,
+          title: `Move ${values.topic}, partition ${number}?`,
+          what: `Its replicas will be on ${replicas.length === 1 ? "broker" : "brokers"} ${replicas.join(", ")}, and broker ${first} will be the preferred leader. Brokers without a replica copy the data first.`,
           action: "Move it",
-          act: () => reassign(topic, partition, replicas),
+          act: () => reassign(values.topic, number, replicas),
         });
-        if (isDone) say(`${topic}, partition ${partition}, is being moved.`);
+        if (isDone) say(`${values.topic}, partition ${number}, is being moved.`);
         list.refresh();
       },
     },
-    field("Topic", input("topic")),
-    field("Partition", input("partition", { inputmode: "numeric" })),
-    field("Brokers", input("replicas"), "Ids of all brokers that are to have a replica, the preferred leader first, such as 1,2,0."),
+    field("Topic", topic),
+    field("Partition", partition),
+    brokers.element,
+    field("Preferred leader", leader),
   );
   view.show("Reassignments", moveHead("#/reassignments"), list, section("Move a partition", made));
 }

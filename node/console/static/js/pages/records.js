@@ -1,19 +1,26 @@
-// The records of a topic: from where one likes, filtered, and live as they come.
+// The records of a topic: from where one likes, filtered, and live as they come. Its address says which, so that a link
+// shows the same: `from`, `place`, `at` (ms), `cursor`, `partition`, `filter`, `count`, and `show`, the record that is open.
 
+import { addressed, keepInAddress } from "../address.js";
 import { records, recordsToTheEnd, searchBack } from "../ask/records.js";
 import { partitions } from "../ask/topics.js";
+import { copy, download } from "../copy.js";
 import { h } from "../dom.js";
 import { choice, field, form, input } from "../form.js";
 import { count, many } from "../format.js";
+import { recordHref } from "../hrefs.js";
 import { followRecords } from "../live_tail.js";
 import { morph } from "../morph.js";
-import { button, note } from "../parts.js";
-import { recordTable } from "../record_table.js";
-import { newestOf, pageOf, searchedWords, unreadWords, wishOf } from "../record_wish.js";
+import { button, note, say } from "../parts.js";
+import { openRecord } from "../record_dialog.js";
+import { recordAsJson, recordsAsCsv, recordsAsJson } from "../record_export.js";
+import { keyOf, placeOf, recordTable } from "../record_table.js";
+import { localMoment, momentOf, newestOf, pageOf, searchedWords, unreadWords, wishOf } from "../record_wish.js";
 import { topicHead } from "../topic_head.js";
 
 const MAX_KEPT = 500; // of a live tail; older ones leave the page
 const MAX_FOUND = 10_000; // of a search
+const DEFAULT_COUNT = "50";
 const FROM = [
   ["latest", "newest"],
   ["earliest", "oldest"],
@@ -24,15 +31,18 @@ const FROM = [
 export function recordsPage(view, { topic }) {
   const found = h("div", { class: "live" });
   const state = {};
+  const given = addressed();
+  let shown = []; // the records on the page
   let following = null;
   let searching = null;
 
-  const partition = choice("partition", [["", "all"]], "");
-  const from = choice("from", FROM, "latest");
-  const place = field("Offset", input("place", { inputmode: "numeric" }));
+  const known = given.partition ? [[given.partition, given.partition]] : [];
+  const partition = choice("partition", [["", "all"], ...known], given.partition ?? "");
+  const from = choice("from", FROM, FROM.some(([name]) => name === given.from) ? given.from : "latest");
+  const place = field("Offset", input("place", { inputmode: "numeric", value: given.place }));
   const at = field(
     "Time",
-    input("at", { type: "datetime-local", step: "0.001" }),
+    input("at", { type: "datetime-local", step: "0.001", value: localMoment(given.at) }),
     "In this computer's time zone. Starts at the first record at or after this time.",
   );
   const adapt = () => {
@@ -44,17 +54,35 @@ export function recordsPage(view, { topic }) {
 
   const live = button("Live tail", () => (following ? stop() : start()), { "aria-pressed": "false" });
   const made = form(
-    { label: "Which records", action: "Read", others: [live], act: (values) => read(wishOf(values)) },
+    {
+      label: "Which records",
+      action: "Read",
+      others: [live],
+      act: (values) => {
+        const wish = wishOf(values);
+        keepInAddress({
+          partition: values.partition,
+          from: values.from === "latest" ? "" : values.from,
+          place: values.from === "offset" ? values.place : "",
+          at: values.from === "time" ? momentOf(values.at) : "",
+          filter: values.filter,
+          count: values.count === DEFAULT_COUNT ? "" : values.count,
+          cursor: "",
+          show: "",
+        });
+        return read(wish);
+      },
+    },
     field("Partition", partition),
     field("From", from),
     place,
     at,
     field(
       "Filter",
-      input("filter", { type: "search", placeholder: "text in key or value" }),
+      input("filter", { type: "search", placeholder: "text in key or value", value: given.filter }),
       "Or a field of a JSON value, such as $.user.id=42. Leave empty for all records.",
     ),
-    field("Maximum records", input("count", { value: "50", inputmode: "numeric" }), "1 to 10,000. Default: 50."),
+    field("Maximum records", input("count", { value: given.count ?? DEFAULT_COUNT, inputmode: "numeric" }), "1 to 10,000. Default: 50."),
   );
 
   const read = (wish) => (wish.isSearch ? search(wish) : readPage(wish));
@@ -105,16 +133,18 @@ export function recordsPage(view, { topic }) {
         ? await records(topic, wish.asked, view.signal)
         : await recordsToTheEnd(topic, wish.asked, (all) => newestOf(all, wish.newest), view.signal),
     );
-    const more =
-      page.cursor &&
-      button("Read more", () =>
-        readPage({ ...wish, asked: { ...wish.asked, offset: page.cursor, timestamp: null } }),
-      );
+    const more = page.cursor && button("Read more", () => readOn(wish, page.cursor));
     draw(
       page.records,
       `${many(page.records.length, "record")}${page.words}`,
       more,
     );
+  }
+
+  /** Behind a page; the address says so too. */
+  function readOn(wish, cursor) {
+    keepInAddress({ cursor, show: "" });
+    return readPage({ ...wish, newest: null, asked: { ...wish.asked, offset: cursor, timestamp: null } });
   }
 
   function start() {
@@ -171,18 +201,84 @@ export function recordsPage(view, { topic }) {
 
   function draw(all, words, more) {
     const again = () => draw(all, words, more);
+    shown = all;
+    view.answered(found);
     morph(found, [
-      h("p", { class: "hint", role: "status" }, words),
-      recordTable(topic, all, state, again),
+      h("div", { class: "head" }, h("p", { class: "hint", role: "status" }, words), all.length > 0 && exports()),
+      recordTable(topic, all, state, again, show),
       more && h("p", {}, more),
     ]);
   }
 
+  function exports() {
+    const save = (ending, type, written) => () => download(`${topic}.${ending}`, type, written(topic, shown));
+    return h(
+      "div",
+      { class: "choices", role: "group", "aria-label": "These records as a file" },
+      button("Save as JSON", save("json", "application/json", recordsAsJson)),
+      button("Save as CSV", save("csv", "text/csv", recordsAsCsv)),
+    );
+  }
+
+  /** Open a record, with ways to those beside it on the page. */
+  function show(one) {
+    keepInAddress({ show: keyOf(one) });
+    const at = shown.findIndex((other) => keyOf(other) === keyOf(one));
+    const beside = (step, word) => {
+      const other = at < 0 ? undefined : shown[at + step];
+      const go = () => {
+        close();
+        show(other);
+      };
+      return button(word, go, { disabled: other === undefined });
+    };
+    const close = openRecord(`Record at ${placeOf(one)}`, one, {
+      onclose: () => {
+        if (addressed().show !== keyOf(one)) return; // the one beside it is open
+        keepInAddress({ show: "" });
+        found.querySelector(`tr[data-key="${keyOf(one)}"] a`)?.focus();
+      },
+      actions: [
+        beside(-1, "Previous"),
+        beside(1, "Next"),
+        button("Copy link", () => copy(new URL(recordHref(topic, one), location.href).href, "The link")),
+        button("Copy as JSON", () => copy(recordAsJson(topic, one), "The record")),
+      ],
+    });
+  }
+
+  /** What the address says is open, whether or not it is on the page. */
+  async function showGiven(key) {
+    const [, number, offset] = /^(\d{1,9}):(\d{1,18})$/.exec(key) ?? [];
+    if (number === undefined) return;
+    const isIt = (one) => keyOf(one) === `${Number(number)}:${Number(offset)}`;
+    const wish = { partition: Number(number), offset: Number(offset), count: 1 };
+    const one = shown.find(isIt) ?? (await records(topic, wish, view.signal)).records.find(isIt);
+    if (one) show(one);
+    else say(`There is no record at offset ${offset} of partition ${number} any more.`);
+  }
+
+  /** The records of the address, and the one that is open in it. */
+  async function readGiven() {
+    try {
+      const wish = wishOf(Object.fromEntries(new FormData(made)));
+      await (given.cursor ? readOn(wish, given.cursor) : read(wish));
+      if (given.show) await showGiven(given.show);
+    } catch (problem) {
+      if (!view.signal.aborted) found.replaceChildren(note("bad", problem.message));
+    }
+  }
+
   view.signal.addEventListener("abort", stop);
-  view.show(`Records of ${topic}`, topicHead(topic, "records"), made, found);
+  view.show(`Records of ${topic}`, topicHead(view, topic, "records"), made, found);
   partitions(topic, view.signal).then(
-    (all) => partition.append(...all.map((one) => h("option", { value: one.partition }, one.partition))),
+    (all) =>
+      partition.append(
+        ...all
+          .filter((one) => String(one.partition) !== given.partition)
+          .map((one) => h("option", { value: one.partition }, one.partition)),
+      ),
     () => {}, // all of them can be read without
   );
-  made.requestSubmit();
+  readGiven();
 }

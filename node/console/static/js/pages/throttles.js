@@ -1,9 +1,10 @@
 // Limits for the copying of replicas: which there are, new ones, and all taken away.
 
 import { clearThrottles, setThrottles, throttles } from "../ask/throttles.js";
+import { brokerChoice, topicChoice } from "../choosers.js";
 import { ask } from "../dialog.js";
 import { h } from "../dom.js";
-import { decimal, field, form, input, parts, wholes } from "../form.js";
+import { decimal, field, form, input } from "../form.js";
 import { UNKNOWN, bytes } from "../format.js";
 import { brokerHref, topicHref } from "../hrefs.js";
 import { moveHead } from "../move_head.js";
@@ -20,19 +21,22 @@ const KINDS = [
 
 export function throttlesPage(view) {
   const list = view.live({ every: 5_000, ask: throttles, draw: (told) => draw(told, list) });
+  const brokers = brokerChoice(view, "Brokers", "None: all running brokers.");
+  const named = topicChoice(view, "topics", { multiple: true });
   const made = form(
     {
       label: "Set limits",
       action: "Set the limits",
       act: async (values) => {
-        await setThrottles(...wishOf(values));
+        const topics = [...named.selectedOptions].map((one) => one.value);
+        await setThrottles(ratesOf(values), brokers.chosen().length ? brokers.chosen() : null, topics);
         say("The limits are set.");
         list.refresh();
       },
     },
     KINDS.map(([kind, word, hint]) => field(word, input(kind, { inputmode: "decimal" }), hint)),
-    field("Brokers", input("brokers"), "Ids separated by commas, such as 0,1. Leave empty for all running brokers."),
-    field("Topics", input("topics"), "Names separated by commas, such as orders,payments. The rates for sending and fetching apply to their replicas."),
+    brokers.element,
+    field("Topics", named, "The rates for sending and fetching apply to their replicas."),
   );
   view.show(
     "Throttles",
@@ -47,13 +51,13 @@ export function throttlesPage(view) {
   );
 }
 
-function wishOf(values) {
+function ratesOf(values) {
   const rates = {};
   for (const [kind, word] of KINDS) {
     const rate = decimal(values[kind], word, { optional: true });
     if (rate !== null) rates[kind] = Math.max(1, Math.round(rate * MIB));
   }
-  return [rates, wholes(values.brokers, "Brokers", { optional: true }), parts(values.topics)];
+  return rates;
 }
 
 function draw(told, list) {

@@ -42,7 +42,7 @@ export function topicPage(view, { topic }) {
       "The total, not how many to add. It can only grow.",
     ),
   );
-  view.show(topic, topicHead(topic, ""), list, section("More partitions", more));
+  view.show(topic, topicHead(view, topic, ""), list, section("More partitions", more));
 }
 
 function draw(topic, all, list) {

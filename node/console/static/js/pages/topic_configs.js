@@ -7,7 +7,7 @@ import { topicHead } from "../topic_head.js";
 export function topicConfigsPage(view, { topic }) {
   view.show(
     `Configs of ${topic}`,
-    topicHead(topic, "configs"),
+    topicHead(view, topic, "configs"),
     configList(view, {
       owner: `topic ${topic}`,
       load: (signal) => topicConfigs(topic, signal),

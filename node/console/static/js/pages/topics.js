@@ -1,38 +1,61 @@
-// All topics: search, create.
+// All topics: search, what is in them and who reads them; create.
 
-import { createTopic, topics } from "../ask/topics.js";
+import { createTopic, topicGroups, topics } from "../ask/topics.js";
 import { h } from "../dom.js";
-import { count } from "../format.js";
+import { UNKNOWN, bytes, count } from "../format.js";
 import { topicHref } from "../hrefs.js";
 import { badge, button, link } from "../parts.js";
+import { repeat } from "../repeat.js";
 import { searchedList } from "../searched_list.js";
+import { FIRST_ROWS } from "../table.js";
 import { openTopicForm } from "../topic_form.js";
+import { groupWords, retention, writeRates } from "../topic_words.js";
+
+const GROUPS_EVERY_MS = 10_000; // each group is asked what it committed
 
 export function topicsPage(view) {
+  const rates = writeRates();
+  let groups = null; // by topic
   const { tools, list } = searchedList(view, {
-    ask: topics,
-    counts: (one, withInternal) => withInternal || !one.isInternal,
-    words: (one) => one.name,
+    ask: async (signal, search) => {
+      const all = await topics(search, FIRST_ROWS, signal);
+      rates.take(all);
+      return all;
+    },
+    followsSearch: true,
+    counts: (one, withInternal) => withInternal || !one.is_internal,
+    words: (one) => one.topic,
     noun: "topic",
     placeholder: "part of a name",
     box: "show internal topics",
     caption: "Topics",
-    key: (one) => one.name,
+    key: (one) => one.topic,
     none: "There are no topics yet.",
     notFound: "No topic name contains this text.",
     columns: () => [
-      {
-        title: "Name",
-        head: true,
-        cell: (one) => [
-          link(topicHref(one.name), one.name),
-          one.isInternal && [" ", badge("plain", "internal")],
-        ],
-      },
+      { title: "Name", head: true, cell: nameOf },
       { title: "Partitions", number: true, cell: (one) => count(one.partitions) },
       { title: "Replicas", number: true, cell: (one) => count(one.replicas) },
+      { title: "Records", number: true, cell: (one) => count(one.records) },
+      { title: "Written", number: true, cell: (one) => rates.of(one.topic) ?? UNKNOWN },
+      { title: "Size", number: true, cell: (one) => bytes(one.size_bytes) },
+      { title: "Retention", cell: (one) => retention(one.configs) ?? UNKNOWN },
+      {
+        title: "Read by",
+        cell: (one) => (groups === null ? UNKNOWN : groupWords(one.topic, groups.get(one.topic) ?? [])),
+      },
     ],
   });
+  // Asked apart: the topics do not wait for what all groups committed.
+  const askGroups = async () => {
+    try {
+      const told = await topicGroups(view.signal);
+      groups = new Map(told.topics.map((one) => [one.topic, one.groups]));
+      list.draw();
+    } catch {
+      // The column stays as it was; whoever may see no groups sees none.
+    }
+  };
   view.show(
     "Topics",
     h(
@@ -44,4 +67,14 @@ export function topicsPage(view) {
     tools,
     list,
   );
+  repeat(GROUPS_EVERY_MS, askGroups, view.signal);
+}
+
+function nameOf(one) {
+  return [
+    link(topicHref(one.topic), one.topic),
+    one.is_internal && [" ", badge("plain", "internal")],
+    one.leaderless > 0 && [" ", badge("bad", `${count(one.leaderless)} without a leader`)],
+    one.under_replicated > 0 && [" ", badge("warn", `${count(one.under_replicated)} under-replicated`)],
+  ];
 }
