@@ -112,6 +112,7 @@ class BrokerConfig:
     broker_heartbeat_interval_ms: int
     broker_session_timeout_ms: int
     initial_broker_registration_timeout_ms: int
+    log_dir_failure_timeout_ms: int
     controlled_shutdown_enable: bool
     auto_leader_rebalance_enable: bool
     leader_imbalance_check_interval_seconds: int

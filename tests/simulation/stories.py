@@ -6,6 +6,7 @@ from collections.abc import Callable, Coroutine, Sequence
 from pathlib import Path
 from typing import Any, Final, NamedTuple
 
+from ottla.logstore.log_manager import LogManager
 from ottla.logstore.words.errors import ErrorCode, KafkaError
 from ottla.logstore.words.topic_partition import TopicPartition
 from ottla.metadata_raft.commands import AlterPartition, AlterPartitionReply
@@ -173,6 +174,41 @@ async def an_eligible_replica_loses_its_power(simulation: Simulation) -> None:
     await asyncio.sleep(10)
 
     last.start()
+    await the_end(simulation)
+
+
+# Of nodes with two disks each.
+TWO_DISKS: Final = {"log.dirs": "/data,/more", "log.dir.failure.timeout.ms": "3000"}
+
+
+async def a_disk_fails_and_the_controller_is_out_of_reach(simulation: Simulation) -> None:
+    """Nobody would take over what lies on the disk, so the node ends, though its other disk is well."""
+    world = simulation.world
+    add_producer(simulation.workload, "p", simulation.partitions, pause_s=0.02)
+    await asyncio.sleep(2)
+    node = next(
+        one for one in world.nodes if one.broker and not one.broker.quorum_services.metadata.is_controller
+    )
+    others = [one for one in world.nodes if one is not node]
+    assert node.broker is not None and node.process is not None
+    for other in others:
+        world.network.cut(node.host, other.host)
+        world.network.cut(other.host, node.host)
+    await asyncio.sleep(1)
+
+    async def fail(log_manager: LogManager) -> None:
+        log_manager.take_offline(log_manager.dirs[1], "pulled out")
+
+    failed_at_s = world.loop.now_s
+    await world.spawn(node.process, fail(node.broker.base.log_manager))
+    await until(lambda: not node.is_alive)
+    took_s = world.loop.now_s - failed_at_s
+    for other in others:
+        world.network.heal(node.host, other.host)
+        world.network.heal(other.host, node.host)
+    node.start()
+
+    assert 3 <= took_s < 5, took_s
     await the_end(simulation)
 
 

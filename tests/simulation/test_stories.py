@@ -56,6 +56,12 @@ def test_five_nodes_of_which_three_vote(story: stories.Story, seed: int) -> None
 
 
 @BY_SEED
+def test_a_disk_fails_and_the_controller_is_out_of_reach(seed: int) -> None:
+    story = stories.a_disk_fails_and_the_controller_is_out_of_reach
+    Simulation(seed, Options(settings=stories.TWO_DISKS)).play(story)
+
+
+@BY_SEED
 def test_a_replica_that_others_went_on_without_does_not_lead(seed: int) -> None:
     story = stories.a_replica_that_others_went_on_without_does_not_lead
     Simulation(seed, Options(nodes=5, in_sync=1)).play(story)
