@@ -7,7 +7,9 @@ from typing import Any
 import pytest
 
 from ottla.logstore.words.errors import ErrorCode, KafkaError
+from ottla.logstore.words.topic_partition import TopicPartition
 from ottla.metadata_raft.commands import ReportOfflineLogDirs, ReportOfflineLogDirsReply
+from ottla.metadata_raft.image import MetadataImage, PartitionImage, TopicImage, TopicsImage
 from ottla.node.metadata.assignments_manager import AssignmentsManager
 
 FAILED = b"a failed one 16!"
@@ -17,6 +19,8 @@ class Metadata:
     """Takes commands once `is_reachable`."""
 
     broker_id, broker_epoch = 0, 1
+    partition = PartitionImage(0, (0,), (0,), 0, 0, 0, (FAILED,))
+    image = MetadataImage(topics=TopicsImage(by_name={"t": TopicImage("t", b"t" * 16, (partition,))}))
 
     def __init__(self) -> None:
         self.is_reachable = asyncio.Event()
@@ -53,8 +57,7 @@ def test_a_node_that_cannot_tell_it_in_time_ends() -> None:
 
 def test_the_time_begins_when_the_directory_fails_whatever_else_is_being_told() -> None:
     async def story(_: Metadata, manager: AssignmentsManager) -> None:
-        manager._has_news.set()
-        manager._assignments[bytes(16), 0] = FAILED
+        manager.assign(TopicPartition("t", 0), b"another one 16!!")
         running = asyncio.ensure_future(manager.run())
         await asyncio.sleep(0.05)
         assert not running.done()
