@@ -29,6 +29,7 @@ class AssignmentsManager:
     def __init__(self, metadata: MetadataRuntime, *, failure_timeout_ms: int) -> None:
         self._metadata = metadata
         self._failure_timeout_s = failure_timeout_ms / 1000
+        self._loop = asyncio.get_running_loop()
         self._attempt: asyncio.Timeout | None = None
         self._assignments: dict[tuple[bytes, int], bytes] = {}  # (topic id, partition) -> directory id
         self._failed_dirs: dict[bytes, float] = {}  # and when it must have been told, by the loop's time
@@ -54,7 +55,8 @@ class AssignmentsManager:
 
     def dir_failed(self, directory_id: bytes) -> None:
         """Nothing in this directory can be served any more."""
-        told_by_s = asyncio.get_running_loop().time() + self._failure_timeout_s
+        # Logs are closed in a thread when the node stops, and a disk may fail then.
+        told_by_s = self._loop.time() + self._failure_timeout_s
         self._failed_dirs.setdefault(directory_id, told_by_s)
         self._has_news.set()
         if self._attempt is not None:
