@@ -21,6 +21,7 @@ request_control        commands that are sent again
 controller_config      the settings and limits that a controller obeys
 leader_spread          which of those that could lead a partition does, so that leadership stays even
 replica_placement      which brokers hold a new partition
+eligible_replicas      who may still lead though it is not in sync (KIP-966)
 leader_election        who leads a partition
 partition_change       from what a partition shall become to the record that makes it so
 partition_control      first state, manual assignments, leaders when a broker comes or goes

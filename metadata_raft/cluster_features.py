@@ -25,11 +25,16 @@ DEAD_LETTERS_SINCE: Final = 2  # of its levels
 # know the feature stop at such a record, so it cannot be taken back. Apache Kafka has no feature for them.
 SECURITY_VERSION: Final = "ottla.security.version"
 
+# Whether replicas that left an ISR of too few may still lead (KIP-966): 0 no, 1 yes. An older controller
+# would leave them in the metadata where they are eligible no more.
+ELIGIBLE_LEADER_REPLICAS_VERSION: Final = "eligible.leader.replicas.version"
+
 # What a node says of itself when it registers.
 SUPPORTED_FEATURES: Final = {
     METADATA_VERSION: (LOWEST_METADATA_VERSION, LATEST_METADATA_VERSION),
     GROUP_VERSION: (0, 1),
     TRANSACTION_VERSION: (0, 2),
     SHARE_VERSION: (0, 2),
+    ELIGIBLE_LEADER_REPLICAS_VERSION: (0, 1),
     SECURITY_VERSION: (0, 1),
 }

@@ -332,6 +332,8 @@ class AlteredPartition:
     new_isr_with_epochs: Sequence[BrokerState] = schema.array(BrokerState)
     leader_recovery_state: int = schema.int8()
     partition_epoch: int = schema.int32()
+    # Of those that shall leave, the ones whose logs are damaged: they lack acknowledged records.
+    damaged_replicas: Sequence[int] = schema.array(schema.int32, tag=0)
 
 
 @struct

@@ -28,6 +28,8 @@ from ottla.metadata_raft.controller_config import (
     ControllerConfig,
 )
 from ottla.metadata_raft.decision import Decision
+from ottla.metadata_raft.delta import MetadataDelta
+from ottla.metadata_raft.eligible_replicas import MIN_IN_SYNC_REPLICAS, after_lower_min_in_sync_replicas
 from ottla.metadata_raft.image import EVERY_BROKER, MetadataImage
 from ottla.metadata_raft.records import ConfigRecord, ConfigResourceType, MetadataRecord
 
@@ -54,6 +56,12 @@ def alter_configs(image: MetadataImage, command: AlterConfigs, config: Controlle
             results.append(ResourceResult(error_code=error.code, error_message=error.detail))
     if command.validate_only:
         records = []
+    if any(isinstance(one, ConfigRecord) and one.name == MIN_IN_SYNC_REPLICAS for one in records):
+        delta = MetadataDelta(image)
+        for record in records:
+            delta.replay(record)
+        after = delta.apply(version=image.version, epoch=image.epoch, timestamp_ms=image.timestamp_ms)
+        records.extend(after_lower_min_in_sync_replicas(image, after))
     return Decision(records=records, reply=AlterConfigsReply(resources=results))
 
 
@@ -125,6 +133,8 @@ def _alter_resource(
             after[change.name] = value
     _check_limits(image, kind, name, after)
     _check_values(kind, name, after, config)
+    if kind is ConfigResourceType.BROKER and image.has_eligible_leader_replicas:
+        _check_min_in_sync_replicas(name, current, after)
     touched = sorted({*(change.name for change in changes), *(current.keys() - after.keys())})
     return [
         ConfigRecord(resource_type=kind, resource_name=name, name=key, value=after.get(key))
@@ -132,6 +142,20 @@ def _alter_resource(
         # KAFKA-14136: setting a broker's value again makes it read the file that the value names again.
         if after.get(key) != current.get(key) or (kind is ConfigResourceType.BROKER and key in after)
     ]
+
+
+def _check_min_in_sync_replicas(name: str, current: Mapping[str, str], after: Mapping[str, str]) -> None:
+    """Raise INVALID_CONFIG where brokers and the controller could differ about this setting (KIP-966)."""
+    if name != EVERY_BROKER and current.get(MIN_IN_SYNC_REPLICAS) != after.get(MIN_IN_SYNC_REPLICAS):
+        raise KafkaError(
+            ErrorCode.INVALID_CONFIG,
+            f"Broker-level {MIN_IN_SYNC_REPLICAS} cannot be altered while ELR is enabled.",
+        )
+    if name == EVERY_BROKER and MIN_IN_SYNC_REPLICAS not in after:
+        raise KafkaError(
+            ErrorCode.INVALID_CONFIG,
+            f"Cluster-level {MIN_IN_SYNC_REPLICAS} cannot be removed while ELR is enabled.",
+        )
 
 
 def _definitions_of(

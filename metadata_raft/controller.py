@@ -108,7 +108,7 @@ class Controller:
         self._sessions.grant_all(image, now_ms, lost_at_ms or {})
         self._elections.begin(now_ms)
         self._answered = AnsweredRequests()
-        records = first_features(image)
+        records = first_features(image, self.config)
         if not records:
             return None
         return Due([*records, *self.config.first_records(image.cluster_id)])
@@ -232,7 +232,7 @@ class Controller:
             case AlterPartitionReassignments():
                 return alter_partition_reassignments(image, command, config)
             case UpdateFeatures():
-                return update_features(image, command)
+                return update_features(image, command, config)
             case AddRaftVoter():
                 return add_raft_voter(image, command, config, is_settled=self._voters_are_committed())
             case RemoveRaftVoter():

@@ -1,17 +1,29 @@
 """Finalized features: what the whole cluster does, set by UpdateFeatures (KIP-584, KIP-778)."""
 
+from collections.abc import Iterator
+
 from ottla.logstore.words.errors import ErrorCode, KafkaError
-from ottla.metadata_raft.cluster_features import SECURITY_VERSION, SUPPORTED_FEATURES
+from ottla.metadata_raft.cluster_features import (
+    ELIGIBLE_LEADER_REPLICAS_VERSION,
+    SECURITY_VERSION,
+    SUPPORTED_FEATURES,
+)
 from ottla.metadata_raft.commands import FeatureUpdate, UpdateFeatures, UpdateFeaturesReply, UpgradeType
+from ottla.metadata_raft.controller_config import ControllerConfig
 from ottla.metadata_raft.decision import Decision
+from ottla.metadata_raft.eligible_replicas import first_min_in_sync_replicas, without_eligible_replicas
 from ottla.metadata_raft.image import MetadataImage
-from ottla.metadata_raft.metadata_version import METADATA_VERSION, writes_the_same
+from ottla.metadata_raft.metadata_version import (
+    ELIGIBLE_LEADER_REPLICAS_SINCE,
+    METADATA_VERSION,
+    writes_the_same,
+)
 from ottla.metadata_raft.records import BrokerFeature, FeatureLevelRecord, MetadataRecord
 
 UNSUPPORTED = (0, 0)
 
 
-def update_features(image: MetadataImage, command: UpdateFeatures) -> Decision:
+def update_features(image: MetadataImage, command: UpdateFeatures, config: ControllerConfig) -> Decision:
     """INVALID_UPDATE_VERSION for all updates when one of them cannot be."""
     records: list[MetadataRecord] = []
     seen: set[str] = set()
@@ -22,6 +34,8 @@ def update_features(image: MetadataImage, command: UpdateFeatures) -> Decision:
         _check_update(image, update)
         if update.max_version_level != image.features.get(update.feature, 0):
             records.append(FeatureLevelRecord(name=update.feature, feature_level=update.max_version_level))
+            if update.feature == ELIGIBLE_LEADER_REPLICAS_VERSION:
+                records += _eligibility_changes(image, config, is_on=update.max_version_level > 0)
     return Decision(records=[] if command.validate_only else records, reply=UpdateFeaturesReply())
 
 
@@ -48,14 +62,23 @@ def check_security_version(image: MetadataImage, what: str) -> None:
         )
 
 
-def first_features(image: MetadataImage) -> list[MetadataRecord]:
+def first_features(image: MetadataImage, config: ControllerConfig) -> list[MetadataRecord]:
     """What a cluster without a metadata.version, which is a new one, begins with."""
     if METADATA_VERSION in image.features:
         return []
     return [
-        FeatureLevelRecord(name=name, feature_level=highest)
-        for name, (_, highest) in SUPPORTED_FEATURES.items()
+        *(
+            FeatureLevelRecord(name=name, feature_level=highest)
+            for name, (_, highest) in SUPPORTED_FEATURES.items()
+        ),
+        *first_min_in_sync_replicas(image, config),
     ]
+
+
+def _eligibility_changes(
+    image: MetadataImage, config: ControllerConfig, *, is_on: bool
+) -> Iterator[MetadataRecord]:
+    return first_min_in_sync_replicas(image, config) if is_on else without_eligible_replicas(image)
 
 
 def _check_update(image: MetadataImage, update: FeatureUpdate) -> None:
@@ -90,6 +113,16 @@ def _check_update(image: MetadataImage, update: FeatureUpdate) -> None:
         raise _refused(
             update,
             "The log keeps the records that this feature allows, and nodes that do not know them cannot run.",
+        )
+    if (
+        name == ELIGIBLE_LEADER_REPLICAS_VERSION
+        and level
+        and image.metadata_version < ELIGIBLE_LEADER_REPLICAS_SINCE
+    ):
+        raise _refused(
+            update,
+            f"It needs {METADATA_VERSION} {ELIGIBLE_LEADER_REPLICAS_SINCE} or higher, and the cluster has "
+            f"{image.metadata_version}.",
         )
     if name == METADATA_VERSION and level < current and not writes_the_same(level, current):
         reason = (

@@ -15,6 +15,7 @@ from ottla.logstore.words.topic_partition import ZERO_UUID, TopicPartition
 from ottla.metadata_raft import acl_set
 from ottla.metadata_raft.acl_set import AclSet
 from ottla.metadata_raft.cluster_features import (
+    ELIGIBLE_LEADER_REPLICAS_VERSION,
     GROUP_VERSION,
     SECURITY_VERSION,
     SHARE_VERSION,
@@ -59,8 +60,8 @@ class PartitionImage(NamedTuple):
     adding_replicas: tuple[int, ...] = ()
     removing_replicas: tuple[int, ...] = ()
     leader_recovery_state: int = 0
-    eligible_leader_replicas: tuple[int, ...] = ()
-    last_known_elr: tuple[int, ...] = ()
+    eligible_leader_replicas: tuple[int, ...] = ()  # not in sync, with every acknowledged record
+    last_known_elr: tuple[int, ...] = ()  # the last leader, while there is none
 
     @property
     def has_leader(self) -> bool:
@@ -269,6 +270,11 @@ class MetadataImage:
         return self.features.get(SHARE_VERSION, 0)
 
     @property
+    def has_eligible_leader_replicas(self) -> bool:
+        """Return whether replicas that left an ISR of too few may still lead (KIP-966)."""
+        return self.features.get(ELIGIBLE_LEADER_REPLICAS_VERSION, 0) >= 1
+
+    @property
     def security_version(self) -> int:
         """1 if the metadata may hold access control entries, client quotas and SCRAM credentials, else 0."""
         return self.features.get(SECURITY_VERSION, 0)
@@ -311,6 +317,9 @@ def check_invariants(image: MetadataImage) -> None:
         for index, partition in enumerate(topic.partitions):
             assert partition.partition == index
             assert set(partition.isr) <= set(partition.replicas)
+            eligible = set(partition.eligible_leader_replicas)
+            assert eligible <= set(partition.replicas) - set(partition.isr)
+            assert not (partition.has_leader and partition.last_known_elr)
             assert partition.leader == NO_LEADER or partition.leader in partition.isr
             assert len(partition.directories) == len(partition.replicas)
             assert len(set(partition.replicas)) == len(partition.replicas)

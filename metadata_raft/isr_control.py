@@ -76,6 +76,7 @@ def _alter(
         election=online_election(image, topic.name, config),
         isr=new_isr,
         leader_recovery_state=wanted.leader_recovery_state,
+        lost=frozenset(wanted.damaged_replicas),
     )
     if change is not None:
         records.append(change)

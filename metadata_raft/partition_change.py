@@ -2,12 +2,14 @@
 
 Every change of a partition goes through `change_partition`, whoever asks for it: it completes a reassignment
 whose new replicas are all in sync, elects a leader if the old one cannot stay, and raises the leader epoch
-where replicas go (as PartitionChangeBuilder of Apache Kafka; KIP-455, KIP-704).
+where replicas go (as PartitionChangeBuilder of Apache Kafka; KIP-455, KIP-704). With the feature
+`eligible.leader.replicas.version` it also keeps who may lead beside the ISR, and who led last (KIP-966).
 """
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Sequence, Set
 from typing import Any, Final, NamedTuple
 
+from ottla.metadata_raft.eligible_replicas import eligible_beside, min_in_sync_replicas
 from ottla.metadata_raft.image import BrokerImage, MetadataImage, PartitionImage
 from ottla.metadata_raft.leader_election import LeaderElection, elect_leader
 from ottla.metadata_raft.records import NO_LEADER, UNASSIGNED_DIRECTORY, PartitionChangeRecord
@@ -37,11 +39,14 @@ def change_partition(
     reassignment: Reassignment | None = None,
     leader_recovery_state: int | None = None,
     may_empty_isr: bool = False,
+    lost: Set[int] = frozenset(),
 ) -> PartitionChangeRecord | None:
     """The record that gives `partition` what is named; None if that is what it has.
 
-    `is_acceptable` says who could lead. An empty `isr` is written only with `may_empty_isr`: the last replica
-    in sync is the only one that has every acknowledged record, so it stays, and nobody leads.
+    `is_acceptable` says who could lead. An empty `isr` is written only with `may_empty_isr` or with eligible
+    leader replicas: else the last replica in sync is the only one that is known to have every acknowledged
+    record, so it stays, and nobody leads. Those in `lost` may lack such records; with `may_empty_isr` they
+    have nothing at all.
     """
     isr = partition.isr if isr is None else tuple(isr)
     target = reassignment or Reassignment(
@@ -49,8 +54,15 @@ def change_partition(
     )
     if target.adding or target.removing:
         isr, target = completed(isr, target)
+    min_isr = min_in_sync_replicas(image, image.topics.by_id[topic_id].name, len(target.replicas))
     elected = elect_leader(
-        partition, replicas=target.replicas, isr=isr, election=election, is_acceptable=is_acceptable
+        partition,
+        replicas=target.replicas,
+        isr=isr,
+        eligible=eligible_beside(isr, partition, replicas=target.replicas, min_isr=min_isr, lost=lost),
+        last_known=partition.last_known_elr if min_isr else (),
+        election=election,
+        is_acceptable=is_acceptable,
     )
     changes: dict[str, Any] = {}
     if elected.leader != partition.leader or elected.is_unclean:
@@ -58,13 +70,25 @@ def change_partition(
     if elected.is_unclean:
         isr = (elected.leader,)
         leader_recovery_state = RECOVERING
+    elif not isr and elected.leader != NO_LEADER:
+        isr = (elected.leader,)  # it was eligible
     elif elected.leader not in (partition.leader, NO_LEADER):
         # Those that fell together with the last leader are in sync with nobody from now on.
         isr = tuple(replica for replica in isr if replica == elected.leader or is_up(image, replica))
     if target.replicas != partition.replicas:
         changes |= _moved(image, partition, target)
-    if (isr or may_empty_isr) and isr != partition.isr:
+    if (isr or may_empty_isr or min_isr) and isr != partition.isr:
         changes["isr"] = isr
+    eligible: tuple[int, ...] = ()
+    if not elected.is_unclean:
+        eligible = eligible_beside(isr, partition, replicas=target.replicas, min_isr=min_isr, lost=lost)
+    if eligible != partition.eligible_leader_replicas:
+        changes["eligible_leader_replicas"] = eligible
+    last_known = _last_known_leader(partition, elected.leader) if min_isr else ()
+    if may_empty_isr and not lost.isdisjoint(last_known):
+        last_known = ()
+    if last_known != partition.last_known_elr:
+        changes["last_known_elr"] = last_known
     if tuple(target.adding) != partition.adding_replicas:
         changes["adding_replicas"] = tuple(target.adding)
     if tuple(target.removing) != partition.removing_replicas:
@@ -77,6 +101,12 @@ def change_partition(
         # A replica that was taken away must not be believed any more, so a new reign begins.
         changes.setdefault("leader", partition.leader)
     return PartitionChangeRecord(partition_id=partition.partition, topic_id=topic_id, **changes)
+
+
+def _last_known_leader(partition: PartitionImage, leader: int) -> tuple[int, ...]:
+    if leader != NO_LEADER:
+        return ()
+    return (partition.leader,) if partition.has_leader else partition.last_known_elr
 
 
 def is_up(image: MetadataImage, broker_id: int) -> bool:

@@ -7,6 +7,7 @@ from typing import Final, NamedTuple
 from ottla.logstore.words.errors import ErrorCode, KafkaError
 from ottla.logstore.words.schema import replace
 from ottla.metadata_raft.controller_config import ControllerConfig
+from ottla.metadata_raft.eligible_replicas import min_in_sync_replicas
 from ottla.metadata_raft.image import BrokerImage, MetadataImage, PartitionImage, TopicImage
 from ottla.metadata_raft.leader_election import LeaderElection, could_lead
 from ottla.metadata_raft.leader_spread import LeaderSpread
@@ -16,6 +17,7 @@ from ottla.metadata_raft.records import LAST_RESERVED_DIRECTORY, PartitionChange
 NO_BROKER: Final = -1
 NO_LOADS: Final[Mapping[int, int]] = MappingProxyType({})
 UNCLEAN_ELECTION: Final = "unclean.leader.election.enable"
+MAX_REPLICAS: Final = 2**15 - 1  # as many as a request can ask for
 
 
 class NewReplicas(NamedTuple):
@@ -126,25 +128,29 @@ def leaders_after_fence(
     leads: all of them have every acknowledged record, so whoever is heard again first may lead. With
     `doubts_last` that holds too where one other alone is not `absent`: it may have lost its power just now.
     One that goes `for_good`, or comes back as another process, stays only where it is the last.
+    With eligible leader replicas nobody stays in sync who is down: the last ones become eligible, unless they
+    go for good.
     """
     # Of thousands few differ: their change, and who could lead.
     known: dict[tuple[object, ...], tuple[PartitionChangeRecord | None, list[int]]] = {}
     spread = LeaderSpread(image, loads, leaving=broker_id)
     for topic in image.topics.by_name.values():
-        election: LeaderElection | None = None
+        ways: tuple[LeaderElection, int] | None = None
         for partition in topic.partitions:
-            if broker_id not in partition.isr:
+            if broker_id not in partition.isr and not (
+                for_good and broker_id in partition.eligible_leader_replicas
+            ):
                 continue
-            if election is None:
-                election = online_election(image, topic.name, config)
-            alike = (election, *_state_of(partition))
+            if ways is None:
+                ways = _ways_of(image, topic, config)
+            alike = (*ways, *_state_of(partition))
             if alike not in known:
                 change = _leave(
                     image,
                     topic.topic_id,
                     partition,
                     broker_id,
-                    election,
+                    ways[0],
                     absent=absent,
                     must_leave=for_good,
                     doubts_last=doubts_last,
@@ -157,6 +163,11 @@ def leaders_after_fence(
                 yield replace(
                     change, partition_id=partition.partition, topic_id=topic.topic_id, leader=leader
                 )
+
+
+def _ways_of(image: MetadataImage, topic: TopicImage, config: ControllerConfig) -> tuple[LeaderElection, int]:
+    """Return what the settings of a topic say of its elections: how, and how many must be in sync."""
+    return online_election(image, topic.name, config), min_in_sync_replicas(image, topic.name, MAX_REPLICAS)
 
 
 def _who_could_lead(
@@ -257,14 +268,20 @@ def leaders_after_unfence(
     known: dict[tuple[object, ...], PartitionChangeRecord | None] = {}
     for topic, partition in partitions_of(image, broker_id):
         if partition.leader == broker_id:
-            alive = [one for one in partition.isr if one == broker_id or is_up(image, one)]
+            alive = tuple(one for one in partition.isr if one == broker_id or is_up(image, one))
             if len(alive) < len(partition.isr):
-                yield PartitionChangeRecord(
-                    partition_id=partition.partition, topic_id=topic.topic_id, isr=alive
+                change = change_partition(
+                    image,
+                    topic.topic_id,
+                    partition,
+                    is_acceptable=leader_acceptor(image, partition, with_broker=broker_id),
+                    isr=alive,
                 )
+                if change is not None:
+                    yield change
         elif not partition.has_leader:
-            election = online_election(image, topic.name, config)
-            alike = (election, *_state_of(partition))
+            ways = _ways_of(image, topic, config)
+            alike = (*ways, *_state_of(partition))
             if alike not in known:
                 known[alike] = change_partition(
                     image,
@@ -273,7 +290,7 @@ def leaders_after_unfence(
                     is_acceptable=leader_acceptor(
                         image, partition, with_broker=broker_id, absent=absent - {broker_id}
                     ),
-                    election=election,
+                    election=ways[0],
                 )
             change = known[alike]
             if change is not None:
@@ -309,13 +326,18 @@ def _leave(
     may_empty: bool = False,
     doubts_last: bool = False,
 ) -> PartitionChangeRecord | None:
-    if broker_id not in partition.isr:
+    eligible = partition.eligible_leader_replicas
+    may_lead_later = broker_id in (*eligible, *partition.last_known_elr)
+    if broker_id not in partition.isr and not (must_leave and may_lead_later):
         return None
     isr = [replica for replica in partition.isr if replica != broker_id]
-    alive = [replica for replica in isr if replica not in absent and is_up(image, replica)]
-    if not must_leave and len(alive) <= doubts_last:
+    up = [replica for replica in isr if is_up(image, replica)]
+    alive = [replica for replica in up if replica not in absent]
+    if not must_leave and len(alive) <= doubts_last and (up or not image.has_eligible_leader_replicas):
         isr = list(partition.isr)
         absent = {*absent, *alive}
+    if doubts_last:
+        absent = {*absent, *eligible}
     return change_partition(
         image,
         topic_id,
@@ -324,4 +346,5 @@ def _leave(
         election=election,
         isr=isr,
         may_empty_isr=may_empty,
+        lost={broker_id} if must_leave else frozenset(),
     )

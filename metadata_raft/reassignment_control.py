@@ -151,7 +151,7 @@ def _cancel(
         )
     election = online_election(image, topic.name, config)
     leader_recovery_state = None
-    if not isr:
+    if not isr and set(replicas).isdisjoint(partition.eligible_leader_replicas):
         # Only new replicas are in sync; to go back to the old ones would lose what these do not have.
         if not allows_unclean_election(image, topic.name, config):
             raise KafkaError(

@@ -203,4 +203,6 @@ def _partition_record(topic_id: bytes, partition: PartitionImage) -> PartitionRe
         leader_epoch=partition.leader_epoch,
         partition_epoch=partition.partition_epoch,
         directories=partition.directories,
+        eligible_leader_replicas=partition.eligible_leader_replicas or None,
+        last_known_elr=partition.last_known_elr or None,
     )

@@ -10,6 +10,7 @@ dial_errors         why a connection could not be made, in words
 escaped_text        control characters as escapes, for terminals and logs
 latency             how long things take, in fixed buckets
 topic_partition     the name of a partition; legal topic names; ids as text
+old_names           settings of Kafka 0.8 and earlier, and what is to be written instead
 config_def          a table of settings: types, limits, parsing by Kafka's rules
 varint              zig-zag varints of the record format
 schema              the notation of wire messages and records: field functions, @struct, @message

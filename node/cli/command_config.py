@@ -9,6 +9,7 @@ from typing import Final, NamedTuple
 
 from ottla.logstore.words.errors import KafkaError
 from ottla.logstore.words.escaped_text import escape_controls
+from ottla.logstore.words.old_names import OLD_CLIENT_NAMES, why_old
 from ottla.node.cli.failure import EXIT_USAGE, CommandError
 from ottla.node.secure_client.client_security import (
     PLAINTEXT,
@@ -49,6 +50,9 @@ def read_command_config(path: Path | None) -> CommandConfig:
         raise CommandError(escape_controls(error.detail), EXIT_USAGE) from None
     except ClientSecurityError as error:
         raise CommandError(escape_controls(f"{path}: {error}."), EXIT_USAGE) from None
+    for name in given:
+        if (problem := why_old(name, OLD_CLIENT_NAMES)) is not None:
+            raise CommandError(escape_controls(f"{path}: {name} {problem}."), EXIT_USAGE)
     others = [name for name in given if name != BOOTSTRAP and not is_of_security(name)]
     _warn(path, sorted({*idle, *others}), security)
     return CommandConfig(bootstrap=given.get(BOOTSTRAP) or None, security=security)

@@ -14,7 +14,8 @@ class ElectionCounters:
     def __init__(self, is_controller: Callable[[], bool] = lambda: True) -> None:
         self._is_controller = is_controller
         self.elections = 0
-        self.unclean = 0  # of them, those that chose a replica outside the ISR: records were lost
+        # Of them, those that chose a replica neither in sync nor eligible: records may be lost.
+        self.unclean = 0
 
     def note(self, image: MetadataImage, changes: MetadataChanges) -> None:
         """Count the elections in `changes`, except those of new topics."""
@@ -27,4 +28,4 @@ class ElectionCounters:
                 if new is old or new.leader == old.leader or not new.has_leader:
                     continue
                 self.elections += 1
-                self.unclean += new.leader not in old.isr
+                self.unclean += new.leader not in (*old.isr, *old.eligible_leader_replicas)

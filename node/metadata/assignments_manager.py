@@ -2,14 +2,15 @@
 
 As Apache Kafka's brokers do (KIP-858): a replica in a directory that is not online is offline for everybody,
 so a failed directory costs one record and one for each partition that loses its leader. What cannot be told
-now is told later; a later word on the same replica takes the place of the former.
+now is told later; a later word on the same replica takes the place of the former. Until a failed directory
+is told nobody else leads what lies in it, so a node that cannot tell it for long shuts down.
 """
 
 import asyncio
 import logging
 from itertools import islice
 
-from ottla.logstore.words.errors import KafkaError
+from ottla.logstore.words.errors import ErrorCode, KafkaError
 from ottla.logstore.words.topic_partition import TopicPartition
 from ottla.metadata_raft.commands import AssignReplicasToDirs, ReplicaDirectory, ReportOfflineLogDirs
 from ottla.metadata_raft.records import LOST_DIRECTORY
@@ -25,10 +26,13 @@ log = logging.getLogger(__name__)
 class AssignmentsManager:
     """What the cluster does not know yet of this node's directories. Lives on the event loop."""
 
-    def __init__(self, metadata: MetadataRuntime) -> None:
+    def __init__(self, metadata: MetadataRuntime, *, failure_timeout_ms: int) -> None:
         self._metadata = metadata
+        self._failure_timeout_s = failure_timeout_ms / 1000
+        self._loop = asyncio.get_running_loop()
+        self._attempt: asyncio.Timeout | None = None
         self._assignments: dict[tuple[bytes, int], bytes] = {}  # (topic id, partition) -> directory id
-        self._failed_dirs: dict[bytes, None] = {}
+        self._failed_dirs: dict[bytes, float] = {}  # and when it must have been told, by the loop's time
         self._has_news = asyncio.Event()
 
     def assign(self, topic_partition: TopicPartition, directory_id: bytes | None) -> None:
@@ -51,15 +55,37 @@ class AssignmentsManager:
 
     def dir_failed(self, directory_id: bytes) -> None:
         """Nothing in this directory can be served any more."""
-        self._failed_dirs[directory_id] = None
+        # Logs are closed in a thread when the node stops, and a disk may fail then.
+        told_by_s = self._loop.time() + self._failure_timeout_s
+        self._failed_dirs.setdefault(directory_id, told_by_s)
         self._has_news.set()
+        if self._attempt is not None:
+            self._attempt.reschedule(self._told_by_s)
 
     async def run(self) -> None:
-        """Tell the cluster, for as long as the node runs."""
+        """Tell the cluster, for as long as the node runs.
+
+        KAFKA_STORAGE_ERROR, which ends the node, if a failed directory cannot be told in time.
+        """
         while True:
             await self._has_news.wait()
-            if not await self.report():
-                await asyncio.sleep(RETRY_SECONDS)
+            try:
+                async with asyncio.timeout_at(self._told_by_s) as self._attempt:
+                    if not await self.report():
+                        await asyncio.sleep(RETRY_SECONDS)
+            except TimeoutError:
+                raise KafkaError(
+                    ErrorCode.KAFKA_STORAGE_ERROR,
+                    f"The controller could not be told for {self._failure_timeout_s:g} s that a log "
+                    "directory has failed (log.dir.failure.timeout.ms), so the node shuts down.",
+                ) from None
+            finally:
+                self._attempt = None
+
+    @property
+    def _told_by_s(self) -> float | None:
+        """By when a failed directory must have been told, None if none has failed."""
+        return min(self._failed_dirs.values(), default=None)
 
     async def report(self) -> bool:
         """Tell the cluster what it does not know; False if it could not be told all."""

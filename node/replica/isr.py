@@ -92,6 +92,7 @@ class IsrProposal(NamedTuple):
     isr: tuple[tuple[int, int], ...]
     leader_epoch: int
     partition_epoch: int
+    damaged: tuple[int, ...] = ()  # of those that shall leave: they lack acknowledged records
 
     @property
     def broker_ids(self) -> frozenset[int]:
@@ -286,8 +287,15 @@ class InSyncReplicas:
             (one, own_broker_epoch if one == self._leader_id else self._broker_epoch_of(one))
             for one in members
         )
-        self.pending = IsrProposal(isr, self.leader_epoch, self._partition_epoch)
+        damaged = tuple(one for one in self.committed if one not in members and self._is_damaged(one))
+        self.pending = IsrProposal(isr, self.leader_epoch, self._partition_epoch, damaged)
         return self.pending
+
+    def _is_damaged(self, replica_id: int) -> bool:
+        if replica_id == self._leader_id:
+            return self.is_damaged
+        follower = self.followers.get(replica_id)
+        return follower is not None and follower.is_damaged
 
     def _broker_epoch_of(self, replica_id: int) -> int:
         # Unknown for one that has not fetched yet: should it die, the controller takes it out by itself, and

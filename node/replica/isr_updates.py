@@ -124,6 +124,7 @@ class IsrUpdates:
                         for broker_id, epoch in proposal.isr
                     ],
                     partition_epoch=proposal.partition_epoch,
+                    damaged_replicas=proposal.damaged,
                 )
             )
         return AlterPartition(

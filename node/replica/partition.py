@@ -48,6 +48,7 @@ class Assignment:
     replicas: tuple[int, ...]
     in_sync_replicas: tuple[int, ...]
     adding_replicas: tuple[int, ...] = ()
+    eligible_replicas: tuple[int, ...] = ()  # that may still lead, though they are not in sync
 
 
 class LogWatcher(Protocol):
@@ -159,6 +160,7 @@ class Partition:
             self._advance_high_watermark()
             # A smaller ISR may be too small for those who wait.
             check_all(self.delayed_produces, self)
+            check_all(self.delayed_deletes, self)
         if (is_new or assignment.in_sync_replicas != known_isr) and self._should_flush():
             context.flush_soon(self.log)
         return is_new
@@ -173,7 +175,8 @@ class Partition:
             return True
         if len(self.assignment.replicas) == 1:
             return False
-        if set(self.assignment.in_sync_replicas) == {self._context.broker_id}:
+        may_lead = self.assignment.in_sync_replicas or self.assignment.eligible_replicas
+        if set(may_lead) == {self._context.broker_id}:
             return True
         return self.is_leader and not self.has_enough_replicas()
 
@@ -476,11 +479,12 @@ class Partition:
             watcher.offsets_moved()
 
     def low_watermark(self) -> int:
-        """Below it no living replica has anything."""
+        """Return the offset below which no replica that lives, or may still lead, has anything."""
         log_start_offset = self.log.log_start_offset
         if self.isr is None:
             return log_start_offset
-        return self.isr.low_watermark(log_start_offset, self._context.is_alive)
+        is_alive, eligible = self._context.is_alive, self.assignment.eligible_replicas
+        return self.isr.low_watermark(log_start_offset, lambda one: one in eligible or is_alive(one))
 
     def acknowledgement_of(self, required: RequiredOffset) -> ErrorCode | None:
         """What a produce that waits for `required` is told; None: wait on."""

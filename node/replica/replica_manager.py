@@ -634,4 +634,5 @@ def _assignment(image: PartitionImage) -> Assignment:
         replicas=image.replicas,
         in_sync_replicas=image.isr,
         adding_replicas=image.adding_replicas,
+        eligible_replicas=image.eligible_leader_replicas,
     )

@@ -194,6 +194,15 @@ _BROKERS = (
         at_least(1),
     ),
     setting(
+        "log.dir.failure.timeout.ms",
+        LONG,
+        30_000,
+        "How long a broker tries to tell the controller that a log directory has failed before it shuts "
+        "down, so that others lead the partitions in it.",
+        at_least(1),
+        importance=LOW,
+    ),
+    setting(
         "controlled.shutdown.enable",
         BOOLEAN,
         True,

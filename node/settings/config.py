@@ -17,6 +17,7 @@ from typing import Any, Final, cast
 
 from ottla.logstore.words.config_def import ConfigScope, ConfigValue
 from ottla.logstore.words.errors import ErrorCode, KafkaError
+from ottla.logstore.words.old_names import OLD_BROKER_NAMES, why_old
 from ottla.logstore.words.topic_partition import uuid_from_text
 from ottla.metadata_raft.acl_set import AuthorizerSettings
 from ottla.node.settings.audit_settings import AuditFileSettings, audit_file_settings
@@ -112,6 +113,7 @@ class BrokerConfig:
     broker_heartbeat_interval_ms: int
     broker_session_timeout_ms: int
     initial_broker_registration_timeout_ms: int
+    log_dir_failure_timeout_ms: int
     controlled_shutdown_enable: bool
     auto_leader_rebalance_enable: bool
     leader_imbalance_check_interval_seconds: int
@@ -397,10 +399,11 @@ def parse_overrides(overrides: Sequence[str]) -> dict[str, str]:
 def refuse_unknown(names: Iterable[str]) -> None:
     """Raise INVALID_CONFIG for the first name that is no setting, with the nearest one that is.
 
-    For settings that somebody gave to this very start. Those of a file only warn: it may have been written
-    for another version, or hold the settings of a plugin of Apache Kafka.
+    For settings that somebody gave to this very start. Those of a file only warn, unless they are old names:
+    it may have been written for another version, or hold the settings of a plugin of Apache Kafka.
     """
     for name in names:
+        _refuse_old(name)
         if name not in BROKER_CONFIG_DEF and not _is_kafkas_own(name):
             raise KafkaError(ErrorCode.INVALID_CONFIG, f"Unknown setting {name[:200]}.{_suggestion(name)}")
 
@@ -413,6 +416,7 @@ def parse_config(texts: Mapping[str, str], *, warnings: Sequence[str] = ()) -> B
     all_warnings = list(warnings)
     known: dict[str, str] = {}
     for name, text in texts.items():
+        _refuse_old(name)
         if name in BROKER_CONFIG_DEF:
             known[name] = text
         elif _is_kafkas_own(name):
@@ -485,6 +489,12 @@ def _honoured(config: BrokerConfig) -> Honoured:
 def _is_kafkas_own(name: str) -> bool:
     """Return whether Apache Kafka has this setting, of the node or of one listener, and Ottla does not."""
     return plain_name(name) in NOT_HONOURED
+
+
+def _refuse_old(name: str) -> None:
+    """Raise INVALID_CONFIG, with the name of today, for a setting of Apache Kafka 0.8 or earlier."""
+    if (problem := why_old(name, OLD_BROKER_NAMES)) is not None:
+        raise KafkaError(ErrorCode.INVALID_CONFIG, f"The setting {name} {problem}.")
 
 
 def _suggestion(name: str) -> str:

@@ -111,7 +111,7 @@ def make_metadata(base: Foundation, opened: OpenQuorum, listeners: Sequence[List
         metadata=runtime,
         metadata_feed=feed,
         lifecycle=lifecycle,
-        assignments=AssignmentsManager(runtime),
+        assignments=AssignmentsManager(runtime, failure_timeout_ms=config.log_dir_failure_timeout_ms),
         producer_ids=ProducerIds(runtime),
         elections=elections,
     )

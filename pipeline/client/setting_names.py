@@ -9,6 +9,7 @@ one would be missed it is refused with the reason: better no query than one that
 from collections.abc import Iterable, Mapping
 from typing import Final
 
+from ottla.logstore.words.old_names import OLD_CLIENT_NAMES, why_old
 from ottla.node.secure_client import security_names
 from ottla.pipeline.words import HIDDEN, OptionError, with_nearest
 
@@ -94,7 +95,7 @@ _SECRET_ENDS = (
 
 def why_refused(name: str) -> str | None:
     """The rest of the sentence that begins with the setting's name, or None where it is not refused."""
-    return security_names.why_refused(name) or REFUSED.get(name)
+    return security_names.why_refused(name) or REFUSED.get(name) or why_old(name, OLD_CLIENT_NAMES)
 
 
 def why_idle(name: str, security_protocol: str) -> str:

@@ -207,6 +207,7 @@ class Invariants:
                 f" {seen.high_watermark} to {log.high_watermark}"
             )
         seen.high_watermark = log.high_watermark
+        self._check_eligible(process, partition)
         if log.high_watermark > log.log_end_offset:
             raise SimulationError(
                 f"{process!r} {partition.topic_partition}: the high watermark {log.high_watermark}"
@@ -219,6 +220,22 @@ class Invariants:
             and partition.topic_partition.topic not in self.world.compacted
         ):
             seen.compared_to = self._compare(process, partition, max(seen.compared_to, log.log_start_offset))
+
+    def _check_eligible(self, process: Process, partition: Partition) -> None:
+        """Whoever may lead beside the ISR has everything that was acknowledged (KIP-966)."""
+        node, found = self._nodes[process.name], self.images.get(self.highest_version)
+        topic = None if found is None else found[0].topics.by_id.get(partition.topic_id)
+        if topic is None or self.may_lose:
+            return
+        index = partition.topic_partition.partition
+        if node.node_id not in topic.partitions[index].eligible_leader_replicas:
+            return
+        committed = max(self.highest_watermarks.get((partition.topic_id, index), {}).values(), default=-1)
+        if partition.log.log_end_offset < committed:
+            raise SimulationError(
+                f"{process!r} may lead {partition.topic_partition} with a log to"
+                f" {partition.log.log_end_offset}, and {committed} was committed"
+            )
 
     def _check_leader(self, process: Process, partition: Partition, name: tuple[bytes, int]) -> None:
         where = partition.topic_partition

@@ -374,6 +374,26 @@ def a_new_process_keeps_its_place_in_the_isr(patch: Patch) -> None:
     patch.setattr(isr_control, "_is_eligible", lambda *_: True)
 
 
+FIVE: Final = Options(nodes=5)
+FIVE_ALONE: Final = Options(nodes=5, in_sync=1)
+
+
+@story_mutant(stories.a_replica_that_others_went_on_without_does_not_lead, FIVE_ALONE)
+def whoever_left_the_isr_stays_eligible(patch: Patch) -> None:
+    """Also where enough others are in sync, and acknowledge what it has not got (KIP-966)."""
+    patch.setattr(partition_change, "min_in_sync_replicas", lambda *_: 9)
+
+
+@story_mutant(stories.an_eligible_replica_loses_its_power, FIVE)
+def a_replica_is_eligible_whatever_its_disk_forgot(patch: Patch) -> None:
+    change = partition_change.change_partition
+
+    def trusting(*args: Any, **options: Any) -> PartitionChangeRecord | None:
+        return change(*args, **{**options, "lost": frozenset()})
+
+    patch.setattr(partition_control, "change_partition", trusting)
+
+
 @story_mutant(stories.a_change_of_the_isr_comes_a_second_time)
 def a_leader_may_change_the_isr_from_a_state_of_long_ago(patch: Patch) -> None:
     _without_epochs(patch, lambda partition: {"partition_epoch": partition.partition_epoch})

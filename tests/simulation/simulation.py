@@ -64,6 +64,7 @@ class Options:
     nodes: int = 3
     voters: int = 3  # at most; the other nodes are brokers only
     replicas: int = 3  # at most
+    in_sync: int = 2  # at least, for anything to be acknowledged
     seconds: float = 20.0  # of faults
     kinds: tuple[str, ...] = KINDS
     settings: dict[str, str] = field(default_factory=dict)
@@ -333,7 +334,7 @@ class Simulation:
         for name, made in names.items():
             partitions = chance.randint(1, 3)
             configs = {
-                "min.insync.replicas": str(min(2, replicas)),
+                "min.insync.replicas": str(min(self.options.in_sync, replicas)),
                 "segment.ms": str(chance.choice((2_000, 3_600_000))),
                 **self.traits.topic_configs(name),
             }

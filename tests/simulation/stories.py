@@ -6,6 +6,7 @@ from collections.abc import Callable, Coroutine, Sequence
 from pathlib import Path
 from typing import Any, Final, NamedTuple
 
+from ottla.logstore.log_manager import LogManager
 from ottla.logstore.words.errors import ErrorCode, KafkaError
 from ottla.logstore.words.topic_partition import TopicPartition
 from ottla.metadata_raft.commands import AlterPartition, AlterPartitionReply
@@ -99,7 +100,7 @@ async def the_leader_loses_its_power_when_the_others_die(simulation: Simulation)
 
 
 async def the_last_in_sync_loses_its_power(simulation: Simulation) -> None:
-    """Others may not lead once they have left the ISR, so it has synced what was acknowledged before."""
+    """So does the one that left the ISR before it, but it has synced what was acknowledged until then."""
     add_producer(simulation.workload, "p", [FIRST], pause_s=0.05)
     await asyncio.sleep(3)
     last, partition = next(pair for pair in replicas_of(simulation.world, FIRST) if pair[1].is_leader)
@@ -118,12 +119,96 @@ async def the_last_in_sync_loses_its_power(simulation: Simulation) -> None:
             if len(partition.assignment.in_sync_replicas) == 1:
                 break
             await asyncio.sleep(0.001)
-    other.kill()
+    other.lose_power()
     await asyncio.sleep(0.1)
     last.lose_power()
 
     for node in simulation.world.nodes:
         node.start()
+    await the_end(simulation)
+
+
+async def an_eligible_replica_leads_when_nobody_is_in_sync(simulation: Simulation) -> None:
+    """It left the ISR first and comes back first: nothing was acknowledged without it meanwhile."""
+    first, last = await _pair_of_observers(simulation)
+    first.kill()
+    await until(lambda: _newest(simulation).eligible_leader_replicas == (first.node_id,))
+    await asyncio.sleep(1)
+    last.kill()
+    await until(lambda: not _newest(simulation).isr)
+    stood_still = _newest(simulation)
+    first.start()
+    await until(lambda: _newest(simulation).leader == first.node_id)
+
+    assert stood_still.eligible_leader_replicas == (3, 4)
+    assert stood_still.last_known_elr == (last.node_id,)
+    assert _newest(simulation).isr == (first.node_id,)
+    last.start()
+    await the_end(simulation)
+    assert not _newest(simulation).eligible_leader_replicas
+
+
+async def a_replica_that_others_went_on_without_does_not_lead(simulation: Simulation) -> None:
+    """Where one in sync is enough, the last one has acknowledged what the first has not got."""
+    first, last = await _pair_of_observers(simulation)
+    first.kill()
+    await until(lambda: _newest(simulation).isr == (last.node_id,))
+    await asyncio.sleep(2)
+    last.kill()
+    await until(lambda: not _newest(simulation).isr)
+    first.start()
+    await asyncio.sleep(10)
+
+    last.start()
+    await the_end(simulation)
+
+
+async def an_eligible_replica_loses_its_power(simulation: Simulation) -> None:
+    """It has forgotten what it had not synced, so the others wait for the one that has it."""
+    first, last = await _pair_of_observers(simulation)
+    first.lose_power()
+    await until(lambda: _newest(simulation).eligible_leader_replicas == (first.node_id,))
+    last.kill()
+    await until(lambda: not _newest(simulation).isr)
+    first.start()
+    await asyncio.sleep(10)
+
+    last.start()
+    await the_end(simulation)
+
+
+# Of nodes with two disks each.
+TWO_DISKS: Final = {"log.dirs": "/data,/more", "log.dir.failure.timeout.ms": "3000"}
+
+
+async def a_disk_fails_and_the_controller_is_out_of_reach(simulation: Simulation) -> None:
+    """Nobody would take over what lies on the disk, so the node ends, though its other disk is well."""
+    world = simulation.world
+    add_producer(simulation.workload, "p", simulation.partitions, pause_s=0.02)
+    await asyncio.sleep(2)
+    node = next(
+        one for one in world.nodes if one.broker and not one.broker.quorum_services.metadata.is_controller
+    )
+    others = [one for one in world.nodes if one is not node]
+    assert node.broker is not None and node.process is not None
+    for other in others:
+        world.network.cut(node.host, other.host)
+        world.network.cut(other.host, node.host)
+    await asyncio.sleep(1)
+
+    async def fail(log_manager: LogManager) -> None:
+        log_manager.take_offline(log_manager.dirs[1], "pulled out")
+
+    failed_at_s = world.loop.now_s
+    await world.spawn(node.process, fail(node.broker.base.log_manager))
+    await until(lambda: not node.is_alive)
+    took_s = world.loop.now_s - failed_at_s
+    for other in others:
+        world.network.heal(node.host, other.host)
+        world.network.heal(other.host, node.host)
+    node.start()
+
+    assert 3 <= took_s < 5, took_s
     await the_end(simulation)
 
 
@@ -352,6 +437,30 @@ async def a_bit_flips_on_a_replica_that_is_made_to_lead(simulation: Simulation) 
     await the_end(simulation)
     assert broker.services.maintenance.scrub.unrepaired_count == 0
     assert len({_bytes_of(one) for _, one in replicas_of(world, FIRST)}) == 1
+
+
+async def _pair_of_observers(simulation: Simulation) -> tuple[VirtualNode, VirtualNode]:
+    """Move the first partition to two nodes that do not vote, and have it written: a follower, its leader."""
+    world = simulation.world
+    pair = [3, 4]
+    await world.spawn(simulation.admin, admin_requests.reassign(simulation.admin_client, FIRST, pair))
+    await until(lambda: any(_are_in_sync(one, pair) for _, one in replicas_of(world, FIRST)))
+    add_producer(simulation.workload, "p", [FIRST], pause_s=0.02)
+    await asyncio.sleep(2)
+    leader, _ = await leader_of(simulation)
+    return world.nodes[7 - leader.node_id], leader
+
+
+def _newest(simulation: Simulation) -> PartitionImage:
+    """The first partition in the newest metadata that a voter has."""
+    images = [
+        node.broker.quorum_services.image
+        for node in simulation.world.nodes[:3]
+        if node.is_alive and node.is_serving and node.broker is not None
+    ]
+    found = max(images, key=lambda image: image.version).topics.partition(FIRST)
+    assert found is not None
+    return found
 
 
 # ---- what stories do -----------------------------------------------------------------------------------

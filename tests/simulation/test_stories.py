@@ -42,6 +42,31 @@ def test_three_nodes(story: stories.Story, seed: int) -> None:
     Simulation(seed, Options()).play(story)
 
 
+@BY_SEED
+@pytest.mark.parametrize(
+    "story",
+    [
+        stories.an_eligible_replica_leads_when_nobody_is_in_sync,
+        stories.an_eligible_replica_loses_its_power,
+    ],
+    ids=lambda story: story.__name__,
+)
+def test_five_nodes_of_which_three_vote(story: stories.Story, seed: int) -> None:
+    Simulation(seed, Options(nodes=5)).play(story)
+
+
+@BY_SEED
+def test_a_disk_fails_and_the_controller_is_out_of_reach(seed: int) -> None:
+    story = stories.a_disk_fails_and_the_controller_is_out_of_reach
+    Simulation(seed, Options(settings=stories.TWO_DISKS)).play(story)
+
+
+@BY_SEED
+def test_a_replica_that_others_went_on_without_does_not_lead(seed: int) -> None:
+    story = stories.a_replica_that_others_went_on_without_does_not_lead
+    Simulation(seed, Options(nodes=5, in_sync=1)).play(story)
+
+
 @pytest.mark.parametrize("seed", [16, 19])
 def test_the_last_in_sync_does_not_lead_when_it_hears_that_it_is_the_last(seed: int) -> None:
     """The quorum was lost, and the one that came back with it was put out of the ISR."""

@@ -38,7 +38,6 @@ ALLOWED: dict[str, str] = {
     r"^describe_producers unknown .*error_message": "the code says it",
     r"\[(errors\.deadletterqueue\.group\.enable|max\.decompressed\.message\.bytes)\]": "new in Kafka 4.4",
     r"\[(log\.)?remote\.copy\.lag\.(bytes|ms)\]": "new in Kafka 4.4",
-    r"\[min\.insync\.replicas\]": "a fresh Kafka cluster sets it, for eligible leader replicas",
     r"\[ottla\.offsets\.retention\.ms\]": "a setting of groups that Kafka does not have",
     r"\[ottla\.share\.retry\.backoff\.(ms|max\.ms)\]": "settings of groups that Kafka does not have",
     r"\[errors\.deadletterqueue\..*\]: only ottla": "of KIP-1191, which no release of Kafka has yet",

@@ -393,3 +393,29 @@ def log_end(cluster: Cluster, topic: str) -> int:
     """The size in bytes of what the leader has; the tools have one JVM, which is busy."""
     folder = cluster.homes[0].directory / "data" / f"{topic}-0"
     return sum(path.stat().st_size for path in folder.glob("*.log"))
+
+
+def test_topics_tells_which_replicas_may_lead_though_they_are_not_in_sync(
+    shell: Shell, cluster: Cluster, create: Create
+) -> None:
+    """KIP-966, and the feature as kafka-features shows it."""
+    topic = create("0:1", min_insync_replicas="2")
+    features = shell.ok("kafka-features", "describe")
+    cluster.kill(1)
+    shell.bootstrap = cluster.nodes[0].bootstrap
+
+    def line() -> str:
+        text = shell.run("kafka-topics", "--describe", "--topic", topic).text
+        return next((one for one in text.splitlines() if "Partition: 0" in one), "")
+
+    eventually(lambda: "Isr: 0\tElr: 1\tLastKnownElr: " in line(), "the killed one may lead", PATIENT_S)
+    cluster.start(1)
+    eventually(
+        lambda: re.search(r"Isr: [01],[01]\tElr: \t", line()) is not None, "both are in sync", PATIENT_S
+    )
+
+    assert re.search(
+        r"eligible\.leader\.replicas\.version\s+SupportedMinVersion: 0\s+SupportedMaxVersion: 1"
+        r"\s+FinalizedVersionLevel: 1",
+        features,
+    )

@@ -258,7 +258,7 @@ def test_settings_are_altered_all_or_none(api: Api) -> None:
 
     assert before == "delete" and api.get(f"{place}/cleanup.policy")["value"] == "compact"
     assert api.get(f"{place}/retention.ms")["is_default"]
-    assert refused["error_code"] == 40002 and api.get(f"{place}/min.insync.replicas")["is_default"]
+    assert refused["error_code"] == 40002 and api.get(f"{place}/min.insync.replicas")["value"] == "1"
     assert unknown["error_code"] == 404 and "Config no.such cannot be found for TOPIC" in unknown["message"]
 
 

@@ -6,7 +6,7 @@ from typing import Any
 
 from ottla.logstore.words.config_def import ConfigDef
 from ottla.logstore.words.topic_partition import ZERO_UUID
-from ottla.metadata_raft.cluster_features import SECURITY_VERSION
+from ottla.metadata_raft.cluster_features import ELIGIBLE_LEADER_REPLICAS_VERSION, SECURITY_VERSION
 from ottla.metadata_raft.commands import (
     BrokerHeartbeat,
     BrokerHeartbeatReply,
@@ -111,7 +111,10 @@ class MetadataWorld:
                 log_dirs=[log_dir_id(broker_id, number) for number in range(log_dirs)],
                 features=[
                     BrokerFeature(name="some.feature", min_supported_version=1, max_supported_version=3),
-                    BrokerFeature(name=SECURITY_VERSION, min_supported_version=0, max_supported_version=1),
+                    *(
+                        BrokerFeature(name=name, min_supported_version=0, max_supported_version=1)
+                        for name in (SECURITY_VERSION, ELIGIBLE_LEADER_REPLICAS_VERSION)
+                    ),
                 ],
                 previous_broker_epoch=previous_broker_epoch,
                 page_cache_id=page_cache_id,

@@ -18,6 +18,7 @@ from ottla.metadata_raft.balance_plan import (
 
 GB = 10**9
 MB = 10**6
+ROUNDS = 4  # goals that depend on each other may need some
 
 
 def rooms(*racks: str | None, used_gb: Sequence[int] | None = None) -> list[BrokerRoom]:
@@ -37,18 +38,19 @@ def after(plan: BalancePlan, partitions: Sequence[PlacedPartition]) -> list[tupl
     return [moved.get(one.place, one.replicas) for one in partitions]
 
 
-def replanned(brokers: Sequence[BrokerRoom], partitions: Sequence[PlacedPartition]) -> BalancePlan:
-    """Return the plan for what is there when another plan was carried out."""
-    plan = plan_balance(brokers, partitions)
+def carried_out(
+    plan: BalancePlan, brokers: Sequence[BrokerRoom], partitions: Sequence[PlacedPartition]
+) -> tuple[list[BrokerRoom], list[PlacedPartition]]:
+    """Return what there is when a plan was carried out."""
     sizes: Counter[int] = Counter()
+    sizes_of = {one.place: one.size_bytes for one in partitions}
     for move in plan.moves:
-        one = next(one for one in partitions if one.place == move.place)
         for gone in set(move.before) - set(move.after):
-            sizes[gone] -= one.size_bytes
+            sizes[gone] -= sizes_of[move.place]
         for come in set(move.after) - set(move.before):
-            sizes[come] += one.size_bytes
+            sizes[come] += sizes_of[move.place]
     moved = {move.place: move.after for move in plan.moves}
-    return plan_balance(
+    return (
         [one._replace(used_bytes=one.used_bytes + sizes[one.broker_id]) for one in brokers],
         [one._replace(replicas=moved.get(one.place, one.replicas)) for one in partitions],
     )
@@ -159,7 +161,7 @@ def test_replicas_on_brokers_that_are_down_stay() -> None:
     st.lists(st.sampled_from(["a", "b", "c"]), min_size=1, max_size=6),
     st.data(),
 )
-def test_any_plan_keeps_partitions_whole_and_has_nothing_left_when_carried_out(
+def test_any_plan_keeps_partitions_whole_and_soon_there_is_nothing_left_to_move(
     racks: list[str], data: st.DataObject
 ) -> None:
     ids = range(len(racks))
@@ -174,10 +176,11 @@ def test_any_plan_keeps_partitions_whole_and_has_nothing_left_when_carried_out(
         for index in range(data.draw(st.integers(0, 20)))
     ]
 
-    plan = plan_balance(brokers, partitions)
-
-    for move in plan.moves:
-        assert len(set(move.after)) == len(move.after) == len(move.before)
-        assert set(move.after) <= set(ids)
-        assert len({racks[one] for one in move.after}) >= len({racks[one] for one in move.before})
-    assert len(replanned(brokers, partitions).moves) <= max(2, len(plan.moves) // 2)
+    for _ in range(ROUNDS):
+        plan = plan_balance(brokers, partitions)
+        for move in plan.moves:
+            assert len(set(move.after)) == len(move.after) == len(move.before)
+            assert set(move.after) <= set(ids)
+            assert len({racks[one] for one in move.after}) >= len({racks[one] for one in move.before})
+        brokers, partitions = carried_out(plan, brokers, partitions)
+    assert plan.moves == []

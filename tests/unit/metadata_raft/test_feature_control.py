@@ -6,6 +6,7 @@ import pytest
 
 from ottla.logstore.words.errors import ErrorCode, KafkaError
 from ottla.metadata_raft.cluster_features import (
+    ELIGIBLE_LEADER_REPLICAS_VERSION,
     GROUP_VERSION,
     SECURITY_VERSION,
     SHARE_VERSION,
@@ -117,6 +118,7 @@ def test_a_new_cluster_begins_at_the_latest_level() -> None:
         GROUP_VERSION: 1,
         TRANSACTION_VERSION: 2,
         SHARE_VERSION: 2,
+        ELIGIBLE_LEADER_REPLICAS_VERSION: 1,
         SECURITY_VERSION: 1,
     }
     assert world.image.group_version == 1

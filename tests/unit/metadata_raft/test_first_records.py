@@ -4,7 +4,7 @@ from ottla.metadata_raft.cluster_features import SUPPORTED_FEATURES
 from ottla.metadata_raft.controller import Controller
 from ottla.metadata_raft.controller_config import ControllerConfig
 from ottla.metadata_raft.image import MetadataImage
-from ottla.metadata_raft.records import UserScramCredentialRecord
+from ottla.metadata_raft.records import ConfigRecord, ConfigResourceType, UserScramCredentialRecord
 
 USER = UserScramCredentialRecord(name="anna")
 
@@ -22,7 +22,10 @@ def test_a_new_cluster_begins_with_features_and_then_with_what_the_settings_say(
 
     due = Controller(image, config_of(asked)).activate(image, 0)
 
-    assert due is not None and len(due.records) == len(SUPPORTED_FEATURES) + 1
+    assert due is not None and len(due.records) == len(SUPPORTED_FEATURES) + 2
+    assert due.records[-2] == ConfigRecord(
+        resource_type=ConfigResourceType.BROKER, name="min.insync.replicas", value="1"
+    ), "of eligible leader replicas"
     assert due.records[-1] is USER, "behind the feature without which it may not be there"
     assert asked == [image.cluster_id]
 

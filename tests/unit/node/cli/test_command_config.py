@@ -55,6 +55,10 @@ def test_settings_without_effect_are_named_once(tmp_path: Path, capsys: pytest.C
         ),
         ("security.protocol=SASL_SSL", "sasl.mechanism is not set"),
         ("ssl.ca.location=x", "use ssl.truststore.location"),
+        (
+            "metadata.broker.list=a:9092",
+            "is a name of Apache Kafka 0.8 or earlier; use bootstrap.servers.",
+        ),
         ("\udcff", "is not UTF-8 text"),
     ],
 )

@@ -25,6 +25,13 @@ def test_a_leader_from_outside_the_isr_is_an_unclean_one() -> None:
     assert counted(topic(-1, (1,)), topic(3, (3,))) == (1, 1)
 
 
+def test_a_leader_that_was_eligible_is_a_clean_election() -> None:
+    before = topic(-1, ())
+    eligible = before.partitions[0]._replace(eligible_leader_replicas=(3,))
+
+    assert counted(before._replace(partitions=(eligible,)), topic(3, (3,))) == (1, 0)
+
+
 def test_another_node_than_the_controller_counts_nothing() -> None:
     counters = ElectionCounters(lambda: False)
     changes = MetadataChanges(

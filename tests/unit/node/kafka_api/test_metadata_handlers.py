@@ -321,7 +321,8 @@ def test_synonyms_come_in_kafkas_order() -> None:
     assert (entry.value, entry.config_source, entry.config_type) == ("1", 1, 3)
     assert [(one.value, one.config_source) for one in broker.results[0].configs] == [("2", 2)]
     assert [(one.name, one.value, one.config_source) for one in cluster.results[0].configs] == [
-        ("message.max.bytes", "3", 3)
+        ("message.max.bytes", "3", 3),
+        ("min.insync.replicas", "1", 3),  # of a new cluster, for eligible leader replicas
     ]
 
 
@@ -433,7 +434,8 @@ def test_a_pool_of_workers_changes_in_steps_and_all_else_at_once(resource: str) 
         return IncrementalAlterConfigsRequest(resources=[one])
 
     def replaced(values: dict[str, str]) -> AlterConfigsRequest:
-        configs = [AlterableConfig(name=name, value=value) for name, value in values.items()]
+        kept = {} if resource else {"min.insync.replicas": "1"}
+        configs = [AlterableConfig(name=name, value=value) for name, value in (kept | values).items()]
         one = AlterConfigsResource(resource_type=BROKER, resource_name=resource, configs=configs)
         return AlterConfigsRequest(resources=[one])
 

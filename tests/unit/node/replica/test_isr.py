@@ -53,6 +53,20 @@ def shrinking(isr: InSyncReplicas, *, end: int = 100, now_ms: int = 0) -> IsrPro
     return isr.propose_shrinking(end, now_ms=now_ms, max_lag_ms=LAG_MS, own_broker_epoch=11)
 
 
+def test_a_proposal_names_those_that_leave_with_damaged_logs() -> None:
+    """They are not eligible (KIP-966); one that lags behind may be."""
+    isr = reign()
+    for replica_id in (2, 3):
+        fetched(isr, replica_id, 100)
+    isr.followers[3].is_damaged = True
+
+    damaged = shrinking(isr)
+    lagging = shrinking(reign(), now_ms=LAG_MS + 1)
+
+    assert damaged is not None and (damaged.broker_ids, damaged.damaged) == ({1, 2}, (3,))
+    assert lagging is not None and (lagging.broker_ids, lagging.damaged) == ({1}, ())
+
+
 # ---- high watermark ------------------------------------------------------------------------------
 
 

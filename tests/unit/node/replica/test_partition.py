@@ -155,6 +155,22 @@ def test_what_is_not_replicated_is_not_deleted(world: ReplicaWorld) -> None:
     assert partition.delete_records_before(1) == 1
 
 
+def test_records_are_not_deleted_while_a_dead_replica_that_has_them_may_lead() -> None:
+    """It is eligible (KIP-966)."""
+    world = ReplicaWorld(others=())
+    world.create_topic(replicas=(NODE_ID, OTHER_ID))
+    world.append(count=3)
+    partition = world.partition()
+    partition.follower_fetched(OTHER_ID, 3)
+    world.change_partition("t", 0, isr=(NODE_ID,), eligible_leader_replicas=(OTHER_ID,), partition_epoch=1)
+    partition.delete_records_before(2)
+
+    while_eligible = partition.low_watermark()
+    world.change_partition("t", 0, eligible_leader_replicas=(), partition_epoch=2)
+
+    assert (while_eligible, partition.low_watermark()) == (0, 2)
+
+
 def test_a_reader_that_parted_from_the_log_learns_where(world: ReplicaWorld) -> None:
     world.create_topic(leader_epoch=1)
     world.append(count=5)

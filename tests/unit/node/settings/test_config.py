@@ -1,10 +1,13 @@
 """A node's configuration: where settings come from, what they mean, and what is refused."""
 
+import re
 from pathlib import Path
 
 import pytest
 
+from ottla.logstore.log_config import TOPIC_CONFIG_DEF
 from ottla.logstore.words.errors import ErrorCode, KafkaError
+from ottla.logstore.words.old_names import OLD_BROKER_NAMES
 from ottla.node.settings.broker_settings import BROKER_CONFIG_DEF
 from ottla.node.settings.config import BrokerConfig, environment_name, load_config, parse_config
 from ottla.node.settings.properties_file import parse_properties
@@ -197,6 +200,37 @@ def test_an_unknown_override_is_refused_and_an_unknown_line_of_a_file_warned_of(
     assert refused.value.code is ErrorCode.INVALID_CONFIG
     assert refused.value.detail == f"Unknown setting {name[:200]}.{suggestion}"
     assert config.warnings == (f"The setting {name[:200]} is unknown and has no effect.{suggestion}",)
+
+
+@pytest.mark.parametrize(
+    ("name", "instead"),
+    [
+        ("zookeeper.connect", "controller.quorum.voters, as there is no ZooKeeper"),
+        ("log.cleanup.interval.mins", "log.retention.check.interval.ms, in milliseconds"),
+        ("log.retention.bytes.per.topic", "the setting retention.bytes of a topic"),
+        ("port", "listeners"),
+    ],
+)
+def test_names_of_kafka_0_8_are_refused_with_those_of_today(name: str, instead: str, tmp_path: Path) -> None:
+    path = tmp_path / "server.properties"
+    path.write_text(f"{name}=1\n")
+    said = f"The setting {name} is a name of Apache Kafka 0.8 or earlier; use {instead}."
+
+    with pytest.raises(KafkaError) as in_file:
+        load_config(path, environment={})
+    with pytest.raises(KafkaError) as in_override:
+        load_config(overrides=[f"{name}=1"], environment={})
+
+    assert in_file.value.detail == in_override.value.detail == said
+
+
+def test_no_name_of_today_is_an_old_one_and_what_to_use_instead_is_there() -> None:
+    of_today = {*BROKER_CONFIG_DEF.keys, *NOT_HONOURED}
+    of_topics = TOPIC_CONFIG_DEF.keys
+    named = [re.findall(r"[a-z]+(?:\.[a-z]+)+", instead) for instead in OLD_BROKER_NAMES.values()]
+
+    assert not of_today & OLD_BROKER_NAMES.keys()
+    assert all(name in of_today or name in of_topics for names in named for name in names)
 
 
 def test_an_override_that_only_apache_kafka_has_is_warned_of() -> None:

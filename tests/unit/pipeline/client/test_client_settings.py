@@ -87,6 +87,11 @@ def test_what_has_no_effect_is_named() -> None:
         ({"bootstrap_servers": "a:0"}, "kafka.bootstrap.servers", "'a:0' is not an address; write host:port"),
         ({"bootstrap_servers": "a:x"}, "kafka.bootstrap.servers", "'a:x' is not an address; write host:port"),
         ({"batch_sise": "1"}, "kafka.batch.sise", "is not a setting of a Kafka client; batch.size?"),
+        (
+            {"request.required.acks": "1"},
+            "kafka.request.required.acks",
+            "is a name of Apache Kafka 0.8 or earlier; use acks",
+        ),
         ({"xyzzy": "1"}, "kafka.xyzzy", "is not a setting of a Kafka client"),
         ({"batch_size": "many"}, "kafka.batch.size", "is 'many'; it must be a whole number"),
         ({"batch_size": "9" * 5000}, "kafka.batch.size", f"is '{'9' * 40}'; it must be a whole number"),

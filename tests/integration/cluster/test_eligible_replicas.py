@@ -1,0 +1,59 @@
+"""Replicas that are not in sync and may lead, as clients see them (KIP-966)."""
+
+import pytest
+from confluent_kafka import KafkaException
+from confluent_kafka.admin import AlterConfigOpType, ConfigEntry, ConfigResource, NewTopic
+
+from tests.compat.wire_client import WireClient, only
+from tests.integration.cluster.conftest import Cluster, MakeCluster, eventually
+from tests.integration.cluster.test_cluster import consume, produce
+
+pytestmark = pytest.mark.slow
+TOPIC = "pair"
+
+
+def described(cluster: Cluster, node_id: int = 0) -> tuple[int, list[int], list[int], list[int]]:
+    """Leader, ISR, eligible replicas and the last known leader."""
+    with WireClient(cluster.nodes[node_id].bootstrap) as client:
+        answer = client.call("describe_topic_partitions", 0, topics=[{"name": TOPIC}])
+    partitions = only(answer.topics).partitions
+    if not partitions:  # this node has not heard of the topic yet
+        return -1, [], [], []
+    one = only(partitions)
+    return one.leader_id, list(one.isr_nodes), list(one.eligible_leader_replicas), list(one.last_known_elr)
+
+
+def test_an_eligible_replica_leads_when_nobody_is_in_sync(make_cluster: MakeCluster) -> None:
+    """Its process was killed, and its host ran on: it has what was acknowledged. Three other nodes vote."""
+    cluster = make_cluster(5)
+    cluster.start(0, 1, 2, 3, 4)
+    topic = NewTopic(TOPIC, 1, replica_assignment=[[3, 4]], config={"min.insync.replicas": "2"})
+    cluster.admin(0).create_topics([topic])[TOPIC].result(60)
+    eventually(lambda: described(cluster) == (3, [3, 4], [], []), "both are in sync")
+    produce(cluster, TOPIC, 100)
+
+    cluster.kill(4)
+    eventually(lambda: described(cluster) == (3, [3], [4], []), "one is not enough, so the other may lead")
+    with pytest.raises(AssertionError, match=r"NOT_ENOUGH_REPLICAS|_MSG_TIMED_OUT"):
+        produce(cluster, TOPIC, 1, **{"message.timeout.ms": 3_000})
+    cluster.kill(3)
+    eventually(lambda: described(cluster) == (-1, [], [3, 4], [3]), "nobody is in sync")
+    cluster.start(4)
+    eventually(lambda: described(cluster) == (4, [4], [3], []), "the eligible one leads")
+    cluster.start(3)
+    eventually(lambda: described(cluster) == (4, [4, 3], [], []), "enough are in sync again")
+    assert sorted(map(int, consume(cluster, TOPIC, 100)))[:100] == list(range(100))
+
+
+def test_the_cluster_has_one_value_of_min_insync_replicas(all_up: Cluster) -> None:
+    """A new cluster has the feature, and so the value of its first controller for all."""
+    admin = all_up.admin(0)
+    name = "min.insync.replicas"
+    one = ConfigResource(
+        "broker",
+        "0",
+        incremental_configs=[ConfigEntry(name, "2", incremental_operation=AlterConfigOpType.SET)],
+    )
+
+    with pytest.raises(KafkaException, match="cannot be altered while ELR is enabled"):
+        admin.incremental_alter_configs([one])[one].result(60)
