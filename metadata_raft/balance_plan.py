@@ -7,7 +7,7 @@ even cluster has an empty plan, and a plan that was carried out in part is made 
 """
 
 from collections import Counter, defaultdict
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Container, Iterable, Mapping, Sequence
 from enum import Enum
 from typing import Final, NamedTuple
 
@@ -90,16 +90,21 @@ def plan_balance(
     partitions: Iterable[PlacedPartition],
     *,
     leaving: Iterable[int] = (),
+    pinned: Container[TopicPartition] = (),
     max_moves: int = MAX_MOVES,
-    pause: Callable[[], None] = lambda: None,
 ) -> BalancePlan:
-    """Plan for the brokers that are up; replicas on others stay. `pause` is called before each move."""
-    state = _State(list(brokers), list(partitions), frozenset(leaving), max_moves, pause)
+    """Plan for the brokers that are up; replicas on others stay.
+
+    So do partitions that are `pinned`, unless one of their brokers leaves: whoever carries out plan after
+    plan pins those that have moved lately, since goals may pull a partition to and fro.
+    """
+    state = _State(list(brokers), list(partitions), frozenset(leaving), pinned, max_moves)
     before = state.shares()
     state.empty_leaving()
     state.spread_over_racks()
     for measure in state.measures():
         state.even_out(measure)
+    state.forget_round_trips()
     state.even_out_leaders()
     return BalancePlan(state.moves(), before, state.shares())
 
@@ -121,8 +126,8 @@ class _State:
         brokers: list[BrokerRoom],
         partitions: list[PlacedPartition],
         leaving: frozenset[int],
+        pinned: Container[TopicPartition],
         max_moves: int,
-        pause: Callable[[], None],
     ) -> None:
         self._brokers = {one.broker_id: one for one in sorted(brokers)}
         self._partitions = partitions
@@ -131,7 +136,7 @@ class _State:
         self._staying = [broker_id for broker_id in self._brokers if broker_id not in leaving]
         self._left = max_moves
         self._steps = STEPS_OF_MOVE * max_moves  # some change a move that was begun for another goal
-        self._pause = pause
+        self._pinned = {index for index, one in enumerate(partitions) if one.place in pinned}
         self._goals: dict[int, Goal] = {}  # of what moves, the first
         self._held: dict[int, dict[int, None]] = {broker_id: {} for broker_id in self._brokers}
         for index, replicas in enumerate(self._replicas):
@@ -214,7 +219,6 @@ class _State:
             measure.values[target] += measure.weight(index, target)
 
     def _begin(self, index: int, goal: Goal) -> None:
-        self._pause()
         self._steps -= 1
         if index not in self._goals:
             self._goals[index] = goal
@@ -257,7 +261,7 @@ class _State:
         if len(racks) < 2 or None in racks:
             return
         for index, replicas in enumerate(self._replicas):
-            while self._may_move(index):
+            while self._may_move(index) and index not in self._pinned:
                 used = Counter(self._rack(replica) for replica in replicas if replica in self._held)
                 crowded = [one for one in replicas if one in self._held and used[self._rack(one)] > 1]
                 if not crowded or len(used) >= min(len(racks), len(replicas)):
@@ -292,7 +296,7 @@ class _State:
             best: tuple[float, int, int] | None = None
             for index in self._held[source]:
                 weight = measure.weight(index, source) + measure.weight(index, target)
-                if not 0 < weight < 2 * difference * NEARER:
+                if index in self._pinned or not 0 < weight < 2 * difference * NEARER:
                     continue
                 rank = (abs(difference - weight), self._partitions[index].size_bytes, index)
                 if (best is None or rank < best) and self._keeps_all([(index, source, target)]):
@@ -306,7 +310,7 @@ class _State:
 
         def heavy(broker_id: int, sign: int) -> list[int]:
             """Return the partitions of a broker that weigh most (1) or least (-1)."""
-            held = self._held[broker_id]
+            held = self._held[broker_id].keys() - self._pinned
             return sorted(held, key=lambda one: (-sign * measure.weight(one, broker_id), one))[:MAX_TRIED]
 
         if measure.goal is not Goal.BYTES_IN:
@@ -346,16 +350,25 @@ class _State:
             for index, source, target in moves:
                 weights[source] -= measure.weight(index, source)
                 weights[target] += measure.weight(index, target)
-            least = min(min(values.values()), mean - measure.slack / 2)
-            most = max(max(values.values()), mean + measure.slack / 2)
-            if any(not least <= values[one] + weight <= most for one, weight in weights.items()):
-                return False
+            least, most = mean - measure.slack / 2, mean + measure.slack / 2
+            for one, weight in weights.items():
+                # Nobody gets farther out than now.
+                if not min(values[one], least) <= values[one] + weight <= max(values[one], most):
+                    return False
         return True
 
     def _keeps_racks(self, index: int, source: int, target: int) -> bool:
         before = self._replicas[index]
         after = [target if one == source else one for one in before]
         return len({*map(self._rack, after)}) >= len({*map(self._rack, before)})
+
+    def forget_round_trips(self) -> None:
+        """Leave partitions as they were whose replicas have come back to where they were."""
+        for index in list(self._goals):
+            before = self._partitions[index].replicas
+            if set(self._replicas[index]) == set(before):
+                self._replicas[index] = list(before)
+                del self._goals[index]
 
     def even_out_leaders(self) -> None:
         """Change the order of replicas until each is preferred for its share, by number and bytes in."""
@@ -386,7 +399,7 @@ class _State:
             if source is None or values[source] - min(values.values()) <= slack / 2:
                 return
             best: tuple[float, int, int] | None = None
-            for index in preferred[source]:
+            for index in preferred[source].keys() - self._pinned:
                 for target in self._replicas[index][1:]:
                     difference = values[source] - values.get(target, values[source])
                     if weight(index) < difference * NEARER:

@@ -99,6 +99,8 @@ async def handle(
     topic_ids = {topic.topic_id for topic in requested or () if topic.topic_id != ZERO_UUID}
     names = [topic.name for topic in requested or () if topic.name is not None]
     suspects = services.metadata.suspects
+    if len(services.metadata.image.brokers) > 1:
+        await suspects.hear()
     if suspects:
         await suspects.wait_while(partial(_is_led_by, services, is_all, names, topic_ids))
     # An answer without the leaders that are gone is not for those who ask later.

@@ -8,7 +8,7 @@ replicas changes, and the preferred leaders are elected.
 
 import asyncio
 import logging
-from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Container, Iterable, Mapping, Sequence
 from functools import partial
 from typing import Final, NamedTuple, Protocol, TypeVar
 
@@ -45,6 +45,7 @@ from ottla.node.wire.messages.describe_log_dirs import DescribeLogDirsRequest, D
 PURPOSE: Final = "balance"
 TICK_S: Final = 1.0  # how soon a balance that is asked for begins, and a step follows the last one
 SAMPLE_MS: Final = 10_000  # over which growth is measured at least
+PINNED_MS: Final = 3_600_000  # for which a partition stays where it was moved to
 OLD_SAMPLE_MS: Final = 600_000
 ASK_S: Final = 30.0
 PREFERRED: Final = 0
@@ -95,6 +96,7 @@ class Balancer:
         self._sizes: dict[TopicPartition, int] = {}  # of leaders' logs, some time ago
         self._sampled_ms = 0
         self._rates: dict[TopicPartition, float] = {}
+        self._moved: dict[TopicPartition, int] = {}  # when
 
     async def run(self) -> None:
         """Look again and again, until cancelled."""
@@ -129,6 +131,7 @@ class Balancer:
                 rooms(image, sizes),
                 [*placed_partitions(image, sizes, self._rates)],
                 leaving=excluded_brokers(config.ottla_balance_exclude_brokers),
+                pinned=self._pinned(),
             )
         )
         if self._metadata.image.version != image.version and any(ongoing_reassignments(self._metadata.image)):
@@ -175,10 +178,17 @@ class Balancer:
         self._sizes, self._sampled_ms = present, now_ms
         return is_known
 
+    def _pinned(self) -> Container[TopicPartition]:
+        """Return the partitions that have moved lately."""
+        since_ms = self._clock.now_ms() - PINNED_MS
+        self._moved = {place: at_ms for place, at_ms in self._moved.items() if at_ms > since_ms}
+        return self._moved
+
     async def _begin(self, plan: BalancePlan, most: int) -> None:
         moves = [move for move in plan.moves if set(move.before) != set(move.after)][:most]
         orders = [] if moves else plan.moves
         await self._metadata.submit(AlterPartitionReassignments(topics=by_topic(moves or orders)))
+        self._moved |= dict.fromkeys((move.place for move in moves or orders), self._clock.now_ms())
         if moves:
             copied = sum(move.copied_bytes for move in moves)
             left = len(plan.moves) - len(moves)

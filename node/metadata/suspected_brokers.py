@@ -25,6 +25,7 @@ from ottla.metadata_raft.records import NO_LEADER
 
 WAIT_S: Final = 0.4  # for the metadata; an election takes a third of it unless the controller fell, too
 GONE_S: Final = 3.0  # until a broker that is gone is told as a leader again, should nobody be elected
+TURNS: Final = 2  # after which a transport has told of its end
 LEAST_WAIT_S: Final = 0.002  # more than by which a timer may be early
 NAMED_S: Final = 1.0  # for which a broker that has fallen is still named
 
@@ -55,6 +56,14 @@ class SuspectedBrokers:
         """Take notice that nobody listens any more where a suspected broker did."""
         if broker_id in self._suspected:
             self._gone[broker_id] = asyncio.get_running_loop().time() + GONE_S
+
+    async def hear(self) -> None:
+        """Let the ends of connections be heard that came before a request in one turn of the loop.
+
+        A client that asks the moment its leader was killed would else be told of the dead one.
+        """
+        for _ in range(TURNS):
+            await asyncio.sleep(0)
 
     def trust(self, broker_id: int) -> None:
         """Suspect a broker no longer: it has a connection to this node, or its port answers."""
