@@ -344,7 +344,7 @@ def the_last_batch_of_a_producer_is_known_alone(patch: Patch) -> None:
     patch.setattr(ProducerState, "duplicate_of", is_last)
 
 
-@mutant(FALLS, 71)
+@mutant(FALLS, 34)
 def a_snapshot_is_all_that_is_known_after_a_restart(patch: Patch) -> None:
     patch.setattr(partition_log, "complete_window", lambda *_: False)
 
