@@ -22,6 +22,7 @@ class LedPartition:
 
     __slots__ = (
         "asked_ms",
+        "checked_ms",
         "claimed_by",
         "connection",
         "core",
@@ -29,6 +30,7 @@ class LedPartition:
         "counted_delayed",
         "delays",
         "failure",
+        "is_checking",
         "is_gone",
         "is_sending_letters",
         "leader_epoch",
@@ -52,6 +54,8 @@ class LedPartition:
         self.partition = partition
         self.connection = connection  # of the member that was the first
         self.asked_ms = now_ms  # when a member has last asked for its records, or told of them
+        self.checked_ms = now_ms  # when its state was last known to be that of its coordinator
+        self.is_checking = False
         self.leader_epoch = partition.leader_epoch  # the newest in which this node led without a break
         self.waiting: dict[DelayedFetch, None] = {}  # in the order in which they came
         self.claimed_by: object | None = None  # the fetch that is about to acquire, before others look

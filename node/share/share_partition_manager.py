@@ -312,13 +312,33 @@ class SharePartitionManager:
         self, key: SharePartitionKey, session: ShareSession | None, lock_duration_ms: int
     ) -> LedPartition | None:
         """Return a share-partition that is in use; one that was left before the session began is dropped, as
-        its group may have begun another incarnation of its state.
+        its group may have begun another incarnation of its state. Of others the state is checked meanwhile:
+        all members may have left and come back since, though one that died without a word has a session.
         """
         led = self._find(key)
-        if led is None or session is None or not led.is_left(session.begun_ms - lock_duration_ms):
+        if led is None or session is None:
             return led
-        self._drop(led)
-        return None
+        if led.is_left(session.begun_ms - lock_duration_ms):
+            self._drop(led)
+            return None
+        if led.checked_ms < session.begun_ms and not led.is_checking and led.core.is_active:
+            led.is_checking = True
+            self._start_task(self._check_state(led))
+        return led
+
+    async def _check_state(self, led: LedPartition) -> None:
+        """Drop a share-partition whose state has begun anew since it was read."""
+        core, checked_ms = led.core, self._now_ms()
+        try:
+            read = (await self._persister.read([ReadState(core.key, core.leader_epoch)]))[0]
+        finally:
+            led.is_checking = False
+        if led.is_gone or read.error is not ErrorCode.NONE:
+            return
+        led.checked_ms = checked_ms
+        if (read.state_epoch, read.incarnation) != (core.state_epoch, core.incarnation):
+            log.debug("The state of %s has begun anew.", core.key.coordinator_key)
+            self._drop(led)
 
     def _lead(self, key: SharePartitionKey, topic: str, connection: ConnectionInfo) -> LedPartition:
         """Begin to use a share-partition, and to read its state."""

@@ -34,6 +34,7 @@ class Persister:
     def __init__(self) -> None:
         self.error = ErrorCode.NONE
         self.start_offset = -1
+        self.state_epoch = 0
         self.reads: list[ReadState] = []
         self.written: list[WriteState] = []
         self.goes_on = asyncio.Event()
@@ -44,7 +45,10 @@ class Persister:
         await asyncio.sleep(0)
         await self.goes_on.wait()
         return [
-            StateRead(one.key, self.error, "no state", start_offset=self.start_offset) for one in requests
+            StateRead(
+                one.key, self.error, "no state", start_offset=self.start_offset, state_epoch=self.state_epoch
+            )
+            for one in requests
         ]
 
     async def write(self, requests: Sequence[WriteState]) -> list[StateResult]:

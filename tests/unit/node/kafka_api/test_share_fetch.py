@@ -931,9 +931,34 @@ def test_what_nobody_has_asked_for_longer_than_a_lock_is_read_anew_with_the_next
         if is_asked:
             await world.fetch("m1", 3)
 
+        known = world.shares.share_partitions[world.key()]
         await world.ready("m2")
 
-        assert len(world.persister.reads) == (1 if is_asked else 2)
+        assert (world.shares.share_partitions[world.key()] is known) == is_asked
+        assert len(world.persister.reads) == 2, "of one that is asked, the state is checked"
+
+    play(story)
+
+
+def test_a_state_that_has_begun_anew_is_read_though_a_member_that_died_has_a_session() -> None:
+    """All have left, the offsets were altered, and one is back within the time of a lock."""
+
+    async def story(world: ShareWorld) -> None:
+        world.create_topic()
+        world.append(count=10)
+        await world.ready("m1")
+        await world.fetch("m1", 2)
+        assert not only(await world.acknowledge("m1", 3, [(0, 9, [1])])).error_code
+        world.clock.advance(100)
+        world.persister.state_epoch = 1
+
+        known = world.shares.share_partitions[world.key()]
+        await world.ready("m2")
+        await world.rest()
+        await world.fetch("m2", 2)
+        await world.rest()
+
+        assert known.is_gone and len(only(await world.fetch("m2", 3)).acquired_records) == 1
 
     play(story)
 
