@@ -331,6 +331,8 @@ class SharePartitionManager:
         core, checked_ms = led.core, self._now_ms()
         try:
             read = (await self._persister.read([ReadState(core.key, core.leader_epoch)]))[0]
+        except KafkaError:
+            return  # the next session will tell
         finally:
             led.is_checking = False
         if led.is_gone or read.error is not ErrorCode.NONE:
