@@ -1,4 +1,4 @@
-"""How replicas and leaders move so that all brokers have their share: a pure plan.
+"""A plan of how replicas and leaders move so that all brokers have their share: a pure function.
 
 Goals, in this order: brokers that leave have nothing, replicas of a partition lie in many racks, disks are
 filled alike, brokers have alike many replicas, bytes that come in, and leaders. A goal is left alone while
@@ -65,7 +65,7 @@ class BalanceMove(NamedTuple):
 
 
 class BrokerShare(NamedTuple):
-    """What a broker has: the filled part of its disks (None: not known), replicas, bytes in, leaders."""
+    """The share of a broker: the filled part of its disks (None: not known), replicas, bytes in, leaders."""
 
     fill: float | None
     replicas: int

@@ -1,4 +1,4 @@
-"""How even leadership is, and which of those that could lead a partition more keeps it so.
+"""Keeps leadership even: chooses who leads a partition more among those that could.
 
 Of the replicas of a broker that goes that one leads which has the least load by the brokers' last heartbeats,
 and where that is alike the fewest partitions. A new partition has no load yet, so for it the two count

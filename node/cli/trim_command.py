@@ -15,7 +15,7 @@ from ottla.node.client.record_deletion import delete_records
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TrimOptions:
-    """What to delete; no partition stands for all, and exactly one of the two limits is given.
+    """The records to delete; no partition stands for all, and exactly one of the two limits is given.
 
     An offset of LATEST is the end of each partition.
     """

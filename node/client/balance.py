@@ -1,4 +1,4 @@
-"""How a cluster is balanced by those who run it: the plan is shown, begun, followed and cancelled.
+"""Balances a cluster for those who run it: the plan is shown, begun, followed and cancelled.
 
 The controller does the work (`ottla.balance.requested`), so whoever asked for it need not stay.
 """
@@ -40,7 +40,7 @@ class BalanceSettings(NamedTuple):
 
 
 class BalanceStatus(NamedTuple):
-    """What goes on: the settings, the partitions that move, and what would be left to do after them."""
+    """The settings, the partitions that move, and the plan of what would be left to do after them."""
 
     settings: BalanceSettings
     moving: Mapping[TopicPartition, "MovingPartition"]

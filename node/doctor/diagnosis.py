@@ -102,7 +102,7 @@ async def diagnose_cluster(
 
 
 class Told(NamedTuple):
-    """What nodes say of the quorum, None if this client may not ask, and of their log directories."""
+    """The answers of nodes about the quorum (None: this client may not ask) and their log directories."""
 
     quorum: QuorumFacts | None
     log_dirs: Sequence[BrokerLogDirs]

@@ -105,7 +105,7 @@ class NodeCollector:
 
     @property
     def tells_all(self) -> bool:
-        """Whether every scrape tells all."""
+        """Return true if every scrape tells all."""
         return self._facts.config.ottla_metrics_all
 
     async def collect(self, pace: Pace, *, tells_all: bool) -> Iterable[Family]:

@@ -1,4 +1,4 @@
-"""What a connection needs of the listener through which it came."""
+"""The part of a listener that its connections need."""
 
 import asyncio
 import socket

@@ -42,7 +42,7 @@ _DOCTOR: Final = record({"is_healthy": BOOLEAN, "checked_at": STRING, "findings"
 
 
 class Found(NamedTuple, Generic[T]):
-    """What was found, when."""
+    """Findings, and when they were made."""
 
     what: T
     found_s: float
@@ -50,7 +50,7 @@ class Found(NamedTuple, Generic[T]):
 
 
 class Kept(Generic[T]):
-    """What was found by caller, since it depends on rights; the oldest make room."""
+    """Findings by caller, since they depend on rights; the oldest make room."""
 
     def __init__(self, kept_s: float) -> None:
         self._kept_s = kept_s
@@ -71,7 +71,7 @@ class Kept(Generic[T]):
 
 
 class Findings:
-    """What one node found lately."""
+    """The last findings of one node."""
 
     def __init__(self, facts: NodeFacts) -> None:
         self.told: Kept[Told] = Kept(CAUSES_KEPT_S)

@@ -38,7 +38,7 @@ log = logging.getLogger(__name__)
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class InstanceConfig:
-    """What a client may choose when it makes a consumer."""
+    """The choices of a client that makes a consumer."""
 
     form: str  # of records: binary or json
     reset: str  # earliest, latest or none

@@ -1,4 +1,4 @@
-"""What balances the cluster while this node is its controller."""
+"""Makes the balancer, which works while this node is the controller."""
 
 from ottla.logstore.log_manager import LogManager
 from ottla.logstore.volume import volume_bytes
