@@ -267,6 +267,16 @@ class _Nobody:
         return ask
 
 
+class _NoInstances:
+    """Consumers of v2, of which there are none."""
+
+    def __getattr__(self, name: str) -> Any:
+        def refuse(*_: Any, **__: Any) -> Any:
+            raise KafkaError(ErrorCode.REQUEST_TIMED_OUT, "there is none")
+
+        return refuse
+
+
 @cache
 def _routes_with_bodies() -> list[Route]:
     return [one for one in ALL_ROUTES if one.request_schema is not None and not one.streams_body]
@@ -303,6 +313,7 @@ def _handle(content: bytes) -> None:
             request_max_bytes=1 << 20,
             deadline=deadline,
             stopping=asyncio.Event(),
+            consumers=cast(Any, _NoInstances()),
         )
         bodies = BodyRoom(1 << 20, budget.rest_bodies)
         answers = AnswerRoom(lambda: 0.0, budget.rest_answers)

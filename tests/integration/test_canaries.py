@@ -30,6 +30,8 @@ NAMES = {
     "broker_id": ("0",),
     "consumer_group_id": ("readers",),
     "group_id": ("readers",),
+    "group_name": ("readers",),
+    "instance": ("nobody",),
     "consumer_id": ("nobody",),
     "user_name": (ADMIN,),
     "transactional_id": ("tx",),

@@ -116,8 +116,8 @@ def test_settings_of_one_broker_and_of_all_change_while_they_run(cluster: Cluste
     ottla(where, "broker", "config", "all", "--reset", "log.retention.ms")
     ottla(where, "broker", "config", "2", "--reset", "log.cleaner.threads")
 
-    assert of_all == "log.retention.ms=86400000\n"
-    assert of_one == "log.cleaner.threads=2\nlog.retention.ms=86400000\n"
+    assert of_all == "log.retention.ms=86400000\nmin.insync.replicas=1\n"
+    assert of_one == "log.cleaner.threads=2\nlog.retention.ms=86400000\nmin.insync.replicas=1\n"
     assert "neither the id of a broker nor all" in ottla(where, "broker", "config", "x", code=2)
 
 

@@ -114,7 +114,7 @@ def produce(broker: EmbeddedBroker, loss: Loss, of: str = "", **how: Any) -> tup
         topic = next(NAMES)
         async with client_of(broker) as client:
             producer = Producer(client, topic, **how)
-            await producer.start()
+            await producer.start(may_create=True)
             for number in range(200):
                 value = value_of(number).encode()
                 producer.add(ProducerRecord(None, value, (("a", b"b"),), number % 2, 1_700_000_000_000))
@@ -193,7 +193,7 @@ def test_a_record_that_is_too_large_by_itself_is_refused(broker: EmbeddedBroker,
         topic = next(NAMES)
         async with client_of(broker) as client:
             producer = Producer(client, topic)
-            await producer.start()
+            await producer.start(may_create=True)
             producer.add(ProducerRecord(None, b"a", (), 0))
             producer.add(ProducerRecord(None, b"b" * LIMIT, (), 0))
             await set_limit(client, topic, LIMIT)

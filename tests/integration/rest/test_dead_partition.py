@@ -78,6 +78,14 @@ BODIES: Final[Mapping[str, Any]] = {
     "produceRecordsBatch": {
         "entries": [{"id": "dead", **RECORD}, {"id": "led", **RECORD, "partition_id": LED}]
     },
+    "produceRecordsV2": {"records": [{"value": 1, "partition": LED}]},
+    "produceRecordsToPartitionV2": {"records": [{"value": 1}]},
+    "subscribeV2": {"topics": [TOPIC]},
+    "assignV2": {"partitions": [ONE]},
+    "seekV2": {"offsets": [{**ONE, "offset": 0}]},
+    "seekToBeginningV2": {"partitions": [ONE]},
+    "seekToEndV2": {"partitions": [ONE]},
+    "getCommittedV2": {"partitions": [ONE]},
     "electLeaders": {"type": "preferred", "partitions": [ONE]},
     "transferLeader": {**ONE, "leader": 0},
     "beginReassignments": {"reassignments": [{**ONE, "replicas": [0]}]},

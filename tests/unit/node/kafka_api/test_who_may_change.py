@@ -150,6 +150,7 @@ FOR_EVERYBODY_BECAUSE: Final[Mapping[ApiKey, str]] = {
     ApiKey.TXN_OFFSET_COMMIT: _TRANSACTIONS,
 }
 
+_CONSUMERS: Final = "a consumer has the rights of whoever made it, and is asked by nobody else"
 ROUTES_FOR_ADMINISTRATORS: Final = frozenset(
     {
         "drainBroker",
@@ -161,6 +162,8 @@ ROUTES_FOR_ADMINISTRATORS: Final = frozenset(
         "cancelReassignments",
         "decommissionBroker",
         "setThrottles",
+        "requestBalance",
+        "cancelBalance",
         "clearThrottles",
         "abortTransaction",
         "updateKafkaClusterConfig",
@@ -198,6 +201,17 @@ ROUTES_FOR_EVERYBODY_BECAUSE: Final[Mapping[str, str]] = {
     "deleteKafkaGroupConfig": _GROUPS,
     "updateKafkaGroupConfigBatch": _GROUPS,
     "deliverAgain": "it is how producers work",
+    "produceRecordsV2": "it is how producers work",
+    "produceRecordsToPartitionV2": "it is how producers work",
+    "createConsumerV2": _CONSUMERS,
+    "deleteConsumerV2": _CONSUMERS,
+    "subscribeV2": _CONSUMERS,
+    "unsubscribeV2": _CONSUMERS,
+    "assignV2": _CONSUMERS,
+    "seekV2": _CONSUMERS,
+    "seekToBeginningV2": _CONSUMERS,
+    "seekToEndV2": _CONSUMERS,
+    "commitOffsetsV2": _CONSUMERS,
 }
 
 

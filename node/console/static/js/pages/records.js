@@ -4,29 +4,19 @@
 import { addressed, keepInAddress } from "../address.js";
 import { records, recordsToTheEnd, searchBack } from "../ask/records.js";
 import { partitions } from "../ask/topics.js";
-import { copy, download } from "../copy.js";
 import { h } from "../dom.js";
-import { choice, field, form, input } from "../form.js";
 import { count, many } from "../format.js";
-import { recordHref } from "../hrefs.js";
 import { followRecords } from "../live_tail.js";
 import { morph } from "../morph.js";
-import { button, note, say } from "../parts.js";
-import { openRecord } from "../record_dialog.js";
-import { recordAsJson, recordsAsCsv, recordsAsJson } from "../record_export.js";
-import { keyOf, placeOf, recordTable } from "../record_table.js";
-import { localMoment, momentOf, newestOf, pageOf, searchedWords, unreadWords, wishOf } from "../record_wish.js";
+import { button, note } from "../parts.js";
+import { recordChoice } from "../record_choice.js";
+import { recordTable } from "../record_table.js";
+import { recordViewer } from "../record_viewer.js";
+import { newestOf, pageOf, searchedWords, unreadWords, wishOf } from "../record_wish.js";
 import { topicHead } from "../topic_head.js";
 
 const MAX_KEPT = 500; // of a live tail; older ones leave the page
 const MAX_FOUND = 10_000; // of a search
-const DEFAULT_COUNT = "50";
-const FROM = [
-  ["latest", "newest"],
-  ["earliest", "oldest"],
-  ["offset", "offset"],
-  ["time", "time"],
-];
 
 export function recordsPage(view, { topic }) {
   const found = h("div", { class: "live" });
@@ -35,55 +25,10 @@ export function recordsPage(view, { topic }) {
   let shown = []; // the records on the page
   let following = null;
   let searching = null;
-
-  const known = given.partition ? [[given.partition, given.partition]] : [];
-  const partition = choice("partition", [["", "all"], ...known], given.partition ?? "");
-  const from = choice("from", FROM, FROM.some(([name]) => name === given.from) ? given.from : "latest");
-  const place = field("Offset", input("place", { inputmode: "numeric", value: given.place }));
-  const at = field(
-    "Time",
-    input("at", { type: "datetime-local", step: "0.001", value: localMoment(given.at) }),
-    "In this computer's time zone. Starts at the first record at or after this time.",
-  );
-  const adapt = () => {
-    place.hidden = from.value !== "offset";
-    at.hidden = from.value !== "time";
-  };
-  from.onchange = adapt;
-  adapt();
+  const { exports, show, showGiven } = recordViewer(topic, view, found, () => shown);
 
   const live = button("Live tail", () => (following ? stop() : start()), { "aria-pressed": "false" });
-  const made = form(
-    {
-      label: "Which records",
-      action: "Read",
-      others: [live],
-      act: (values) => {
-        const wish = wishOf(values);
-        keepInAddress({
-          partition: values.partition,
-          from: values.from === "latest" ? "" : values.from,
-          place: values.from === "offset" ? values.place : "",
-          at: values.from === "time" ? momentOf(values.at) : "",
-          filter: values.filter,
-          count: values.count === DEFAULT_COUNT ? "" : values.count,
-          cursor: "",
-          show: "",
-        });
-        return read(wish);
-      },
-    },
-    field("Partition", partition),
-    field("From", from),
-    place,
-    at,
-    field(
-      "Filter",
-      input("filter", { type: "search", placeholder: "text in key or value", value: given.filter }),
-      "Or a field of a JSON value, such as $.user.id=42. Leave empty for all records.",
-    ),
-    field("Maximum records", input("count", { value: given.count ?? DEFAULT_COUNT, inputmode: "numeric" }), "1 to 10,000. Default: 50."),
-  );
+  const { made, partition } = recordChoice(given, live, (wish) => read(wish));
 
   const read = (wish) => (wish.isSearch ? search(wish) : readPage(wish));
 
@@ -208,54 +153,6 @@ export function recordsPage(view, { topic }) {
       recordTable(topic, all, state, again, show),
       more && h("p", {}, more),
     ]);
-  }
-
-  function exports() {
-    const save = (ending, type, written) => () => download(`${topic}.${ending}`, type, written(topic, shown));
-    return h(
-      "div",
-      { class: "choices", role: "group", "aria-label": "These records as a file" },
-      button("Save as JSON", save("json", "application/json", recordsAsJson)),
-      button("Save as CSV", save("csv", "text/csv", recordsAsCsv)),
-    );
-  }
-
-  /** Open a record, with ways to those beside it on the page. */
-  function show(one) {
-    keepInAddress({ show: keyOf(one) });
-    const at = shown.findIndex((other) => keyOf(other) === keyOf(one));
-    const beside = (step, word) => {
-      const other = at < 0 ? undefined : shown[at + step];
-      const go = () => {
-        close();
-        show(other);
-      };
-      return button(word, go, { disabled: other === undefined });
-    };
-    const close = openRecord(`Record at ${placeOf(one)}`, one, {
-      onclose: () => {
-        if (addressed().show !== keyOf(one)) return; // the one beside it is open
-        keepInAddress({ show: "" });
-        found.querySelector(`tr[data-key="${keyOf(one)}"] a`)?.focus();
-      },
-      actions: [
-        beside(-1, "Previous"),
-        beside(1, "Next"),
-        button("Copy link", () => copy(new URL(recordHref(topic, one), location.href).href, "The link")),
-        button("Copy as JSON", () => copy(recordAsJson(topic, one), "The record")),
-      ],
-    });
-  }
-
-  /** What the address says is open, whether or not it is on the page. */
-  async function showGiven(key) {
-    const [, number, offset] = /^(\d{1,9}):(\d{1,18})$/.exec(key) ?? [];
-    if (number === undefined) return;
-    const isIt = (one) => keyOf(one) === `${Number(number)}:${Number(offset)}`;
-    const wish = { partition: Number(number), offset: Number(offset), count: 1 };
-    const one = shown.find(isIt) ?? (await records(topic, wish, view.signal)).records.find(isIt);
-    if (one) show(one);
-    else say(`There is no record at offset ${offset} of partition ${number} any more.`);
   }
 
   /** The records of the address, and the one that is open in it. */
