@@ -214,8 +214,12 @@ def what_a_member_held_outlives_its_session(patch: Patch) -> None:
 
 
 @mutant(WITH_RESETS, 5)
-def what_nobody_holds_is_kept_when_others_come(patch: Patch) -> None:
+def a_state_that_was_read_once_is_believed_when_others_come(patch: Patch) -> None:
+    async def believe(manager: SharePartitionManager, led: LedPartition) -> None:
+        return
+
     patch.setattr(LedPartition, "is_left", lambda *_: False)
+    patch.setattr(SharePartitionManager, "_check_state", believe)
 
 
 @mutant(SHARE)
@@ -362,7 +366,7 @@ def no_start_offset_is_set_back(patch: Patch) -> None:
     patch.setattr(write_state, "_initialize", at_least_as_before)
 
 
-@mutant(WITH_ALL_TRAITS, 139)
+@mutant(WITH_ALL_TRAITS, 243)
 def a_leader_writes_on_into_a_state_that_has_begun_anew(patch: Patch) -> None:
     _unchecked(patch, WriteState, "_is_of_this_incarnation")
 
