@@ -2,6 +2,7 @@
 
 import asyncio
 import sys
+import time
 from typing import Final
 
 from ottla.metadata_raft.balance_plan import BalancePlan, BrokerShare
@@ -12,6 +13,7 @@ from ottla.node.client.balance import BalanceSettings
 from ottla.node.client.cluster_client import Client
 
 POLL_S: Final = 1.0
+LAG_S: Final = 3.0
 SHOWN: Final = 20
 _UNITS: Final = ("B", "kB", "MB", "GB", "TB", "PB")
 
@@ -41,10 +43,13 @@ async def execute(client: Client, *, waits: bool, as_json: bool) -> int:
         if not waits:
             answer({"requested": True}, "The controller balances the cluster from now on.", as_json=as_json)
             return 0
-        told = ""
+        told, is_seen, began_s = "", False, time.monotonic()
         while True:
             status = await balance.status(client.renewed())
-            if not status.settings.is_requested and not status.moving:
+            is_on = status.settings.is_requested or bool(status.moving)
+            is_seen = is_seen or is_on
+            # The broker that is asked may hear of the wish later than the controller.
+            if not is_on and (is_seen or time.monotonic() - began_s > LAG_S):
                 break
             said = f"{len(status.moving)} partitions move, {len(status.plan.moves)} are left"
             if said != told and not as_json:
