@@ -25,7 +25,7 @@ DEAD_LETTERS_SINCE: Final = 2  # of its levels
 # know the feature stop at such a record, so it cannot be taken back. Apache Kafka has no feature for them.
 SECURITY_VERSION: Final = "ottla.security.version"
 
-# Whether replicas that left an ISR of too few may still lead (KIP-966): 0 no, 1 yes. An older controller
+# At level 1 replicas that left an ISR of too few may still lead (KIP-966). An older controller
 # would leave them in the metadata where they are eligible no more.
 ELIGIBLE_LEADER_REPLICAS_VERSION: Final = "eligible.leader.replicas.version"
 

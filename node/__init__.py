@@ -4,7 +4,7 @@ The map, bottom-up; a module imports only from lines above its own (a folder's l
 
 clock          what time it is
 loggers        the loggers of the process and their levels
-handing_over   how work is handed to a thread, or begun as a task
+handing_over   how work is handed to a thread, a task, or another node
 memory         how much memory a node may have, and what takes it
 tls            keys, certificates and cipher suites, as both ends of TLS use them
 wire           bytes of the Kafka protocol and the objects that they stand for

@@ -1,4 +1,4 @@
-"""How work is handed to a thread, or begun as a task of its own; the node says which threads and tasks."""
+"""The ways to hand work over: to a thread, to a task, to another node. The node says to which."""
 
 import asyncio
 from collections.abc import Awaitable, Callable, Coroutine
@@ -17,3 +17,11 @@ class StartTask(Protocol):
     """Begins something that ends with the node at the latest."""
 
     def __call__(self, work: Coroutine[Any, Any, T], /) -> "asyncio.Task[T]": ...
+
+
+class Ask(Protocol):
+    """Asks another node, within a time."""
+
+    def __call__(
+        self, node_id: int, purpose: str, request: object, response_type: type[T], timeout_s: float, /
+    ) -> Awaitable[T]: ...

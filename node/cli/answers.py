@@ -11,7 +11,7 @@ from types import TracebackType
 
 from ottla.node.cli.failure import EXIT_FAILURE
 
-# What a program reads: an object, or a list of them.
+# The JSON of an answer: an object, or a list of them.
 Document = Mapping[str, object] | Sequence[Mapping[str, object]]
 
 

@@ -109,7 +109,7 @@ async def _show(
 ) -> int:
     async with client:
         found = await _settings_of(client, of, with_documentation=with_documentation)
-    # What was set for all brokers is a broker's own, too.
+    # A setting of all brokers counts as a broker's own, too.
     own = ("broker", "cluster") if of.kind == BROKER else (of.noun,)
     shown = [one for one in found if everything or topic_admin.SOURCES.get(one.config_source) in own]
     if as_json:

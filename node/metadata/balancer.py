@@ -10,7 +10,7 @@ import asyncio
 import logging
 from collections.abc import Awaitable, Callable, Container, Iterable, Mapping, Sequence
 from functools import partial
-from typing import Final, NamedTuple, Protocol, TypeVar
+from typing import Final, NamedTuple
 
 from ottla.logstore.words.errors import ErrorCode, KafkaError
 from ottla.logstore.words.topic_partition import TopicPartition
@@ -36,7 +36,7 @@ from ottla.metadata_raft.image import EVERY_BROKER, MetadataImage
 from ottla.metadata_raft.reassignment_control import ongoing_reassignments
 from ottla.metadata_raft.records import ConfigResourceType
 from ottla.node.clock import Clock
-from ottla.node.handing_over import InThread
+from ottla.node.handing_over import Ask, InThread
 from ottla.node.metadata.metadata_runtime import MetadataRuntime
 from ottla.node.settings.balance_settings import REQUESTED, excluded_brokers
 from ottla.node.settings.config import BrokerConfig
@@ -50,8 +50,6 @@ OLD_SAMPLE_MS: Final = 600_000
 ASK_S: Final = 30.0
 PREFERRED: Final = 0
 
-R = TypeVar("R")
-
 log = logging.getLogger(__name__)
 
 
@@ -61,14 +59,6 @@ class LogDirSizes(NamedTuple):
     disk_bytes: int
     used_bytes: int
     replicas: Mapping[TopicPartition, int]
-
-
-class Ask(Protocol):
-    """Asks another node, within a time."""
-
-    def __call__(
-        self, node_id: int, purpose: str, request: object, response_type: type[R], timeout_s: float, /
-    ) -> Awaitable[R]: ...
 
 
 class Balancer:

@@ -38,7 +38,7 @@ def later_of(first: RequiredOffset | None, last: RequiredOffset) -> RequiredOffs
 
 DelayedProduce: TypeAlias = DelayedOperation[ReplicatedPartition, RequiredOffset, ErrorCode]
 
-# What a partition has before its offset is to be safe; one that is late is answered with REQUEST_TIMED_OUT.
+# Offsets that are to be safe, by partition; one that is late is answered with REQUEST_TIMED_OUT.
 PRODUCES: Final = Kind[ReplicatedPartition, RequiredOffset, ErrorCode](
     waiting=lambda partition: partition.delayed_produces,
     result=lambda partition, required: partition.acknowledgement_of(required),

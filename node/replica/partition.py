@@ -487,7 +487,7 @@ class Partition:
         return self.isr.low_watermark(log_start_offset, lambda one: one in eligible or is_alive(one))
 
     def acknowledgement_of(self, required: RequiredOffset) -> ErrorCode | None:
-        """What a produce that waits for `required` is told; None: wait on."""
+        """Return the answer to a produce that waits for `required`; None: wait on."""
         isr, required_offset = self.isr, required.required_offset
         if self.log.failure is not None:
             return ErrorCode.KAFKA_STORAGE_ERROR

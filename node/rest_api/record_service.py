@@ -1,4 +1,4 @@
-"""What the routes of records share in a node: a producer for each caller, slots for reading and tails."""
+"""Shared by the routes of records in a node: a producer for each caller, slots for reading and tails."""
 
 import asyncio
 import logging

@@ -1,15 +1,15 @@
 """Produces dead letters at the leader of their partition, which is this node or another one."""
 
-from collections.abc import Awaitable, Callable
+from collections.abc import Callable
 from functools import partial
-from typing import Final, Protocol, TypeVar
+from typing import Final
 
 from ottla.logstore.batch_validator import validate_batch
 from ottla.logstore.words.errors import ErrorCode, KafkaError
 from ottla.logstore.words.topic_partition import TopicPartition
 from ottla.metadata_raft.image import MetadataImage
 from ottla.node.clock import Clock
-from ottla.node.handing_over import InThread
+from ottla.node.handing_over import Ask, InThread
 from ottla.node.replica.delayed_produce import RequiredOffset
 from ottla.node.replica.replica_manager import ReplicaManager
 from ottla.node.share.letter_lines import LetterLines
@@ -31,16 +31,6 @@ ANSWER_S: Final = 2.0
 MAX_DOUBTFUL: Final = 10_000  # partitions that are remembered
 _ACKS_ALL: Final = -1
 _PRODUCE_VERSION: Final = 13
-
-T = TypeVar("T")
-
-
-class Ask(Protocol):
-    """Asks another node, within a time."""
-
-    def __call__(
-        self, node_id: int, purpose: str, request: object, response_type: type[T], timeout_s: float, /
-    ) -> Awaitable[T]: ...
 
 
 class LetterProducer:

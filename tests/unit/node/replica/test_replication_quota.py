@@ -1,4 +1,4 @@
-"""What a node fetches for replicas that are added to it is limited while the cluster balances itself."""
+"""Fetches for replicas that are added to a node are limited while the cluster balances itself."""
 
 from ottla.node.replica.replication_quota import UNLIMITED, ReplicationQuotas
 from tests.unit.node.replica.replica_world import NODE_ID, OTHER_ID, ReplicaWorld

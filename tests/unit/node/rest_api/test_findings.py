@@ -1,4 +1,4 @@
-"""What was found is kept for a moment, for callers with the same rights alone, and of few callers."""
+"""Findings are kept for a moment, for callers with the same rights alone, and of few callers."""
 
 import asyncio
 
