@@ -23,12 +23,14 @@ MAX_HELP_LINES = 5
 MAX_README_LINES = 150
 LANGUAGES = ("sh", "python", "text", "yaml", "properties", "java")
 TOOLS = {
+    "attack",
     "bench",
+    "chaos",
     "dump-log",
     "dump-wire",
     "kafka-reference",
-    "chaos",
-    "attack",
+    "messages",
+    "same-code",
 }  # they have options enough to say more
 
 
