@@ -10,6 +10,7 @@ answer_room     how much memory answers have together
 client_address  whose request it is, also behind a proxy
 fair_slots      slots for one kind of work, shared fairly among addresses
 loop_turns      turns on the loop for work on very many records
+request_turns   turns on the loop for what clients send
 known_passwords  passwords that were right, by their hashes
 login_waits     how long to wait after wrong passwords for a user
 sessions        logins to the console

@@ -18,6 +18,7 @@ from aiohttp.web_protocol import RequestHandler
 from ottla.node.net.connection_info import network_of
 from ottla.node.net.server_tls import ServerTls
 from ottla.node.rest_api.http_answer import error_answer
+from ottla.node.rest_api.request_turns import RequestTurns
 from ottla.node.rest_api.rest_error import RestError
 
 MAX_CONNECTIONS: Final = 1024  # each costs an open file, which logs and Kafka clients need too
@@ -87,8 +88,10 @@ class HttpConnection(RequestHandler):
 
     __slots__ = (
         "_body",
+        "_held",
         "_places",
         "_socket",
+        "_turns",
         "_when_shaken",
         "_work",
         "address",
@@ -100,9 +103,13 @@ class HttpConnection(RequestHandler):
         "tls",
     )
 
-    def __init__(self, places: HttpConnections, server: web.Server, **settings: Any) -> None:
+    def __init__(
+        self, places: HttpConnections, turns: RequestTurns, server: web.Server, **settings: Any
+    ) -> None:
         super().__init__(server, keepalive_timeout=KEEPALIVE_TIMEOUT_S, **settings)
         self._places = places
+        self._turns = turns
+        self._held = b""  # came, and waits for its turn
         self._socket: asyncio.Transport | None = None
         self._body: StreamReader | None = None  # of the request that came last
         self._work: asyncio.Task[Any] | None = None  # what nobody waits for once the client has gone
@@ -143,12 +150,30 @@ class HttpConnection(RequestHandler):
             work.cancel()
 
     def data_received(self, data: bytes) -> None:
+        if self._held:  # over TLS, more may come though reading is paused
+            self._held += data
+        elif self._turns.is_now(self, self.address, data):
+            self._handle(data)
+        else:
+            assert self._socket is not None
+            self._held = data
+            self._socket.pause_reading()
+
+    def handle_held(self) -> None:
+        """Handle what came, now that it is the connection's turn."""
+        held, self._held = self._held, b""
+        if held and self._socket is not None and not self._socket.is_closing():
+            self._socket.resume_reading()
+            self._handle(held)
+
+    def _handle(self, data: bytes) -> None:
         super().data_received(data)
         if self._messages:
             self._body = self._messages[-1][1]
 
     def eof_received(self) -> bool:  # type: ignore[override]  # theirs always lets it close
         """True keeps it open for an answer: a body that was cut off is one that can be told of."""
+        self.handle_held()
         if self.tls is not None or self._body is None or self._body.is_eof():
             return False  # nothing can be sent over TLS that has ended
         self._body.set_exception(web.RequestPayloadError("The request body is incomplete."))

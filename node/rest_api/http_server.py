@@ -39,6 +39,7 @@ from ottla.node.rest_api.own_names import configured_names, look_up_full_name
 from ottla.node.rest_api.readiness import CUT_OFF_SINCE
 from ottla.node.rest_api.record_service import RecordService
 from ottla.node.rest_api.request_guard import SAFE_METHODS, RequestGuard
+from ottla.node.rest_api.request_turns import RequestTurns
 from ottla.node.rest_api.rest_error import (
     AUTHORIZATION_FAILED,
     BROKER_NOT_AVAILABLE,
@@ -62,6 +63,7 @@ OVERTIME_S: Final = 0.5  # for what a handler does with the answers that came in
 ADMINISTRATOR_TIMEOUT_S: Final = 5.0  # to look up the addresses of the cluster's nodes
 CSRF_TOKEN: Final = "X-CSRF-Token"
 EVERYBODY: Final = "User:*"
+BACKLOG: Final = 1024  # connections that the kernel holds; beyond it, a client tries again after a second
 STOP_GRACE_S: Final = 2.0  # for answers under way when the node stops
 
 log = logging.getLogger(__name__)
@@ -106,6 +108,7 @@ class HttpServer:
         self._request_max_bytes = config.ottla_rest_request_max_bytes
         self._guard = RequestGuard(configured_names(config))
         self._connections = HttpConnections()
+        self._turns = RequestTurns(asyncio.get_running_loop().call_soon)
         self.bodies = BodyRoom(config.ottla_rest_request_max_bytes, memory.rest_bodies)
         self.answers = AnswerRoom(time.monotonic, memory.rest_answers)
         advertised = config.ottla_rest_advertised_listener
@@ -148,7 +151,7 @@ class HttpServer:
                 loop = asyncio.get_running_loop()
                 for one, is_secure in sockets:
                     accept = self._door.accept if is_secure else self._accept
-                    self._servers.append(await loop.create_server(accept, sock=one))
+                    self._servers.append(await loop.create_server(accept, sock=one, backlog=BACKLOG))
                 await end.wait()
             finally:
                 await self._stop()
@@ -170,6 +173,7 @@ class HttpServer:
         assert server is not None
         return HttpConnection(
             self._connections,
+            self._turns,
             server,
             loop=asyncio.get_running_loop(),
             access_log=_unheard,

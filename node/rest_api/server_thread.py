@@ -26,7 +26,7 @@ from ottla.node.settings.rest_settings import REST_LISTENERS, RestAddress
 if TYPE_CHECKING:
     from ottla.node.rest_api.http_server import HttpServer
 
-BACKLOG: Final = 128
+BACKLOG: Final = 128  # until the API is up
 STOP_TIMEOUT_S: Final = 5.0
 
 log = logging.getLogger(__name__)
