@@ -33,6 +33,7 @@ NODES: Final = 3
 RATE: Final = 500
 KILLS: Final = 20
 PAUSES: Final = 5
+LEAST_PAUSES: Final = 3  # with --quick
 PAUSE_S: Final = 15.0  # for which a leader is paused or cut off: beyond the session of a broker, which is 9 s
 PATIENCE_S: Final = 60.0
 
@@ -83,7 +84,7 @@ def _away(
 ) -> list[float]:
     """Have the leader leave for a while, so many times."""
     gaps = []
-    for _ in range(max(1, kills * PAUSES // KILLS)):
+    for _ in range(max(LEAST_PAUSES, kills * PAUSES // KILLS)):
         node = _leader(cluster, topic)
         producer.wait_for(producer.quiet_s, PATIENCE_S)
         began = time.monotonic()
