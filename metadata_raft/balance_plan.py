@@ -65,10 +65,13 @@ class BalanceMove(NamedTuple):
 
 
 class BrokerShare(NamedTuple):
-    """The share of a broker: the filled part of its disks (None: not known), replicas, bytes in, leaders."""
+    """The share of a broker: the filled part of its disks (None: not known), its replicas and their bytes,
+    bytes in, leaders.
+    """
 
     fill: float | None
     replicas: int
+    size_bytes: int
     bytes_in: float
     leaders: int
 
@@ -83,6 +86,15 @@ class BalancePlan(NamedTuple):
     @property
     def copied_bytes(self) -> int:
         return sum(move.copied_bytes for move in self.moves)
+
+    def least_s(self, max_bytes_per_second: int) -> float:
+        """Return how long the copies take if each broker fetches as fast as it may."""
+        received: Counter[int] = Counter()
+        for move in self.moves:
+            added = set(move.after) - set(move.before)
+            for broker_id in added:
+                received[broker_id] += move.copied_bytes // len(added)
+        return max(received.values(), default=0) / max(1, max_bytes_per_second)
 
 
 def plan_balance(
@@ -156,6 +168,7 @@ class _State:
             broker_id: BrokerShare(
                 self._fill(broker_id) if self._knows_disks else None,
                 len(self._held[broker_id]),
+                sum(self._partitions[index].size_bytes for index in self._held[broker_id]),
                 sum(self._partitions[index].bytes_in for index in self._held[broker_id]),
                 leaders[broker_id],
             )

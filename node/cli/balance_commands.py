@@ -116,9 +116,9 @@ def _print_moves(made: BalancePlan, shows_all: bool) -> None:
 
 
 def _print_shares(made: BalancePlan) -> None:
-    def cells(share: BrokerShare) -> tuple[str, int, str, int]:
+    def cells(share: BrokerShare) -> tuple[str, int, str, str, int]:
         fill = "-" if share.fill is None else f"{100 * share.fill:.0f} %"
-        return fill, share.replicas, f"{_size(share.bytes_in)}/s", share.leaders
+        return fill, share.replicas, _size(share.size_bytes), f"{_size(share.bytes_in)}/s", share.leaders
 
     def both(before: object, after: object) -> object:
         return before if before == after else f"{before} -> {after}"
@@ -127,17 +127,12 @@ def _print_shares(made: BalancePlan) -> None:
         (broker_id, *map(both, cells(share), cells(made.after[broker_id])))
         for broker_id, share in made.before.items()
     ]
-    print_table(("broker", "disk", "replicas", "bytes in", "leaders"), rows)
+    print_table(("broker", "disk", "replicas", "bytes", "bytes in", "leaders"), rows)
 
 
 def _in_words(made: BalancePlan, settings: BalanceSettings) -> str:
-    """Return how much is moved, and how long that takes if each broker fetches as fast as it may."""
-    received: dict[int, int] = {}
-    for move in made.moves:
-        for broker_id in set(move.after) - set(move.before):
-            size_bytes = move.copied_bytes // len(set(move.after) - set(move.before))
-            received[broker_id] = received.get(broker_id, 0) + size_bytes
-    seconds = max(received.values(), default=0) / max(1, settings.max_bytes_per_second)
+    """Return how much is moved, and how long that takes."""
+    seconds = made.least_s(settings.max_bytes_per_second)
     return (
         f"\n{len(made.moves)} partitions change, {_size(made.copied_bytes)} are copied: at least"
         f" {_duration(seconds)} at {_size(settings.max_bytes_per_second)}/s a broker."

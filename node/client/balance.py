@@ -130,14 +130,14 @@ async def cancel(client: Client) -> list[TopicPartition]:
     return moving
 
 
-async def status(client: Client) -> BalanceStatus:
-    """Return what goes on now."""
+async def status(client: Client, *, measures: bool = False) -> BalanceStatus:
+    """Return what goes on now; `measures` as in `make_plan`."""
     settings = await read_settings(client)
     moving = {
         place: MovingPartition(tuple(one.adding_replicas), tuple(one.removing_replicas))
         for place, one in sorted((await cluster_admin.list_moves(client)).items())
     }
-    return BalanceStatus(settings, moving, await make_plan(client, settings, measures=False))
+    return BalanceStatus(settings, moving, await make_plan(client, settings, measures=measures))
 
 
 def as_json(made: BalancePlan, settings: BalanceSettings, most: int | None = None) -> dict[str, object]:
@@ -147,6 +147,7 @@ def as_json(made: BalancePlan, settings: BalanceSettings, most: int | None = Non
         "requested": settings.is_requested,
         "max_bytes_per_second": settings.max_bytes_per_second,
         "copied_bytes": made.copied_bytes,
+        "least_ms": round(1_000 * made.least_s(settings.max_bytes_per_second)),
         "move_count": len(made.moves),
         "moves": [
             {

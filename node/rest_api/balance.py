@@ -10,6 +10,7 @@ from ottla.node.rest_api.route import (
     INT64,
     STRING,
     Answer,
+    QueryParameter,
     Response,
     RestContext,
     RestRequest,
@@ -23,6 +24,7 @@ _SHARE: Final = record(
     {
         "fill": {"type": ["number", "null"]},
         "replicas": INT64,
+        "size_bytes": INT64,
         "bytes_in": {"type": "number"},
         "leaders": INT64,
     },
@@ -48,6 +50,7 @@ _BALANCE: Final = record(
         "requested": BOOLEAN,
         "max_bytes_per_second": INT64,
         "copied_bytes": INT64,
+        "least_ms": INT64,
         "move_count": INT64,
         "moves": {**listed(_MOVE), "maxItems": MAX_LISTED},
         "moving": {**listed(_MOVING), "maxItems": MAX_LISTED},
@@ -60,7 +63,7 @@ _BALANCE: Final = record(
 
 
 async def get_balance(context: RestContext, request: RestRequest) -> Answer:
-    found = await balance.status(context.client)
+    found = await balance.status(context.client, measures=request.query.get("measure", False))
     moving = [
         {**place(one), "adding": list(move.adding), "removing": list(move.removing)}
         for one, move in found.moving.items()
@@ -87,10 +90,18 @@ ROUTES: Final = (
         operation_id="getBalance",
         summary="What moves now so that all brokers have their share, and what would move after that.",
         tag=TAG,
+        query=(
+            QueryParameter(
+                name="measure",
+                schema=BOOLEAN,
+                description="Measure for some seconds how fast partitions grow. Without it `bytes_in` is 0, "
+                "and the plan does not share what comes in.",
+            ),
+        ),
         responses={
             200: Response(
-                description="The plan, in its order; what each broker has before and after it; the "
-                "partitions on the move.",
+                description="The plan, in its order, and the least time that its copies take; what each "
+                "broker has before and after it; the partitions on the move.",
                 schema=_BALANCE,
             )
         },

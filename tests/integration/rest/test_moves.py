@@ -159,8 +159,13 @@ def test_a_balance_is_planned_carried_out_and_cancelled(four: Cluster, api: Api)
     command_line.ottla(four.bootstrap, "topic", "reassign", topic, "-r", "0,1")
     eventually(lambda: not api.get("/v1/reassignments")["reassignments"], "all lie on two brokers")
 
-    planned = api.get("/v1/balance")
+    planned = api.get("/v1/balance?measure=true")
     assert planned["move_count"] > 0 and {"replicas"} <= {one["reason"] for one in planned["moves"]}
+    assert planned["least_ms"] >= 0
+    for when in ("before", "after"):
+        shares = [one[when] for one in planned["brokers"]]
+        assert sum(one["replicas"] for one in shares) >= 16 and sum(one["leaders"] for one in shares) >= 8
+        assert all(one["size_bytes"] >= 0 and one["bytes_in"] >= 0 for one in shares)
     assert api.post("/v1/balance", {}, 202) == {"requested": True}
     eventually(lambda: not api.get("/v1/balance")["requested"], "nothing is left to move")
 

@@ -72,6 +72,9 @@ def test_brokers_that_join_get_their_share_with_few_moves() -> None:
     moved = [move for move in plan.moves if move.copied_bytes]
     assert plan.copied_bytes == 24 * GB // 10, "what two of five get; nothing moves among the old"
     assert {move.goal for move in moved} == {Goal.REPLICAS}
+    assert [share.size_bytes for share in plan.before.values()] == [2 * GB] * 3 + [0, 0]
+    assert {share.size_bytes for share in plan.after.values()} == {12 * GB // 10}
+    assert plan.least_s(100 * MB) == 12, "two brokers fetch 1.2 GB each, at once"
     leaders = [share.leaders for share in plan.after.values()]
     assert max(leaders) - min(leaders) <= 2
 
