@@ -15,6 +15,7 @@ from dataclasses import dataclass, replace
 
 from ottla.node.authorization.access import ANONYMOUS, Access
 from ottla.node.handing_over import StartTask
+from ottla.node.net.acceptor import Acceptor
 from ottla.node.net.answers import Answer, CloseConnection, Pending, Service
 from ottla.node.net.arrivals import Arrivals
 from ottla.node.net.client_lines import ClientLines, tell_all_left_out
@@ -127,7 +128,7 @@ class Listener:
         self._peers: Counter[int] = Counter()  # connections of each node that has proven itself
         self._lines = ClientLines(log)
         self._is_stopping = False
-        self._server: asyncio.Server | None = None
+        self._acceptor: Acceptor | None = None
         self._file_pipe: FilePipe | None = None
         self._sweep_timer: asyncio.TimerHandle | None = None
         # The kernel gives out the lowest free number, so a high one says that few are left.
@@ -160,23 +161,18 @@ class Listener:
                 limits=self._failures,
                 is_for_peers=self._is_for_peers,
             )
-        backlog = max(MIN_BACKLOG, self.limits.socket_listen_backlog_size)
         if not host and socket.has_dualstack_ipv6():
-            self._server = await self.loop.create_server(
-                self._new_protocol, sock=_dual_stack_socket(port), backlog=backlog, start_serving=False
-            )
+            bound = _bound_socket(socket.AF_INET6, ("::", port), is_dual_stack=True)
         else:
             found = await self.loop.getaddrinfo(
                 host or "0.0.0.0", port, type=socket.SOCK_STREAM, flags=socket.AI_PASSIVE
             )
             # The first only: with port 0 each address of a name would get a port of its own.
-            address = str(found[0][4][0])
-            self._server = await self.loop.create_server(
-                self._new_protocol, address, port, backlog=backlog, start_serving=False
-            )
-        bound = self._server.sockets[0]
+            bound = _bound_socket(found[0][0], found[0][4])
         self._congestion_control = stop_pacing(bound)
         self.host, self.port = host, bound.getsockname()[1]
+        self._acceptor = Acceptor(bound, self._new_protocol)
+        await self._acceptor.open(max(MIN_BACKLOG, self.limits.socket_listen_backlog_size))
 
     def _new_protocol(self) -> asyncio.BufferedProtocol:
         """Make the protocol of an accepted socket, which may have to wait first."""
@@ -199,17 +195,17 @@ class Listener:
 
     async def start(self) -> None:
         """Let clients in."""
-        assert self._server is not None
-        await self._server.start_serving()
+        assert self._acceptor is not None
+        await self._acceptor.start()
         self._sweep_timer = self.loop.call_later(self._sweep_seconds, self.sweep)
 
     def stop_accepting(self) -> None:
         """Take no more connections; those that are open go on."""
         self._is_stopping = True
         self.arrivals.close()
-        if self._server is not None:
-            self._server.close()
-            self._server = None
+        if self._acceptor is not None:
+            self._acceptor.close()
+            self._acceptor = None
 
     def close_connections(self) -> None:
         """Close every connection after its last answer is sent."""
@@ -351,14 +347,15 @@ class Listener:
         self._sweep_timer = self.loop.call_later(self._sweep_seconds, self.sweep)
 
 
-def _dual_stack_socket(port: int) -> socket.socket:
-    """A TCP socket bound to every address of both families."""
-    sock = socket.socket(socket.AF_INET6, socket.SOCK_STREAM)
-    sock.setsockopt(socket.IPPROTO_IPV6, socket.IPV6_V6ONLY, 0)
+def _bound_socket(family: int, address: tuple[object, ...], *, is_dual_stack: bool = False) -> socket.socket:
+    """Return a TCP socket bound to an address, or to every address of both families."""
+    sock = socket.socket(family, socket.SOCK_STREAM)
+    if family == socket.AF_INET6:
+        sock.setsockopt(socket.IPPROTO_IPV6, socket.IPV6_V6ONLY, not is_dual_stack)
     sock.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
     sock.setblocking(False)
     try:
-        sock.bind(("::", port))
+        sock.bind(address)
     except OSError:
         sock.close()
         raise

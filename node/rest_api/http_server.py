@@ -21,6 +21,7 @@ from ottla.node.client.quorum_silence import moment_as_text
 from ottla.node.client.refusal import Refused
 from ottla.node.counters.rest_work import RestWork
 from ottla.node.memory.memory_budget import MemoryBudget
+from ottla.node.net.acceptor import Acceptor
 from ottla.node.net.act_for import Caller
 from ottla.node.net.client_lines import ClientLines
 from ottla.node.net.connection_info import network_of
@@ -113,7 +114,7 @@ class HttpServer:
         self.answers = AnswerRoom(time.monotonic, memory.rest_answers)
         advertised = config.ottla_rest_advertised_listener
         self._base_url = None if advertised is None else advertised.url
-        self._servers: list[asyncio.Server] = []
+        self._acceptors: list[Acceptor] = []
         app = web.Application(
             middlewares=[self._tell_changes, self._answer_errors],
             client_max_size=config.ottla_rest_request_max_bytes,
@@ -148,10 +149,12 @@ class HttpServer:
             try:
                 look_up_full_name(self._guard.allow)
                 await self._runner.setup()
-                loop = asyncio.get_running_loop()
                 for one, is_secure in sockets:
                     accept = self._door.accept if is_secure else self._accept
-                    self._servers.append(await loop.create_server(accept, sock=one, backlog=BACKLOG))
+                    acceptor = Acceptor(one, accept)
+                    self._acceptors.append(acceptor)
+                    await acceptor.open(BACKLOG)
+                    await acceptor.start()
                 await end.wait()
             finally:
                 await self._stop()
@@ -161,8 +164,8 @@ class HttpServer:
     async def _stop(self) -> None:
         """Take nobody new, end what takes long, and wait a little for what is under way."""
         self.stopping.set()
-        for server in self._servers:
-            server.close()
+        for acceptor in self._acceptors:
+            acceptor.close()
         await self._runner.cleanup()
         self._door.close()
         await self.clients.close()

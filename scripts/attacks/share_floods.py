@@ -10,7 +10,7 @@ from contextlib import ExitStack
 from functools import partial
 from typing import Any, Final
 
-from attacks.attack import Attack
+from attacks.attack import GROWTH_MIB, Attack
 from attacks.hostile import TIMEOUT_S, codes_in, in_words
 from attacks.nodes import Nodes
 from ottla.logstore.words.errors import ErrorCode
@@ -439,12 +439,17 @@ def _attack(name: str, sends: str, send: Callable[[Nodes], str], cpu_s: float, *
 
 
 def many_groups(count: int) -> Attack:
-    """Return the attack with so many groups, and a limit in proportion."""
+    """Return the attack with so many groups, and limits in proportion: a group takes some 9 KiB."""
     beats = partial(
         _beats, count=count, group=lambda number: f"group-{number}", member=lambda number: f"m{number}"
     )
     return _attack(
-        "groups", f"{count:,} share groups with a member each", beats, 0.006 * count, is_thorough=True
+        "groups",
+        f"{count:,} share groups with a member each",
+        beats,
+        0.006 * count,
+        growth_mib=max(GROWTH_MIB, 0.012 * count),
+        is_thorough=True,
     )
 
 
