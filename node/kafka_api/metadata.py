@@ -6,9 +6,10 @@ then every topic of the request is looked up so. A topic that is created because
 with UNKNOWN_TOPIC_OR_PARTITION, as by Apache Kafka: the client asks again, and it is there.
 """
 
-from collections.abc import Collection, Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from functools import partial
+from itertools import islice
 from typing import Final, NamedTuple
 
 from ottla.logstore.words.errors import ErrorCode, KafkaError
@@ -19,12 +20,14 @@ from ottla.metadata_raft.acl import AclOperation, ResourceType
 from ottla.metadata_raft.acl_set import Asker
 from ottla.metadata_raft.commands import MutationPayer
 from ottla.metadata_raft.image import INTERNAL_TOPICS, MetadataImage, PartitionImage, TopicImage
+from ottla.metadata_raft.records import NO_LEADER
 from ottla.node.authorization.access import Access
 from ottla.node.kafka_api import authorized_operations
 from ottla.node.kafka_api.api_description import ApiDescription, Asks, Echo
 from ottla.node.kafka_api.authorized_operations import NOT_ASKED
 from ottla.node.kafka_api.leader_hints import controller_to_name
 from ottla.node.kafka_api.request_context import RequestContext
+from ottla.node.metadata.suspected_brokers import MOST_LOOKED_FOR
 from ottla.node.metadata.topic_creation import auto_created
 from ottla.node.net.answers import EncodedBody
 from ottla.node.services import Services
@@ -100,7 +103,7 @@ async def handle(
     names = [topic.name for topic in requested or () if topic.name is not None]
     suspects = services.metadata.suspects
     if len(services.metadata.image.brokers) > 1:
-        await suspects.hear()
+        await suspects.hear(partial(_leaders, services, is_all, names, topic_ids))
     if suspects:
         await suspects.wait_while(partial(_is_led_by, services, is_all, names, topic_ids))
     # An answer without the leaders that are gone is not for those who ask later.
@@ -147,16 +150,40 @@ def _is_led_by(
     brokers: Collection[int],
 ) -> bool:
     """Return whether one of some brokers (or NO_LEADER) leads what is asked for."""
+    if is_all and services.metadata.image.topics.partition_count > MAX_PARTITIONS_AT_ONCE:
+        return True  # it takes longer to look than to wait
+    return any(
+        partition.leader in brokers
+        for topic in _asked(services, is_all, names, topic_ids)
+        for partition in topic.partitions
+    )
+
+
+def _leaders(
+    services: Services, is_all: bool, names: Sequence[str], topic_ids: Iterable[bytes]
+) -> Collection[int]:
+    """Return the leaders of the partitions asked for, at most `MOST_LOOKED_FOR` of them."""
+    leaders: set[int] = set()
+    partitions = (
+        partition for topic in _asked(services, is_all, names, topic_ids) for partition in topic.partitions
+    )
+    for partition in islice(partitions, MAX_PARTITIONS_AT_ONCE):
+        leaders.add(partition.leader)
+        if len(leaders) == MOST_LOOKED_FOR:
+            break
+    return leaders - {NO_LEADER}
+
+
+def _asked(
+    services: Services, is_all: bool, names: Sequence[str], topic_ids: Iterable[bytes]
+) -> Iterator[TopicImage]:
+    """Yield the topics asked for that exist."""
     topics = services.metadata.image.topics
     if is_all:
-        if topics.partition_count > MAX_PARTITIONS_AT_ONCE:
-            return True  # it takes longer to look than to wait
-        asked: Iterable[TopicImage | None] = topics.by_name.values()
+        yield from topics.by_name.values()
     else:
         asked = (*map(topics.by_name.get, names), *map(topics.by_id.get, topic_ids))
-    return any(
-        partition.leader in brokers for topic in asked if topic is not None for partition in topic.partitions
-    )
+        yield from (topic for topic in asked if topic is not None)
 
 
 def _problem_of(request: MetadataRequest, version: int) -> str | None:

@@ -15,7 +15,7 @@ new leader that the same answer names; it looks again a second later.
 """
 
 import asyncio
-from collections.abc import Callable, Collection
+from collections.abc import Awaitable, Callable, Collection
 from contextlib import suppress
 from typing import Final
 
@@ -26,6 +26,9 @@ from ottla.metadata_raft.records import NO_LEADER
 WAIT_S: Final = 0.4  # for the metadata; an election takes a third of it unless the controller fell, too
 GONE_S: Final = 3.0  # until a broker that is gone is told as a leader again, should nobody be elected
 TURNS: Final = 2  # after which a transport has told of its end
+MOST_LOOKED_FOR: Final = 4  # leaders of one request
+LOOK_S: Final = 0.02  # for which a leader's port is waited for
+LOOK_PAUSE_S: Final = 0.05  # between two looks
 LEAST_WAIT_S: Final = 0.002  # more than by which a timer may be early
 NAMED_S: Final = 1.0  # for which a broker that has fallen is still named
 
@@ -33,7 +36,16 @@ NAMED_S: Final = 1.0  # for which a broker that has fallen is still named
 class SuspectedBrokers:
     """The suspected brokers, on the loop of the node; false while there are none."""
 
-    __slots__ = ("_changed", "_fallen", "_gone", "_led_until_s", "_suspected", "_up")
+    __slots__ = (
+        "_changed",
+        "_fallen",
+        "_gone",
+        "_led_until_s",
+        "_look",
+        "_next_look_s",
+        "_suspected",
+        "_up",
+    )
 
     def __init__(self) -> None:
         # By the loop's clock: until when is waited for a broker, and until when one is called gone.
@@ -43,6 +55,8 @@ class SuspectedBrokers:
         self._led_until_s = 0.0  # until when is waited for leaders of partitions that have none
         self._up: set[int] = set()  # as the metadata knew them last
         self._changed = asyncio.Event()  # set, and replaced, when somebody is trusted or the metadata changed
+        self._look: Callable[[int], Awaitable[object]] | None = None
+        self._next_look_s = 0.0
 
     def __bool__(self) -> bool:
         return bool(self._suspected or self._gone or self._fallen)
@@ -57,13 +71,29 @@ class SuspectedBrokers:
         if broker_id in self._suspected:
             self._gone[broker_id] = asyncio.get_running_loop().time() + GONE_S
 
-    async def hear(self) -> None:
-        """Let the ends of connections be heard that came before a request in one turn of the loop.
+    def look_by(self, look: Callable[[int], Awaitable[object]]) -> None:
+        """Have `look` dial a broker, and suspect it if its port refuses connections."""
+        self._look = look
 
-        A client that asks the moment its leader was killed would else be told of the dead one.
+    async def hear(self, leaders: Callable[[], Collection[int]]) -> None:
+        """Notice leaders that fell a moment before a request for metadata, which names these `leaders`.
+
+        A client whose leader is killed may ask within a millisecond, and franz-go then asks again after 5 s.
+        The ends of connections that came in the same turn of the loop are handled first. A dying process
+        closes its sockets one by one, though, and its clients may run meanwhile: their connections end before
+        ours, but after its listeners, which are older. So the leaders' ports are dialled, at most once in a
+        while.
         """
         for _ in range(TURNS):
             await asyncio.sleep(0)
+        now = asyncio.get_running_loop().time()
+        if self or self._look is None or now < self._next_look_s:
+            return
+        self._next_look_s = now + LOOK_PAUSE_S
+        with suppress(TimeoutError):
+            async with asyncio.timeout(LOOK_S):
+                for broker_id in leaders():
+                    await self._look(broker_id)
 
     def trust(self, broker_id: int) -> None:
         """Suspect a broker no longer: it has a connection to this node, or its port answers."""

@@ -66,6 +66,7 @@ def make_metadata(base: Foundation, opened: OpenQuorum, listeners: Sequence[List
         is_voter=feed is not None,
         controller_changed=lambda: lifecycle.controller_changed(),
     )
+    runtime.suspects.look_by(watch.look)
     lifecycle = BrokerLifecycle(
         metadata=runtime,
         registration=Registration(

@@ -48,6 +48,11 @@ class PeerWatch:
         self._controller_changed = controller_changed
         self._looked_for: set[tuple[int, int]] = set()  # processes, by node and broker epoch
 
+    async def look(self, node_id: int) -> None:
+        """Dial a node, and suspect it if its port refuses connections."""
+        if node_id != self._node_id and await self._peers.is_refused(node_id):
+            self._suspect(node_id)
+
     def peer_lost(self, node_id: int) -> None:
         """Take notice that a peer's last connection to this node ended."""
         if self._tasks.are_open:

@@ -172,3 +172,58 @@ def test_a_broker_that_nobody_suspects_is_not_gone() -> None:
         assert not suspects and list(suspects.gone()) == []
 
     asyncio.run(story())
+
+
+async def _heard(suspects: SuspectedBrokers, looks: list[int], *, hangs: bool = False) -> None:
+    """Let `suspects` hear of broker 1 and 2, of which 1 is found to be gone."""
+
+    async def look(broker_id: int) -> None:
+        looks.append(broker_id)
+        if hangs:
+            await asyncio.Event().wait()
+        if broker_id == 1:
+            suspects.suspect(1)
+
+    suspects.look_by(look)
+    await suspects.hear(lambda: (1, 2))
+
+
+def test_leaders_are_looked_for_before_they_are_named() -> None:
+    async def story() -> None:
+        suspects, looks = SuspectedBrokers(), list[int]()
+
+        await _heard(suspects, looks)
+
+        assert looks == [1, 2]
+        assert not await passes(suspects.wait_while(one))
+
+    asyncio.run(story())
+
+
+def test_leaders_are_not_looked_for_again_and_again() -> None:
+    async def story() -> None:
+        suspects, looks = SuspectedBrokers(), list[int]()
+
+        await _heard(suspects, looks)
+        await _heard(suspects, looks)
+        suspects.trust(1)
+        await _heard(suspects, looks)
+        assert looks == [1, 2], "too soon"
+        await asyncio.sleep(suspected_brokers.LOOK_PAUSE_S)
+        await _heard(suspects, looks)
+
+        assert looks == [1, 2, 1, 2]
+
+    asyncio.run(story())
+
+
+def test_a_leader_that_cannot_be_reached_delays_nobody_for_long() -> None:
+    async def story() -> None:
+        suspects, looks = SuspectedBrokers(), list[int]()
+
+        async with asyncio.timeout(10 * suspected_brokers.LOOK_S):
+            await _heard(suspects, looks, hangs=True)
+
+        assert looks == [1] and not suspects
+
+    asyncio.run(story())
