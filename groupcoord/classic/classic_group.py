@@ -329,8 +329,7 @@ class ClassicGroup:
         self.read_subscriptions()
 
     def read_subscriptions(self) -> None:
-        """Update the topics that the members read, if known. Only expiry and deletion of offsets need them.
-        """
+        """Update the topics that the members read, if known. Only expiry and deletion of offsets use them."""
         self.subscribed_topics = None
         if self.protocol_type != CONSUMER_PROTOCOL_TYPE or (self.members and self.protocol_name is None):
             return
