@@ -47,7 +47,9 @@ def decode_by_layout(layouts: Layouts, record: Kind, key: Buffer, value: Buffer 
     if value is not None:
         version = int.from_bytes(value[:2]) if len(value) >= 2 else -1
         if version != 0:
-            raise KafkaError(ErrorCode.CORRUPT_MESSAGE, f"a {layout.value.__name__} has version {version}")
+            raise KafkaError(
+                ErrorCode.CORRUPT_MESSAGE, f"a {layout.value.__name__} has the unknown version {version}"
+            )
         decoded_value, _ = schema_compiler.decoder(layout.value, 0)(value, 2)
     made: LaidOut = record(*(getattr(decoded_key, field) for field in record._fields[:-1]), decoded_value)
     return made

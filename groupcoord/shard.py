@@ -107,7 +107,7 @@ class GroupShard:
         if len(self.groups) >= MAX_GROUPS_PER_SHARD:
             raise KafkaError(
                 ErrorCode.COORDINATOR_NOT_AVAILABLE,
-                "this partition has too many groups: delete groups that are not used",
+                "this partition of __consumer_offsets has too many groups: delete groups that are not used",
             )
         if not self.has_room():
             raise KafkaError(

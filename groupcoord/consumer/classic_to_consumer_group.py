@@ -63,7 +63,7 @@ def _sync(shard: GroupShard, group: ConsumerGroup, command: SyncGroup) -> list[E
         (command.protocol_name, classic.protocols[0].name),
     ):
         if stated is not None and stated != actual:
-            raise KafkaError(ErrorCode.INCONSISTENT_GROUP_PROTOCOL, f"{stated} is not {actual}")
+            raise KafkaError(ErrorCode.INCONSISTENT_GROUP_PROTOCOL, f"the protocol is {actual}, not {stated}")
     if group.assignment_epoch > member.member_epoch and member.state is not MemberState.UNREVOKED_PARTITIONS:
         # One that revokes has joined already; it takes what it keeps, and then joins once more.
         rebalancing = SyncGroupResult(error=ErrorCode.REBALANCE_IN_PROGRESS)

@@ -54,7 +54,7 @@ def pack_key_head(group_id: str, topic: str) -> bytes:
     """Return the bytes before the partition in the keys of a group's offsets of one topic."""
     group, name = group_id.encode(), topic.encode()
     if len(group) > _MAX_STRING_BYTES or len(name) > _MAX_STRING_BYTES:
-        raise ValueError(f"a group of {len(group)} bytes, a topic of {len(name)}")
+        raise ValueError(f"a group id of {len(group)} or a topic name of {len(name)} bytes is too long")
     return b"".join((_LENGTHS.pack(OFFSET_KEY, len(group)), group, _LENGTH.pack(len(name)), name))
 
 

@@ -84,7 +84,7 @@ def _is_of_this_incarnation(shard: ShareStateShard, request: StateRequest) -> No
     incarnation = shard.incarnation_of(request.key)
     if request.incarnation != NOT_GIVEN and incarnation not in (UNKNOWN_INCARNATION, request.incarnation):
         raise KafkaError(
-            ErrorCode.FENCED_STATE_EPOCH, "The state has begun anew since the writer has read it."
+            ErrorCode.FENCED_STATE_EPOCH, "The state was initialized again after the writer read it."
         )
 
 
@@ -110,7 +110,10 @@ def _has_numbers_that_may_be(_: ShareStateShard, request: StateRequest) -> None:
     if len(request.batches) > MAX_BATCHES:
         raise KafkaError(ErrorCode.INVALID_REQUEST, f"More than {MAX_BATCHES} batches are in one request.")
     if len(request.dead_letters or b"") > MAX_DEAD_LETTERS_BYTES:
-        raise KafkaError(ErrorCode.INVALID_REQUEST, "The note on dead letters is too long.")
+        raise KafkaError(
+            ErrorCode.INVALID_REQUEST,
+            f"The note on dead letters is longer than {MAX_DEAD_LETTERS_BYTES} bytes.",
+        )
     for first_offset, last_offset, delivery_state, delivery_count in request.batches:
         if not 0 <= first_offset <= last_offset < _MAX_OFFSET:
             raise KafkaError(ErrorCode.INVALID_REQUEST, "The offsets of a batch are not in order.")

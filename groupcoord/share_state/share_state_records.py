@@ -159,7 +159,7 @@ def decode_record(key: Buffer, value: Buffer | None) -> ShareStateRecord | None:
             return SnapshotRecord(known.key, _decode_snapshot(value))
         return UpdateRecord(known.key, _decode_update(value))
     except (struct.error, IndexError) as error:
-        raise _corrupt(f"a value of {len(value)} bytes: {error}") from error
+        raise _corrupt(f"a value of {len(value)} bytes is not valid: {error}") from error
 
 
 def decode_key(key: Buffer) -> RecordKey | None:
@@ -178,7 +178,7 @@ def decode_key(key: Buffer) -> RecordKey | None:
         group = bytes(key[4 : 4 + length]).decode()
         topic_id, partition = _KEY_END.unpack_from(key, 4 + length)
     except (struct.error, UnicodeDecodeError) as error:
-        raise _corrupt(f"a key is not one of a share-partition: {error}") from error
+        raise _corrupt(f"a key is not that of a share-partition: {error}") from error
     return RecordKey(kind, SharePartitionKey(group, topic_id, partition))
 
 
@@ -212,15 +212,15 @@ def _read_batches(value: Buffer, position: int) -> tuple[Batches, int]:
     count, position = _read_varint(value, position)
     count -= 1
     if count < 0 or count * _BATCH.size > len(value) - position:
-        raise _corrupt(f"{count} batches in {len(value) - position} bytes")
+        raise _corrupt(f"a list of {count} batches has only {len(value) - position} bytes")
     batches = []
     for _ in range(count):
         batch = StateBatch(*_BATCH.unpack_from(value, position))
         if batch.last_offset < batch.first_offset:
-            raise _corrupt(f"a batch from {batch.first_offset} to {batch.last_offset}")
+            raise _corrupt(f"a batch goes from offset {batch.first_offset} to {batch.last_offset}")
         position += _BATCH.size
         if value[position - 1]:
-            raise _corrupt("a batch has tags, of which none is known")
+            raise _corrupt("a batch has tags, but none are known")
         batches.append(batch)
     return tuple(batches), position
 
@@ -230,12 +230,12 @@ def _read_tags(value: Buffer, position: int) -> tuple[int, bytes | None]:
     found, dead_letters = NOT_GIVEN, None
     tags, position = _read_varint(value, position)
     if tags * 2 > len(value) - position:
-        raise _corrupt(f"{tags} tags in {len(value) - position} bytes")
+        raise _corrupt(f"a list of {tags} tags has only {len(value) - position} bytes")
     for _ in range(tags):
         tag, position = _read_varint(value, position)
         size, position = _read_varint(value, position)
         if position + size > len(value) or (tag == _COMPLETE_COUNT_TAG and size != _INT32_BYTES):
-            raise _corrupt(f"tag {tag} of {size} bytes")
+            raise _corrupt(f"tag {tag} cannot have {size} bytes")
         if tag == _COMPLETE_COUNT_TAG:
             found = int.from_bytes(value[position : position + size], signed=True)
         elif tag == _DEAD_LETTERS_TAG:

@@ -133,6 +133,6 @@ ReadOnlyCommand: TypeAlias = (
 TimerCommand: TypeAlias = SweepTimeouts | SweepIds | EndWaiting
 NodeCommand: TypeAlias = MarkersWritten | AbortTimedOut | LevelChanged
 Command: TypeAlias = ClientCommand | TimerCommand | NodeCommand
+# Requests that may wait until the markers of the previous transaction are written.
 WaitingCommand: TypeAlias = InitProducer | AddPartitions
-"""Of these a client may be kept waiting until the markers of the transaction before are written."""
 NeedsIdCommand: TypeAlias = InitProducer | EndTransaction | AbortTimedOut

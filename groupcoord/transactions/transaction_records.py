@@ -184,7 +184,7 @@ def decode_value(transactional_id: str, value: Buffer) -> Transaction | None:
         _, producer_id, epoch, timeout_ms, status = _HEAD.unpack_from(value)
         state = _STATES.get(status)
         if state is None:
-            raise _corrupt(f"status {status}")
+            raise _corrupt(f"the status {status} is unknown")
         position = _HEAD.size
         if version == 0:
             partitions, position = _read_plain_partitions(value, position)
@@ -195,7 +195,7 @@ def decode_value(transactional_id: str, value: Buffer) -> Transaction | None:
         last_update_ms, start_ms = _TIMES.unpack_from(value, position)
         tags = _read_tags(value, position + _TIMES.size) if version == 1 else {}
     except (struct.error, IndexError, UnicodeDecodeError) as error:
-        raise _corrupt(f"a value of {len(value)} bytes: {error}") from error
+        raise _corrupt(f"a value of {len(value)} bytes is not valid: {error}") from error
     if state is TransactionState.EMPTY:
         partitions = NO_PARTITIONS
     elif partitions is None:
@@ -263,11 +263,11 @@ def _read_tags(value: Buffer, position: int) -> dict[int, int]:
         tag, position = _read_varint(value, position)
         size, position = _read_varint(value, position)
         if position + size > len(value):
-            raise _corrupt(f"tag {tag} of {size} bytes in a value of {len(value)}")
+            raise _corrupt(f"tag {tag} of {size} bytes does not fit in a value of {len(value)}")
         number = _TAG_FORMATS.get(tag)
         if number is not None:
             if number.size != size:
-                raise _corrupt(f"tag {tag} of {size} bytes")
+                raise _corrupt(f"tag {tag} cannot have {size} bytes")
             found[tag] = number.unpack_from(value, position)[0]
         position += size
     return found
@@ -285,7 +285,7 @@ def _skip_tags(value: Buffer, position: int) -> int:
 def _read_text(value: Buffer, position: int, length: int) -> tuple[str, int]:
     end = position + length
     if length < 0 or end > len(value):
-        raise _corrupt(f"a name of {length} bytes in a value of {len(value)}")
+        raise _corrupt(f"a name of {length} bytes does not fit in a value of {len(value)}")
     return bytes(value[position:end]).decode(), end
 
 

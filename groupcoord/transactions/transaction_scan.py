@@ -62,7 +62,7 @@ class TransactionScan:
                     t = decode_value(transactional_id, value)
                     if t is None:
                         version = int.from_bytes(value[:2])
-                        what = f"A record of {TRANSACTIONS_TOPIC} has version {version}, which is not known."
+                        what = f"A record of {TRANSACTIONS_TOPIC} has the unknown version {version}."
                         raise KafkaError(ErrorCode.CORRUPT_MESSAGE, what)
                     transactions[transactional_id] = t
             except KafkaError as error:
