@@ -1,4 +1,4 @@
-"""Heartbeats of consumer groups that wait for news; stories of classic groups are in tests/scenario."""
+"""Held heartbeats of consumer groups; scenarios of classic groups are in tests/scenario."""
 
 import random
 from dataclasses import replace
@@ -22,7 +22,7 @@ HOLD_MS = 10_000
 
 
 class Held:
-    """A member whose heartbeats may wait, in a `ConsumerWorld`."""
+    """A member whose heartbeats may be held, in a `ConsumerWorld`."""
 
     def __init__(self, world: ConsumerWorld, member_id: str, *, tolerates_late_answers: bool = True) -> None:
         self.world, self.member_id, self.tolerates_late_answers = world, member_id, tolerates_late_answers
@@ -60,7 +60,7 @@ class Held:
         )
 
     def step(self) -> None:
-        """As a client: go on with what was heard."""
+        """Go on as a client does after its last answer."""
         if self.waits:
             return
         answer = self.world.groups.answers.get(self.token)
@@ -103,9 +103,9 @@ def test_members_hear_of_one_that_joins_and_it_hears_of_what_they_give_up(world:
 
     assert not first.waits and first.hears().assignment is not None
     assert second.owned == {}
-    second.send()  # that it was heard at this epoch is written
+    second.send()  # the record that the answer arrived at this epoch
     second.send()
-    assert second.waits  # for what the first has still
+    assert second.waits  # for the partitions that the first still has
     first.send(owned=first.owned)
     first.hears()
     assert not second.waits and second.hears().assignment is not None
@@ -228,7 +228,7 @@ def test_all_that_wait_are_told_when_the_coordinator_moves(world: ConsumerWorld)
 
 
 def test_a_patient_client_is_answered_before_its_next_heartbeat_is_due(world: ConsumerWorld) -> None:
-    """Java's consumer waits on without a rest when it is due, and nothing else is to be done."""
+    """Java's consumer loops without a pause once the next heartbeat is due and it has nothing else to do."""
     first, _ = _two_that_wait(world)
     for _ in range(5):
         while first.waits:
@@ -253,7 +253,7 @@ def test_a_client_that_is_not_known_to_be_patient_waits_for_half_of_what_it_was_
     second.join()
     second.send()
 
-    # While it waits for partitions it is told to come soon; half of that it may wait for them.
+    # While it waits for partitions it gets a short interval; it may wait for half of that.
     first.send(owned=first.owned)
     assert second.hears().heartbeat_interval_ms == OTHERS.short_interval_ms
     second.send()
@@ -264,7 +264,7 @@ def test_a_client_that_is_not_known_to_be_patient_waits_for_half_of_what_it_was_
 
 
 def test_a_patient_client_comes_back_soon_while_it_waits_for_partitions(world: ConsumerWorld) -> None:
-    """Those that give them up do so within a moment, and each of them may be the last."""
+    """The others give partitions up within a moment, and each heartbeat may bring the last one."""
     first, second = Held(world, "m1"), Held(world, "m2")
     _begin_the_group(first)
     second.join()
@@ -359,7 +359,7 @@ def test_what_is_decided_again_and_finds_nothing_waits_on_as_long_as_it_would_ha
     world.groups.advance(700)
 
     world.groups.handle(WakeHeldHeartbeats(group_id="g"))
-    world.set_topics({"a": 4, "b": 2, "c": 1})  # which nobody reads
+    world.set_topics({"a": 4, "b": 2, "c": 1})  # which no member reads
     world.group().is_metadata_stale = True
     world.groups.handle(WakeHeldHeartbeats(group_id="g"))
     assert first.waits
@@ -435,7 +435,7 @@ def test_whatever_happens_nobody_waits_for_long_and_all_own_their_shares_in_the_
             case 1 if members:
                 members.pop(chance.randrange(len(members))).send(epoch=-1)
             case 2 if members:
-                members.pop(chance.randrange(len(members)))  # it falls silent
+                members.pop(chance.randrange(len(members)))  # it becomes silent
             case 3:
                 world.set_topics({"a": chance.randint(4, 8), "b": 2})
             case 4 if chance.random() < 0.3:
@@ -463,7 +463,7 @@ def test_whatever_happens_nobody_waits_for_long_and_all_own_their_shares_in_the_
 
 
 def _begin_the_group(member: Held) -> None:
-    """It joins an empty group and waits; what it was told is known from its second heartbeat on."""
+    """Join an empty group and wait; the interval is known from the second heartbeat on."""
     member.join()
     member.send(owned=member.owned)
     member.hears()

@@ -1,4 +1,4 @@
-"""Bytes of members are counted over all shards of a node, and members without room are refused."""
+"""Bytes of members count over all shards of a node; members without room are rejected."""
 
 import pytest
 

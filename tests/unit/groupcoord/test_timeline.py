@@ -1,4 +1,4 @@
-"""The timeline of a group: each cause of a rebalance, what is kept of it, and its bounds."""
+"""The timeline of a group: each cause of a rebalance, the entries that are kept, and their bounds."""
 
 from pathlib import Path
 
@@ -20,7 +20,7 @@ def rebalances(world: GroupWorld) -> tuple[Rebalance, ...]:
 
 
 def causes(world: GroupWorld) -> list[Cause]:
-    """Of the last rebalance."""
+    """Return the causes of the last rebalance."""
     return [event.cause for event in rebalances(world)[-1].events]
 
 
@@ -29,7 +29,7 @@ def who(world: GroupWorld) -> list[str]:
 
 
 def settle(world: GroupWorld, *member_ids: str, **how: object) -> None:
-    """These members join again and sync, the leader first."""
+    """Let these members join again and sync, the leader first."""
     tokens = [world.join(member_id, **how) for member_id in member_ids]  # type: ignore[arg-type]
     told = [world.joined(token) for token in tokens]
     for each in sorted(told, key=lambda each: each.member_id == each.leader):
@@ -265,7 +265,7 @@ def test_every_cause_is_tested() -> None:
     assert [cause for cause in Cause if f"Cause.{cause.name}" not in tests] == []
 
 
-# ---- what is kept ----------------------------------------------------------------------------------------
+# ---- entries and bounds ----------------------------------------------------------------------------------
 
 
 def test_what_happens_on_the_way_belongs_to_the_rebalance() -> None:

@@ -1,5 +1,6 @@
-"""Expressions over the names of topics: RE2's syntax, whole names, and bounds. re2j judges the rest
-(tests/compat/java/test_topic_regex.py).
+"""Regular expressions over topic names: RE2's syntax, whole names, and bounds.
+
+tests/compat/java/test_topic_regex.py compares them with re2j.
 """
 
 import subprocess
@@ -141,7 +142,7 @@ def test_to_compile_a_pattern_takes_some_milliseconds_whatever_it_is(atom: str, 
             pass
         times.append(thread_time() - began_s)
 
-    assert min(times) < 0.05  # 3 ms where nobody else uses the processor; a second and more unbounded
+    assert min(times) < 0.05  # 3 ms on an idle processor; a second and more without bounds
 
 
 @pytest.mark.parametrize(

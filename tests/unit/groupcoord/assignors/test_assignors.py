@@ -1,4 +1,4 @@
-"""The server-side assignors: `range` is Kafka's to the partition, `uniform` is judged by what it promises."""
+"""The server-side assignors: `range` is compared with Kafka's, `uniform` is judged by what it promises."""
 
 from collections import Counter
 from collections.abc import Mapping
@@ -150,7 +150,7 @@ def _sizes(assigned: Mapping[str, Assignment]) -> dict[str, int]:
 
 
 def check_assignment(spec: GroupSpec, assigned: Mapping[str, Assignment]) -> None:
-    """Each partition of a subscribed topic exactly once, and to a subscriber."""
+    """Assert that each partition of a subscribed topic is assigned once, and to a subscriber."""
     given = Counter(
         (topic_id, partition)
         for topics in assigned.values()
@@ -168,7 +168,7 @@ def check_assignment(spec: GroupSpec, assigned: Mapping[str, Assignment]) -> Non
 
 
 def check_balance(spec: GroupSpec, assigned: Mapping[str, Assignment]) -> None:
-    """No partition of a topic could go to another of its subscribers and make the two more equal."""
+    """Assert that no move of a partition to another subscriber would make the two more equal."""
     sizes = _sizes(assigned)
     for member in spec.members:
         for topic_id in assigned[member.member_id]:

@@ -1,4 +1,4 @@
-"""The assignor `simple`; tests/compat/java has Apache Kafka's own class judge it."""
+"""The assignor `simple`; tests/compat/java compares it with Apache Kafka's own class."""
 
 import pytest
 
@@ -13,7 +13,7 @@ def topic_id(number: int) -> bytes:
 def group(
     members: dict[str, tuple[str, str]], partitions: dict[int, int], *, is_homogeneous: bool
 ) -> ShareGroupSpec:
-    """Members with the topics that they read, as "0 1", and the partitions that they have, as "0:0 1:1"."""
+    """Return members with the topics that they read, as "0 1", and with their partitions, as "0:0 1:1"."""
     specs = []
     for name, (reads, had) in members.items():
         assigned: dict[bytes, frozenset[int]] = {}

@@ -1,4 +1,4 @@
-"""Join, sync, heartbeat and leave of classic groups; the answers of Apache Kafka's coordinator."""
+"""Join, sync, heartbeat and leave of classic groups; the answers are those of Apache Kafka's coordinator."""
 
 import pytest
 
@@ -286,7 +286,7 @@ def test_what_members_offer_is_bounded_however_they_join() -> None:
 
 
 def test_ids_that_were_given_out_are_bounded_over_all_groups(monkeypatch: pytest.MonkeyPatch) -> None:
-    room = (2 * MEMBER_BYTES + 100) * 8 // 7  # of which new members may have seven eighths
+    room = (2 * MEMBER_BYTES + 100) * 8 // 7  # of which new members may take seven eighths
     monkeypatch.setattr("ottla.groupcoord.member_bytes.MAX_MEMBER_BYTES_PER_SHARD", room)
     world = GroupWorld()
     tokens = [
@@ -780,7 +780,7 @@ def test_a_record_that_contradicts_itself_is_loaded_as_far_as_it_makes_sense() -
 
 
 def test_members_without_a_protocol_type_are_loaded_from_several_records() -> None:
-    """No client can write them, but a log may be anybody's, and must not end the node that leads it."""
+    """No client can write such records, but any program may have written the log; the node must not fail."""
     group = ClassicGroup("g")
     a, b = (
         MemberMetadata(member_id=member_id, session_timeout=10_000, rebalance_timeout=10_000)

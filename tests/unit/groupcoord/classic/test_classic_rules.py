@@ -20,7 +20,7 @@ NO_DELAY = CoordinatorConfig(group_initial_rebalance_delay_ms=0)
 
 
 def describe(world: GroupWorld) -> list[tuple[str, str | None]]:
-    """The members of the group with their instances."""
+    """Return the members of the group with their instance ids."""
     answer = world.ask(DescribeGroups(token=world.token(), group_ids=["g"]))
     assert isinstance(answer, DescribeGroupsResult)
     return [(each.member_id, each.group_instance_id) for each in answer.groups[0].members]
@@ -33,7 +33,7 @@ def generation(world: GroupWorld) -> int:
 
 
 def static_group(world: GroupWorld, *instances: str | None, **how: object) -> list[str]:
-    """A stable group of these instances (None for a dynamic member), the first one leads."""
+    """Make a stable group of these instances (None for a dynamic member); the first one leads."""
     joins = [world.join(instance=each, **how) for each in instances]  # type: ignore[arg-type]
     world.advance(world.config.group_initial_rebalance_delay_ms * len(joins) + 1)
     members = [world.joined(join).member_id for join in joins]
@@ -43,7 +43,7 @@ def static_group(world: GroupWorld, *instances: str | None, **how: object) -> li
     return members
 
 
-# ---- who is who ------------------------------------------------------------------------------------------
+# ---- identities ------------------------------------------------------------------------------------------
 
 
 def test_a_member_that_claims_anothers_instance_is_fenced() -> None:
@@ -73,7 +73,7 @@ def test_the_empty_instance_id_is_an_instance_of_its_own() -> None:
     world.restart()
 
     assert sorted(describe(world)) == sorted([(static, ""), (dynamic, None)])
-    # Neither id nor instance: that is nobody, and not the one whose instance has an empty name.
+    # Without an id or an instance id it names no member, not even the one whose instance id is empty.
     assert world.leave(MemberIdentity("", None)) == [ErrorCode.UNKNOWN_MEMBER_ID]
     assert world.leave(MemberIdentity("", "")) == [ErrorCode.NONE]
 
@@ -190,7 +190,7 @@ def test_only_new_members_extend_the_initial_delay() -> None:
     pending = world.joined(world.join(member_id_required=True)).member_id
     world.join(pending)
     world.advance(2_000)
-    again = world.join(pending)  # the client asks once more
+    again = world.join(pending)  # the client joins once more
 
     world.advance(1_000)
 
@@ -285,7 +285,7 @@ def test_a_member_that_syncs_when_the_group_is_stable_has_synced() -> None:
 
     world.sync(follower, 1)
     world.advance(10_000)
-    world.handle(ExpireSync(group_id="g", generation_id=1))  # it was in flight
+    world.handle(ExpireSync(group_id="g", generation_id=1))  # the timer was in flight
 
     assert world.state() is GroupState.STABLE
 
@@ -425,8 +425,8 @@ def test_a_member_is_as_its_newest_record_says() -> None:
 
 # ---- other protocol types --------------------------------------------------------------------------------
 
-# What a worker of Kafka Connect sends: version 1 of its own protocol, its address, its offset in the topic of
-# configurations, and what it runs. Schema Registry sends JSON.
+# The metadata of a worker of Kafka Connect: version 1 of its own protocol, its address, its offset in the
+# topic of configurations, and its connectors and tasks. Schema Registry sends JSON.
 CONNECT = [
     ("sessioned", b"\0\2\0\x0chttp://w1:83\0\0\0\0\0\0\0\x07\xff\xff\xff\xff"),
     ("compatible", b"\0\1\0\x0chttp://w1:83\0\0\0\0\0\0\0\x07\xff\xff\xff\xff"),

@@ -1,4 +1,4 @@
-"""The table of moves, whole."""
+"""The whole table of moves."""
 
 import ast
 from pathlib import Path

@@ -1,4 +1,4 @@
-"""A member's interval, learned from clients that count in different ways."""
+"""A member's heartbeat interval, learned from clients that count it in different ways."""
 
 from collections.abc import Callable
 
@@ -10,12 +10,12 @@ INTERVAL_MS, LIMIT_MS = 1_000, 10_000
 
 
 def from_the_last_one_sent(sent_ms: int, answered_ms: int) -> int:
-    """Java's, kafka-python's."""
+    """Return the time of the next heartbeat of Java's client and of kafka-python."""
     return max(sent_ms + INTERVAL_MS, answered_ms)
 
 
 def by_a_fixed_beat(sent_ms: int, answered_ms: int) -> int:
-    """librdkafka's, sarama's: the beats while it waits for an answer are left out."""
+    """Return the time of the next heartbeat of librdkafka and sarama: they skip beats before the answer."""
     return max(sent_ms + INTERVAL_MS, -(-answered_ms // INTERVAL_MS) * INTERVAL_MS)
 
 
@@ -27,7 +27,7 @@ CLIENTS = [from_the_last_one_sent, by_a_fixed_beat, from_the_answer]
 
 
 def play(next_ms: Callable[[int, int], int], interval: HeartbeatInterval, beats: int) -> list[int]:
-    """For how long each heartbeat was held."""
+    """Return for how long each heartbeat was held."""
     now_ms, held = 10_000, []
     for _ in range(beats):
         interval.arrived(now_ms)

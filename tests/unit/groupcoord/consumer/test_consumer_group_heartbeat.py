@@ -1,4 +1,4 @@
-"""ConsumerGroupHeartbeat: who may, what it does to the group, what is written and what is answered."""
+"""ConsumerGroupHeartbeat: its checks, its effects on the group, its records and its answers."""
 
 from collections.abc import Mapping
 
@@ -154,7 +154,7 @@ def test_another_epoch_is_fenced_but_for_the_one_before() -> None:
 
     assert world.refused("m1", 4) is ErrorCode.FENCED_MEMBER_EPOCH
     assert world.stay("m1", 2, owned={"a": [0]}).member_epoch == 3
-    assert world.refused("m1", 2) is ErrorCode.FENCED_MEMBER_EPOCH  # it does not say what it owns
+    assert world.refused("m1", 2) is ErrorCode.FENCED_MEMBER_EPOCH  # it does not report its partitions
     assert world.refused("m1", 2, owned={"a": [0, 3]}) is ErrorCode.FENCED_MEMBER_EPOCH
     assert world.refused("m1", 2, owned={"b": [0]}) is ErrorCode.FENCED_MEMBER_EPOCH
     assert world.refused("who", 3) is ErrorCode.UNKNOWN_MEMBER_ID
@@ -306,7 +306,7 @@ def test_a_clock_that_was_set_back_puts_nothing_off() -> None:
 
 
 def test_a_target_that_was_put_off_is_for_the_topics_of_its_epoch() -> None:
-    """What goes and comes back, as for a new coordinator whose metadata are older for a while, is seen."""
+    """A topic that goes and comes back is noticed, as at a new coordinator whose metadata is older."""
     world = ConsumerWorld(CoordinatorConfig())
     world.join("m1", "a", "b")
     world.join("m2", "a", "b")
@@ -712,7 +712,7 @@ def test_an_expression_that_was_given_up_is_tried_again_when_it_is_due() -> None
         )
     )
 
-    world.groups.now_ms = began_ms + 20_000  # 5 % of a processor, after a second of it
+    world.groups.now_ms = began_ms + 20_000  # 5 % of a processor, after one second of CPU time
     world.stay("m2", 1)
     assert not world.held
     world.groups.now_ms += 1
@@ -878,11 +878,11 @@ def test_hashes_and_epochs_are_what_the_record_says() -> None:
     assert (current.value.member_epoch, current.value.previous_member_epoch) == (2, 0)
 
 
-# ---- what does not fit into a batch ------------------------------------------------------------------------
+# ---- records that do not fit into a batch ------------------------------------------------------------------
 
 
 def small_batches(topics: Mapping[str, int] | None = None) -> ConsumerWorld:
-    """A world whose log takes batches of 4,000 bytes."""
+    """Return a world whose log takes batches of 4,000 bytes."""
     config = CoordinatorConfig(group_consumer_assignment_interval_ms=0, max_batch_bytes=4_000)
     return ConsumerWorld(config, topics)
 

@@ -1,4 +1,4 @@
-"""A member as its records say it."""
+"""A member as loaded from its records."""
 
 from ottla.groupcoord.consumer.consumer_member import ConsumerMember
 from ottla.groupcoord.consumer.consumer_records import (

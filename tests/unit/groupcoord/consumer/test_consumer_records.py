@@ -62,7 +62,7 @@ GOLDEN: dict[str, tuple[ConsumerGroupRecord, str, str | None]] = {
             ),
         ),
         "0005000167" + "00016d",
-        # The null of the last field is said, not left out: without it the member would be a classic one.
+        # The null of the last field is written, not left out: without it the member would be a classic one.
         "0000"
         + "00"
         + "0272"

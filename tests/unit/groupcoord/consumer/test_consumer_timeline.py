@@ -1,4 +1,4 @@
-"""The timeline of a consumer group: each cause of a new epoch, whose doing it was, and when it was over."""
+"""The timeline of a consumer group: each cause of a new epoch, its member, and the end of the rebalance."""
 
 from ottla.groupcoord.consumer.consumer_group_state import ConsumerGroupState
 from ottla.groupcoord.coordinator_config import CoordinatorConfig
@@ -12,7 +12,7 @@ def rebalances(world: ConsumerWorld) -> tuple[Rebalance, ...]:
 
 
 def causes(world: ConsumerWorld) -> list[tuple[Cause, str]]:
-    """Of the last rebalance, with whose doing they were."""
+    """Return the causes of the last rebalance, with their clients."""
     return [(event.cause, event.member_id) for event in rebalances(world)[-1].events]
 
 
@@ -147,7 +147,7 @@ def test_an_instance_that_comes_back_with_other_topics() -> None:
     assert causes(world) == [(Cause.STATIC_REPLACED, "m2")]
 
 
-# ---- what is none ----------------------------------------------------------------------------------------
+# ---- changes that are no rebalance -----------------------------------------------------------------------
 
 
 def test_an_instance_that_comes_back_as_it_was_disturbs_nobody() -> None:

@@ -47,19 +47,19 @@ def member(world: ConsumerWorld, member_id: str) -> ConsumerMember:
 
 
 def settle(*clients: Client | ClassicClient, rounds: int = 8) -> None:
-    """All of them, in turn, until nothing is left to do."""
+    """Let all clients act in turn until they have nothing left to do."""
     for _ in range(rounds):
         for client in clients:
             client.step() if isinstance(client, ClassicClient) else client.beat()
 
 
 def check_shares(world: ConsumerWorld, *clients: Client | ClassicClient) -> None:
-    """Every partition of "a" is owned, once."""
+    """Assert that every partition of "a" is owned once."""
     owned = sorted(number for client in clients for number in client.owned.get("a", ()))
     assert owned == list(range(world.topics["a"]))
 
 
-# ---- up ----------------------------------------------------------------------------------------------------
+# ---- upgrades ----------------------------------------------------------------------------------------------
 
 
 def test_a_heartbeat_turns_an_empty_classic_group_into_a_consumer_group_that_keeps_its_offsets() -> None:
@@ -128,7 +128,7 @@ Setting = Callable[[ConsumerWorld], object]
 
 
 def join_as(world: ConsumerWorld, metadata: bytes, given: bytes, protocol_type: str = "consumer") -> str:
-    """A stable classic group of one member."""
+    """Make a stable classic group of one member; return its member id."""
     token = world.groups.join(protocols=[("range", metadata)], protocol_type=protocol_type)
     world.groups.advance(3_001)
     member_id = world.groups.joined(token).member_id
@@ -306,8 +306,8 @@ def test_a_cooperative_member_keeps_what_it_has_not_given_up_yet() -> None:
     bert = ClassicClient(world, "bert", is_cooperative=True)
     while bert.join_token is None or bert.join_token in world.groups.answers:
         bert.step()
-    anna.step()  # it hears of the other, and joins with all that it owns
-    anna.step()  # it leads, and gives half of that to nobody for now
+    anna.step()  # it learns of the other, and joins with all its partitions
+    anna.step()  # it leads, and assigns half of them to no member for now
     assert anna.sync_token in world.groups.answers and anna.owned == {"a": [0, 1, 2, 3]}
 
     answer = world.join("m1", "a")
@@ -317,7 +317,7 @@ def test_a_cooperative_member_keeps_what_it_has_not_given_up_yet() -> None:
 
 
 def test_partitions_that_the_leader_did_not_know_of_are_shared_out() -> None:
-    """A static member that changes its protocol changes nothing else: the group rebalances all the same."""
+    """A static member that changes its protocol changes nothing else; the group rebalances nevertheless."""
     world = world_of()
     anna = ClassicClient(world, "anna", instance="one")
     classic_group(world, anna)
@@ -362,7 +362,7 @@ def test_a_static_classic_member_comes_back_with_the_consumer_protocol() -> None
 
 
 def mixed(**settings: int) -> tuple[ConsumerWorld, ClassicClient, Client]:
-    """A consumer group of a classic member and one that is not, at rest."""
+    """Return a consumer group of a classic member and one of the consumer protocol, at rest."""
     world = world_of(**settings)
     consumer = Client(world, "m1", "a")
     consumer.join()
@@ -675,7 +675,7 @@ def test_a_member_that_does_not_join_again_in_time_is_out() -> None:
     world.join("m2", "a")
     left_ms = REBALANCE_MS
     while left_ms > 0:
-        assert anna.heartbeat() is ErrorCode.REBALANCE_IN_PROGRESS  # from the first one on its time runs
+        assert anna.heartbeat() is ErrorCode.REBALANCE_IN_PROGRESS  # its time runs from the first one on
         consumer.beat()
         world.groups.advance(min(left_ms, 5_000))
         left_ms -= 5_000
@@ -723,7 +723,7 @@ def test_after_a_restart_members_have_their_sessions() -> None:
     check_shares(world, anna, consumer)
 
 
-# ---- static members, and those who leave -------------------------------------------------------------------
+# ---- static members, and members that leave ----------------------------------------------------------------
 
 
 def test_a_static_classic_member_comes_back_under_another_id() -> None:
@@ -849,7 +849,7 @@ def test_descriptions_name_the_kind_of_group_and_the_members_protocols() -> None
     assert described() == ("classic", "", [])
 
 
-# ---- down --------------------------------------------------------------------------------------------------
+# ---- downgrades --------------------------------------------------------------------------------------------
 
 
 def test_a_group_without_members_of_the_consumer_protocol_is_a_classic_group_that_rebalances() -> None:
@@ -890,7 +890,7 @@ def test_it_does_not_matter_how_the_last_one_goes(how: str) -> None:
                 anna.heartbeat()
                 world.groups.advance(SESSION_MS // 2)
         case "revocation":
-            world.stay("m1", consumer.epoch, owned=consumer.owned)  # it is to give up half, and does not
+            world.stay("m1", consumer.epoch, owned=consumer.owned)  # it has to give up half, and does not
             world.groups.advance(5_001)
         case _:
             settle(anna, consumer)
@@ -912,7 +912,7 @@ def test_a_group_that_may_not_be_a_classic_one_stays_a_consumer_group(
     settle(anna, bert, consumer)
 
     world.beat("m1", -1)
-    world.groups.advance(1)  # nobody is left whose heartbeats would have a target made
+    world.groups.advance(1)  # no member is left whose heartbeats would have a target made
     settle(anna, bert)
 
     assert set(world.group().members) == {anna.member_id, bert.member_id}
@@ -1029,7 +1029,7 @@ def test_a_static_member_whose_group_would_not_fit_into_one_batch_does_not_chang
     assert len(world.group().members) == 8
 
 
-# ---- both, and the log -------------------------------------------------------------------------------------
+# ---- both directions, and the log --------------------------------------------------------------------------
 
 
 def test_up_down_and_up_again() -> None:

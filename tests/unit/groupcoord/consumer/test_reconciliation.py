@@ -1,4 +1,4 @@
-"""One step of a member towards its target: the table of Kafka's, and random walks."""
+"""One step of a member towards its target: Kafka's table of cases, and random walks."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
@@ -42,7 +42,7 @@ def member(
 
 class Case(NamedTuple):
     before: ConsumerMember
-    after: ConsumerMember  # its previous epoch is looked at apart
+    after: ConsumerMember  # its previous epoch is compared separately
     target: Assignment
     target_epoch: int = 11
     owned: Sequence[TopicPartitions] | None = None
@@ -278,7 +278,7 @@ def test_members_that_report_come_to_their_targets_and_no_partition_has_two_owne
 
 
 def test_who_subscribes_to_nothing_is_written_anew_as_by_kafka() -> None:
-    """With nothing to take from it: only the epoch before is another."""
+    """It has no partition to lose: only its previous epoch changes."""
     before = member(STABLE, 11, {})
 
     def after(subscribed: frozenset[bytes]) -> ConsumerMember:

@@ -18,7 +18,7 @@ from ottla.groupcoord.topics_view import ListedTopics, TopicInfo
 
 @dataclass
 class SlowProcessor:
-    """Each look at the clock is so much later than the one before."""
+    """A clock on which each look is that much later than the one before."""
 
     step_s: float
     now_s: float = 0.0

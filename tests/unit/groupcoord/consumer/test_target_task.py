@@ -1,4 +1,4 @@
-"""Targets of large groups are made in a thread; meanwhile the group goes on with the one that it has."""
+"""Targets of large groups are made in a thread; meanwhile the group goes on with the present one."""
 
 from ottla.groupcoord.consumer.consumer_commands import ConsumerGroupHeartbeat
 from ottla.groupcoord.consumer.consumer_group_state import ConsumerGroupState
@@ -14,7 +14,7 @@ from tests.unit.groupcoord.consumer.consumer_world import Client, ConsumerWorld,
 
 
 def large_world(interval_ms: int = 0) -> ConsumerWorld:
-    """Every group is a large one, and tasks for a thread wait for `release_tasks`."""
+    """Return a world in which every group is large, and tasks for a thread wait for `release_tasks`."""
     config = CoordinatorConfig(group_consumer_assignment_interval_ms=interval_ms, largest_inline_target=-1)
     world = ConsumerWorld(config)
     world.holds_tasks = True
@@ -22,7 +22,7 @@ def large_world(interval_ms: int = 0) -> ConsumerWorld:
 
 
 def targets(world: ConsumerWorld) -> dict[str, list[int]]:
-    """Of topic a, by members."""
+    """Return the target of topic "a", by members."""
     found = world.group().targets.items()
     return {member_id: sorted(target.get(topic_id("a"), ())) for member_id, target in found}
 

@@ -1,4 +1,4 @@
-"""Bytes of committed offsets are counted over all shards of a node, and new ones without room are refused."""
+"""Bytes of committed offsets count over all shards of a node; new offsets without room are rejected."""
 
 from collections.abc import Sequence
 

@@ -1,4 +1,4 @@
-"""Reading a shard's log: what counts, what is passed over, what is refused."""
+"""Scanning a shard's log: records that count, that are skipped, that are rejected."""
 
 import struct
 
@@ -257,7 +257,7 @@ def test_a_scan_gives_way_now_and_then_and_can_be_ended_there() -> None:
 
 
 def bomb(row: bytes, count: int, attributes: int = 0) -> bytes:
-    """One batch of some kB with the same record again and again."""
+    """Return one batch of some kB with the same record again and again."""
     attributes |= Compression.ZSTD
     header = BatchHeader(0, 0, 0, 2, 0, attributes, count - 1, 0, 0, 7, 0, -1, count)
     return bytes(seal_batch(header, compress(Compression.ZSTD, row * count)))

@@ -1,4 +1,4 @@
-"""The short way to read and write an offset's value gives what the schema gives."""
+"""The fast path for reading and writing an offset's value gives the results of the schema."""
 
 import pytest
 

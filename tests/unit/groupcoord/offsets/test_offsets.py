@@ -1,4 +1,4 @@
-"""Committed offsets: commit, fetch, delete, expiry; the rules of Apache Kafka."""
+"""Committed offsets: commit, fetch, delete, expiry; the rules are those of Apache Kafka."""
 
 from collections.abc import Sequence
 from dataclasses import replace
@@ -33,7 +33,7 @@ HOUR_MS, WEEK_MS = 60 * 60_000, 7 * DAY_MS
 
 
 def subscription(*topics: str) -> bytes:
-    """A ConsumerProtocolSubscription of version 0."""
+    """Return a ConsumerProtocolSubscription of version 0."""
     names = b"".join(len(topic.encode()).to_bytes(2) + topic.encode() for topic in topics)
     return b"\0\0" + len(topics).to_bytes(4) + names + b"\xff\xff\xff\xff"
 
@@ -392,7 +392,7 @@ def test_expiry_goes_on_in_slices_until_all_groups_were_seen() -> None:
     assert world.coordinator.shard.groups == {}
 
 
-# ---- what administrators see -----------------------------------------------------------------------------
+# ---- administrators --------------------------------------------------------------------------------------
 
 
 def test_groups_are_described_by_state() -> None:

@@ -1,6 +1,6 @@
 """Offsets of consumer groups (KIP-848): in transactions, fetched by members, deleted and expired.
 
-What Apache Kafka 4.3.1 answers; commits of members stand in test_consumer_heartbeat.
+The answers are those of Apache Kafka 4.3.1; commits of members are in test_consumer_group_heartbeat.
 """
 
 import pytest
@@ -22,7 +22,7 @@ OTHER_ID = b"another topic id"
 
 @pytest.fixture
 def world() -> ConsumerWorld:
-    """A group "g" of one member "m1", which reads "a"; its epoch is 2."""
+    """Return a world with a group "g" of one member "m1", which reads "a"; its epoch is 2."""
     world = ConsumerWorld()
     assert world.join("m1", "a").member_epoch == 2
     return world
@@ -31,7 +31,7 @@ def world() -> ConsumerWorld:
 def commit_alone(
     world: ConsumerWorld, topic: str = "a", offset: int = 42, topic_id_: bytes = bytes(16)
 ) -> None:
-    """The only member, or nobody, commits."""
+    """Commit as the only member, or from outside a group without members."""
     members = world.group().members if world.groups.coordinator.shard.consumer_group("g") else {}
     who = {"member_id": "m1", "generation_id": members["m1"].member_epoch} if members else {}
     offsets = [OffsetToCommit(topic, 0, offset, topic_id=topic_id_)]
@@ -104,8 +104,8 @@ def test_by_its_id_a_topic_has_no_offset_of_another_one_of_its_name(world: Consu
 
     assert shown(topic_id("a"), topic_id("a")) == 42
     assert shown(topic_id("a"), OTHER_ID) == -1
-    assert shown(bytes(16), OTHER_ID) == 42  # of a commit that named none
-    assert fetch(world.groups, [("a", [0])]) == {"a": {0: 42}}  # by name it is the same one
+    assert shown(bytes(16), OTHER_ID) == 42  # of a commit that named no topic id
+    assert fetch(world.groups, [("a", [0])]) == {"a": {0: 42}}  # by name it is the same offset
 
 
 # ---- transactions ------------------------------------------------------------------------------------------
@@ -114,7 +114,7 @@ def test_by_its_id_a_topic_has_no_offset_of_another_one_of_its_name(world: Consu
 @pytest.mark.parametrize(
     ("member_id", "epoch", "error"),
     [
-        ("", -1, ErrorCode.NONE),  # producers of old say nothing of members
+        ("", -1, ErrorCode.NONE),  # old producers name no member
         ("m1", 2, ErrorCode.NONE),
         ("m1", 3, ErrorCode.ILLEGAL_GENERATION),
         ("m1", 1, ErrorCode.ILLEGAL_GENERATION),
@@ -167,7 +167,7 @@ def test_producers_commit_in_an_older_epoch_for_what_the_member_has_had_since_th
 
     assert in_epoch(2, 0) is ErrorCode.NONE
     assert in_epoch(3, 1) is ErrorCode.NONE
-    assert in_epoch(2, 2) is ErrorCode.ILLEGAL_GENERATION  # which is another member's now
+    assert in_epoch(2, 2) is ErrorCode.ILLEGAL_GENERATION  # it is another member's now
     assert in_epoch(1, 0) is ErrorCode.ILLEGAL_GENERATION
 
 
@@ -178,7 +178,7 @@ def test_an_empty_consumer_group_takes_transactions_of_anybody(world: ConsumerWo
     assert commit_in(world.groups, member_id="nobody", generation_id=2) is UNKNOWN
 
 
-# ---- what is deleted ---------------------------------------------------------------------------------------
+# ---- deletion ----------------------------------------------------------------------------------------------
 
 
 def test_offsets_of_topics_that_no_member_reads_may_be_deleted_while_there_are_members(
@@ -203,7 +203,7 @@ def test_offsets_of_topics_that_no_member_reads_may_be_deleted_while_there_are_m
 def test_a_topic_that_an_expression_matches_is_read() -> None:
     world = ConsumerWorld()
     world.join("m1", regex="a.*")
-    world.stay("m1", world.group().members["m1"].member_epoch)  # what its expression matches is known by now
+    world.stay("m1", world.group().members["m1"].member_epoch)  # the topics of its expression are known now
     commit_alone(world, "a")
     commit_alone(world, "b")
 
@@ -249,7 +249,7 @@ SHORT = CoordinatorConfig(
 
 
 def live(world: ConsumerWorld, milliseconds: int) -> None:
-    """Let time pass for a member that is never silent for long."""
+    """Advance the clock for a member that is never silent for long."""
     for _ in range(milliseconds // 20_000):
         world.groups.advance(20_000)
         world.stay("m1", 2)

@@ -1,4 +1,7 @@
-"""Offsets committed in transactions: who may, when they count, what waits for them (KIP-98, KIP-447)."""
+"""Offsets committed in transactions: checks, the time from which they count, fetches that wait.
+
+KIP-98 and KIP-447.
+"""
 
 from collections.abc import Sequence
 
@@ -63,7 +66,7 @@ def commit_in(
 def stable(
     world: GroupWorld, topics: Sequence[tuple[str, Sequence[int]]] | None = None
 ) -> list[tuple[str, int, int]]:
-    """Topic, offset and error of what a consumer of committed data is told."""
+    """Return topic, offset and error of each partition for a consumer of committed data."""
     answer = world.ask(OffsetFetch(token=world.token(), group_id="g", topics=topics, require_stable=True))
     assert isinstance(answer, OffsetFetchResult)
     return [(topic, each.offset, each.error) for topic, partitions in answer.topics for each in partitions]
@@ -112,7 +115,7 @@ def test_who_requires_stable_offsets_waits_for_open_transactions(world: GroupWor
         ("u", 5, 0),
         ("never committed", -1, unstable),
     ]
-    # Whoever asks for all is told of topics that have committed offsets, as by Kafka.
+    # A fetch of all topics returns those that have committed offsets, as in Kafka.
     assert stable(world) == [("t", -1, unstable), ("u", 5, 0)]
     assert fetch(world) == {"t": {0: 1}, "u": {0: 5}}
 
@@ -168,7 +171,7 @@ def test_producers_that_name_no_member_may_commit_whatever_the_group_does(world:
     joined = world.joined(token)
 
     assert commit_in(world) is ErrorCode.NONE
-    # It waits for its leader's assignment, where a plain commit would have to wait.
+    # The group waits for its leader's assignment, where a plain commit would be rejected.
     assert commit_in(world, member_id=joined.member_id, generation_id=1) is ErrorCode.NONE
 
 
@@ -196,7 +199,7 @@ def test_producers_that_name_a_member_are_held_to_its_generation(
 
 
 def test_a_group_that_is_not_there_has_no_generation(world: GroupWorld) -> None:
-    """validateTransactionalOffsetCommit; GROUP_ID_NOT_FOUND since version 6 only."""
+    """Kafka's validateTransactionalOffsetCommit; GROUP_ID_NOT_FOUND since version 6 only."""
     assert commit_in(world, member_id="m", generation_id=0) is ErrorCode.ILLEGAL_GENERATION
     newest = commit_in(world, member_id="m", generation_id=0, is_newest=True)
     assert newest is ErrorCode.GROUP_ID_NOT_FOUND
@@ -246,7 +249,7 @@ def test_nothing_expires_that_a_transaction_may_still_change(world: GroupWorld) 
     commit_in(world, P, 2)
 
     world.advance(2 * WEEK_MS)
-    assert fetch(world) == {"t": {0: 1}}  # and the group, which has an open transaction
+    assert fetch(world) == {"t": {0: 1}}  # and the group stays, which has an open transaction
     world.end_transaction(P.producer_id, committed=False)
     world.advance(WEEK_MS)
 

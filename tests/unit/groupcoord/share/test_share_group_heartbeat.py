@@ -1,4 +1,4 @@
-"""ShareGroupHeartbeat (KIP-932), by the rules and the words of Apache Kafka 4.3.1."""
+"""ShareGroupHeartbeat (KIP-932), with the rules and the error texts of Apache Kafka 4.3.1."""
 
 import pytest
 
@@ -24,7 +24,7 @@ def test_the_first_member_gets_nothing_before_there_is_state() -> None:
     answer = world.join("m", "a")
 
     assert (answer.member_epoch, answer.heartbeat_interval_ms, has(answer)) == (2, 5_000, {})
-    assert world.written(0) == "10 11 13 12 14 15 15"  # the last one is what the persister answered
+    assert world.written(0) == "10 11 13 12 14 15 15"  # the last one follows the persister's answer
     assert world.states() == {"initialized": {"a": [0, 1, 2, 3]}}
     assert world.persister.starts() == {"a": {0: -1, 1: -1, 2: -1, 3: -1}}
 
@@ -37,7 +37,7 @@ def test_the_next_heartbeat_brings_what_was_initialized() -> None:
 
     assert (answer.member_epoch, has(answer)) == (3, {"a": [0, 1, 2, 3]})
     assert has(world.stay("m", 3)) is None
-    assert has(world.stay("m", 3, "a")) == {"a": [0, 1, 2, 3]}  # who tells all of itself is told all
+    assert has(world.stay("m", 3, "a")) == {"a": [0, 1, 2, 3]}  # a full request gets all partitions
 
 
 def test_members_share_partitions_when_there_are_more_of_them() -> None:
@@ -201,7 +201,7 @@ def test_the_epoch_before_is_taken_and_others_are_fenced() -> None:
     world.stay("m", 2)
     world.stay("m", 3, "b")
 
-    assert world.stay("m", 3).member_epoch == 4  # the answer before was lost
+    assert world.stay("m", 3).member_epoch == 4  # the previous answer was lost
     assert refusal(world, "m", 5) == (
         "FENCED_MEMBER_EPOCH",
         "The share group member has a greater member epoch (5) than the one known by the group coordinator "

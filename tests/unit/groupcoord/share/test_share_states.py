@@ -1,4 +1,4 @@
-"""The states of share-partitions, as the share coordinators are asked for them and answer."""
+"""The states of share-partitions: requests to the share coordinators, and their answers."""
 
 from ottla.groupcoord.coordinator_config import CoordinatorConfig
 from ottla.groupcoord.effects import Refuse
@@ -246,7 +246,7 @@ def test_a_group_with_members_keeps_its_state() -> None:
     assert world.states() == {"initialized": {"a": ALL_OF_A}}
 
 
-# ---- topics that are no more -------------------------------------------------------------------------------
+# ---- deleted topics ----------------------------------------------------------------------------------------
 
 
 def test_a_deleted_topic_is_forgotten() -> None:

@@ -1,4 +1,4 @@
-"""The share coordinator decides as Kafka's does; tests/compat/java holds Kafka's own shard beside it."""
+"""The share coordinator decides as Kafka's does; tests/compat/java compares it with Kafka's own shard."""
 
 import pytest
 
@@ -164,7 +164,7 @@ def test_a_state_that_begins_anew_fences_writers_of_the_earlier_one() -> None:
 
 
 def test_a_state_that_was_deleted_and_is_there_again_fences_writers_of_the_earlier_one() -> None:
-    """A group that is made anew begins with the state epoch that it had before."""
+    """A group that is created again begins with the state epoch that it had before."""
     world = ShareStateWorld()
     world.initialize(state_epoch=1)
     earlier = world.read().incarnation

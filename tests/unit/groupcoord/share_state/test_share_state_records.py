@@ -1,4 +1,4 @@
-"""Records of `__share_group_state`; Kafka rereads them in tests/compat/java."""
+"""Records of `__share_group_state`; in tests/compat/java Kafka reads them back."""
 
 from dataclasses import replace
 

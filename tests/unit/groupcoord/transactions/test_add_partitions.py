@@ -1,4 +1,4 @@
-"""AddPartitionsToTxn: which error, in which order; and what leaders are told who verify."""
+"""AddPartitionsToTxn: the errors, in their order; and the answers to leaders that verify."""
 
 import pytest
 
@@ -25,7 +25,7 @@ PAIR = (PRODUCER_ID, 5)
     ],
 )
 def test_add(state: TransactionState, pair: tuple[int, int], error: E) -> None:
-    """While markers are under way everybody is told so, whatever their pair: Kafka looks at that first."""
+    """While markers are under way every producer gets this error: Kafka checks that before the pair."""
     world = TransactionWorld()
     before = world.put(at(state))
 
@@ -85,7 +85,7 @@ def test_ids_that_there_are_not(ask: str) -> None:
     ],
 )
 def test_verify(state: TransactionState, pair: tuple[int, int], error: E) -> None:
-    """Unlike AddPartitions it looks at the pair first; and it never appends."""
+    """Unlike AddPartitions it checks the pair first; and it never appends."""
     world = TransactionWorld()
     world.put(at(state))
     records = len(world.log)

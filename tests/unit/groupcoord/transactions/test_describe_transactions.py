@@ -1,4 +1,4 @@
-"""ListTransactions and DescribeTransactions, and expressions over ids."""
+"""ListTransactions and DescribeTransactions, and regular expressions over ids."""
 
 import pytest
 
@@ -17,7 +17,7 @@ from tests.unit.groupcoord.transactions.transaction_world import P0, P1, Q0, STA
 
 @pytest.fixture
 def world() -> TransactionWorld:
-    """An id in each state, named after it."""
+    """Return a world with an id in each state, named after it."""
     made = TransactionWorld()
     for state in IN_LOG:
         made.put(at(state, id=state.value, partitions=(P1, Q0, P0)))
@@ -47,7 +47,7 @@ ALL = {state.value for state in IN_LOG}
         (
             {"states": frozenset({"Ongoing", "ongoing", "Finished"})},
             {"Ongoing"},
-        ),  # the node tells of the others
+        ),  # the node answers for the others
         ({"producer_ids": frozenset({PRODUCER_ID, 3})}, ALL),
         ({"producer_ids": frozenset({3})}, set()),
         ({"longer_than_ms": -1}, ALL),

@@ -1,4 +1,4 @@
-"""InitProducerId: who gets which pair in which state. The rules are TransactionCoordinator's of 4.3.1."""
+"""InitProducerId: the pair that each producer gets in each state, by the rules of Kafka 4.3.1."""
 
 import pytest
 
@@ -27,7 +27,7 @@ from tests.unit.groupcoord.transactions.transaction_world import (
 
 TWO_PHASE = TransactionConfig(transaction_two_phase_commit_enable=True, ottla_transaction_hold_ms=0)
 NEW = (FIRST_PRODUCER_ID, 0)
-# What the client believes, beside a state of epoch e whose epoch before was l.
+# The client's expectation, beside a state of epoch e whose previous epoch was l.
 EXPECTATIONS = ("nothing", "current", "last", "older", "newer", "other id", "previous id, exhausted")
 
 
@@ -39,12 +39,12 @@ def expectation(name: str, epoch: int, last: int) -> tuple[int, int] | None:
         "older": (PRODUCER_ID, last - 1),
         "newer": (PRODUCER_ID, epoch + 1),
         "other id": (OTHER_ID, epoch),
-        "previous id, exhausted": (PREVIOUS_ID, max(epoch, 32_766)),  # the epoch of today's id, too
+        "previous id, exhausted": (PREVIOUS_ID, max(epoch, 32_766)),  # the present id's epoch, too
     }[name]
 
 
 def at_rest(name: str, epoch: int, last: int) -> tuple[object, int]:
-    """The answer and the epoch that is the last one then."""
+    """Return the answer, and the last epoch after it."""
     if name == "nothing":
         return (NEW if epoch >= 32_766 else (PRODUCER_ID, epoch + 1)), -1
     if name == "current":
@@ -89,7 +89,7 @@ def test_while_markers_are_under_way(state: TransactionState, epoch: int, name: 
 @pytest.mark.parametrize("name", EXPECTATIONS)
 @pytest.mark.parametrize("epoch", [2, 32_765, 32_766])
 def test_a_transaction_is_open(epoch: int, name: str) -> None:
-    """Who may take over aborts it; who is late leaves it alone, other than with Kafka."""
+    """A producer that may take over aborts it; a late one changes nothing, unlike in Kafka."""
     world = TransactionWorld()
     before = world.put(at(S.ONGOING, epoch, last=1))
 
@@ -142,7 +142,7 @@ def test_a_new_id_begins_at_epoch_0() -> None:
 
     assert world.init() == NEW
     t = world.now()
-    # The first record names its own producer as the one before, as Kafka's does.
+    # The first record names its own producer as the previous one, as Kafka's does.
     assert (t.state, t.previous_producer_id, t.timeout_ms, t.last_update_ms) == (
         S.EMPTY,
         FIRST_PRODUCER_ID,
@@ -158,7 +158,7 @@ def test_a_retry_after_rotation_is_known_until_the_coordinator_changes() -> None
 
     assert world.init((PRODUCER_ID, 32_766)) == NEW
     assert world.init((PRODUCER_ID, 32_766)) == NEW
-    assert world.init((PRODUCER_ID, 32_765)) is E.PRODUCER_FENCED  # not one whose epochs ran out
+    assert world.init((PRODUCER_ID, 32_765)) is E.PRODUCER_FENCED  # its epochs have not run out
 
     world.crash()
     assert world.init((PRODUCER_ID, 32_766)) is E.PRODUCER_FENCED  # KAFKA-20357
@@ -221,7 +221,7 @@ def test_while_no_producer_ids_are_to_be_had_nothing_is_decided() -> None:
 
     token = world.ask_init()
     assert world.seen(token) is None and len(world.wanted_ids) == 1
-    # Somebody else is quicker; the id that was wanted is for who asked later, and fits still.
+    # Another producer is faster; the new id is then for the later request, and still fits.
     assert world.put(at(S.EMPTY, 3)).producer_epoch == 3
 
     world.give_ids()

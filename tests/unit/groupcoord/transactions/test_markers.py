@@ -1,5 +1,4 @@
-"""Markers: from the decision to the last partition, told in any order, twice, and over a change of
-coordinator."""
+"""Markers: from the decision to the last partition, in any order, repeated, after a coordinator change."""
 
 import pytest
 
@@ -44,7 +43,7 @@ def test_the_last_partition_completes_once(order: tuple[object, ...]) -> None:
 
 def test_markers_of_other_transactions_count_for_nothing() -> None:
     world = TransactionWorld()
-    assert world.handle(written(P0)) == []  # an id that is not known
+    assert world.handle(written(P0)) == []  # an unknown id
     world.put(at(S.PREPARE_ABORT))
 
     assert world.handle(written(P0, epoch=4)) == world.handle(written(P0, epoch=6)) == []

@@ -1,4 +1,4 @@
-"""Transactions that are open for too long are aborted; ids that nobody uses are forgotten."""
+"""Transactions that are open for too long are aborted; ids that are no longer used are removed."""
 
 from dataclasses import replace
 
@@ -112,7 +112,7 @@ def test_the_client_is_quicker() -> None:
 
 
 def test_the_coordinator_is_quicker() -> None:
-    """The commit was on its way when the time was over."""
+    """The commit was on its way when the transaction timed out."""
     world = TransactionWorld()
     world.put(at(S.ONGOING))
     world.advance(80_000)
@@ -120,7 +120,7 @@ def test_the_coordinator_is_quicker() -> None:
     assert world.end(PAIR, version=CLIENT_V2) is E.CONCURRENT_TRANSACTIONS
     world.write_markers()
     assert world.end(PAIR, version=CLIENT_V2) is E.PRODUCER_FENCED
-    assert world.init(PAIR) == (PRODUCER_ID, 6)  # the same producer begins anew (KIP-360)
+    assert world.init(PAIR) == (PRODUCER_ID, 6)  # the same producer begins again (KIP-360)
 
 
 def test_many_time_out_in_slices() -> None:

@@ -1,5 +1,4 @@
-"""Bytes of `__transaction_state`: Java reads and writes the same ones
-(tests/compat/java/test_transaction_log)."""
+"""Bytes of `__transaction_state`; tests/compat/java/test_transaction_log compares them with Java's."""
 
 import struct
 from dataclasses import replace
@@ -152,7 +151,7 @@ def test_bytes_that_are_no_value(value: bytes) -> None:
 
 @given(st.binary(max_size=200), st.sampled_from((b"\x00\x00", b"\x00\x01")))
 def test_any_bytes_are_judged(content: bytes, version: bytes) -> None:
-    """A value or CORRUPT_MESSAGE, never anything else; what is read is written and read as the same."""
+    """They give a value or CORRUPT_MESSAGE, nothing else; a value that is read is written back as it was."""
     try:
         t = decode_value("t", version + content)
     except KafkaError as error:

@@ -76,7 +76,7 @@ def test_the_last_record_counts_and_tombstones_remove() -> None:
 
 
 def test_compaction_changes_nothing() -> None:
-    """The last record of each id, wherever the cleaner was, and in whatever order ids come."""
+    """The last record of each id counts, wherever the cleaner was, and in whatever order ids come."""
     random = Random(6)
     states = [at(random.choice(IN_LOG), each, id=f"t{random.randrange(6)}") for each in range(60)]
     tombstone: Row = (encode_key("t0"), None, 0, ())

@@ -1,5 +1,7 @@
-"""Two-phase commit as KIP-939 proposes it: a prepared transaction outlives its client, and whoever comes next
-ends it. Of this Apache Kafka has the time-out alone."""
+"""Two-phase commit as KIP-939 proposes it: a prepared transaction outlives its client.
+
+The next client ends it. Of this Apache Kafka has the time-out alone.
+"""
 
 import pytest
 
@@ -134,7 +136,7 @@ def test_who_was_there_before_is_no_retry_of_who_ended_it() -> None:
     """A client of the old protocol ends it, which leaves its pair one above the first client's."""
     world = TransactionWorld(CONFIG)
     world.put(at(S.EMPTY, 4))
-    assert world.init((PRODUCER_ID, 4), enable_2pc=True) == FIRST  # the epoch before is known, for a retry
+    assert world.init((PRODUCER_ID, 4), enable_2pc=True) == FIRST  # the previous epoch is known, for a retry
     assert world.add(FIRST, P0, client_version=CLIENT_V2) is E.NONE
     keep(world)
     assert world.end((PRODUCER_ID, 6), version=CLIENT_V1) == (PRODUCER_ID, 6)

@@ -30,14 +30,14 @@ def test_the_next_transaction_begins_when_the_last_marker_is_written() -> None:
 
 
 def test_requests_are_decided_in_their_order() -> None:
-    """Whoever takes over while the predecessor's next request waits as well: the earlier one comes first."""
+    """A successor takes over while the predecessor's next request waits: the earlier one comes first."""
     world = decided()
     add, init, late = world.ask_add(PAIR, P1), world.ask_init(), world.ask_add(PAIR, P0)
 
     world.write_markers()
 
     assert world.seen(add) is E.NONE  # it began
-    assert world.seen(init) is E.CONCURRENT_TRANSACTIONS  # and was aborted; nobody waits twice
+    assert world.seen(init) is E.CONCURRENT_TRANSACTIONS  # and was aborted; no request waits twice
     assert world.seen(late) is E.CONCURRENT_TRANSACTIONS
     assert world.state is S.PREPARE_ABORT and not world.waiting()
 
