@@ -87,7 +87,7 @@ class Scene:
         answer = self.driver.joined(join)
         if answer.error != "NONE":
             return answer.error
-        return "told" if answer.generation_id == self.generation_id else "joined"
+        return "again" if answer.generation_id == self.generation_id else "joined"
 
     def sync(self, member_id: str, generation_id: int | None = None, **how: object) -> str:
         stated = self.generation_id if generation_id is None else generation_id
@@ -187,10 +187,10 @@ TABLE: dict[str, tuple[str, str, str, str, str]] = {
     "a new member without a shared protocol joins": (f"joined > {C}", f"joined > {C}", OTHER, OTHER, OTHER),
     "a stranger joins": (GONE, GONE, GONE, GONE, GONE),
     "a stranger with an unknown instance joins": (GONE, GONE, GONE, GONE, GONE),
-    "the follower joins again": (GONE, GONE, "waits", "told", "told"),
+    "the follower joins again": (GONE, GONE, "waits", "again", "again"),
     "the follower joins with other metadata": (GONE, GONE, "waits", f"waits > {P}", f"waits > {P}"),
     "the follower joins without a shared protocol": (GONE, GONE, OTHER, OTHER, OTHER),
-    "the leader joins again": (GONE, GONE, "waits", "told", f"waits > {P}"),
+    "the leader joins again": (GONE, GONE, "waits", "again", f"waits > {P}"),
     "a pending member joins": (f"joined > {C}", f"joined > {C}", "waits", f"waits > {P}", f"waits > {P}"),
     "the leader syncs": (GONE, GONE, AGAIN, f"ok > {S}", "ok"),
     "the follower syncs": (GONE, GONE, AGAIN, "waits", "ok"),
