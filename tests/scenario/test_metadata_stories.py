@@ -243,7 +243,7 @@ def _outcome(error: int, message: str | None) -> str:
 
 
 @pytest.mark.parametrize("path", STORIES, ids=[path.stem for path in STORIES])
-def test_the_story_goes_as_told(path: Path) -> None:
+def test_the_scenario_has_the_results_in_its_file(path: Path) -> None:
     teller = Teller()
     told: list[str] = []
     for scene in path.read_text().strip().split("\n\n"):

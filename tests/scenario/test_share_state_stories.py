@@ -188,5 +188,5 @@ def answer_words(answer: StateAnswer) -> str:
 
 
 @pytest.mark.parametrize("path", STORIES, ids=lambda path: path.stem)
-def test_the_story_is_told_as_it_was(path: Path) -> None:
+def test_the_scenario_has_the_results_that_stand_in_it(path: Path) -> None:
     assert_told(path, Teller().tell)

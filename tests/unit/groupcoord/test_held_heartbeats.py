@@ -94,7 +94,9 @@ def world() -> ConsumerWorld:
     return ConsumerWorld()
 
 
-def test_members_hear_of_one_that_joins_and_it_hears_of_what_they_give_up(world: ConsumerWorld) -> None:
+def test_members_learn_of_one_that_joins_and_it_learns_of_partitions_they_give_up(
+    world: ConsumerWorld,
+) -> None:
     first, second = Held(world, "m1"), Held(world, "m2")
     _begin_the_group(first)
     assert first.waits
@@ -112,7 +114,7 @@ def test_members_hear_of_one_that_joins_and_it_hears_of_what_they_give_up(world:
     assert sorted(first.owned["a"] + second.owned["a"]) == [0, 1, 2, 3]
 
 
-def test_members_hear_of_one_that_leaves(world: ConsumerWorld) -> None:
+def test_members_learn_of_one_that_leaves(world: ConsumerWorld) -> None:
     first, second = _two_that_wait(world)
 
     second.send(epoch=-1)
@@ -121,7 +123,7 @@ def test_members_hear_of_one_that_leaves(world: ConsumerWorld) -> None:
     assert first.owned == {"a": [0, 1, 2, 3]}
 
 
-def test_a_member_that_another_connection_lets_leave_is_told(world: ConsumerWorld) -> None:
+def test_a_member_that_another_connection_removes_is_answered(world: ConsumerWorld) -> None:
     _, second = _two_that_wait(world)
 
     world.beat("m2", -1)
@@ -129,7 +131,7 @@ def test_a_member_that_another_connection_lets_leave_is_told(world: ConsumerWorl
     assert not second.waits and second.error() is ErrorCode.UNKNOWN_MEMBER_ID
 
 
-def test_waiting_prolongs_no_session(world: ConsumerWorld) -> None:
+def test_a_held_heartbeat_does_not_prolong_the_session(world: ConsumerWorld) -> None:
     _two_that_wait(world)
 
     world.groups.advance(44_999)  # both were answered meanwhile, and are silent
@@ -139,7 +141,7 @@ def test_waiting_prolongs_no_session(world: ConsumerWorld) -> None:
     assert not world.group().members
 
 
-def test_a_target_that_is_put_off_is_told_when_it_is_made() -> None:
+def test_members_learn_of_a_target_that_was_put_off_when_it_is_made() -> None:
     world = ConsumerWorld(CoordinatorConfig(group_consumer_assignment_interval_ms=500))
     first, second = Held(world, "m1"), Held(world, "m2")
     _begin_the_group(first)
@@ -151,7 +153,7 @@ def test_a_target_that_is_put_off_is_told_when_it_is_made() -> None:
     assert not first.waits and first.hears().assignment is not None
 
 
-def test_what_a_silent_member_had_is_told_when_its_session_ends(world: ConsumerWorld) -> None:
+def test_members_get_the_partitions_of_a_silent_member_when_its_session_ends(world: ConsumerWorld) -> None:
     first, _ = _two_that_wait(world)
     while first.owned != {"a": [0, 1, 2, 3]}:
         world.groups.advance(100)
@@ -163,7 +165,7 @@ def test_what_a_silent_member_had_is_told_when_its_session_ends(world: ConsumerW
     assert not world.group().members.keys() & {"m2"}
 
 
-def test_members_hear_of_a_topic_that_grows(world: ConsumerWorld) -> None:
+def test_members_learn_of_a_topic_that_grows(world: ConsumerWorld) -> None:
     first, second = _two_that_wait(world)
 
     world.set_topics({"a": 6, "b": 2})
@@ -175,7 +177,7 @@ def test_members_hear_of_a_topic_that_grows(world: ConsumerWorld) -> None:
     assert sorted(first.owned["a"] + second.owned["a"]) == [0, 1, 2, 3, 4, 5]
 
 
-def test_an_answer_that_nothing_came_of_says_that_all_is_as_it_was(world: ConsumerWorld) -> None:
+def test_an_answer_without_news_says_that_nothing_changed(world: ConsumerWorld) -> None:
     first, _ = _two_that_wait(world)
     before = first.epoch
 
@@ -187,7 +189,7 @@ def test_an_answer_that_nothing_came_of_says_that_all_is_as_it_was(world: Consum
     assert (answer.member_epoch, answer.assignment) == (before, None)
 
 
-def test_whoever_says_more_is_answered_and_only_that_request(world: ConsumerWorld) -> None:
+def test_only_the_held_heartbeat_with_the_given_token_is_answered(world: ConsumerWorld) -> None:
     first, second = _two_that_wait(world)
 
     world.groups.handle(AnswerHeldHeartbeat(group_id="g", member_id="m1", held=first.token + 1_000))
@@ -219,7 +221,7 @@ def test_a_member_that_must_revoke_never_waits(world: ConsumerWorld) -> None:
     assert not first.waits
 
 
-def test_all_that_wait_are_told_when_the_coordinator_moves(world: ConsumerWorld) -> None:
+def test_all_held_heartbeats_are_answered_when_the_coordinator_moves(world: ConsumerWorld) -> None:
     first, second = _two_that_wait(world)
 
     world.restart()
@@ -240,7 +242,7 @@ def test_a_patient_client_is_answered_before_its_next_heartbeat_is_due(world: Co
         first.send()
 
 
-def test_a_client_that_is_not_known_to_be_patient_waits_for_half_of_what_it_was_told(
+def test_a_client_that_may_be_impatient_waits_for_half_of_its_interval(
     world: ConsumerWorld,
 ) -> None:
     first, second = (
@@ -278,7 +280,7 @@ def test_a_patient_client_comes_back_soon_while_it_waits_for_partitions(world: C
     assert told_ms == TOLERANT.short_interval_ms <= TOLERANT.interval_ms // 2
 
 
-def test_what_a_member_is_told_depends_on_whether_it_may_wait(world: ConsumerWorld) -> None:
+def test_the_interval_of_a_member_depends_on_its_client(world: ConsumerWorld) -> None:
     patient = Held(world, "m1").join().heartbeat_interval_ms
     other = Held(world, "m2", tolerates_late_answers=False).join().heartbeat_interval_ms
     raw = world.join("m3", "a").heartbeat_interval_ms
@@ -286,7 +288,9 @@ def test_what_a_member_is_told_depends_on_whether_it_may_wait(world: ConsumerWor
     assert (patient, other, raw) == (TOLERANT.interval_ms, OTHERS.short_interval_ms, 5_000)
 
 
-def test_many_that_wait_are_told_in_turns(world: ConsumerWorld, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_many_held_heartbeats_are_answered_in_several_turns(
+    world: ConsumerWorld, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.setattr("ottla.groupcoord.wake_heartbeats.MAX_WOKEN", 2)
     members = [Held(world, f"m{number}") for number in range(6)]
     for member in members:
@@ -310,7 +314,7 @@ def test_many_that_wait_are_told_in_turns(world: ConsumerWorld, monkeypatch: pyt
     assert not any(member.waits for member in members)
 
 
-def test_a_classic_member_that_counts_from_the_answer_keeps_its_pace() -> None:
+def test_a_classic_member_that_counts_from_the_answer_keeps_its_interval() -> None:
     groups = GroupWorld()
     (member_id,) = groups.stable_group(1)
     waited_ms = []
@@ -327,7 +331,7 @@ def test_a_classic_member_that_counts_from_the_answer_keeps_its_pace() -> None:
     assert waited_ms == [0, *[900] * 7]
 
 
-def test_what_a_rebalance_takes_is_not_the_pace_of_a_classic_member() -> None:
+def test_the_time_of_a_rebalance_is_not_the_interval_of_a_classic_member() -> None:
     groups = GroupWorld(CoordinatorConfig(group_initial_rebalance_delay_ms=0))
     (member_id,) = groups.stable_group(1)
     held = Heartbeat(token=0, group_id="g", generation_id=1, member_id=member_id, hold_ms=HOLD_MS)
@@ -352,7 +356,7 @@ def test_what_a_rebalance_takes_is_not_the_pace_of_a_classic_member() -> None:
     assert groups.now_ms - began_ms == 900
 
 
-def test_what_is_decided_again_and_finds_nothing_waits_on_as_long_as_it_would_have(
+def test_a_woken_heartbeat_without_news_stays_held_for_its_first_time(
     world: ConsumerWorld,
 ) -> None:
     first, _ = _two_that_wait(world)
@@ -393,7 +397,7 @@ def test_a_classic_member_waits_for_a_quarter_of_its_session_at_most_and_a_stati
     assert waited_ms == {None: 2_000, "i": 0}
 
 
-def test_a_classic_member_that_waits_is_told_of_an_upgrade() -> None:
+def test_a_classic_member_with_a_held_heartbeat_learns_of_an_upgrade() -> None:
     world = ConsumerWorld()
     groups: GroupWorld = world.groups
     metadata = bytes.fromhex("00000000000100016100000000")  # subscribes to "a"
@@ -423,7 +427,7 @@ def test_a_classic_member_that_waits_is_told_of_an_upgrade() -> None:
 
 
 @pytest.mark.parametrize("seed", range(40))
-def test_whatever_happens_nobody_waits_for_long_and_all_own_their_shares_in_the_end(seed: int) -> None:
+def test_whatever_happens_no_heartbeat_is_held_for_long_and_members_get_their_shares(seed: int) -> None:
     chance = random.Random(seed)
     world = ConsumerWorld(CoordinatorConfig(group_consumer_assignment_interval_ms=chance.choice([0, 1_000])))
     members: list[Held] = []

@@ -123,7 +123,7 @@ def settle_alone(world: GroupWorld, join: int) -> str:
     return told.member_id
 
 
-def test_a_member_that_fell_silent() -> None:
+def test_a_member_that_became_silent() -> None:
     world = GroupWorld()
     leader, follower = world.stable_group(2, session_ms=10_000)
     world.advance(6_000)
@@ -237,7 +237,7 @@ def test_a_group_that_was_loaded_above_the_limit() -> None:
     assert causes(world) == [Cause.GROUP_TOO_LARGE]
 
 
-def test_a_member_that_has_no_room_any_more() -> None:
+def test_a_member_beyond_a_lowered_limit() -> None:
     world = GroupWorld()
     leader, follower = world.stable_group(2)
     world.config = CoordinatorConfig(group_max_size=1)
@@ -268,7 +268,7 @@ def test_every_cause_is_tested() -> None:
 # ---- entries and bounds ----------------------------------------------------------------------------------
 
 
-def test_what_happens_on_the_way_belongs_to_the_rebalance() -> None:
+def test_events_during_a_rebalance_belong_to_it() -> None:
     world = GroupWorld()
     leader, follower = world.stable_group(2)
 
@@ -306,7 +306,7 @@ def test_only_the_last_rebalances_are_kept_and_the_running_one_stands_last() -> 
     assert timeline.last()[-1].ended_ms is None
 
 
-def test_words_of_clients_are_cut() -> None:
+def test_texts_of_clients_are_cut() -> None:
     timeline = Timeline()
 
     timeline.note(Event(Cause.MEMBER_LEFT, 0, "m", "c" * 30_000, "r" * 30_000), generation_id=1)
@@ -315,7 +315,7 @@ def test_words_of_clients_are_cut() -> None:
     assert (len(event.client_id), len(event.reason)) == (MAX_CHARS, MAX_CHARS)
 
 
-def test_an_end_without_a_beginning_is_nothing() -> None:
+def test_an_end_without_a_beginning_is_ignored() -> None:
     timeline = Timeline()
 
     timeline.end(0, 1, 1)

@@ -31,12 +31,12 @@ ACCEPTED, REFUSED = ACCEPTED_LINES.split(), REFUSED_LINES.split()
 
 
 @pytest.mark.parametrize("pattern", ACCEPTED)
-def test_patterns_that_re2_takes(pattern: str) -> None:
+def test_patterns_that_re2_accepts(pattern: str) -> None:
     TopicRegex.compile(pattern)
 
 
 @pytest.mark.parametrize("pattern", REFUSED)
-def test_patterns_that_re2_refuses(pattern: str) -> None:
+def test_patterns_that_re2_rejects(pattern: str) -> None:
     with pytest.raises(KafkaError) as raised:
         TopicRegex.compile(pattern)
 
@@ -94,7 +94,7 @@ def test_whole_names_match(pattern: str, names: list[str], others: list[str]) ->
         ("(?P<>a)", "invalid named capture"),
     ],
 )
-def test_what_is_wrong_with_a_pattern_is_told_in_kafkas_words(pattern: str, reason: str) -> None:
+def test_the_error_of_a_pattern_has_kafkas_words(pattern: str, reason: str) -> None:
     with pytest.raises(KafkaError) as raised:
         TopicRegex.compile(pattern)
 
@@ -117,7 +117,7 @@ def test_what_is_wrong_with_a_pattern_is_told_in_kafkas_words(pattern: str, reas
         "\ud800",
     ],
 )
-def test_what_would_take_too_much_is_refused(pattern: str) -> None:
+def test_patterns_that_would_take_too_much_are_rejected(pattern: str) -> None:
     with pytest.raises(KafkaError) as raised:
         TopicRegex.compile(pattern)
 

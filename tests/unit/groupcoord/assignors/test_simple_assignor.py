@@ -69,7 +69,7 @@ def test_each_topic_is_shared_by_its_own_subscribers() -> None:
     assert {*found["a"].split(), *found["b"].split()} >= {"0:0", "0:1"}
 
 
-def test_who_reads_nothing_gets_nothing() -> None:
+def test_a_member_that_reads_nothing_gets_nothing() -> None:
     for is_homogeneous in (True, False):
         assert shares(group({"a": ("", "0:0")}, {0: 1}, is_homogeneous=is_homogeneous)) == {"a": ""}
 
@@ -89,7 +89,7 @@ def test_ids_have_the_hash_of_kafkas_uuid(most: int, least: int, expected: int) 
     assert hash_of_uuid(most.to_bytes(8) + least.to_bytes(8)) == expected
 
 
-def test_a_bucket_is_gone_through_as_its_keys_were_put() -> None:
+def test_a_bucket_is_iterated_in_the_order_in_which_its_keys_were_put() -> None:
     put: JavaHashMap[int, None] = JavaHashMap(hash_of_int)
     computed: JavaHashMap[int, None] = JavaHashMap(hash_of_int)
     for key in (16, 0, 5, 32):

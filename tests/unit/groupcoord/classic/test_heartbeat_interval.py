@@ -85,7 +85,7 @@ def test_a_first_gap_that_was_too_long_is_forgotten(
 
 
 @pytest.mark.parametrize("released_ms", [1, 200, 500, 899])
-def test_a_client_that_says_more_before_its_time_is_over_keeps_its_interval(released_ms: int) -> None:
+def test_a_client_that_sends_more_before_its_time_is_over_keeps_its_interval(released_ms: int) -> None:
     interval = HeartbeatInterval()
     interval.arrived(0)
     for beat in range(1, 30):
@@ -116,7 +116,7 @@ def test_it_waits_for_most_of_the_interval_and_not_for_longer_than_the_limit(
     assert interval.hold_ms(LIMIT_MS) == hold_ms
 
 
-def test_a_clock_that_was_set_back_is_no_interval() -> None:
+def test_a_clock_that_was_set_back_gives_no_interval() -> None:
     interval = HeartbeatInterval()
     interval.arrived(5_000)
     interval.arrived(4_000)

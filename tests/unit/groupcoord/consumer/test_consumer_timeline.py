@@ -93,7 +93,7 @@ def test_a_member_that_was_silent() -> None:
     assert causes(world) == [(Cause.SESSION_EXPIRED, "m2")]
 
 
-def test_a_member_that_kept_what_it_should_give_up() -> None:
+def test_a_member_that_kept_partitions_that_it_had_to_give_up() -> None:
     world = ConsumerWorld(
         CoordinatorConfig(group_consumer_session_timeout_ms=300_000, group_consumer_assignment_interval_ms=0)
     )
@@ -150,7 +150,7 @@ def test_an_instance_that_comes_back_with_other_topics() -> None:
 # ---- changes that are no rebalance -----------------------------------------------------------------------
 
 
-def test_an_instance_that_comes_back_as_it_was_disturbs_nobody() -> None:
+def test_an_instance_that_comes_back_unchanged_is_no_rebalance() -> None:
     world = ConsumerWorld()
     world.join("m1", "a", instance="i1")
     before = rebalances(world)

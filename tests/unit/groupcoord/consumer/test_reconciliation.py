@@ -17,7 +17,7 @@ A, B = b"A" * 16, b"B" * 16
 STABLE, UNREVOKED, UNRELEASED, UNKNOWN = MemberState
 
 
-def test_the_table_of_moves_leads_everywhere_but_to_what_is_unknown() -> None:
+def test_the_table_of_moves_leads_to_every_state_except_unknown() -> None:
     known = {STABLE, UNREVOKED, UNRELEASED}
 
     assert {state: set(moves) for state, moves in MOVES.items()} == dict.fromkeys(MemberState, known)
@@ -209,7 +209,7 @@ def test_a_step_towards_the_target(name: str) -> None:
 
 
 @pytest.mark.parametrize("owned", [None, said((A, [1]))])
-def test_a_member_in_a_state_of_the_future_is_fenced_until_it_owns_nothing(
+def test_a_member_in_an_unknown_state_is_fenced_until_it_owns_nothing(
     owned: list[TopicPartitions] | None,
 ) -> None:
     with pytest.raises(KafkaError) as raised:
@@ -277,7 +277,7 @@ def test_members_that_report_come_to_their_targets_and_no_partition_has_two_owne
     assert {name: without_epochs(one.assigned) for name, one in members.items()} == targets
 
 
-def test_who_subscribes_to_nothing_is_written_anew_as_by_kafka() -> None:
+def test_a_member_that_subscribes_to_nothing_is_written_again_as_in_kafka() -> None:
     """It has no partition to lose: only its previous epoch changes."""
     before = member(STABLE, 11, {})
 

@@ -84,7 +84,7 @@ def test_members_of_the_classic_protocol_fetch_in_their_generation() -> None:
     assert fetched(world, anna.member_id, anna.generation + 1) is ErrorCode.ILLEGAL_GENERATION
 
 
-def test_groups_that_are_no_consumer_groups_do_not_ask_who_fetches() -> None:
+def test_groups_that_are_no_consumer_groups_do_not_check_the_member_of_a_fetch() -> None:
     world = ConsumerWorld()
 
     assert fetched(world, "nobody", 9) is ErrorCode.NONE
@@ -92,7 +92,7 @@ def test_groups_that_are_no_consumer_groups_do_not_ask_who_fetches() -> None:
     assert fetched(world, "nobody", 9) is ErrorCode.NONE
 
 
-def test_by_its_id_a_topic_has_no_offset_of_another_one_of_its_name(world: ConsumerWorld) -> None:
+def test_a_fetch_by_topic_id_returns_no_offset_of_another_topic_of_that_name(world: ConsumerWorld) -> None:
     def shown(committed_for: bytes, asked_for: bytes) -> int:
         commit_alone(world, topic_id_=committed_for)
         command = OffsetFetch(
@@ -142,7 +142,7 @@ def test_producers_commit_for_members_of_the_epoch(
     assert fetch(world.groups) == ({"a": {0: 42}} if error is ErrorCode.NONE else {})
 
 
-def test_producers_commit_in_an_older_epoch_for_what_the_member_has_had_since_then() -> None:
+def test_producers_commit_in_an_older_epoch_for_partitions_the_member_has_had_since_then() -> None:
     world = ConsumerWorld()
     first, second = Client(world, "m1", "a"), Client(world, "m2", "a")
     for one in (first, second, first, second, first, second):
@@ -171,7 +171,7 @@ def test_producers_commit_in_an_older_epoch_for_what_the_member_has_had_since_th
     assert in_epoch(1, 0) is ErrorCode.ILLEGAL_GENERATION
 
 
-def test_an_empty_consumer_group_takes_transactions_of_anybody(world: ConsumerWorld) -> None:
+def test_an_empty_consumer_group_takes_transactions_of_any_producer(world: ConsumerWorld) -> None:
     world.stay("m1", -1)
 
     assert commit_in(world.groups, member_id="nobody", generation_id=-1) is ErrorCode.NONE
@@ -287,7 +287,7 @@ def test_offsets_of_an_empty_consumer_group_expire_since_their_commit_and_the_gr
     assert not world.groups.coordinator.shard.groups
 
 
-def test_nothing_of_a_consumer_group_expires_that_a_transaction_may_still_change() -> None:
+def test_offsets_of_a_consumer_group_that_a_transaction_may_still_change_do_not_expire() -> None:
     world = ConsumerWorld(SHORT)
     world.join("m1", "a")
     commit_alone(world, "b")
@@ -302,7 +302,7 @@ def test_nothing_of_a_consumer_group_expires_that_a_transaction_may_still_change
     assert fetch(world.groups) == {} and not world.groups.coordinator.shard.groups
 
 
-def test_an_empty_consumer_group_without_offsets_goes_at_the_next_look() -> None:
+def test_an_empty_consumer_group_without_offsets_is_removed_at_the_next_look() -> None:
     world = ConsumerWorld(SHORT)
     world.join("m1", "a")
     world.groups.advance(30_000)

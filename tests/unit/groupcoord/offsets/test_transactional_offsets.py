@@ -104,7 +104,7 @@ def test_an_open_transaction_is_open_after_a_restart(world: GroupWorld) -> None:
     assert fetch(world) == {"t": {0: 2}}
 
 
-def test_who_requires_stable_offsets_waits_for_open_transactions(world: GroupWorld) -> None:
+def test_a_fetch_of_stable_offsets_waits_for_open_transactions(world: GroupWorld) -> None:
     commit(world, [OffsetToCommit("t", 0, 1), OffsetToCommit("u", 0, 5)])
     commit_in(world, P, 2, topics=["t", "never committed"])
 
@@ -120,7 +120,7 @@ def test_who_requires_stable_offsets_waits_for_open_transactions(world: GroupWor
     assert fetch(world) == {"t": {0: 1}, "u": {0: 5}}
 
 
-def test_a_plain_commit_beats_an_older_write_of_a_transaction_that_stays_open(
+def test_a_plain_commit_supersedes_an_older_write_of_an_open_transaction(
     world: GroupWorld,
 ) -> None:
     commit_in(world, P, 2)
@@ -185,7 +185,7 @@ def test_producers_that_name_no_member_may_commit_whatever_the_group_does(world:
         ("member", -1, None, ErrorCode.ILLEGAL_GENERATION),
     ],
 )
-def test_producers_that_name_a_member_are_held_to_its_generation(
+def test_producers_that_name_a_member_are_checked_against_its_generation(
     world: GroupWorld, member_id: str, generation_id: int, instance: str | None, error: ErrorCode
 ) -> None:
     token = world.join()
@@ -198,7 +198,7 @@ def test_producers_that_name_a_member_are_held_to_its_generation(
     assert code is error and world.log == []
 
 
-def test_a_group_that_is_not_there_has_no_generation(world: GroupWorld) -> None:
+def test_a_group_that_does_not_exist_has_no_generation(world: GroupWorld) -> None:
     """Kafka's validateTransactionalOffsetCommit; GROUP_ID_NOT_FOUND since version 6 only."""
     assert commit_in(world, member_id="m", generation_id=0) is ErrorCode.ILLEGAL_GENERATION
     newest = commit_in(world, member_id="m", generation_id=0, is_newest=True)
@@ -207,12 +207,12 @@ def test_a_group_that_is_not_there_has_no_generation(world: GroupWorld) -> None:
     assert list(world.coordinator.shard.groups) == ["g"]
 
 
-def test_metadata_too_large_is_refused_alone(world: GroupWorld) -> None:
+def test_an_offset_with_too_much_metadata_is_rejected_alone(world: GroupWorld) -> None:
     assert commit_in(world, metadata="m" * 4_097) is ErrorCode.OFFSET_METADATA_TOO_LARGE
     assert world.log == []
 
 
-def test_what_is_deleted_goes_with_what_is_pending(world: GroupWorld) -> None:
+def test_deleted_offsets_are_removed_with_their_pending_values(world: GroupWorld) -> None:
     commit_in(world, P, 2)
     world.ask(OffsetDelete(token=world.token(), group_id="g", topics=[("t", [0, 1])]))
     assert len(world.log) == 2
@@ -235,7 +235,7 @@ def test_a_group_is_deleted_with_its_pending_offsets(world: GroupWorld) -> None:
     assert not world.coordinator.shard.groups
 
 
-def test_a_topic_that_is_deleted_takes_its_pending_offsets_along(world: GroupWorld) -> None:
+def test_a_deleted_topic_loses_its_pending_offsets(world: GroupWorld) -> None:
     commit_in(world, P, 2, topics=["t", "u"])
 
     world.handle(ForgetTopics(topics=frozenset({"t"})))
@@ -244,7 +244,7 @@ def test_a_topic_that_is_deleted_takes_its_pending_offsets_along(world: GroupWor
     assert fetch(world) == {"u": {0: 2}}
 
 
-def test_nothing_expires_that_a_transaction_may_still_change(world: GroupWorld) -> None:
+def test_offsets_that_a_transaction_may_still_change_do_not_expire(world: GroupWorld) -> None:
     commit(world, [OffsetToCommit("t", 0, 1), OffsetToCommit("u", 0, 1)])
     commit_in(world, P, 2)
 
@@ -256,7 +256,7 @@ def test_nothing_expires_that_a_transaction_may_still_change(world: GroupWorld) 
     assert fetch(world) == {} and not world.coordinator.shard.groups
 
 
-def test_a_commit_in_a_transaction_is_no_sign_of_life(world: GroupWorld) -> None:
+def test_a_commit_in_a_transaction_does_not_renew_the_session(world: GroupWorld) -> None:
     (member_id,) = world.stable_group(1)
     world.advance(9_000)
     commit_in(world, member_id=member_id, generation_id=1)

@@ -47,7 +47,7 @@ def test_batches_are_combined_as_kafka_does(
     assert combine_batches(parsed(known), parsed(written), start_offset) == parsed(combined)
 
 
-def test_what_is_combined_says_of_each_offset_the_highest_that_was_said_of_it() -> None:
+def test_combined_batches_have_the_highest_count_and_state_of_each_offset() -> None:
     random = Random(932)
     for _ in range(300):
         said: dict[int, tuple[int, int]] = {}

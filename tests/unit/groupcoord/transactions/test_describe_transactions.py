@@ -80,7 +80,7 @@ def test_describe(world: TransactionWorld) -> None:
     assert unnamed.error is E.INVALID_REQUEST and unknown.error is E.TRANSACTIONAL_ID_NOT_FOUND
 
 
-def test_what_is_shown_is_safe_in_the_log() -> None:
+def test_shown_states_are_safe_in_the_log() -> None:
     world = TransactionWorld()
     world.put(at(S.EMPTY))
     world.commits = False
@@ -112,7 +112,7 @@ def test_ids_may_be_any_text(pattern: str, transactional_id: str, matches: bool)
 
 
 @pytest.mark.parametrize("pattern", ["(", "ü)", "a{2,1}", "x" * 2_000])
-def test_expressions_that_are_none(pattern: str) -> None:
+def test_malformed_expressions_are_rejected(pattern: str) -> None:
     with pytest.raises(KafkaError) as refused:
         IdPattern(pattern)
 

@@ -108,7 +108,9 @@ def test_version_2(state: TransactionState, committed: bool, pair: tuple[int, in
 
 
 @pytest.mark.parametrize("state", [S.EMPTY, S.COMPLETE_COMMIT, S.COMPLETE_ABORT])
-def test_that_there_is_nothing_to_commit_is_said_by_who_can_still_write(state: TransactionState) -> None:
+def test_only_a_coordinator_that_can_write_answers_that_there_is_nothing_to_commit(
+    state: TransactionState,
+) -> None:
     """Partition leaders begin transactions at the coordinator that they know, which may be the next one."""
     world = TransactionWorld()
     world.put(at(state))
@@ -150,7 +152,7 @@ def test_markers_carry_the_decision(
     assert done.client_version == version
 
 
-def test_the_end_of_the_epochs() -> None:
+def test_a_transaction_ends_with_the_last_epoch_of_its_id() -> None:
     """KAFKA-18660: the client goes on under another id, and is not fenced while its markers are written."""
     world = TransactionWorld()
     world.put(at(S.ONGOING, 32_765))
@@ -213,7 +215,7 @@ def test_answer_and_markers_wait_for_the_decision() -> None:
     assert world.seen(token) == CURRENT and len(world.jobs) == 1
 
 
-def test_a_decision_that_is_lost_was_none() -> None:
+def test_a_lost_decision_was_never_made() -> None:
     world = TransactionWorld()
     world.put(at(S.ONGOING))
     world.commits = False
@@ -226,7 +228,7 @@ def test_a_decision_that_is_lost_was_none() -> None:
     assert world.end(CURRENT, committed=False) == CURRENT
 
 
-def test_a_retry_is_told_only_what_is_safe() -> None:
+def test_a_retry_gets_its_answer_only_when_the_decision_is_safe() -> None:
     world = TransactionWorld()
     world.put(at(S.PREPARE_COMMIT))
     world.crash()
@@ -294,7 +296,7 @@ def one_transaction(world: TransactionWorld, connection: int) -> None:
     world.write_markers()
 
 
-def test_a_copy_over_a_connection_that_was_given_up_ends_nothing() -> None:
+def test_a_copy_over_an_abandoned_connection_ends_nothing() -> None:
     world = TransactionWorld()
     world.put(at(S.EMPTY))
     one_transaction(world, connection=1)
@@ -307,7 +309,7 @@ def test_a_copy_over_a_connection_that_was_given_up_ends_nothing() -> None:
     assert world.end(CURRENT, connection=7) == CURRENT
 
 
-def test_who_was_told_again_goes_on_from_there() -> None:
+def test_a_client_that_got_its_answer_again_goes_on_from_that_connection() -> None:
     world = TransactionWorld()
     world.put(at(S.EMPTY))
     one_transaction(world, connection=1)

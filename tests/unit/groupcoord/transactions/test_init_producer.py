@@ -57,7 +57,7 @@ def at_rest(name: str, epoch: int, last: int) -> tuple[object, int]:
 @pytest.mark.parametrize("name", EXPECTATIONS)
 @pytest.mark.parametrize("epoch", [2, 32_765, 32_766, 32_767])
 @pytest.mark.parametrize("state", sorted(AT_REST, key=lambda state: state.value))
-def test_at_rest(state: TransactionState, epoch: int, name: str) -> None:
+def test_states_at_rest(state: TransactionState, epoch: int, name: str) -> None:
     last = epoch - 1
     world = TransactionWorld()
     before = world.put(at(state, epoch, last=last))
@@ -88,7 +88,7 @@ def test_while_markers_are_under_way(state: TransactionState, epoch: int, name: 
 
 @pytest.mark.parametrize("name", EXPECTATIONS)
 @pytest.mark.parametrize("epoch", [2, 32_765, 32_766])
-def test_a_transaction_is_open(epoch: int, name: str) -> None:
+def test_with_an_open_transaction(epoch: int, name: str) -> None:
     """A producer that may take over aborts it; a late one changes nothing, unlike in Kafka."""
     world = TransactionWorld()
     before = world.put(at(S.ONGOING, epoch, last=1))
@@ -152,7 +152,7 @@ def test_a_new_id_begins_at_epoch_0() -> None:
     assert world.init((77, 7), transactional_id="another") == (FIRST_PRODUCER_ID + 1, 0)
 
 
-def test_a_retry_after_rotation_is_known_until_the_coordinator_changes() -> None:
+def test_a_retry_after_rotation_is_recognized_until_the_coordinator_changes() -> None:
     world = TransactionWorld()
     world.put(at(S.EMPTY, 32_766))
 
@@ -184,7 +184,7 @@ def test_timeouts(timeout_ms: int, enable_2pc: bool, seen: object) -> None:
         assert world.now().is_two_phase
 
 
-def test_the_order_of_refusals() -> None:
+def test_the_order_of_checks() -> None:
     everything_wrong = {"timeout_ms": 0, "enable_2pc": True, "keep_prepared": True}
     world = TransactionWorld(level=0)
 
@@ -205,7 +205,7 @@ def test_too_many_ids(monkeypatch: pytest.MonkeyPatch) -> None:
     assert world.init() == (FIRST_PRODUCER_ID, 1)
 
 
-def test_new_ids_are_refused_when_the_node_has_no_memory_for_them() -> None:
+def test_new_ids_without_memory_for_them_are_rejected() -> None:
     world = TransactionWorld()
     assert world.init() == NEW
     world.coordinator.shard.has_room = lambda: False
@@ -214,7 +214,7 @@ def test_new_ids_are_refused_when_the_node_has_no_memory_for_them() -> None:
     assert world.init() == (FIRST_PRODUCER_ID, 1)
 
 
-def test_while_no_producer_ids_are_to_be_had_nothing_is_decided() -> None:
+def test_without_a_new_producer_id_nothing_is_decided() -> None:
     world = TransactionWorld()
     world.put(at(S.EMPTY, 32_766))
     world.has_ids = False
@@ -237,7 +237,7 @@ def test_a_transaction_of_no_partitions_is_aborted_at_once() -> None:
     assert world.init() == (PRODUCER_ID, 7)
 
 
-def test_an_id_that_is_too_long_is_not_begun() -> None:
+def test_an_id_that_is_too_long_is_rejected() -> None:
     world = TransactionWorld()
 
     assert world.init(transactional_id="x" * 1_025) is E.INVALID_REQUEST
