@@ -17,7 +17,7 @@ timeline            the last rebalances of a group, with their causes
 topic_regex         regular expressions over topic names, by RE2 and bounded
 request_token       the number of a request that waits for its answer
 heartbeat_phase     the phases of a heartbeat that the coordinator may hold
-shard_bytes         bytes that a shard holds of one kind, counted among those of all shards of a node
+shard_bytes         bytes that a shard holds of one kind, counted for all shards of a node together
 member_bytes        the bytes of members, and their limits
 log_scan            reads a coordinator's log: its batches, keys and values
 group_records       the records of offsets and classic groups in __consumer_offsets

@@ -1,4 +1,4 @@
-"""Bytes that one shard holds of one kind, counted among those of all shards of a node."""
+"""Bytes that one shard holds of one kind, counted for all shards of a node together."""
 
 from dataclasses import dataclass
 
@@ -21,12 +21,12 @@ class ShardBytes:
         self.total = 0
 
     def attach(self, node: NodeBytes) -> None:
-        """Count the bytes in those of a node from now on: the shard, perhaps loaded in a thread, is used."""
+        """Add the bytes to the count of a node: the shard, perhaps loaded in a thread, is in use."""
         node.used_bytes += self.total
         self._node = node
 
     def detach(self) -> None:
-        """Take the bytes out of those of the node: the shard is no longer in use."""
+        """Remove the bytes from the count of the node: the shard is no longer in use."""
         self._node.used_bytes -= self.total
         self._node = NodeBytes()
 

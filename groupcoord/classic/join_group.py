@@ -137,7 +137,7 @@ def _turn_away(group: ClassicGroup, command: JoinGroup, now_ms: int) -> list[Eff
 
 
 def _new_member_id(shard: GroupShard, name: str) -> str:
-    """Return an id that shows people whose it is.
+    """Return a member id that shows people whose it is.
 
     It must fit into the group's record, while a name may be as long as a string of the protocol can be.
     """

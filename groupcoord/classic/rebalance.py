@@ -37,7 +37,7 @@ def sync_key(group: ClassicGroup) -> TimerKey:
 def start_session(
     group: ClassicGroup, member: ClassicMember, timeout_ms: int | None = None
 ) -> StartTimer[ExpireSession]:
-    """Start the member's session anew, with its session timeout or the given time."""
+    """Renew the member's session, for its session timeout or the given time."""
     delay_ms = member.session_timeout_ms if timeout_ms is None else timeout_ms
     timer = member.session_timer
     if timer is None or timer.delay_ms != delay_ms or timer.key.member_id != member.member_id:

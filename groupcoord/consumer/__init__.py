@@ -3,7 +3,7 @@
 A member sends ConsumerGroupHeartbeat alone. The path of one:
 
 1. `coordinator` tries `unchanged_heartbeat` first: a member that reports nothing new and has nothing to learn
-   gets its last answer again, and its session starts anew.
+   gets its last answer again, and its session is renewed.
 2. Otherwise `consumer_group_heartbeat` decides, in the order of Kafka's GroupMetadataManager:
    - `validate_heartbeat` rejects what no group could take; `leave_consumer_group` has the member epochs -1
      and -2.

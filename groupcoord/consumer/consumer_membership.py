@@ -54,7 +54,7 @@ def assign_key(group: ConsumerGroup) -> TimerKey:
 def start_consumer_session(
     shard: GroupShard, group: ConsumerGroup, member_id: str, classic: ClassicPart | None = None
 ) -> StartTimer[ExpireConsumerSession]:
-    """Start the member's session anew; a classic member has a session timeout of its own."""
+    """Renew the member's session; a classic member has a session timeout of its own."""
     if classic is None:
         timeout_ms = shard.group_config(group.group_id).consumer_session_timeout_ms
     else:

@@ -48,7 +48,7 @@ class RegexStatus(Enum):
 
     SAME = "same"
     CHANGED = "changed"
-    CHANGED_AND_RESOLVED = "changed and resolved"  # the member's topics differ as of now
+    CHANGED_AND_RESOLVED = "changed and resolved"  # the member's topics differ from now on
 
 
 class RegexChange(NamedTuple):

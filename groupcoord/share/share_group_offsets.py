@@ -1,7 +1,7 @@
 """Offsets of share groups: lists share-partitions, sets their start offsets, and deletes them.
 
-AlterShareGroupOffsets begins the state anew, and DeleteShareGroupOffsets ends it. Both are for groups without
-members, and are answered when the share coordinators have answered.
+AlterShareGroupOffsets initializes the state again, and DeleteShareGroupOffsets deletes it. Both are for
+groups without members, and are answered when the share coordinators have answered.
 """
 
 from collections.abc import Sequence
@@ -56,7 +56,7 @@ def list_share_partitions(shard: GroupShard, command: ListSharePartitions) -> li
 
 
 def alter_share_group_offsets(shard: GroupShard, command: AlterShareGroupOffsets) -> list[Effect]:
-    """Begin the state of partitions anew, at these offsets; a group that does not exist is created."""
+    """Initialize the state of partitions, with these start offsets; a missing group is created."""
     group = shard.group(command.group_id)
     if group is None:
         shard.check_new_group()
@@ -123,7 +123,7 @@ def _altered(
 
 
 def delete_share_group_offsets(shard: GroupShard, command: DeleteShareGroupOffsets) -> list[Effect]:
-    """End the state of all partitions of these topics."""
+    """Delete the state of all partitions of these topics."""
     group = shard.group(command.group_id)
     if group is None:
         raise KafkaError(ErrorCode.GROUP_ID_NOT_FOUND, f"Group {command.group_id} not found.")

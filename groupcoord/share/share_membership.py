@@ -24,7 +24,7 @@ def share_session_key(group: ShareGroup, member_id: str) -> TimerKey:
 def start_share_session(
     shard: GroupShard, group: ShareGroup, member_id: str
 ) -> StartTimer[ExpireShareSession]:
-    """Start the member's session anew."""
+    """Renew the member's session."""
     timeout_ms = shard.group_config(group.group_id).share_session_timeout_ms
     command = ExpireShareSession(group_id=group.group_id, member_id=member_id)
     return StartTimer(share_session_key(group, member_id), timeout_ms, command)

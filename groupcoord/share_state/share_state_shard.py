@@ -80,7 +80,7 @@ class ShareStateShard:
         self.forgotten: dict[bytes, None] = {}  # topics that are gone, of which states are left
         self._incarnations: dict[
             SharePartitionKey, int
-        ] = {}  # of states that began anew since this was loaded
+        ] = {}  # of states that were initialized since this was loaded
         self._last_incarnation = UNKNOWN_INCARNATION
 
     def replay(self, record: ShareStateRecord) -> None:
@@ -134,7 +134,7 @@ class ShareStateShard:
         self._last_incarnation = self._incarnations[key] = max(self._last_incarnation + 1, now_ms)
 
     def incarnation_of(self, key: SharePartitionKey) -> int:
-        """Return the incarnation of a state; unknown if it has not begun anew since this was loaded."""
+        """Return the incarnation of a state; unknown if it was not initialized since this was loaded."""
         return self._incarnations.get(key, UNKNOWN_INCARNATION)
 
     def check_room(self, key: SharePartitionKey, more_batches: int) -> None:

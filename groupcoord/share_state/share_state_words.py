@@ -63,7 +63,7 @@ def newer_note(known: bytes, written: bytes | None) -> bytes:
 
 @dataclass(frozen=True, slots=True)
 class InitializeState:
-    """A request to begin the state of a share-partition anew.
+    """A request to initialize the state of a share-partition, perhaps again.
 
     With `start_offset` -1, `share.auto.offset.reset` decides where it starts.
     """

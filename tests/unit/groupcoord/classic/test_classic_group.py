@@ -1,4 +1,4 @@
-"""Join, sync, heartbeat and leave of classic groups; the answers are those of Apache Kafka's coordinator."""
+"""Join, sync, heartbeat and leave of classic groups, as in Apache Kafka's coordinator."""
 
 import pytest
 

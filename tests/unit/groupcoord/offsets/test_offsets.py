@@ -1,4 +1,4 @@
-"""Committed offsets: commit, fetch, delete, expiry; the rules are those of Apache Kafka."""
+"""Committed offsets: commit, fetch, delete, expiry, by the rules of Apache Kafka."""
 
 from collections.abc import Sequence
 from dataclasses import replace

@@ -69,7 +69,7 @@ def test_the_reader_pauses() -> None:
 
 
 def test_after_the_last_snapshot_epoch_comes_the_first() -> None:
-    """No coordinator writes so many snapshots, but a log may have this epoch."""
+    """No coordinator writes that many snapshots, but a log may have this epoch."""
     last = replace(SNAPSHOT, snapshot_epoch=2**31 - 1)
     shard, _ = scanned(bytes(build_batch([(*encode_record(SnapshotRecord(KEY, last)), 0, ())]))).finish()
 
