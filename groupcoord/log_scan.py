@@ -2,7 +2,7 @@
 
 Only the last record of a key counts, so a load looks at keys and values alone: one `Struct` reads the header
 of a batch, and the varints of a record are read in place. This gives half a million records a second on one
-core, which the generic reader of records cannot reach; that one reads, and judges, whatever has an unusual
+core, which the generic reader of records cannot reach; it reads, and judges, only records of an unusual
 shape. All of it is pure and shares nothing, so a thread can do it.
 """
 
