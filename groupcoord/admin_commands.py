@@ -1,4 +1,4 @@
-"""What administrators ask of groups: DescribeGroups, ListGroups, DeleteGroups."""
+"""The commands of administrators over groups: DescribeGroups, ListGroups, DeleteGroups."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass, field
@@ -21,7 +21,7 @@ class DescribeConsumerGroups:
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ListGroups:
     token: Token
-    states: frozenset[str] = field(default_factory=frozenset)  # lower case; empty: all
+    states: frozenset[str] = field(default_factory=frozenset)  # in lower case; empty for all
     types: frozenset[str] = field(default_factory=frozenset)
 
 

@@ -1,4 +1,4 @@
-"""What administrators are answered about groups."""
+"""The results of administrators' commands over groups."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -26,7 +26,7 @@ class GroupDescription:
     protocol_type: str = ""
     protocol_name: str = ""
     members: Sequence[MemberDescription] = ()
-    rebalances: Sequence[Rebalance] = ()  # the last ones, the oldest first; an answer of ours, not Kafka's
+    rebalances: Sequence[Rebalance] = ()  # the last ones, oldest first; Ottla's own, in a tagged field (D20)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -1,23 +1,23 @@
-"""Sets of partitions: those a member shall own, and those it owns with the epoch since when."""
+"""Sets of partitions: those that a member is to own, and those that it owns with the epoch of each."""
 
 from collections.abc import Iterable, Mapping, Sequence
 from typing import NamedTuple, TypeAlias
 
 # Topic id -> partitions. A topic without partitions is left out.
 Assignment: TypeAlias = Mapping[bytes, frozenset[int]]
-# Topic id -> partition -> the epoch in which the member got it (KIP-1251).
+# Topic id -> partition -> the member epoch in which the member got it (KIP-1251).
 OwnedEpochs: TypeAlias = Mapping[bytes, Mapping[int, int]]
 
 
 class TopicPartitions(NamedTuple):
-    """Partitions of one topic, as requests and answers list them."""
+    """Partitions of one topic, as requests and responses list them."""
 
     topic_id: bytes
     partitions: Sequence[int]
 
 
 def listed(assignment: Mapping[bytes, Iterable[int]]) -> list[TopicPartitions]:
-    """The partitions in the order of topic ids and numbers."""
+    """Return the partitions sorted by topic id and number."""
     return [TopicPartitions(topic_id, sorted(assignment[topic_id])) for topic_id in sorted(assignment)]
 
 
@@ -26,12 +26,12 @@ def without_epochs(owned: OwnedEpochs) -> Assignment:
 
 
 def with_epoch(assignment: Assignment, epoch: int) -> OwnedEpochs:
-    """The partitions as owned since that epoch."""
+    """Return the partitions as owned since that epoch."""
     return {topic_id: dict.fromkeys(partitions, epoch) for topic_id, partitions in assignment.items()}
 
 
 def owns_any(owned: Sequence[TopicPartitions] | None, of: OwnedEpochs) -> bool:
-    """Whether a member still reports one of those partitions; a member that reports nothing may own all."""
+    """Return True if a member reports one of these partitions, or reports nothing: it may then own all."""
     if owned is None:
         return True
     return any(
@@ -40,7 +40,10 @@ def owns_any(owned: Sequence[TopicPartitions] | None, of: OwnedEpochs) -> bool:
 
 
 def is_subset(owned: Sequence[TopicPartitions] | None, of: OwnedEpochs) -> bool:
-    """Whether all that a member reports is among those; a member that reports nothing may own others."""
+    """Return True if all partitions that a member reports are among these.
+
+    A member that reports nothing may own others, so the result is False.
+    """
     if owned is None:
         return False
     return all(topic_id in of and of[topic_id].keys() >= set(partitions) for topic_id, partitions in owned)

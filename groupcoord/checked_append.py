@@ -1,4 +1,4 @@
-"""One batch of records that belong together, if a batch can hold them."""
+"""Appends records that belong together as one batch, if a batch can hold them."""
 
 from collections.abc import Sequence
 
@@ -10,9 +10,10 @@ from ottla.logstore.words.errors import ErrorCode, KafkaError
 
 
 def checked_append(shard: GroupShard, records: Sequence[GroupRecord]) -> list[Effect]:
-    """Return one batch of all of them: what it says belongs together and cannot be split.
+    """Return the append of one batch with all of the records, or no effect if there are none.
 
-    GROUP_MAX_SIZE_REACHED if no batch can hold them; what one member brings is judged by itself before.
+    KafkaError(GROUP_MAX_SIZE_REACHED) if they do not fit in a batch; they must not be split.
+    `check_subscription` has judged the part of a single member before.
     """
     if not records:
         return []
@@ -28,7 +29,7 @@ def checked_append(shard: GroupShard, records: Sequence[GroupRecord]) -> list[Ef
 
 
 def check_subscription(shard: GroupShard, record: GroupRecord, advice: str) -> None:
-    """INVALID_REQUEST if no batch can hold the record of what a member says of itself."""
+    """Raise INVALID_REQUEST if no batch can hold the record of a member's subscription."""
     size_bytes, limit_bytes = record_size_bytes(record), shard.config.max_batch_bytes
     if size_bytes > limit_bytes:
         raise KafkaError(

@@ -1,8 +1,8 @@
-"""What a shard of the group coordinator can be asked.
+"""The commands of a shard of the group coordinator.
 
 A command with a `token` comes from a client: every token is answered exactly once, by a `Reply` or a
-`Refuse`, perhaps much later. Commands without one come from timers and from the node. Versions of the
-protocol end at the request handlers; where they differ in meaning, a field says which meaning is wanted.
+`Refuse`, perhaps much later. Commands without a token come from timers and from the node. Versions of the
+protocol end at the request handlers; where versions differ in meaning, a field says which meaning is wanted.
 """
 
 from typing import TypeAlias
@@ -74,7 +74,7 @@ ClientCommand: TypeAlias = (
     | ListGroups
     | DeleteGroups
 )
-# What leads to no records, and is carried out while the log takes none.
+# Commands that lead to no records; they are carried out even while the log takes none.
 ReadOnlyCommand: TypeAlias = (
     Heartbeat
     | AnswerHeldHeartbeat
@@ -113,6 +113,6 @@ NodeCommand: TypeAlias = (
     | ShareStateInitialized
     | ShareStateDeleted
 )
-# What a decision leaves to be done once its records were replayed.
+# Commands that a decision leaves to be carried out after its records were replayed.
 InnerCommand: TypeAlias = FinishDowngrade | FinishUpgrade
 Command: TypeAlias = ClientCommand | TimerCommand | NodeCommand | InnerCommand

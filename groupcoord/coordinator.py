@@ -1,12 +1,13 @@
 """One shard of the group coordinator: the groups whose records are in one partition of `__consumer_offsets`.
 
-    coordinator = Coordinator(shard)                # what the log left of it, or an empty one
-    effects = coordinator.start(now_ms)             # timers of what was loaded
-    effects = coordinator.handle(command, now_ms)   # then each command
-    effects = coordinator.stop(error)               # answers all that wait; the object is used no more
+    coordinator = Coordinator(shard)                # a shard loaded from the log, or an empty one
+    effects = coordinator.start(now_ms)             # timers of the loaded groups
+    effects = coordinator.handle(command, now_ms)   # for each command
+    effects = coordinator.stop(error)               # answers all waiting requests; the last call
 
-`handle` decides and replays its own `Append`s at once: the state runs ahead of the log by what the caller is
-about to append. If an append fails, the caller drops the coordinator and loads another one from the log.
+`handle` decides and replays its own `Append`s at once: the state runs ahead of the log by the records that
+the caller is about to append. If an append fails, the caller drops the coordinator and loads another one from
+the log.
 """
 
 from ottla.groupcoord.admin_commands import DeleteGroups, DescribeConsumerGroups, DescribeGroups, ListGroups
@@ -115,13 +116,16 @@ from ottla.logstore.words.errors import ErrorCode, KafkaError
 
 
 class Coordinator:
-    """Commands in, effects out. Not thread-safe: one owner calls it."""
+    """The coordinator of one shard: commands in, effects out. Not thread-safe: one owner calls it."""
 
     def __init__(self, shard: GroupShard) -> None:
         self.shard = shard
 
     def start(self, now_ms: int) -> list[Effect]:
-        """Before the first command: every loaded member has its session timeout to show up."""
+        """Start the timers of the loaded groups: each member has its session timeout to send a heartbeat.
+
+        Called before the first command.
+        """
         shard = self.shard
         effects: list[Effect] = [
             StartTimer(EXPIRY_KEY, shard.config.offsets_retention_check_interval_ms, ExpireOffsets())
@@ -137,7 +141,7 @@ class Coordinator:
         return effects
 
     def handle(self, command: Command, now_ms: int) -> list[Effect]:
-        """Decide a command. A KafkaError below becomes a `Refuse` for commands of clients."""
+        """Decide a command. A KafkaError of a client's command becomes a `Refuse`."""
         try:
             effects = self._decide(command, now_ms)
         except KafkaError as error:
@@ -160,7 +164,7 @@ class Coordinator:
                 return []
 
     def stop(self, error: ErrorCode) -> list[Effect]:
-        """Answer every request that waits: this is not the coordinator of these groups any more."""
+        """Refuse every waiting request with `error`: this is no longer the coordinator of these groups."""
         effects: list[Effect] = []
         for group in self.shard.groups.values():
             match group:
@@ -175,14 +179,14 @@ class Coordinator:
         return effects + self.shard.held_heartbeats.refuse_all(error)
 
     def check_invariants(self) -> None:
-        """What holds between any two commands; asked by tests after each."""
+        """Assert the invariants that hold between any two commands; tests call it after each."""
         self.shard.check_invariants()
 
     def _settled(self, effects: list[Effect], now_ms: int) -> list[Effect]:
-        """Replay what is appended, and decide what follows from it."""
+        """Replay the appended records, and decide the commands that follow from them."""
         settled: list[Effect] = []
         changed: ConsumerGroup | None = None
-        records: list[GroupRecord] = []  # but for offsets, which are no news to members
+        records: list[GroupRecord] = []  # without offsets, which are no news to members
         for effect in effects:
             if isinstance(effect, Append):
                 for record in effect.records:
@@ -284,7 +288,7 @@ class Coordinator:
                 return decide_share_command(shard, command, now_ms)
 
     def _decide_for_member(self, command: MemberCommand, now_ms: int) -> list[Effect]:
-        """What members of the classic protocol ask, by what kind of group theirs is."""
+        """Decide a request of the classic protocol by the kind of its group."""
         check_group_id(command.group_id)
         group = self.shard.group(command.group_id)
         match group:
@@ -295,7 +299,7 @@ class Coordinator:
             case ShareGroup():
                 if isinstance(command, JoinGroup):
                     raise KafkaError(ErrorCode.INCONSISTENT_GROUP_PROTOCOL)
-                # To those who have joined it is no group.
+                # To its members it does not exist.
                 return _decide_in_classic_group(self.shard, None, command, now_ms)
 
 

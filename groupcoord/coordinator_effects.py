@@ -1,8 +1,8 @@
-"""The effects of every coordinator: the records that it appends, the answers that it gives, its timers.
+"""The effects of every coordinator: the records to append, the answers to clients, the timers.
 
 The node carries them out in their order (`coordinators/coordinator_shard`). An `Append` is one batch, all or
 nothing. A `Reply` or `Refuse` after an `Append` of the same list leaves when that is committed; a `Reply`
-that `shows_state` also waits for all appends before it, since its state may not be committed yet.
+that `shows_state` also waits for all earlier appends, since the state that it shows may not be committed yet.
 """
 
 from collections.abc import Sequence
@@ -20,7 +20,7 @@ C_co = TypeVar("C_co", covariant=True)  # commands of timers
 
 
 class TimerKey(NamedTuple):
-    """The name of a timer within a shard; starting it again moves it."""
+    """The name of a timer within a shard; starting a timer again moves it."""
 
     purpose: str  # "session", "join", "sync", "rebalance", "hold", "expire", ...
     owner_id: str = ""  # the group or the transactional id
@@ -30,8 +30,8 @@ class TimerKey(NamedTuple):
 @dataclass(frozen=True, slots=True)
 class Append(Generic[R_co]):
     records: Sequence[R_co]
-    producer: Producer | None = None  # of records that belong to its transaction: a batch of its own
-    guard: Guard | None = None  # what the log wants to see before the first of them
+    producer: Producer | None = None  # whose transaction has the records: a batch of its own
+    guard: Guard | None = None  # what the log checks before it takes the first record
 
 
 @dataclass(frozen=True, slots=True)
@@ -43,7 +43,7 @@ class Reply(Generic[A_co]):
 
 @dataclass(frozen=True, slots=True)
 class Refuse:
-    """The whole request fails with one error."""
+    """The failure of a whole request with one error."""
 
     token: Token
     error: ErrorCode

@@ -1,4 +1,4 @@
-"""DescribeGroups and ListGroups: what the shard knows, for administrators."""
+"""DescribeGroups and ListGroups: the groups of a shard, for administrators."""
 
 from ottla.groupcoord.admin_commands import DescribeGroups, ListGroups
 from ottla.groupcoord.admin_results import (
@@ -18,7 +18,7 @@ from ottla.logstore.words.errors import ErrorCode
 
 CLASSIC_TYPE = "classic"
 CONSUMER_TYPE = "consumer"
-SHARE_TYPE = "share"  # also what Kafka calls the protocol of a share group
+SHARE_TYPE = "share"  # also Kafka's name for the protocol type of a share group
 
 
 def describe_groups(shard: GroupShard, command: DescribeGroups) -> list[Effect]:
@@ -53,7 +53,7 @@ def _describe(group_id: str, group: Group | None) -> GroupDescription:
             detail=f"Group {group_id} {what}",
             state=GroupState.DEAD.value,
         )
-    # What members say under a protocol means something only once the group has chosen one for good.
+    # Metadata of members means something only under the protocol that a stable group has chosen.
     chosen = group.protocol_name if group.state is GroupState.STABLE else None
     members = [
         MemberDescription(

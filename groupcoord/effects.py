@@ -1,4 +1,4 @@
-"""The effects of the group coordinator: those that every coordinator has, and its own."""
+"""The effects of the group coordinator: those of every coordinator, and its own."""
 
 from dataclasses import dataclass
 from typing import TypeAlias
@@ -69,16 +69,16 @@ Result: TypeAlias = (
 
 @dataclass(frozen=True, slots=True)
 class ContinueWith:
-    """Handle this command next, once the appends before it were replayed. The coordinator does so itself."""
+    """A command that the coordinator handles next, after it has replayed the appends before it."""
 
     command: ClientCommand | InnerCommand
 
 
 @dataclass(frozen=True, slots=True)
 class AddTimelineEvent:
-    """Add the cause of a rebalance, and the epoch before it, to the timeline of a consumer group.
+    """The cause of a rebalance, and the epoch before it, for the timeline of a consumer group.
 
-    The coordinator does so itself, after the records that create the group were replayed.
+    The coordinator adds it itself, after it has replayed the records that create the group.
     """
 
     group_id: str
@@ -88,7 +88,7 @@ class AddTimelineEvent:
 
 @dataclass(frozen=True, slots=True)
 class RunTask:
-    """Run a task in a thread; its result comes back as a command."""
+    """A task to run in a thread; its result comes back as a command."""
 
     task: ExecutorTask
 

@@ -1,4 +1,4 @@
-"""Whether the topics of a group are as they were when its target was made: 64 bits over their shape."""
+"""A hash of 64 bits over the topics of a group, to find out if they have changed since a target (D15)."""
 
 from collections.abc import Iterable
 from hashlib import blake2b
@@ -10,7 +10,7 @@ _pack_size = Struct(">I").pack
 
 
 def group_hash(topic_names: Iterable[str], topics: TopicsView) -> int:
-    """A signed 64-bit number over the topics of these names that exist; 0 if there is none."""
+    """Return a signed 64-bit hash over the topics of these names that exist, or 0 if none exists."""
     found = [topic for name in sorted(topic_names) if (topic := topics.by_name(name)) is not None]
     if not found:
         return 0
@@ -19,7 +19,7 @@ def group_hash(topic_names: Iterable[str], topics: TopicsView) -> int:
 
 
 def _topic_bytes(topic: TopicInfo) -> bytes:
-    """Id, name, partitions and racks, with their lengths, so that no two shapes have the same bytes."""
+    """Return id, name, partitions and racks, with their lengths: no two shapes have the same bytes."""
     if not topic.racks:  # as in most clusters; a group may have ten thousand topics
         topic_id, name = topic.topic_id, topic.name.encode(errors="surrogatepass")
         id_length, length = len(topic_id), len(name)

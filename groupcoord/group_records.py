@@ -1,4 +1,4 @@
-"""Kinds of records of `__consumer_offsets`, in Kafka's own schemas: offsets (0 and 1), classic groups (2)."""
+"""Records of `__consumer_offsets` in Kafka's own schemas: offsets (0 and 1) and classic groups (2)."""
 
 from collections.abc import Sequence
 from typing import NamedTuple
@@ -7,7 +7,7 @@ from ottla.logstore.words import schema
 from ottla.logstore.words.schema import message, struct
 
 OFFSETS_TOPIC = "__consumer_offsets"
-OLDEST_OFFSET_KEY = 0  # same layout as 1; written by Kafka before 0.9
+OLDEST_OFFSET_KEY = 0  # with the layout of 1; written by Kafka before 0.9
 OFFSET_KEY = 1
 GROUP_METADATA_KEY = 2
 NO_TIMESTAMP_MS = -1
@@ -58,7 +58,7 @@ class GroupMetadataValue:
 
 
 class OffsetRecord(NamedTuple):
-    """A committed offset, or with `value` None its removal."""
+    """A committed offset; with `value` None, its tombstone."""
 
     group_id: str
     topic: str
@@ -67,7 +67,7 @@ class OffsetRecord(NamedTuple):
 
 
 class GroupMetadataRecord(NamedTuple):
-    """A classic group as it became stable or empty, or with `value` None its removal."""
+    """A classic group as it became stable or empty; with `value` None, its tombstone."""
 
     group_id: str
     value: GroupMetadataValue | None

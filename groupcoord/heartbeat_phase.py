@@ -4,6 +4,6 @@ from enum import Enum
 
 
 class HeartbeatPhase(Enum):
-    ARRIVED = "arrived"  # it has just come
-    WOKEN = "woken"  # it was held, and there may be something to tell its member
+    ARRIVED = "arrived"  # it has just arrived
+    WOKEN = "woken"  # it was held, and its member may have something to learn
     DUE = "due"  # it was held, and must be answered now

@@ -1,9 +1,9 @@
-"""Held heartbeats: a member hears of a rebalance when it begins, not at its next heartbeat.
+"""Held heartbeats: a member learns of a rebalance when it begins, not at its next heartbeat.
 
 A heartbeat is a long poll where `ottla.group.heartbeat.hold.ms` allows it: a member that has nothing to do
-gets no answer until there is something to tell it, until shortly before its next heartbeat is due, until it
-sends something else on the connection, or until the coordinator stops. Then the heartbeat is decided as if
-it had just arrived, except that it does not prolong the member's session. All of this is soft state.
+gets no answer until it has something to learn, until shortly before its next heartbeat is due, until it sends
+another request on the connection, or until the coordinator stops. Then the heartbeat is decided as if it had
+just arrived, except that it does not prolong the member's session. All of this is soft state.
 """
 
 from collections.abc import Iterable
@@ -26,7 +26,7 @@ class HeldHeartbeats:
 
     def __init__(self) -> None:
         self._by_group: dict[str, dict[str, HeldCommand]] = {}
-        # Those whose members wait for partitions that others have not given up yet.
+        # Heartbeats of members that wait for partitions that others have not given up yet.
         self._awaiting_partitions: dict[str, dict[str, None]] = {}
 
     def __bool__(self) -> bool:
@@ -40,7 +40,7 @@ class HeldHeartbeats:
         return [] if held is None else list(held.values())
 
     def affected_by(self, group_id: str, changed: Iterable[str]) -> list[HeldCommand]:
-        """Return those of the changed members, and of all that wait for partitions: some may be free now."""
+        """Return the heartbeats of changed members, and of members whose missing partitions may be free."""
         held = self._by_group.get(group_id)
         if held is None:
             return []
@@ -48,7 +48,7 @@ class HeldHeartbeats:
         return [held[member_id] for member_id in members if member_id in held]
 
     def hold(self, command: HeldCommand, wait_ms: int, *, awaits_partitions: bool = False) -> list[Effect]:
-        """Hold a heartbeat for at most that time; one that was woken goes on until its first time is over."""
+        """Hold a heartbeat for at most `wait_ms`; a woken one stays held until its first time is over."""
         self._by_group.setdefault(command.group_id, {})[command.member_id] = command
         if awaits_partitions:
             self._awaiting_partitions.setdefault(command.group_id, {})[command.member_id] = None
@@ -59,14 +59,14 @@ class HeldHeartbeats:
         return [StartTimer(key, wait_ms, due)]
 
     def answer(self, group_id: str, member_id: str, token: Token | None = None) -> list[Effect]:
-        """Answer the member's heartbeat if one is held, and has that token where one is given."""
+        """Answer the member's heartbeat if one is held, and if its token is the given one (None: any)."""
         command = self._by_group.get(group_id, {}).get(member_id)
         if command is None or token not in (None, command.token):
             return []
         return self._decide_again([command], HeartbeatPhase.DUE)
 
     def wake(self, commands: Iterable[HeldCommand]) -> list[Effect]:
-        """Decide these again: there may be something to tell. Those with nothing to tell stay held."""
+        """Decide these heartbeats again. Those whose members have nothing to learn stay held."""
         return self._decide_again(commands, HeartbeatPhase.WOKEN)
 
     def refuse_all(self, error: ErrorCode) -> list[Effect]:

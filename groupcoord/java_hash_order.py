@@ -1,9 +1,9 @@
-"""The order in which Java's HashMap and HashSet go through their keys.
+"""The order in which Java's HashMap and HashSet iterate over their keys.
 
-Apache Kafka's assignors go through such collections, so who of equals is chosen follows from it. A table has
-2^n buckets and goes through them in order, and through a bucket in the order in which its keys came by `put`,
-or in the opposite order of those that came by `computeIfAbsent`. That buckets of very many keys become trees
-there is left out.
+Apache Kafka's assignors iterate over such collections, and the order decides which of several equal members
+is chosen. A table has 2^n buckets, which are visited in order. Within a bucket keys come in the order in
+which `put` added them, or in the opposite order if `computeIfAbsent` added them. Java turns buckets of very
+many keys into trees; this is left out here.
 """
 
 from collections.abc import Callable, Hashable
@@ -18,12 +18,12 @@ V = TypeVar("V")
 
 
 def hash_of_int(number: int) -> int:
-    """The hash of an Integer, as 32 bits without a sign."""
+    """Return the hash of an Integer, as 32 bits without a sign."""
     return number & _INT_MASK
 
 
 def hash_of_string(text: str) -> int:
-    """The hash of a String: of its UTF-16 units, as 32 bits without a sign."""
+    """Return the hash of a String, which is that of its UTF-16 units, as 32 bits without a sign."""
     total = 0
     encoded = text.encode("utf-16-be", errors="surrogatepass")
     for high, low in zip(encoded[::2], encoded[1::2], strict=True):
@@ -32,23 +32,23 @@ def hash_of_string(text: str) -> int:
 
 
 def hash_of_uuid(content: bytes) -> int:
-    """The hash of Kafka's Uuid of these 16 bytes, as 32 bits without a sign."""
+    """Return the hash of Kafka's Uuid of these 16 bytes, as 32 bits without a sign."""
     mixed = int.from_bytes(content[:8]) ^ int.from_bytes(content[8:])
     return (mixed >> 32) ^ (mixed & _INT_MASK)
 
 
 def hash_of_partition(topic_id: bytes, partition: int) -> int:
-    """The hash of Kafka's TopicIdPartition, which is a record of a Uuid and an int."""
+    """Return the hash of Kafka's TopicIdPartition, which is a Java record of a Uuid and an int."""
     return (31 * hash_of_uuid(topic_id) + partition) & _INT_MASK
 
 
 def table_for_mappings(count: int) -> int:
-    """The buckets of a table that Kafka's assignors make for so many keys."""
+    """Return the number of buckets that Kafka's assignors make for `count` keys."""
     return _table(int((count + 1) / _LOAD_FACTOR + 1))
 
 
 def table_for_copy(count: int) -> int:
-    """The buckets of a set that is made as a copy of so many keys."""
+    """Return the number of buckets of a set that is made as a copy of `count` keys."""
     return _table(max(int(count / _LOAD_FACTOR) + 1, SMALLEST_TABLE))
 
 
@@ -59,7 +59,7 @@ def _table(capacity: int) -> int:
 class JavaHashMap(Generic[K, V]):
     """A map with Java's order of keys. It grows as Java's does, and never shrinks.
 
-    It is filled by `map[key] = value`, as Java's is by `put`, or by `compute_if_absent`; not by both.
+    It is filled either by `map[key] = value`, as Java's by `put`, or by `compute_if_absent`; not by both.
     """
 
     __slots__ = ("_buckets", "_content", "_hash_of", "_is_computed")
@@ -84,9 +84,9 @@ class JavaHashMap(Generic[K, V]):
         self._grow_if_full()
 
     def compute_if_absent(self, key: K, make: Callable[[], V]) -> V:
-        """Return what the map has for the key, which is made if it has nothing."""
+        """Return the value of the key; make it first if the map has none."""
         self._is_computed = True
-        self._grow_if_full()  # before the key is there, and also if it was there before
+        self._grow_if_full()  # before the key is added, and also if it was there already
         if key not in self._content:
             self._content[key] = make()
         return self._content[key]
@@ -95,11 +95,11 @@ class JavaHashMap(Generic[K, V]):
         return self._content.get(key)
 
     def remove(self, key: K) -> None:
-        """Take a key out, which must be there."""
+        """Remove a key, which must be there."""
         del self._content[key]
 
     def ordered(self) -> list[K]:
-        """The keys as they are now, in Java's order; the map may change meanwhile."""
+        """Return the present keys in Java's order; the map may change meanwhile."""
         mask, hash_of = self._buckets - 1, self._hash_of
 
         def bucket(key: K) -> int:
@@ -107,7 +107,7 @@ class JavaHashMap(Generic[K, V]):
             return (number ^ number >> 16) & mask
 
         came = reversed(self._content) if self._is_computed else iter(self._content)
-        return sorted(came, key=bucket)  # which keeps the order within a bucket
+        return sorted(came, key=bucket)  # a stable sort: it keeps the order within a bucket
 
     def _grow_if_full(self) -> None:
         if len(self._content) > self._buckets * _LOAD_FACTOR:

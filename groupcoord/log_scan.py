@@ -1,9 +1,9 @@
-"""The log of a shard, read batch by batch and record by record without decoding what nobody asks for.
+"""Reads the log of a shard batch by batch and record by record, without decoding values that may not count.
 
-Of the records of a key only the last one counts, so a load looks at keys and values alone: one `Struct` reads
-a batch's header, the varints of a record are read where they stand. Half a million records a second on one
-core, which the generic reader of records cannot give; it is asked for whatever is not of the usual shape, and
-judges it. All of it is pure and shares nothing, so a thread can do it.
+Only the last record of a key counts, so a load looks at keys and values alone: one `Struct` reads the header
+of a batch, and the varints of a record are read in place. This gives half a million records a second on one
+core, which the generic reader of records cannot reach; it reads, and judges, only records of an unusual
+shape. All of it is pure and shares nothing, so a thread can do it.
 """
 
 from collections.abc import Callable, Generator, Iterator
@@ -21,14 +21,14 @@ from ottla.logstore.record_batch import (
 )
 from ottla.logstore.words.errors import ErrorCode, KafkaError
 
-# Records between two calls of `pause`: a millisecond or two, so that a thread lets the event loop in.
+# Records between two calls of `pause`: a millisecond or two, so that a thread lets the event loop run.
 PAUSE_RECORDS: Final = 1_000
-# Records that are not readable are told one by one up to here; a log full of them must not fill the memory.
+# Unreadable records are described one by one up to this number; a log full of them must not fill the memory.
 MAX_UNREADABLE: Final = 100
 
 
 class Unreadable:
-    """What was left out because it could not be read, for the log of the node."""
+    """The records that were left out because they could not be read, for the log of the node."""
 
     def __init__(self) -> None:
         self.count = 0
@@ -41,11 +41,11 @@ class Unreadable:
 
 
 class LogBatch(NamedTuple):
-    """A whole batch within the bytes that were fed, and what its header says."""
+    """A whole batch within the bytes that were fed, with the fields of its header."""
 
     start: int
     end: int
-    next_offset: int  # the one after its last record
+    next_offset: int  # the offset after its last record
     attributes: int
     producer_id: int
     records: int
@@ -53,27 +53,26 @@ class LogBatch(NamedTuple):
 
 
 class LogScan(Protocol):
-    """A scan is fed the log from its start."""
+    """A scan that is fed the log from its start."""
 
     def feed(self, content: bytes, /) -> int:
-        """Take the whole batches at the start of `content`; return the offset after the last one, or -1 if
-        there is none.
+        """Take the whole batches at the start of `content`; return the offset after them, or -1 for none.
 
         Half a batch at the end is left for the next piece. KafkaError (CORRUPT_MESSAGE, INVALID_RECORD) for
-        bytes that are no log.
+        bytes that are not a log.
         """
         ...
 
 
 class Pauses:
-    """Calls `pause` after every `PAUSE_RECORDS` or so; what it raises ends the scan."""
+    """A counter that calls `pause` about once every `PAUSE_RECORDS`; an exception of it ends the scan."""
 
     def __init__(self, pause: Callable[[], None]) -> None:
         self.pause = pause
         self._records = 0
 
     def worked(self, records: int) -> None:
-        """So many records were read."""
+        """Count records that were read."""
         self._records += records
         if self._records >= PAUSE_RECORDS:
             self._records = 0
@@ -81,7 +80,7 @@ class Pauses:
 
 
 def feed_batches(content: bytes, take_batch: Callable[[bytes, LogBatch], None], pauses: Pauses) -> int:
-    """Have each whole batch at the start of `content` taken, of any kind, in the order of the log.
+    """Pass each whole batch at the start of `content`, of any kind, to `take_batch` in the order of the log.
 
     Return the offset after the last one, or -1 if there is none.
     """
@@ -94,7 +93,7 @@ def feed_batches(content: bytes, take_batch: Callable[[bytes, LogBatch], None], 
 
 
 def iterate_batches(content: bytes) -> Iterator[LogBatch]:
-    """The whole batches at the start of `content`; KafkaError (CORRUPT_MESSAGE) for bytes that are none."""
+    """Yield the whole batches at the start of `content`; KafkaError (CORRUPT_MESSAGE) for other bytes."""
     start, size = 0, len(content)
     while size - start >= HEADER_SIZE:
         (base_offset, length, _, magic, _, attributes, last_delta, _, _, producer_id, _, _, count) = (
@@ -116,12 +115,12 @@ def iterate_batches(content: bytes) -> Iterator[LogBatch]:
 def iterate_keys(
     content: bytes, batch: LogBatch, pause: Callable[[], None] = lambda: None
 ) -> Iterator[tuple[bytes, bytes | None]]:
-    """Key and value of each record of `batch` that has a key.
+    """Yield key and value of each record of `batch` that has a key.
 
-    Compressed records are opened a piece at a time. `pause` is called every `PAUSE_RECORDS` of a batch; what
-    it raises ends the reading. A record of an unusual shape has all of the batch read once more from its
-    first record by `iterate_records`, which tells a strange record from bytes that are none (KafkaError):
-    what was taken already is taken again.
+    Compressed records are opened a piece at a time. `pause` is called every `PAUSE_RECORDS` of a batch; an
+    exception of it ends the reading. If a record has an unusual shape, the whole batch is read again from its
+    first record by `iterate_records`, which tells an unusual record from bytes that are no record
+    (KafkaError): pairs that were yielded before are then yielded a second time.
     """
     if batch.attributes & COMPRESSION_MASK:
         body = memoryview(content)[batch.start + HEADER_SIZE : batch.end]
@@ -149,7 +148,7 @@ def paused(records: Iterator[Record], pause: Callable[[], None]) -> Iterator[Rec
 def _opened_keys(
     opened: OpenedRecords, count: int, pause: Callable[[], None]
 ) -> Generator[tuple[bytes, bytes | None], None, bool]:
-    """Yield what `_usual_keys` finds in each piece; return whether that was all there is."""
+    """Yield the pairs that `_usual_keys` finds in each piece; return True if these were all records."""
     index = 0
     while True:
         content = bytes(opened.content)
@@ -165,7 +164,10 @@ def _opened_keys(
 def _usual_keys(
     content: bytes, position: int, end: int, index: int, count: int, pause: Callable[[], None]
 ) -> Generator[tuple[bytes, bytes | None], None, tuple[int, int]]:
-    """Yield key and value of records `index` to `count`, as far as they are of the usual shape."""
+    """Yield key and value of records `index` to `count`, up to the first that does not have the usual shape.
+
+    Return the index after the last record that was read, and the position there.
+    """
     while index < count:
         last = min(count, index + PAUSE_RECORDS)
         index, position = yield from _usual_records(content, position, end, index, last)
@@ -179,11 +181,11 @@ def _usual_keys(
 def _usual_records(
     content: bytes, position: int, batch_end: int, index: int, last: int
 ) -> Generator[tuple[bytes, bytes | None], None, tuple[int, int]]:
-    """Yield key and value of records `index` to `last` that have lengths of one or two bytes, a key, no
-    headers.
+    """Yield key and value of records `index` to `last` that have short lengths, a key, no headers.
 
-    Return the index of the first that looks otherwise, or does not fill exactly the place that it claims, and
-    where it begins; else `last`, and where the next one begins.
+    A short length takes one or two bytes. At the first record that is different, or does not end exactly
+    where it claims to, return its index and its position; else return `last` and the position of the next
+    record.
     """
     start = position
     try:

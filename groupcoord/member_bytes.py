@@ -1,10 +1,9 @@
 """Bytes of group members, and their limits: for one shard and for all shards of a node.
 
-A member stays until its time is over, also if its client has gone, and may bring a megabyte of metadata.
-Those who come when there is no room are told COORDINATOR_NOT_AVAILABLE: clients look for the coordinator and
-try again, and are in when others have left. Who brings much leaves a quarter of the room to those who bring
-little, so that a few large members do not keep all others out; the last eighth is for what members that are
-in are assigned.
+A member stays until its session is over, even if its client is gone, and may bring a megabyte of metadata.
+Members that come when there is no room get COORDINATOR_NOT_AVAILABLE: their clients look for the coordinator,
+try again, and get in when others have left. Large members leave a quarter of the room to small ones, so that
+a few of them do not keep all others out; the last eighth is for the assignments of present members.
 """
 
 from typing import Final
@@ -13,14 +12,15 @@ from ottla.groupcoord.coordinator_config import MAX_MEMBER_BYTES_PER_SHARD
 from ottla.groupcoord.shard_bytes import ShardBytes
 from ottla.logstore.words.errors import ErrorCode, KafkaError
 
-# A member with its names and timer; also one that was only told its id, with a group and a timer of its own.
+# A member with its names and timer; also a client that only got a member id, with a group and timer of its
+# own.
 MEMBER_BYTES: Final = 2_000
 NAME_BYTES: Final = 100  # of a subscribed topic, beside its characters, as measured
-LITTLE_BYTES: Final = 16_384  # a member of thousands of partitions, of an ordinary client
+LITTLE_BYTES: Final = 16_384  # enough for a member of thousands of partitions with an ordinary client
 
 
 def check_members(members: ShardBytes, more_bytes: int, *, is_member: bool = False) -> None:
-    """COORDINATOR_NOT_AVAILABLE if there is no room for so much more of members."""
+    """Raise COORDINATOR_NOT_AVAILABLE if members may not take `more_bytes` more."""
     if more_bytes <= 0:
         return
     eighths = 6 if more_bytes > LITTLE_BYTES else 8 if is_member else 7

@@ -1,7 +1,6 @@
-"""Keys and values of `__consumer_offsets`: the group coordinator's durable state, in Apache Kafka's own
-schemas.
+"""Keys and values of `__consumer_offsets`: the coordinator's durable state in Apache Kafka's own schemas.
 
-A record's key begins with an int16 that says what the record is (0 and 1 an offset, 2 a classic group, 3 to 8
+A record's key begins with an int16 that says which kind it is (0 and 1 an offset, 2 a classic group, 3 to 8
 and 16 a consumer group, 10 to 15 a share group; others belong to streams groups), its value with the int16
 version of its schema; a null value is a tombstone.
 """
@@ -43,12 +42,12 @@ from ottla.logstore.words.errors import ErrorCode, KafkaError
 from ottla.logstore.words.schema import Buffer
 
 GroupRecord: TypeAlias = OffsetRecord | GroupMetadataRecord | ConsumerGroupRecord | ShareGroupRecord
-# What is appended at once: a record, or all those of a commit.
+# A unit of an append: one record, or all records of a commit.
 AppendedRecord: TypeAlias = GroupRecord | CommittedOffsets
 
-# What an offset's record has beside names and value, at most; some 25 are usual.
+# The most bytes of an offset's record beside names and value; some 25 are usual.
 _OFFSET_OVERHEAD_BYTES = 40
-_GROUP_METADATA_VALUE_VERSION = 3  # what Kafka 4.3 writes
+_GROUP_METADATA_VALUE_VERSION = 3  # the version that Kafka 4.3 writes
 
 
 def encode_key(record: GroupRecord) -> bytes:
@@ -77,9 +76,9 @@ def encode_value(record: GroupRecord) -> bytes | None:
 
 
 def decode_record(key: Buffer, value: Buffer | None) -> GroupRecord | None:
-    """A record of the log, or None for one of a kind that this version does not know.
+    """Return a record of the log, or None for one of a kind that this version does not know.
 
-    KafkaError(CORRUPT_MESSAGE) for bytes that are neither.
+    KafkaError(CORRUPT_MESSAGE) for bytes that are no record of either.
     """
     kind = int.from_bytes(key[:2]) if len(key) >= 2 else -1
     try:
@@ -105,12 +104,12 @@ def decode_record(key: Buffer, value: Buffer | None) -> GroupRecord | None:
 
 
 def opened(record: AppendedRecord) -> Sequence[GroupRecord]:
-    """Each record by itself."""
+    """Return each record by itself."""
     return record.opened() if isinstance(record, CommittedOffsets) else (record,)
 
 
 def record_size_bytes(record: AppendedRecord) -> int:
-    """No less than what a record will take in a batch; cheap, since it is asked before each append."""
+    """Return an upper bound of a record's bytes in a batch; cheap, since each append asks for it."""
     overhead = 64  # record header, key and value prefixes, and the numbers
     match record:
         case CommittedOffsets(group_id, topic, _, values):

@@ -1,4 +1,4 @@
-"""The number under which a request of a client waits for its answer."""
+"""The number of a client's request that waits for its answer."""
 
 from typing import TypeAlias
 

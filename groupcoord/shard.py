@@ -1,6 +1,6 @@
 """The state of one shard: the groups and offsets of one partition of `__consumer_offsets`.
 
-The request modules decide over it; `replay` is what the log does to it.
+The modules of requests decide over it; `replay` applies the records of the log to it.
 """
 
 from collections.abc import Callable, Iterator, Sequence
@@ -44,7 +44,7 @@ Group: TypeAlias = ClassicGroup | ConsumerGroup | ShareGroup
 
 
 class GroupShard:
-    """Groups and offsets of one partition.
+    """The groups and offsets of one partition.
 
     `new_uuid` gives the unique part of a member id; `group_config` the settings of one group.
     """
@@ -60,54 +60,54 @@ class GroupShard:
         defaults = default_group_config(config)
         self.group_config = group_config or (lambda group_id: defaults)
         self.topics: TopicsView = ListedTopics()
-        self.newest_topics_version = 0  # of the metadata when a topic was made last
+        self.newest_topics_version = 0  # of the metadata in which a topic was created last
         self.recent_topics = RecentTopics()  # soft
-        self.groups_by_topic: dict[str, set[str]] = {}  # consumer and share groups that subscribe to it
-        self.groups_by_share_state: dict[bytes, set[str]] = {}  # share groups that have state of a topic
-        self.awaiting_persister: set[Token] = set()  # soft: requests that the share coordinators keep waiting
-        self._share_jobs = 0  # soft: asked of the share coordinators so far
-        self.share_rebalances = 0  # soft: raised epochs of share groups
+        self.groups_by_topic: dict[str, set[str]] = {}  # consumer and share groups by subscribed topic
+        self.groups_by_share_state: dict[bytes, set[str]] = {}  # share groups by the topics of their state
+        self.awaiting_persister: set[Token] = set()  # soft: requests that wait for the share coordinators
+        self._share_jobs = 0  # soft: the number of jobs sent to the share coordinators
+        self.share_rebalances = 0  # soft: the number of times that a share group's epoch rose
         self.held_heartbeats = HeldHeartbeats()  # soft
         self.resolving: set[str] = set()  # soft: groups whose expressions a thread is matching
         self.groups: dict[str, Group] = {}
         self.member_bytes = ShardBytes()
-        self.has_room: Callable[[], bool] = lambda: True  # whether this node has memory for more groups
+        self.has_room: Callable[[], bool] = lambda: True  # True if this node has memory for more groups
         self.offset_bytes = ShardBytes()
         self.offsets = OffsetStore()
         self.pending = PendingOffsets()
         self.expiry_queue: list[
             str
-        ] = []  # soft: the groups that this round of the offset expiry has still to visit
+        ] = []  # soft: the groups that this round of the offset expiry has yet to visit
 
     def group(self, group_id: str) -> Group | None:
         return self.groups.get(group_id)
 
     def classic_group(self, group_id: str) -> ClassicGroup | None:
-        """The group, if there is one and it is of the classic protocol."""
+        """Return the group if there is one and it is of the classic protocol."""
         group = self.groups.get(group_id)
         return group if isinstance(group, ClassicGroup) else None
 
     def consumer_group(self, group_id: str) -> ConsumerGroup | None:
-        """The group, if there is one and it is of the consumer protocol."""
+        """Return the group if there is one and it is of the consumer protocol."""
         group = self.groups.get(group_id)
         return group if isinstance(group, ConsumerGroup) else None
 
     def share_group(self, group_id: str) -> ShareGroup | None:
-        """The group, if there is one and it is a share group."""
+        """Return the group if there is one and it is a share group."""
         group = self.groups.get(group_id)
         return group if isinstance(group, ShareGroup) else None
 
     def next_share_job(self) -> int:
-        """A number for what is asked of the share coordinators."""
+        """Return a number for the next job of the share coordinators."""
         self._share_jobs += 1
         return self._share_jobs
 
     def check_new_group(self) -> None:
-        """COORDINATOR_NOT_AVAILABLE if there is no room for one more group."""
+        """Raise COORDINATOR_NOT_AVAILABLE if there is no room for one more group."""
         if len(self.groups) >= MAX_GROUPS_PER_SHARD:
             raise KafkaError(
                 ErrorCode.COORDINATOR_NOT_AVAILABLE,
-                "this partition has too many groups: delete groups that are not used",
+                "this partition of __consumer_offsets has too many groups: delete groups that are not used",
             )
         if not self.has_room():
             raise KafkaError(
@@ -117,26 +117,26 @@ class GroupShard:
             )
 
     def create_group(self, group_id: str, now_ms: int) -> ClassicGroup:
-        """A new empty group; soft until a record of it, or an offset, is replayed."""
+        """Return a new empty group; it is soft until a record of it, or an offset, is replayed."""
         self.check_new_group()
         group = self.groups[group_id] = ClassicGroup(group_id, now_ms, self.member_bytes)
         return group
 
     def drop_if_hollow(self, group: ClassicGroup) -> None:
-        """Forget a group that nobody joined in the end, so that failing clients leave nothing behind."""
+        """Forget a group whose joins all failed, so that failing clients leave nothing behind (D5)."""
         if not group.is_hollow() or self.offsets.has_any(group.group_id):
             return
         if not self.pending.keys_of(group.group_id):
             self.groups.pop(group.group_id, None)
 
     def has_offset(self, key: OffsetKey) -> bool:
-        """Whether there is an offset, committed or pending."""
+        """Return True if the group has an offset of the partition, committed or pending."""
         return self.pending.has(key) or key.partition in self.offsets.topics_of(key.group_id).get(
             key.topic, ()
         )
 
     def check_offsets(self, commits: Sequence[CommittedOffsets], *, is_transactional: bool) -> None:
-        """COORDINATOR_NOT_AVAILABLE if there is no memory for what these add to the offsets."""
+        """Raise COORDINATOR_NOT_AVAILABLE if there is no memory for what these commits add to the offsets."""
         each_bytes = OFFSET_BYTES + PENDING_BYTES if is_transactional else OFFSET_BYTES
         most_bytes = TOPIC_BYTES * len(commits)
         for one in commits:
@@ -155,11 +155,11 @@ class GroupShard:
         check_offsets(self.offset_bytes, more_bytes, is_new=is_new)
 
     def count_offsets(self) -> None:
-        """Have what the offsets take counted among those of the node."""
+        """Update the count of the node by the bytes that the offsets take now."""
         self.offset_bytes.add(self.offsets.size_bytes + self.pending.size_bytes - self.offset_bytes.total)
 
     def offset_tombstones(self, group_id: str) -> list[OffsetRecord]:
-        """Records that remove all offsets of a group, committed and pending."""
+        """Return the records that remove all offsets of a group, committed and pending."""
         keys = {
             OffsetKey(group_id, topic, partition): None
             for topic, partitions in self.offsets.topics_of(group_id).items()
@@ -169,7 +169,7 @@ class GroupShard:
         return [OffsetRecord(*key, None) for key in keys]
 
     def replay(self, record: AppendedRecord, *, producer: Producer | None = None) -> None:
-        """The one place where durable state changes, now and after a restart."""
+        """Apply a record to the state: the one place where durable state changes, now and after a restart."""
         match record:
             case CommittedOffsets():
                 self._replay_commit(record, producer)
@@ -195,8 +195,10 @@ class GroupShard:
                     self._replay_consumer(record)
 
     def _replay_consumer(self, record: ConsumerGroupRecord) -> None:
-        """A record of a consumer group makes one, in place of a classic group: our own log removes such a
-        group before, unless only offsets made it. A tombstone of what is not there says nothing.
+        """Apply a record of a consumer group, which makes the group if there is none.
+
+        It takes the place of a classic group: our own log has a tombstone of that before, unless only offsets
+        made it. A tombstone of a group or a part that is not there changes nothing.
         """
         group = self.consumer_group(record.group_id)
         if record.value is not None:
@@ -213,7 +215,7 @@ class GroupShard:
             group.replay(record)
 
     def _replay_share(self, record: ShareGroupRecord) -> None:
-        """A record of a share group, by the rules of those of consumer groups."""
+        """Apply a record of a share group, by the rules of `_replay_consumer`."""
         group = self.share_group(record.group_id)
         if record.value is not None:
             if group is None:
@@ -274,16 +276,16 @@ class GroupShard:
         self.keep_group_of_offsets(record.group_id)
 
     def end_transaction(self, producer_id: int, *, committed: bool) -> None:
-        """What the marker of a transaction does to the state, as after a restart."""
+        """Apply the marker of a transaction to the state, as after a restart."""
         for key, value in self.pending.end(producer_id, committed=committed):
             self.offsets.put(*key, value)
         self.count_offsets()
 
     def keep_group_of_offsets(self, group_id: str) -> None:
-        """Whoever commits without ever joining has a group all the same, one without a protocol type.
+        """Make a classic group without a protocol type for offsets whose group has never had a member.
 
-        Where there are offsets there is a group, in whatever order records come: else nobody would ever see
-        the offsets expire.
+        Where there are offsets there is a group, in whatever order records come (D13): otherwise the offsets
+        would never expire.
         """
         if group_id not in self.groups and (self.offsets.has_any(group_id) or self.pending.keys_of(group_id)):
             self.groups[group_id] = ClassicGroup(group_id, member_bytes=self.member_bytes)
@@ -318,15 +320,13 @@ class GroupShard:
 
 
 def check_group_id(group_id: str) -> None:
-    """A group that has members must have a name; offsets alone may live under the empty one, as in old
-    Kafkas.
-    """
+    """Raise INVALID_GROUP_ID for the empty id: it may have offsets only, as in old Kafkas, and no members."""
     if not group_id:
         raise KafkaError(ErrorCode.INVALID_GROUP_ID, "the group id is empty")
 
 
 def appends(records: Sequence[GroupRecord], max_batch_bytes: int) -> Iterator[Append[GroupRecord]]:
-    """The records as batches that the log takes; each is atomic, all together are not."""
+    """Yield the records as batches that the log takes; each is atomic, all together are not."""
     batch: list[GroupRecord] = []
     size = 0
     for record in records:

@@ -1,4 +1,4 @@
-"""Bytes that one shard holds of one kind, counted among those of all shards of a node."""
+"""Bytes that one shard holds of one kind, counted for all shards of a node together."""
 
 from dataclasses import dataclass
 
@@ -12,7 +12,7 @@ class NodeBytes:
 
 
 class ShardBytes:
-    """The bytes of one shard, which keeps `total` in step by `add`."""
+    """The bytes of one shard; the shard reports each change by `add`."""
 
     __slots__ = ("_node", "total")
 
@@ -21,20 +21,20 @@ class ShardBytes:
         self.total = 0
 
     def attach(self, node: NodeBytes) -> None:
-        """Count in those of a node from now on: the shard is loaded, which may have been done in a thread."""
+        """Add the bytes to the count of a node: the shard, perhaps loaded in a thread, is in use."""
         node.used_bytes += self.total
         self._node = node
 
     def detach(self) -> None:
-        """Count nowhere: the shard is used no more."""
+        """Remove the bytes from the count of the node: the shard is no longer in use."""
         self._node.used_bytes -= self.total
         self._node = NodeBytes()
 
     def add(self, change: int) -> None:
-        """Count so many more, or fewer."""
+        """Count `change` more bytes, or fewer if it is negative."""
         self.total += change
         self._node.used_bytes += change
 
     def fits(self, more_bytes: int, *, eighths: int) -> bool:
-        """Return whether so many more fit into so many eighths of what the node may have."""
+        """Return True if `more_bytes` fit into this many eighths of the node's limit."""
         return self._node.used_bytes + more_bytes <= self._node.limit_bytes * eighths // 8

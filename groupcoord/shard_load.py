@@ -1,4 +1,4 @@
-"""A shard made of what is left of its log, in whatever thread has the time: nobody else sees it yet."""
+"""Fills a shard from a scanned log, in any thread: no other code sees the shard yet."""
 
 from collections.abc import Callable
 
@@ -15,9 +15,9 @@ from ottla.logstore.words.schema import ZERO_UUID
 def load_shard(
     scanned: ScannedLog, shard: GroupShard, *, pause: Callable[[], None] = lambda: None
 ) -> GroupShard:
-    """The empty `shard`, filled; a record that cannot be read is left out and added to `scanned.unreadable`.
+    """Return the empty `shard`, filled; an unreadable record is left out and added to `scanned.unreadable`.
 
-    Groups come first, in the order of the log, then offsets: these make a group where there is none. `pause`
+    Groups come first, in the order of the log, then offsets, which make a group where there is none. `pause`
     is called as in `LogScan`.
     """
     for count, (key, value) in enumerate(scanned.others, 1):
@@ -40,10 +40,10 @@ def load_shard(
 def stale_offsets(
     shard: GroupShard, topic_id_of: Callable[[str], bytes | None], *, pause: Callable[[], None] = lambda: None
 ) -> list[StaleOffset]:
-    """Offsets of topics that are gone, or that are other topics of the same name now.
+    """Return the offsets of topics that are gone, or whose name belongs to another topic now.
 
-    Such offsets go when their topic is deleted, but the coordinator of that time may have failed first.
-    `topic_id_of` gives the id of a topic that there is.
+    Such offsets are removed when their topic is deleted, but the coordinator of that time may have failed
+    first (D24). `topic_id_of` gives the id of an existing topic.
     """
     stale = []
     seen = 0

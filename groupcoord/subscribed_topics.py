@@ -1,10 +1,10 @@
-"""The topics that a group subscribes to, by how many of its members or expressions want each."""
+"""The topics that a group subscribes to, with the number of its members or expressions that want each."""
 
 from collections.abc import Collection, Iterable, Mapping
 
 
 class SubscribedTopics:
-    """Counts by name. `groups_by_topic` (topic -> ids of the groups that subscribe to it) is kept in step."""
+    """Counts by topic name; `groups_by_topic` (topic -> ids of subscribed groups) is kept in step."""
 
     def __init__(self, group_id: str, groups_by_topic: dict[str, set[str]]) -> None:
         self._group_id = group_id
@@ -13,19 +13,19 @@ class SubscribedTopics:
 
     @property
     def names(self) -> Collection[str]:
-        """The names that somebody wants, whether such topics exist or not."""
+        """The names that a member or an expression wants, whether such topics exist or not."""
         return self._counts.keys()
 
     @property
     def counts(self) -> Mapping[str, int]:
-        """Return the number of members that subscribe to each topic."""
+        """The number of members or expressions that want each topic."""
         return self._counts
 
     def __contains__(self, name: object) -> bool:
         return name in self._counts
 
     def add(self, names: Iterable[str], difference: int) -> None:
-        """Members or expressions that want these topics came or went."""
+        """Add `difference` to the count of these topics: members or expressions that want them changed."""
         for name in names:
             count = self._counts.get(name, 0) + difference
             if count > 0:
@@ -40,12 +40,12 @@ class SubscribedTopics:
                     self._groups_by_topic.pop(name, None)
 
     def forget(self) -> None:
-        """The group is gone: nobody subscribes to anything through it."""
+        """Unsubscribe the group, which is gone, from all of its topics."""
         for name, count in list(self._counts.items()):
             self.add((name,), -count)
 
     def after(self, change: Mapping[str, int]) -> set[str]:
-        """The names that are wanted once so many more, or fewer, want some of them."""
+        """Return the names that are wanted once the counts have changed by `change`."""
         names = set(self._counts)
         for name, difference in change.items():
             if self._counts.get(name, 0) + difference > 0:

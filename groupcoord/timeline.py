@@ -1,9 +1,9 @@
-"""What disturbed a group lately, for whoever asks why it rebalanced: the last rebalances with their causes.
+"""The last rebalances of a group with their causes, to find out why it rebalanced.
 
-A rebalance begins when a stable or empty group has to assign anew and ends when it is stable, or empty,
+A rebalance begins when a stable or empty group has to assign again and ends when it is stable, or empty,
 again. What happens in between (another member joins, one does not come back in time) belongs to it, even if
 the group went through several generations on the way. For a consumer group these are epochs, and its members
-work on. Soft state: a new coordinator begins with an empty timeline.
+work on. Soft state: a new coordinator begins with an empty timeline (D19).
 """
 
 from collections import deque
@@ -14,13 +14,13 @@ from typing import NamedTuple
 
 # An entry takes some 500 bytes, and the cause of trouble is usually among the last few.
 MAX_REBALANCES = 16
-# A thousand members that start together join in one rebalance; the first ones tell it all.
+# A thousand members that start together join in one rebalance; the first events explain it.
 MAX_EVENTS = 8
-MAX_CHARS = 255  # of a client's id and of its words
+MAX_CHARS = 255  # of a client id and of a reason
 
 
 class Cause(Enum):
-    """Why a group has to assign anew; the value is the name that people are shown."""
+    """The cause for which a group has to assign again; the value is the name that people are shown."""
 
     MEMBER_JOINED = "MemberJoined"
     MEMBER_LEFT = "MemberLeft"
@@ -34,18 +34,18 @@ class Cause(Enum):
     METADATA_CHANGED = "MetadataChanged"
     LEADER_REJOINED = "LeaderRejoined"  # its topics have other partitions, or it gave some up
     STATIC_REPLACED = "StaticReplaced"
-    TOPICS_CHANGED = "TopicsChanged"  # made, deleted or grown; the reason names them (KIP-848)
+    TOPICS_CHANGED = "TopicsChanged"  # created, deleted or grown; the reason names them (KIP-848)
     REGEX_CHANGED = "RegexChanged"  # the expressions in the reason match other topics than before (KIP-848)
     GROUP_TOO_LARGE = "GroupTooLarge"
     ASSIGNMENT_TOO_LARGE = "AssignmentTooLarge"
     UPGRADED = "Upgraded"  # a member of the consumer protocol made it a consumer group
-    DOWNGRADED = "Downgraded"  # the last member of the consumer protocol went: a classic group again
+    DOWNGRADED = "Downgraded"  # the last member of the consumer protocol left: a classic group again
 
 
 class Event(NamedTuple):
-    """One thing that happened, and whose doing it was.
+    """One event of a rebalance, with the member that caused it.
 
-    `reason` is what the client said of it (KIP-800), or where no client did it, what changed.
+    `reason` is the client's own (KIP-800), or names what changed if no client caused it.
     """
 
     cause: Cause
@@ -57,7 +57,7 @@ class Event(NamedTuple):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Rebalance:
-    """From the first event until the group was stable or empty again; the end is None while it is not."""
+    """A rebalance, from its first event until the group was stable or empty again, or until now."""
 
     events: Sequence[Event]  # the first one began it
     events_left_out: int = 0
@@ -65,7 +65,7 @@ class Rebalance:
     ended_ms: int | None = None
     generation_before: int
     generation_after: int | None = None
-    members: int | None = None  # that the group had at the end
+    members: int | None = None  # of the group at the end
 
 
 class Timeline:
@@ -80,7 +80,7 @@ class Timeline:
         return self._running is not None
 
     def note(self, event: Event, generation_id: int) -> None:
-        """Something happened for which the group rebalances, or while it does."""
+        """Add an event that begins a rebalance, or happens during one."""
         event = event._replace(client_id=event.client_id[:MAX_CHARS], reason=event.reason[:MAX_CHARS])
         running = self._running
         if running is None:
@@ -91,7 +91,7 @@ class Timeline:
             self._running = replace(running, events_left_out=running.events_left_out + 1)
 
     def end(self, now_ms: int, generation_id: int, members: int) -> None:
-        """The group is stable or empty again."""
+        """End the rebalance: the group is stable or empty again."""
         if self._running is not None:
             self._ended.append(
                 replace(self._running, ended_ms=now_ms, generation_after=generation_id, members=members)
@@ -99,5 +99,5 @@ class Timeline:
             self._running = None
 
     def last(self) -> tuple[Rebalance, ...]:
-        """The oldest first; the one that is running, if any, stands last."""
+        """Return the rebalances, oldest first; a running one is the last."""
         return (*self._ended, self._running) if self._running is not None else tuple(self._ended)

@@ -1,4 +1,4 @@
-"""What timers bring: ends of sessions and of the phases of a rebalance, and the next look at the offsets."""
+"""The commands of timers: ends of sessions and of rebalance phases, and the next look at the offsets."""
 
 from dataclasses import dataclass
 
@@ -7,7 +7,7 @@ from ottla.groupcoord.request_token import Token
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ExpireSession:
-    """A member was silent for its session timeout, or a pending one did not come back."""
+    """The end of the session of a silent member, or of a pending one that did not come back."""
 
     group_id: str
     member_id: str
@@ -15,7 +15,7 @@ class ExpireSession:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ExtendInitialRebalance:
-    """The initial delay of a new group is over: complete its first join, or wait on if more members came."""
+    """The end of a new group's initial delay: its first join completes, or waits on if more members came."""
 
     group_id: str
     delay_ms: int
@@ -24,14 +24,14 @@ class ExtendInitialRebalance:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ExpireJoin:
-    """The rebalance timeout is over: whoever has not joined is out."""
+    """The end of the rebalance timeout: members that have not joined are removed."""
 
     group_id: str
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ExpireSync:
-    """The rebalance timeout is over and some members of this generation never asked for their assignment."""
+    """The end of the time in which members of this generation have to ask for their assignment."""
 
     group_id: str
     generation_id: int
@@ -39,12 +39,12 @@ class ExpireSync:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ExpireOffsets:
-    """Time to look for offsets and groups that nobody needs any more."""
+    """The next look for offsets and groups that are no longer needed."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class AnswerHeldHeartbeat:
-    """A held heartbeat must be answered: its time is over, or its member sent something else."""
+    """The end of a held heartbeat: its time is over, or its member sent another request."""
 
     group_id: str
     member_id: str
@@ -53,6 +53,6 @@ class AnswerHeldHeartbeat:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class WakeHeldHeartbeats:
-    """Held heartbeats of the group are to be decided again, since there may be something to tell."""
+    """The next decision over a group's held heartbeats: their members may have something to learn."""
 
     group_id: str

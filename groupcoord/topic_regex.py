@@ -1,9 +1,9 @@
-"""Expressions that subscribe to topics, in RE2's syntax, which Apache Kafka takes (as re2j), by Google's RE2.
+"""Regular expressions over topic names in RE2's syntax, as in Apache Kafka (by re2j), by Google's RE2 (D48).
 
     TopicRegex.compile(pattern).matches(name)     the whole name
 
-RE2 takes a step for each character and instruction of its program at most, whatever the pattern, and other
-threads run meanwhile. While it compiles none does, so what it may be given is bounded here first.
+RE2 takes at most one step for each character and instruction of its program, whatever the pattern, and other
+threads run meanwhile. While it compiles, no other thread runs, so the patterns are bounded here first.
 """
 
 import re
@@ -17,13 +17,13 @@ if TYPE_CHECKING:
 MAX_PATTERN_CHARS: Final = 1_000
 # Classes such as \pL. One with (?i) takes up to a millisecond to compile; names of topics are ASCII.
 MAX_UNICODE_CLASSES: Final = 5
-# Of a compiled expression, with all that it learns from names. It bounds how long RE2 compiles, too.
+# Of a compiled expression, with all that it learns from names. It also bounds how long RE2 compiles.
 MAX_MEMORY_BYTES: Final = 128 << 10
-# A `.` is nine, as any character of UTF-8. A name of 249 characters takes 3 ms at most then, where that
-# memory does not hold what RE2 wants to learn.
+# A `.` takes nine instructions, as any character of UTF-8. A name of 249 characters then takes at most 3 ms
+# where that memory does not hold all that RE2 would learn.
 MAX_INSTRUCTIONS: Final = 4_096
 
-# RE2's words for what is wrong, and those of re2j, which clients of Apache Kafka are told.
+# RE2's error texts, with those of re2j, which clients of Apache Kafka get.
 _RE2J_WORDS: Final = {
     "invalid character class": "missing closing ]",
     "missing ]": "missing closing ]",
@@ -43,13 +43,13 @@ _NAMED_GROUP: Final = re.compile(r"\(\?P?<(\w+)>")
 
 
 class TopicRegex:
-    """A compiled expression, at most MAX_MEMORY_BYTES with what it learns from names; for any thread."""
+    """A compiled expression for any thread; at most MAX_MEMORY_BYTES with all that it learns from names."""
 
     __slots__ = ("_regex",)
 
     @classmethod
     def compile(cls, pattern: str) -> "TopicRegex":
-        """INVALID_REGULAR_EXPRESSION, with the reason, for what is none or would take too much."""
+        """Compile a pattern; INVALID_REGULAR_EXPRESSION, with the reason, for a bad or too large one."""
         try:
             return cls(_compiled(pattern))
         except KafkaError as error:
@@ -62,7 +62,7 @@ class TopicRegex:
         self._regex = regex
 
     def matches(self, name: str) -> bool:
-        """Say whether the whole name matches."""
+        """Return True if the whole name matches."""
         return self._regex.fullmatch(name.encode("utf-8", "replace")) is not None
 
 
@@ -75,7 +75,7 @@ def _compiled(pattern: str) -> "re2._Regexp":
 
     options = re2.Options()
     options.max_mem = MAX_MEMORY_BYTES
-    options.never_capture = True  # groups are looked for only where somebody asks for them
+    options.never_capture = True  # no caller asks for groups
     options.log_errors = False
     try:
         regex = re2.compile(pattern.encode(), options)
@@ -86,7 +86,7 @@ def _compiled(pattern: str) -> "re2._Regexp":
     finally:
         re2.purge()  # else the last 128 are kept, with all that they learned
     names = _NAMED_GROUP.findall(_LITERALS.sub("", pattern))
-    if len(names) != len(set(names)):  # RE2 takes them, re2j does not
+    if len(names) != len(set(names)):  # RE2 accepts them, re2j does not
         raise _refused("duplicate capture group name")
     if regex.programsize > MAX_INSTRUCTIONS:
         raise _refused(f"needs more than {MAX_INSTRUCTIONS} instructions")

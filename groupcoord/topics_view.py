@@ -1,4 +1,4 @@
-"""What the coordinator of consumer groups knows of the cluster's topics."""
+"""The cluster's topics as the coordinator of consumer groups sees them."""
 
 from collections.abc import Iterable, Set
 from typing import NamedTuple, Protocol
@@ -27,7 +27,7 @@ class TopicsView(Protocol):
 
 
 class ListedTopics:
-    """A view of the given topics: what a coordinator has before the first metadata, and what tests have."""
+    """A view of the given topics, for tests and for a coordinator that has no metadata yet."""
 
     def __init__(self, topics: Iterable[TopicInfo] = (), version: int = 0) -> None:
         self._by_name = {topic.name: topic for topic in topics}

@@ -1,4 +1,4 @@
-"""Wakes held heartbeats whose members may have something to learn from what has just changed."""
+"""Wakes held heartbeats whose members may have something to learn from a change."""
 
 from collections.abc import Sequence
 
@@ -24,11 +24,11 @@ MAX_WOKEN = 100
 
 
 def wake_for_records(shard: GroupShard, records: Sequence[GroupRecord]) -> list[Effect]:
-    """Wake the heartbeats of members for whom these records, which were just replayed, may mean something."""
+    """Wake the heartbeats of members that may have something to learn from these records, just replayed."""
     if not shard.held_heartbeats:
         return []
-    groups: dict[str, None] = {}  # those all of whose members may have something to learn
-    members: dict[str, dict[str, None]] = {}  # by group
+    groups: dict[str, None] = {}  # groups all of whose members may have something to learn
+    members: dict[str, dict[str, None]] = {}  # group id -> member ids
     for record in records:
         match record:
             case ConsumerGroupMetadataRecord() | ConsumerGroupTargetAssignmentMetadataRecord():
@@ -52,7 +52,7 @@ def wake_group(shard: GroupShard, group_id: str) -> list[Effect]:
 
 
 def wake_for_topics(shard: GroupShard, command: TopicsChanged) -> list[Effect]:
-    """Wake a heartbeat of each group that reads what changed: a group looks at its topics at a heartbeat."""
+    """Wake one heartbeat of each group that reads changed topics: groups look at topics at a heartbeat."""
     effects: list[Effect] = []
     for group_id in shard.held_heartbeats.groups():
         group = shard.consumer_group(group_id)
@@ -67,7 +67,7 @@ def _wake(shard: GroupShard, group_id: str, held: list[HeldCommand]) -> list[Eff
         held if group is None else [command for command in held if _has_something_to_learn(group, command)]
     )
     if group is not None and not woken and _needs_a_heartbeat(shard, group):
-        woken = held[:1]  # any member's heartbeat does it for the whole group
+        woken = held[:1]  # one heartbeat, of any member, does it for the whole group
     effects = shard.held_heartbeats.wake(woken[:MAX_WOKEN])
     if len(woken) > MAX_WOKEN:
         effects.append(_wake_later(group_id))
@@ -79,7 +79,7 @@ def _wake_later(group_id: str) -> StartTimer[WakeHeldHeartbeats]:
 
 
 def _needs_a_heartbeat(shard: GroupShard, group: ConsumerGroup) -> bool:
-    """Return whether the next heartbeat must look at the topics, or have a target assignment made."""
+    """Return True if the next heartbeat must look at the topics, or have a target assignment made."""
     if group.is_metadata_stale or group.group_epoch > group.assignment_epoch:
         return True
     return any(
@@ -89,7 +89,7 @@ def _needs_a_heartbeat(shard: GroupShard, group: ConsumerGroup) -> bool:
 
 
 def has_nothing_to_learn(group: ConsumerGroup, member: ConsumerMember) -> bool:
-    """Return whether the member has no step to take and nothing to be told now."""
+    """Return True if the member has no step to take and nothing to learn now."""
     if member.is_reconciled_to(group.assignment_epoch):
         return True
     return (
@@ -109,7 +109,7 @@ def _has_something_to_learn(group: ConsumerGroup, command: object) -> bool:
 
 
 def _has_free_partition(group: ConsumerGroup, member: ConsumerMember) -> bool:
-    """Return whether a partition of the member's target that it lacks is owned by nobody now."""
+    """Return True if a partition of the member's target that it lacks has no owner now."""
     for topic_id, partitions in group.target_of(member.member_id, member.instance_id).items():
         owned = member.assigned.get(topic_id, ())
         for partition in partitions:

@@ -1,10 +1,10 @@
-"""ottla.groupcoord.assignors: who shall own which partition, decided by the coordinator (KIP-848).
+"""ottla.groupcoord.assignors: the assignors, which distribute partitions among members (KIP-848, KIP-932).
 
 The map, bottom-up; a module imports only from lines above its own:
 
 Words:
 
-assignor_spec       what an assignor is told
+assignor_spec       the input of an assignor: members, subscriptions, partitions
 range_assignor      the assignor `range`
 uniform_mixed       the assignor `uniform` where subscriptions differ
 uniform_assignor    the assignor `uniform`

@@ -1,4 +1,4 @@
-"""The assignors by their names, as `group.consumer.assignors` and members name them."""
+"""The assignors by the names that `group.consumer.assignors` and members use for them."""
 
 from collections.abc import Callable, Mapping
 

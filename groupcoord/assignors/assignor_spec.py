@@ -1,4 +1,4 @@
-"""What an assignor of consumer groups is told."""
+"""The input of an assignor of consumer groups."""
 
 from collections.abc import Mapping, Sequence
 from typing import NamedTuple
@@ -7,7 +7,7 @@ from ottla.groupcoord.assignment import Assignment
 
 
 class MemberSpec(NamedTuple):
-    """A member: the existing topics that it subscribes to, and its target so far."""
+    """A member: the existing topics that it subscribes to, and its present target."""
 
     member_id: str
     instance_id: str | None
@@ -16,7 +16,7 @@ class MemberSpec(NamedTuple):
 
 
 class GroupSpec(NamedTuple):
-    """A group: its members, and how many partitions each of the topics has."""
+    """A group: its members, and the number of partitions of each topic."""
 
     members: Sequence[MemberSpec]
     is_homogeneous: bool  # all members subscribe to the same topics

@@ -1,8 +1,8 @@
-"""The server-side assignor `range`: of each topic a run of partitions to each of its subscribers.
+"""The server-side assignor `range`: each subscriber of a topic gets a run of its partitions.
 
-Members are taken in one order for all topics, static ones first by their instance; so topics with as many
-partitions and the same subscribers are divided alike (co-partitioned), and a restarted static member gets
-back what it had.
+Members are taken in one order for all topics, static ones first by their instance id. So topics with the same
+number of partitions and the same subscribers are divided alike (co-partitioned), and a restarted static
+member gets its partitions back.
 """
 
 from ottla.groupcoord.assignment import Assignment
@@ -10,7 +10,7 @@ from ottla.groupcoord.assignors.assignor_spec import GroupSpec, MemberSpec
 
 
 def assign_range(group: GroupSpec) -> dict[str, Assignment]:
-    """Each member's partitions; the result does not depend on what members have now."""
+    """Return each member's partitions; the result does not depend on the present targets."""
     members = sorted(group.members, key=_order)
     subscribers: dict[bytes, list[str]] = {}
     for member in members:
@@ -29,6 +29,6 @@ def assign_range(group: GroupSpec) -> dict[str, Assignment]:
 
 
 def _order(member: MemberSpec) -> tuple[bool, bytes]:
-    """Java compares UTF-16 units, which is another order than that of code points."""
+    """Return the sort key of a member: Java compares UTF-16 units, not code points."""
     name = member.member_id if member.instance_id is None else member.instance_id
     return member.instance_id is None, name.encode("utf-16-be")

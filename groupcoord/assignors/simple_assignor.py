@@ -1,8 +1,9 @@
 """The assignor `simple` of share groups (KIP-932): every partition has members, and may have many.
 
-It is Apache Kafka's to the partition, so the order of its hash maps is kept (`java_hash_order`). Each
-partition is shared by as many members as are needed for every member to have one; members keep what they
-have, give up what they have too much of, and take what too few have.
+It assigns as Apache Kafka's does, to the partition, so it keeps the order of Java's hash maps
+(`java_hash_order`). Each partition is shared by as many members as are needed for every member to have one.
+Members keep the partitions that they have, give up those beyond their share, and take those that too few
+members have.
 """
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
@@ -27,7 +28,7 @@ P = TypeVar("P", int, Partition)
 
 
 class ShareMemberSpec(NamedTuple):
-    """A member: the existing topics that it subscribes to, in their order, and its target so far."""
+    """A member: the existing topics that it subscribes to, in their order, and its present target."""
 
     member_id: str
     topic_ids: Sequence[bytes]
@@ -35,8 +36,9 @@ class ShareMemberSpec(NamedTuple):
 
 
 class ShareGroupSpec(NamedTuple):
-    """A share group: its members, in the order in which Kafka's map is filled, and the partitions that may
-    be assigned, by topic, in rising order.
+    """A share group: its members, in the order in which Kafka fills its map, and the assignable partitions.
+
+    `partitions` has them by topic, in rising order.
     """
 
     members: Sequence[ShareMemberSpec]
@@ -45,7 +47,7 @@ class ShareGroupSpec(NamedTuple):
 
 
 def assign_simple(group: ShareGroupSpec) -> dict[str, Assignment]:
-    """Each member's partitions."""
+    """Return each member's partitions."""
     if not group.members:
         return {}
     members: JavaHashMap[str, ShareMemberSpec] = JavaHashMap(hash_of_string)
@@ -59,7 +61,7 @@ def assign_simple(group: ShareGroupSpec) -> dict[str, Assignment]:
 def _assign_alike(
     members: Sequence[ShareMemberSpec], partitions: Mapping[bytes, Sequence[int]]
 ) -> dict[str, Assignment]:
-    """The members subscribe to the same topics, whose partitions are shared out together."""
+    """Assign the partitions of all topics together: the members subscribe to the same topics."""
     topic_ids = members[0].topic_ids
     if not topic_ids:
         return {member.member_id: {} for member in members}
@@ -85,9 +87,9 @@ def _assign_alike(
 def _assign_by_topic(
     members: Sequence[ShareMemberSpec], partitions: Mapping[bytes, Sequence[int]]
 ) -> dict[str, Assignment]:
-    """The members subscribe to different topics: each topic is shared out by itself among its subscribers.
+    """Assign each topic by itself among its subscribers: the members subscribe to different topics.
 
-    What members have of topics that nobody subscribes to stays in their targets, as in Kafka.
+    Partitions of topics without subscribers stay in the targets that have them, as in Kafka.
     """
     subscribers: dict[bytes, list[int]] = {}
     for number, member in enumerate(members):
@@ -119,7 +121,7 @@ def _assign_by_topic(
 
 
 class _Sharing(Generic[P]):
-    """Partitions that are being shared out among members, who are numbers."""
+    """The distribution of partitions among members, which are numbers here, while it is made."""
 
     def __init__(self, wanted: int, members: Sequence[int], hash_of: Callable[[P], int]) -> None:
         self._members_per_partition = 0 if wanted == 0 else -(-len(members) // wanted)
@@ -136,27 +138,27 @@ class _Sharing(Generic[P]):
         )
 
     def hold(self, member: int, partition: P) -> None:
-        """Have the member hold the partition from now on."""
+        """Add the partition to those that the member holds."""
         self._members_of(partition)[member] = None
         partitions = self._by_member.compute_if_absent(member, lambda: JavaHashMap(self._hash_of))
         partitions[partition] = None
 
     def holders(self) -> list[int]:
-        """The members that hold or held something."""
+        """Return the members that hold or have held a partition."""
         return self._by_member.ordered()
 
     def held_by(self, member: int) -> list[P]:
-        """The partitions that the member holds."""
+        """Return the partitions that the member holds."""
         partitions = self._by_member.get(member)
         return [] if partitions is None else partitions.ordered()
 
     def lacks(self, member: int) -> bool:
-        """Return whether the member holds less than its share."""
+        """Return True if the member holds less than its share."""
         partitions = self._by_member.get(member)
         return (0 if partitions is None else len(partitions)) < self._desired.get(member, 0)
 
     def revoke_from_overfilled(self, members: Iterable[int]) -> None:
-        """Take from each of these members what is beyond its share."""
+        """Take the partitions beyond its share from each of these members."""
         for member in members:
             partitions = self._by_member.get(member)
             desired = self._desired.get(member, 0)
@@ -166,7 +168,7 @@ class _Sharing(Generic[P]):
                 self._revoke(member, partition)
 
     def revoke_from_overshared(self) -> set[int]:
-        """Take partitions from members where too many hold the same; return those members."""
+        """Take partitions from members where too many hold the same one; return those members."""
         losers: set[int] = set()
         for partition in self._by_partition.ordered():
             members = self._by_partition[partition]
@@ -176,11 +178,11 @@ class _Sharing(Generic[P]):
         return losers
 
     def assign_remaining(self, wanted: Iterable[P], unfilled: set[int]) -> None:
-        """Give partitions that too few hold to members that have less than their share."""
+        """Give partitions that too few members hold to members below their share."""
         for partition in wanted:
             self._members_of(partition)
         waiting = iter(sorted(unfilled))
-        is_round_used = False  # whether somebody has been given something since `waiting` began
+        is_round_used = False  # True once a member got a partition since `waiting` began
         for partition in self._by_partition.ordered():
             members = self._by_partition[partition]
             missing = self._members_per_partition - len(members)
@@ -208,12 +210,12 @@ class _Sharing(Generic[P]):
 
 
 def hash_of_partition_key(partition: Partition) -> int:
-    """The hash of Kafka's TopicIdPartition."""
+    """Return the hash of Kafka's TopicIdPartition."""
     return hash_of_partition(*partition)
 
 
 def _in_order(assigned: Assignment, topic_ids: frozenset[bytes]) -> list[Partition]:
-    """The partitions of these topics in the order in which Kafka goes through an assignment."""
+    """Return the partitions of these topics in the order in which Kafka iterates over an assignment."""
     topics: JavaHashMap[bytes, frozenset[int]] = JavaHashMap(hash_of_uuid)
     for topic_id, numbers in assigned.items():
         topics[topic_id] = numbers

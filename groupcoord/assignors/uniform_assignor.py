@@ -1,6 +1,6 @@
-"""The server-side assignor `uniform`: members have as many partitions as each other, and move few of them.
+"""The server-side assignor `uniform`: it gives members equal numbers of partitions, and moves few of them.
 
-Balance goes before stickiness. This module has the case of members that all subscribe to the same topics;
+Balance goes before stickiness. This module has the case of members that all subscribe to the same topics,
 `uniform_mixed` the other.
 """
 
@@ -10,19 +10,19 @@ from ottla.groupcoord.assignors.uniform_mixed import assign_uniform_mixed
 
 
 def assign_uniform(group: GroupSpec) -> dict[str, Assignment]:
-    """Each member's partitions."""
+    """Return each member's partitions."""
     if not group.members:
         return {}
     return _assign_homogeneous(group) if group.is_homogeneous else assign_uniform_mixed(group)
 
 
 def _assign_homogeneous(group: GroupSpec) -> dict[str, Assignment]:
-    """Sizes differ by one at most; who has more than its share gives up the rest, nobody else anything."""
+    """Assign shares that differ by one at most; only members above their share give partitions up."""
     topic_ids = sorted(group.members[0].topic_ids)
     total = sum(group.partitions[topic_id] for topic_id in topic_ids)
     size, extra = divmod(total, len(group.members))
-    # Shares of one more go to members that have most already, so that they need not give up that one. Apache
-    # Kafka gives them out in the order of a hash map.
+    # The larger shares go to the members that have most already, so that they need not give that partition up
+    # (D18). Apache Kafka gives them out in the order of a hash map.
     held = {
         member.member_id: sum(len(member.assigned.get(topic_id, ())) for topic_id in topic_ids)
         for member in group.members

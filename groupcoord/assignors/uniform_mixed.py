@@ -1,8 +1,9 @@
 """The assignor `uniform` where members subscribe to different topics.
 
-Nobody can have a partition of a topic it does not subscribe to, so sizes may have to differ. First everybody
-keeps what it may keep; then free partitions go to the subscriber with the fewest; then, topic by topic, the
-subscriber with the most gives to the one with the fewest until they differ by one at most.
+A member cannot have a partition of a topic that it does not subscribe to, so shares may have to differ. First
+every member keeps the partitions that it may keep. Then each free partition goes to the subscriber with the
+fewest. Then, topic by topic, the subscriber with the most gives to the one with the fewest until they differ
+by one at most.
 """
 
 from heapq import heapify, heappop, heappush, heapreplace
@@ -10,13 +11,13 @@ from heapq import heapify, heappop, heappush, heapreplace
 from ottla.groupcoord.assignment import Assignment
 from ottla.groupcoord.assignors.assignor_spec import GroupSpec
 
-# Where subscriptions overlap in chains, moves of one topic unbalance the next. Each round about halves what
-# is left; Apache Kafka stops after as many.
+# Where subscriptions overlap in chains, moves within one topic unbalance the next. Each round roughly halves
+# the imbalance that is left; Apache Kafka stops after the same number of rounds.
 MAX_ROUNDS = 16
 
 
 def assign_uniform_mixed(group: GroupSpec) -> dict[str, Assignment]:
-    """Each member's partitions."""
+    """Return each member's partitions."""
     members = sorted(group.members)
     subscribers: dict[bytes, list[int]] = {}
     for index, member in enumerate(members):
@@ -55,7 +56,7 @@ def assign_uniform_mixed(group: GroupSpec) -> dict[str, Assignment]:
 
 
 def _give_out(owners: list[int], subscribers: list[int], load: list[int]) -> None:
-    """The partitions that nobody has, each to the subscriber that has the fewest of all topics."""
+    """Give each partition without an owner to the subscriber that has the fewest of all topics."""
     fewest = [(load[index], index) for index in subscribers]
     heapify(fewest)
     for partition, owner in enumerate(owners):
@@ -67,7 +68,7 @@ def _give_out(owners: list[int], subscribers: list[int], load: list[int]) -> Non
 
 
 def _balance(topics: list[tuple[list[int], list[int]]], load: list[int]) -> None:
-    """Rounds over the topics until one of them moves nothing."""
+    """Balance topic by topic, in rounds, until a round moves nothing."""
     topics = [(owners, subscribers) for owners, subscribers in topics if len(subscribers) > 1]
     for _ in range(MAX_ROUNDS):
         moves = sum(_balance_topic(owners, subscribers, load) for owners, subscribers in topics)
@@ -76,7 +77,7 @@ def _balance(topics: list[tuple[list[int], list[int]]], load: list[int]) -> None
 
 
 def _balance_topic(owners: list[int], subscribers: list[int], load: list[int]) -> int:
-    """Moves partitions of one topic from those with most to those with fewest; how many it moved."""
+    """Move partitions of a topic from members with most to those with fewest; return the number of moves."""
     sizes = [load[index] for index in subscribers]
     if max(sizes) - min(sizes) <= 1:
         return 0
@@ -89,8 +90,9 @@ def _balance_topic(owners: list[int], subscribers: list[int], load: list[int]) -
     heapify(fewest)
     moves = 0
     while most:
-        # A giver's number in `fewest` and a taker's in `most` may be old. Neither can be the least or most of
-        # all before the topic is balanced, so that an old number is met only then, and put right here.
+        # The number of a giver in `fewest` and of a taker in `most` may be outdated. Neither can be the least
+        # or the most of all before the topic is balanced, so an outdated number is met only then, and
+        # corrected here.
         giver, taker = most[0][1], fewest[0][1]
         if -most[0][0] != load[giver]:
             heapreplace(most, (-load[giver], giver))

@@ -1,8 +1,8 @@
 """A classic group: its state, members and counters, and the changes that keep them in step.
 
-The group is the working copy of what its last `GroupMetadataRecord` says. During a rebalance it runs ahead of
-the log, and that part is soft state: it becomes durable when a record puts a new generation down, and until
-then a restart falls back to the generation before.
+The group is the working copy of its last `GroupMetadataRecord` (D3). During a rebalance it runs ahead of the
+log, and that part is soft state: it becomes durable with the record of a new generation, and a restart before
+that falls back to the previous generation.
 """
 
 from collections.abc import Sequence
@@ -22,7 +22,7 @@ from ottla.logstore.words.errors import ErrorCode, KafkaError
 
 
 class ClassicGroup:
-    """One group; changed by the request modules of this package only."""
+    """One classic group; changed by the modules of the requests in this package only."""
 
     def __init__(
         self, group_id: str, now_ms: int = NO_TIMESTAMP_MS, member_bytes: ShardBytes | None = None
@@ -31,7 +31,7 @@ class ClassicGroup:
         # Of all groups of its shard.
         self.member_bytes = member_bytes if member_bytes is not None else ShardBytes()
         self.state = GroupState.EMPTY
-        self.previous_state = GroupState.EMPTY  # soft: tells an initial rebalance from a later one
+        self.previous_state = GroupState.EMPTY  # soft: distinguishes an initial rebalance from a later one
         self.state_timestamp_ms = now_ms
         self.generation_id = 0
         self.protocol_type: str | None = None
@@ -39,16 +39,17 @@ class ClassicGroup:
         self.leader_id: str | None = None
         self.members: dict[str, ClassicMember] = {}
         self.static_members: dict[str, str] = {}  # instance id -> member id
-        # What the consumers read, if they are consumers and their metadata is readable; else None.
+        # The topics that the consumers read; None if the members are no consumers or their metadata is not
+        # readable.
         self.subscribed_topics: frozenset[str] | None = None
-        self.is_recorded = False  # whether the log holds a record of it
+        self.is_recorded = False  # True if the log holds a record of it
         # Soft state.
         self.timeline = Timeline()
-        self.pending_join_members: set[str] = set()  # told their id, not come back yet
+        self.pending_join_members: set[str] = set()  # got their member id, did not come back yet
         self.pending_sync_members: set[str] = (
             set()
-        )  # joined this generation, not asked for their assignment yet
-        self.new_member_added = False  # while the initial delay ran
+        )  # joined this generation, did not ask for their assignment yet
+        self.new_member_added = False  # during the initial delay
         self.awaiting_join_count = 0
         self._supporters: dict[str, int] = {}  # protocol name -> members that offer it
 
@@ -64,7 +65,7 @@ class ClassicGroup:
         return max((member.rebalance_timeout_ms for member in self.members.values()), default=0)
 
     def supports_protocols(self, protocol_type: str, protocols: Sequence[Protocol]) -> bool:
-        """Whether somebody who offers these can join: one of them must be offered by all members."""
+        """Return True if a member that offers these can join: all members must offer one of them."""
         if self.state is GroupState.EMPTY:
             return bool(protocol_type and protocols)
         size = len(self.members)
@@ -73,8 +74,9 @@ class ClassicGroup:
         )
 
     def select_protocol(self) -> str:
-        """The protocol with the most votes among those that all members offer; the earlier voter's wins a
-        tie.
+        """Return the protocol with the most votes among those that all members offer.
+
+        Among protocols with equally many votes, the one that got its first vote earliest wins.
         """
         size = len(self.members)
         candidates = {name for name, count in self._supporters.items() if count == size}
@@ -85,8 +87,10 @@ class ClassicGroup:
         return max(votes, key=votes.__getitem__)
 
     def validate_member(self, member_id: str, group_instance_id: str | None) -> ClassicMember:
-        """The member that a request names; UNKNOWN_MEMBER_ID, or FENCED_INSTANCE_ID if its instance came back
-        elsewhere.
+        """Return the member that a request names.
+
+        KafkaError: UNKNOWN_MEMBER_ID, or FENCED_INSTANCE_ID if its instance has joined with another member id
+        since.
         """
         if group_instance_id is not None:
             current = self.static_members.get(group_instance_id)
@@ -109,9 +113,7 @@ class ClassicGroup:
             )
 
     def is_subscribed_to(self, topic: str) -> bool:
-        """Whether its consumers read the topic; also true when they are consumers that cannot be
-        understood.
-        """
+        """Return True if the group's consumers read the topic, or if their subscriptions are not readable."""
         if self.subscribed_topics is not None:
             return topic in self.subscribed_topics
         return self.protocol_type == CONSUMER_PROTOCOL_TYPE
@@ -124,9 +126,7 @@ class ClassicGroup:
         ]
 
     def is_hollow(self) -> bool:
-        """Whether nothing would be lost with it: no members, nobody on the way, and the log does not know
-        it.
-        """
+        """Return True if nothing is lost with the group: it has no members, pending ones or record."""
         return (
             self.state is GroupState.EMPTY
             and not self.members
@@ -135,7 +135,7 @@ class ClassicGroup:
             and self.generation_id == 0
         )
 
-    # ---- what every kind of group is asked --------------------------------------------------------------
+    # ---- the interface that all kinds of groups share ------------------------------------------------------
 
     @property
     def is_empty(self) -> bool:
@@ -143,14 +143,15 @@ class ClassicGroup:
 
     @property
     def is_deserted(self) -> bool:
-        """Whether it has no members and nobody is on the way, so that it goes with its last offset."""
+        """True if the group has no members, pending ones included: it is removed with its last offset."""
         return self.is_empty and not self.pending_join_members
 
     def check_commit(
         self, command: OffsetCommit | TxnOffsetCommit, *, is_transactional: bool = False
     ) -> None:
-        """UNKNOWN_MEMBER_ID, FENCED_INSTANCE_ID, ILLEGAL_GENERATION or REBALANCE_IN_PROGRESS for those who
-        may not commit now.
+        """Raise an error if the client of this commit may not commit now.
+
+        KafkaError: UNKNOWN_MEMBER_ID, FENCED_INSTANCE_ID, ILLEGAL_GENERATION or REBALANCE_IN_PROGRESS.
         """
         if command.generation_id < 0 and self.is_empty:
             return
@@ -168,7 +169,7 @@ class ClassicGroup:
             )
 
     def check_delete_offsets(self) -> None:
-        """Of members whose subscriptions cannot be understood, no offset can be said to be unused."""
+        """Raise NON_EMPTY_GROUP if any offset may be in use: the members' subscriptions are not readable."""
         if not self.is_empty and self.protocol_type != CONSUMER_PROTOCOL_TYPE:
             raise KafkaError(
                 ErrorCode.NON_EMPTY_GROUP,
@@ -176,9 +177,10 @@ class ClassicGroup:
             )
 
     def retained_since_ms(self, commit_timestamp_ms: int) -> int | None:
-        """When the retention began for an offset of a topic that no member reads; None while it is kept.
+        """Return when the retention of an offset began that no member needs; None while it is kept.
 
-        Once a group is empty its offsets are kept together, from when the last member left.
+        The offset is of a topic that no member reads. The offsets of an empty group are kept together, from
+        the time when the last member left.
         """
         if self.protocol_type is None:
             return commit_timestamp_ms
@@ -190,7 +192,7 @@ class ClassicGroup:
         return commit_timestamp_ms if is_understood else None
 
     def tombstones(self) -> list[GroupMetadataRecord]:
-        """Records that remove the group, but for its offsets."""
+        """Return the records that remove the group, without its offsets."""
         return [GroupMetadataRecord(self.group_id, None)]
 
     # ---- changes -------------------------------------------------------------------------------------------
@@ -201,7 +203,7 @@ class ClassicGroup:
         self.state_timestamp_ms = now_ms
 
     def restore(self, state: GroupState, timestamp_ms: int) -> None:
-        """Take over the state that a record has, whatever the group was doing."""
+        """Take over the state of a record, whatever state the group is in."""
         assert state in RECORDED, (self.group_id, state)
         self.state, self.state_timestamp_ms = state, timestamp_ms
 
@@ -214,14 +216,14 @@ class ClassicGroup:
         member_id: str = "",
         reason: str = "",
     ) -> None:
-        """Keep in the timeline why the group is about to rebalance, or what else happens while it does."""
+        """Add the cause of a coming rebalance, or an event during one, to the timeline."""
         client_id = ""
         if member is not None:
             member_id, client_id = member.member_id, member.client_id
         self.timeline.note(Event(cause, now_ms, member_id, client_id, reason), self.generation_id)
 
     def expect(self, member_id: str) -> None:
-        """Somebody was told this id and should come back with it."""
+        """Add a pending member: the client got this id and should come back with it."""
         self.pending_join_members.add(member_id)
         self.member_bytes.add(MEMBER_BYTES)
 
@@ -247,7 +249,7 @@ class ClassicGroup:
         self._expect_no_more(member.member_id)
 
     def remove(self, member_id: str) -> ClassicMember | None:
-        """Forget a member or a pending one. The caller has answered what it waited for."""
+        """Remove a member or a pending one. The caller has answered its waiting requests."""
         member = self.members.pop(member_id, None)
         if member is not None:
             self._count_protocols(member, -1)
@@ -262,7 +264,7 @@ class ClassicGroup:
         return member
 
     def rename_static_member(self, group_instance_id: str, new_member_id: str) -> ClassicMember:
-        """Give the static member the id of its new incarnation; it keeps place, assignment and leadership."""
+        """Give a static member that joined again its new id; its place, assignment and leadership stay."""
         old_member_id = self.static_members[group_instance_id]
         member = self.members[old_member_id]
         member.member_id = new_member_id
@@ -289,7 +291,7 @@ class ClassicGroup:
         member.rebalance_timeout_ms = rebalance_timeout_ms
 
     def assign(self, member: ClassicMember, assignment: bytes) -> None:
-        """Give the member its assignment, "" for none."""
+        """Give the member its assignment; empty for none."""
         self.member_bytes.add(len(assignment) - len(member.assignment))
         member.assignment = assignment
 
@@ -305,7 +307,7 @@ class ClassicGroup:
         return token
 
     def elect_joined_leader(self) -> bool:
-        """Make sure that the leader is one who has joined; False if nobody has."""
+        """Make sure that the leader is a member that has joined; return False if none has."""
         leader = self.members.get(self.leader_id or "")
         if leader is not None and leader.join_token is not None:
             return True
@@ -316,7 +318,7 @@ class ClassicGroup:
         return False
 
     def start_generation(self, now_ms: int) -> None:
-        """After the join phase: the next generation, with the members that are left, or empty."""
+        """Start the next generation, with the members that are left after the join phase, or empty."""
         self.generation_id += 1
         if self.members:
             self.protocol_name = self.select_protocol()
@@ -327,9 +329,7 @@ class ClassicGroup:
         self.read_subscriptions()
 
     def read_subscriptions(self) -> None:
-        """Find out what topics the members read, where that can be told (only offset expiry and deletion
-        care).
-        """
+        """Update the topics that the members read, if known. Only expiry and deletion of offsets use them."""
         self.subscribed_topics = None
         if self.protocol_type != CONSUMER_PROTOCOL_TYPE or (self.members and self.protocol_name is None):
             return
@@ -342,7 +342,7 @@ class ClassicGroup:
         self.subscribed_topics = frozenset(topics)
 
     def forget(self) -> None:
-        """Give back what the members took: the group is gone."""
+        """Release the memory counted for the members: the group is gone."""
         assert GroupState.DEAD in MOVES[self.state], self.group_id
         self.state = GroupState.DEAD
         self.member_bytes.add(-sum(member.size_bytes for member in self.members.values()))

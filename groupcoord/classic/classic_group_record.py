@@ -1,4 +1,4 @@
-"""A classic group as the record that its log holds, both ways."""
+"""Makes the record of a classic group, and loads a group from its record."""
 
 from collections.abc import Mapping
 
@@ -10,7 +10,7 @@ from ottla.groupcoord.group_records import GroupMetadataRecord, GroupMetadataVal
 
 
 def to_record(group: ClassicGroup, assignments: Mapping[str, bytes], now_ms: int) -> GroupMetadataRecord:
-    """The group as it stands now, with these assignments, as a record for the log."""
+    """Return the record of the group as it is now, with these assignments."""
     name = group.protocol_name or ""
     members = [
         MemberMetadata(
@@ -37,7 +37,7 @@ def to_record(group: ClassicGroup, assignments: Mapping[str, bytes], now_ms: int
 
 
 def load_classic_group(group: ClassicGroup, value: GroupMetadataValue) -> None:
-    """The group becomes what a record says. Members that the record was made of keep their soft state."""
+    """Load the group from a record. Members that the record was made of keep their soft state."""
     group.is_recorded = True
     group.restore(GroupState.STABLE if value.members else GroupState.EMPTY, value.current_state_timestamp)
     group.generation_id = value.generation
@@ -52,17 +52,17 @@ def load_classic_group(group: ClassicGroup, value: GroupMetadataValue) -> None:
         if recorded.member_id not in group.members:
             _add_recorded(group, recorded)
         group.assign(group.members[recorded.member_id], recorded.assignment)
-    # In the record's order, so that votes and elections go the same way after a restart.
+    # In the record's order, so that votes and elections have the same result after a restart.
     order = dict.fromkeys(member.member_id for member in value.members)
     group.members = {member_id: group.members[member_id] for member_id in order if member_id in group.members}
-    # A log may be anybody's: a leader that is no member, or an instance with two, must not become state
-    # here.
+    # Any program may have written the log: a leader that is no member, or an instance with two members, must
+    # not get into the state.
     group.leader_id = value.leader if value.leader in group.members else next(iter(group.members), None)
     group.read_subscriptions()
 
 
 def _is_as_recorded(group: ClassicGroup, member: ClassicMember, recorded: MemberMetadata) -> bool:
-    """Whether the record was made of this very member; else it is of an older record in the log."""
+    """Return True if the record was made of this very member; else it is of an older record in the log."""
     offered = Protocol(group.protocol_name or "", recorded.subscription)
     return offered in member.protocols and (
         member.group_instance_id,

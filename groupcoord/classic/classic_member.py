@@ -15,8 +15,8 @@ from ottla.groupcoord.timer_commands import ExpireSession
 class ClassicMember:
     """A member as it joined.
 
-    Soft state: `protocols` but for the chosen one, the tokens, `is_new`, timer and heartbeat interval are
-    not in the log; a restart forgets them.
+    Soft state, which is not in the log and which a restart forgets: `protocols` except the chosen one, the
+    tokens, `is_new`, the timer and the heartbeat interval.
     """
 
     member_id: str
@@ -29,7 +29,7 @@ class ClassicMember:
     assignment: bytes = b""
     join_token: Token | None = None  # its JoinGroup that waits for the others
     sync_token: Token | None = None  # its SyncGroup that waits for the leader's
-    # As it was last started; a heartbeat starts the same one again, thousands of times.
+    # The timer as it was last started; a heartbeat starts the same one again, thousands of times.
     session_timer: StartTimer[ExpireSession] | None = None
     heartbeat_interval: HeartbeatInterval | None = None  # of a member whose heartbeats may be held
     is_new: bool = False  # waits in its first join: it does not know its id yet and cannot heartbeat
@@ -44,21 +44,21 @@ class ClassicMember:
         return offered_bytes(self.protocols) + len(self.assignment)
 
     def metadata(self, protocol_name: str) -> bytes:
-        """What the member says under that protocol; empty if it does not offer it."""
+        """Return the member's metadata under that protocol; empty if it does not offer it."""
         for protocol in self.protocols:
             if protocol.name == protocol_name:
                 return protocol.metadata
         return b""
 
     def vote(self, candidates: Collection[str]) -> str:
-        """The first of its protocols, in its order of preference, that all members share."""
+        """Return the first of the member's protocols, in its order of preference, that all members offer."""
         return next(protocol.name for protocol in self.protocols if protocol.name in candidates)
 
     def offers(self, protocols: Sequence[Protocol]) -> bool:
-        """Whether these are exactly what it offers already, in names, order and bytes."""
+        """Return True if these are exactly the protocols that it offers now, in names, order and bytes."""
         return tuple(self.protocols) == tuple(protocols)
 
 
 def offered_bytes(protocols: Sequence[Protocol]) -> int:
-    """What a member takes that offers these protocols: it itself, their names and metadata."""
+    """Return the bytes of a member that offers these protocols: itself, their names and metadata."""
     return MEMBER_BYTES + sum(len(protocol.name) + len(protocol.metadata) for protocol in protocols)

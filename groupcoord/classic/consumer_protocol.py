@@ -1,4 +1,4 @@
-"""What consumers of a classic group say to each other in the metadata of their assignors.
+"""The subscriptions and assignments that consumers of a classic group exchange through their leader.
 
 Apache Kafka's ConsumerProtocolSubscription and -Assignment, versions 0 to 3. A newer version is read as the
 newest known one: it can only have added fields at the end.
@@ -40,24 +40,24 @@ class AssignedPartitions:
 
 
 def decode_subscription(metadata: bytes) -> Subscription:
-    """UNKNOWN_SERVER_ERROR for bytes that are none, as Kafka answers."""
+    """Return the subscription in these bytes; UNKNOWN_SERVER_ERROR for other bytes, as in Kafka."""
     return _decode(Subscription, metadata)
 
 
 def decode_assignment(assignment: bytes) -> AssignedPartitions:
-    """UNKNOWN_SERVER_ERROR for bytes that are none."""
+    """Return the assignment in these bytes; UNKNOWN_SERVER_ERROR for other bytes."""
     return _decode(AssignedPartitions, assignment)
 
 
 def encode_assignment(version: int, topics: Sequence[tuple[str, Sequence[int]]]) -> bytes:
-    """Topics with their partitions, in a version that a member with a subscription of that version reads."""
+    """Return an assignment in the version of a member's subscription, or the newest version known here."""
     assigned = [OwnedTopic(topic=topic, partitions=partitions) for topic, partitions in topics]
     value = AssignedPartitions(assigned_partitions=assigned)
     return schema_compiler.encode_versioned(value, max(min(version, NEWEST_VERSION), 0))
 
 
 def version_of(metadata: bytes) -> int:
-    """The version that a subscription names; 0 for bytes that name none."""
+    """Return the version of a subscription; 0 for bytes without one."""
     return int(binary.unpack_from(">h", metadata)[0]) if len(metadata) >= 2 else 0
 
 
@@ -73,11 +73,11 @@ def _decode(cls: type[T], content: bytes) -> T:
 
 
 def subscribed_topics(metadata: bytes) -> list[str] | None:
-    """The topics in a consumer's subscription, or None if it is not one.
+    """Return the topics in a consumer's subscription, or None if the bytes are not one.
 
-    Layout since version 0: int16 version, int32 count of topics, each an int16 length and UTF-8; what follows
-    belongs to later versions. Assignors of our own making may send anything, so bytes that are no
-    subscription are no error.
+    Layout since version 0: int16 version, int32 count of topics, each an int16 length and UTF-8; later
+    versions have more fields behind. Users' own assignors may send anything, so bytes that are no
+    subscription are no error (D11).
     """
     size = len(metadata)
     if size < 6 or int.from_bytes(metadata[:2], signed=True) < 0:

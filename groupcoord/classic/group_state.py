@@ -1,7 +1,7 @@
 """The five states of a classic group and the one table of their moves.
 
     EMPTY ◄──────────────────────────┐
-      │ a member joins                │ nobody is left
+      │ a member joins                │ no member is left
       ▼                               │
     PREPARING_REBALANCE ──────────────┘
       │ all have joined, or time is over        ▲
@@ -11,7 +11,7 @@
       ▼                                         │
     STABLE ─────────────────────────────────────┘
 
-From each of them a group goes to DEAD, when it is deleted or changes its protocol.
+From each of them a group goes to DEAD when it is deleted or changes its protocol.
 """
 
 from enum import Enum
@@ -24,7 +24,7 @@ class GroupState(Enum):
     PREPARING_REBALANCE = "PreparingRebalance"  # waiting for all members to join
     COMPLETING_REBALANCE = "CompletingRebalance"  # waiting for the leader's assignment
     STABLE = "Stable"  # every member can have its assignment
-    DEAD = "Dead"  # removed, or this node is its coordinator no more
+    DEAD = "Dead"  # removed, or this node is no longer its coordinator
 
 
 # From each state to the states that may follow it.
@@ -39,6 +39,6 @@ MOVES: dict[GroupState, frozenset[GroupState]] = {
     GroupState.STABLE: frozenset({GroupState.PREPARING_REBALANCE, GroupState.DEAD}),
     GroupState.DEAD: frozenset(),
 }
-# The states that a record has, which replay gives to a group whatever it was in before: a rebalance under way
-# is soft state, and a log says only how rebalances ended.
+# The states that a record can have, which replay gives to a group in any state: a rebalance under way is soft
+# state, and the log has only the results of rebalances.
 RECORDED = frozenset({GroupState.EMPTY, GroupState.STABLE})

@@ -1,4 +1,4 @@
-"""Heartbeat: a member is alive, and learns whether it has to join again; it may be held until it does."""
+"""Heartbeat: renews a member's session. It may be held until the member has to join again."""
 
 from ottla.groupcoord.classic.classic_group import ClassicGroup
 from ottla.groupcoord.classic.classic_member import ClassicMember
@@ -14,7 +14,7 @@ from ottla.logstore.words.errors import ErrorCode, KafkaError
 
 _ALIVE = HeartbeatResult()
 _JOIN_AGAIN = HeartbeatResult(error=ErrorCode.REBALANCE_IN_PROGRESS)
-# A heartbeat is held for at most this part of the session timeout, so that there is time for several more.
+# A heartbeat is held for at most the session timeout divided by this, so that there is time for several more.
 HELD_SHARE_OF_SESSION = 4
 
 
@@ -23,8 +23,8 @@ def heartbeat(shard: GroupShard, group: ClassicGroup | None, command: Heartbeat,
         raise KafkaError(ErrorCode.UNKNOWN_MEMBER_ID, "the group does not exist")
     member = group.validate_member(command.member_id, command.group_instance_id)
     group.check_generation(command.generation_id)
-    # While the group waits for the leader's assignment there is nothing to do but wait: that is no
-    # REBALANCE_IN_PROGRESS.
+    # While the group waits for the leader's assignment, the member has nothing to do but wait, so the answer
+    # is not REBALANCE_IN_PROGRESS.
     is_rebalancing = group.state is GroupState.PREPARING_REBALANCE
     result = _JOIN_AGAIN if is_rebalancing else _ALIVE
     if not command.hold_ms:
@@ -50,7 +50,7 @@ def _wait_ms(group: ClassicGroup, member: ClassicMember, command: Heartbeat, now
         interval.skip_next()
         return 0
     if member.is_static:
-        return 0  # it does not leave when it closes, and Java's first waits for what it has asked
+        return 0  # it does not leave on close, and Java's `close` waits for open requests
     if command.phase is HeartbeatPhase.DUE:
         interval.answered(now_ms)
         return 0

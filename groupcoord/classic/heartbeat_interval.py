@@ -1,9 +1,9 @@
-"""The heartbeat interval of a member of a classic group, which no request of the classic protocol tells."""
+"""The heartbeat interval of a member of a classic group, which no request of that protocol contains."""
 
 from dataclasses import dataclass
 
-# The share of its interval for which a heartbeat is held. One that were answered after the next is due would
-# change when the member sends that; the rest is for the way there, and for busy machines.
+# The share of its interval for which a heartbeat is held. An answer after the next heartbeat is due would
+# change when the member sends that one; the rest is for the network, and for busy machines.
 HELD_SHARE = 0.9
 # A shorter hold gains nothing.
 MIN_HOLD_MS = 100
@@ -11,19 +11,20 @@ MIN_HOLD_MS = 100
 
 @dataclass(slots=True)
 class HeartbeatInterval:
-    """The interval as learned from when heartbeats arrive, in milliseconds of any clock. Soft state."""
+    """The interval as learned from the arrival of heartbeats, in milliseconds of any clock. Soft state."""
 
     interval_ms: int = 0  # 0: not known
     _last_ms: int = -1
-    _held_ms: int = 0  # for how long the last one was held
+    _held_ms: int = 0  # for how long the last heartbeat was held
 
     def arrived(self, now_ms: int) -> None:
         """Learn from a heartbeat that has just arrived.
 
-        Most clients count from when they sent the last one, or have a fixed beat; some from its answer. So a
-        gap is the interval if the last answer came at once. If that came late, the gap does only if it is
-        shorter than what is known, or if the client came soon after the answer. One that came neither soon
-        after it nor an interval later has left out a beat: it was kept for too long.
+        Most clients count the interval from when they sent the last heartbeat, or have a fixed beat; some
+        count from its answer. So if the last answer came at once, the gap is the interval. If it came late,
+        the gap is the interval only if it is shorter than the known one, or if the heartbeat came soon after
+        the answer. A heartbeat that came neither soon after the answer nor an interval later shows that the
+        client skipped one: its last was held for too long, so the interval is shortened.
         """
         gap_ms = now_ms - self._last_ms
         idle_ms = gap_ms - self._held_ms

@@ -1,9 +1,9 @@
 """JoinGroup: a member asks to be in the group's next generation (KIP-345, 389, 394, 814).
 
-A new dynamic member is first only told its id (MEMBER_ID_REQUIRED) and comes back with it, so that a client
-that retries does not leave a trail of members behind. A static member is known by its instance id: when it
-comes back without a member id it takes the place of its former self, without a rebalance if the group is
-stable.
+A new dynamic member first gets only a member id (MEMBER_ID_REQUIRED) and joins again with it, so that a
+client that retries does not leave a trail of members behind. A static member is known by its instance id:
+when it joins again without a member id, it replaces the member that had its instance id, without a rebalance
+if the group is stable.
 """
 
 from collections.abc import Sequence
@@ -75,8 +75,9 @@ def is_session_timeout_allowed(command: JoinGroup, config: CoordinatorConfig) ->
 
 
 def checked_protocols(command: JoinGroup, config: CoordinatorConfig) -> Sequence[Protocol]:
-    """The offered protocols, each name once; INVALID_REQUEST for more than the group's record could ever
-    hold.
+    """Return the offered protocols, each name once.
+
+    KafkaError(INVALID_REQUEST) for more than the group's record could ever hold.
     """
     protocols = tuple({protocol.name: protocol for protocol in reversed(command.protocols)}.values())[::-1]
     if len(protocols) > MAX_PROTOCOLS:
@@ -98,8 +99,9 @@ def checked_protocols(command: JoinGroup, config: CoordinatorConfig) -> Sequence
 def _check_offered(
     shard: GroupShard, group: ClassicGroup | None, command: JoinGroup, protocols: Sequence[Protocol]
 ) -> None:
-    """COORDINATOR_NOT_AVAILABLE for members and metadata that there is no room for; a member may always bring
-    as much as it has.
+    """Raise COORDINATOR_NOT_AVAILABLE if there is no room for the member and its metadata.
+
+    A present member may always bring as much as it has now.
     """
     more_bytes = offered_bytes(protocols)
     if group is not None and command.member_id in group.members:
@@ -116,8 +118,8 @@ def _has_room(group: ClassicGroup, member_id: str, max_size: int) -> bool:
         return True
     member = group.members.get(member_id)
     if group.state is GroupState.PREPARING_REBALANCE:
-        # Those that wait are counted, not all that are known: if the limit was lowered, the last to rejoin
-        # are out.
+        # Count the members that wait, not all that are known: if the limit was lowered, the last to rejoin
+        # are turned away.
         return (member is not None and member.join_token is not None) or group.awaiting_join_count < max_size
     return member is not None or len(group.members) < max_size
 
@@ -135,8 +137,9 @@ def _turn_away(group: ClassicGroup, command: JoinGroup, now_ms: int) -> list[Eff
 
 
 def _new_member_id(shard: GroupShard, name: str) -> str:
-    """An id that tells people whose it is. It must fit into the group's record, and names may be as long as
-    a string of the protocol can be.
+    """Return a member id that shows people whose it is.
+
+    It must fit into the group's record, while a name may be as long as a string of the protocol can be.
     """
     return f"{name[:MAX_MEMBER_NAME_CHARS]}-{shard.new_uuid()}"
 
@@ -161,8 +164,8 @@ def _add_member(
         group.new_member_added = True
     group.note(Cause.MEMBER_JOINED, now_ms, member, reason=command.reason or "")
     group.add(member, command.protocol_type)
-    # It cannot heartbeat before it is answered, nor is its disconnection seen. A client that gave up tries
-    # again and would leave a dead member each time, so a first join is given a time of its own.
+    # It cannot heartbeat before it is answered, nor is its disconnection seen. A client that gives up and
+    # tries again would leave a dead member each time, so a first join has a timeout of its own.
     session = start_session(group, member, shard.config.new_member_join_timeout_ms)
     return [session, *rebalance_or_complete(shard, group, now_ms)]
 
@@ -183,7 +186,7 @@ def _rejoin(
         return refuse_join(command, error.code, command.member_id)
     is_same = member.offers(protocols)
     if group.state is GroupState.COMPLETING_REBALANCE and is_same:
-        # It may have missed the answer to its join; it can be told again.
+        # It may have missed the answer to its join, so it gets the answer again.
         return [Reply(command.token, joined(group, member))]
     if group.state is GroupState.STABLE and is_same and not group.is_leader(member.member_id):
         return [Reply(command.token, joined(group, member), shows_state=True)]
@@ -197,7 +200,7 @@ def _rejoin(
 
 
 def _why_again(group: ClassicGroup, member: ClassicMember, protocols: Sequence[Protocol]) -> Cause:
-    """Why a member of a group that was done with joining makes it begin anew."""
+    """Return the cause for which a member of a group past its join phase makes it rebalance again."""
     if group.protocol_type == CONSUMER_PROTOCOL_TYPE:
         name = group.protocol_name or ""
         before = subscribed_topics(member.metadata(name))
@@ -227,7 +230,8 @@ def _replace_static_member(
     effects.append(CancelTimer(session_key(group, old_member_id)))
     group.rename_static_member(command.group_instance_id, new_member_id)
     member.client_id, member.client_host = command.client_id, command.client_host
-    # The time for a first join ran for its former self; this one is not timed out while it waits.
+    # The timeout of a first join ran for the member that it replaces; this one is not timed out while it
+    # waits.
     member.is_new = False
     if group.state is GroupState.STABLE:
         return effects + _replace_in_stable_group(
@@ -251,7 +255,7 @@ def _replace_in_stable_group(
     leader_before: str,
     now_ms: int,
 ) -> list[Effect]:
-    """No rebalance, only another member id, unless the group would now choose another protocol."""
+    """Replace the member id without a rebalance, unless the group would now choose another protocol."""
     group.update(member, protocols, command.session_timeout_ms, command.rebalance_timeout_ms)
     session = start_session(group, member)
     record = to_record(group, {each.member_id: each.assignment for each in group.members.values()}, now_ms)
@@ -263,8 +267,9 @@ def _replace_in_stable_group(
     is_leader = group.is_leader(member.member_id)
     result = joined(group, member)
     if is_leader:
-        # KIP-814: it is not to assign anew, since nobody else would ask for the result. Old clients cannot be
-        # told so: they are named the leader that is no more, and take themselves for a follower.
+        # KIP-814: the leader is not to assign again, since no other member would ask for the result. Old
+        # clients have no field for that: they get the leader's former id, and so take themselves for
+        # followers.
         result = JoinGroupResult(
             generation_id=group.generation_id,
             protocol_type=group.protocol_type,
@@ -280,7 +285,7 @@ def _replace_in_stable_group(
 def _take_over(
     group: ClassicGroup, member: ClassicMember, command: JoinGroup, protocols: Sequence[Protocol]
 ) -> None:
-    """The member is as its newest JoinGroup says, and that one waits."""
+    """Update the member from its newest JoinGroup, which now waits."""
     group.update(member, protocols, command.session_timeout_ms, command.rebalance_timeout_ms)
     group.wait_for_join(member, command.token)
 

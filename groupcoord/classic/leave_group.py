@@ -1,4 +1,4 @@
-"""LeaveGroup: members go, one or several at once (KIP-345); the rest rebalances once."""
+"""LeaveGroup: members leave, one or several at once (KIP-345); the rest rebalances once."""
 
 from collections.abc import Callable
 
@@ -31,7 +31,7 @@ def leave_group(
 
 
 def leave_each(command: LeaveGroup, leave: Callable[[MemberIdentity], None]) -> list[LeftMember]:
-    """Who of the batch left: all for whom `leave` raises no KafkaError."""
+    """Call `leave` for each member of the batch; return them with the error code that it raised, or NONE."""
     left: list[LeftMember] = []
     for identity in command.members:
         error = ErrorCode.NONE

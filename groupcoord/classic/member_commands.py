@@ -1,4 +1,4 @@
-"""What members of a classic group ask: JoinGroup, SyncGroup, Heartbeat, LeaveGroup."""
+"""The commands of members of a classic group: JoinGroup, SyncGroup, Heartbeat, LeaveGroup."""
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
@@ -9,9 +9,7 @@ from ottla.groupcoord.request_token import Token
 
 
 class Protocol(NamedTuple):
-    """One protocol (for consumers: an assignor) that a member offers, and what it says to the leader under
-    it.
-    """
+    """A protocol that a member offers (for consumers: an assignor), with its metadata for the leader."""
 
     name: str
     metadata: bytes
@@ -30,11 +28,11 @@ class JoinGroup:
     session_timeout_ms: int
     rebalance_timeout_ms: int
     reason: str | None = None
-    member_id_required: bool = True  # KIP-394: since version 4 a new member is first only told its id
+    member_id_required: bool = True  # KIP-394: since version 4 a new member first gets only its id
     can_skip_assignment: bool = (
-        True  # KIP-814: since version 9 a returning leader may be told to assign nothing
+        True  # KIP-814: since version 9 a returning leader may be asked to assign nothing
     )
-    # Tells whether the member may see a topic, as in a heartbeat of the consumer protocol.
+    # Returns True if the member may see a topic, as in a heartbeat of the consumer protocol.
     may_describe: Callable[[str], bool] | None = None
 
 
@@ -57,13 +55,14 @@ class Heartbeat:
     generation_id: int
     member_id: str
     group_instance_id: str | None = None
-    hold_ms: int = 0  # how long it may wait for news
+    hold_ms: int = 0  # for how long it may wait for news
     phase: HeartbeatPhase = HeartbeatPhase.ARRIVED
 
 
 class MemberIdentity(NamedTuple):
-    """Who is to leave: by member id, or by instance id alone (an administrator's way to remove a static
-    member).
+    """A member that is to leave, by its member id, or by instance id alone.
+
+    The latter is an administrator's way to remove a static member.
     """
 
     member_id: str

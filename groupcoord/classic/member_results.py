@@ -1,4 +1,4 @@
-"""What members of a classic group are answered."""
+"""The results of commands of members of a classic group."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -8,7 +8,7 @@ from ottla.logstore.words.errors import ErrorCode
 
 
 class JoinedMember(NamedTuple):
-    """What the leader learns of a member."""
+    """A member as the leader sees it."""
 
     member_id: str
     group_instance_id: str | None

@@ -2,10 +2,10 @@
 
     join, leave, time-out          all joined, or time is over         the leader's assignment
     Empty, Stable, Completing ---> PreparingRebalance ---> CompletingRebalance ---> Stable
-                                          | nobody left
+                                          | no member left
                                           +-------------> Empty
 
-Functions here return effects and change soft state; what they decide for good goes into a record.
+Functions here return effects and change soft state; durable results go into a record.
 """
 
 from ottla.groupcoord.classic.classic_group import ClassicGroup
@@ -37,7 +37,7 @@ def sync_key(group: ClassicGroup) -> TimerKey:
 def start_session(
     group: ClassicGroup, member: ClassicMember, timeout_ms: int | None = None
 ) -> StartTimer[ExpireSession]:
-    """Give the member its session timeout, or the stated time, from now on."""
+    """Renew the member's session, for its session timeout or the given time."""
     delay_ms = member.session_timeout_ms if timeout_ms is None else timeout_ms
     timer = member.session_timer
     if timer is None or timer.delay_ms != delay_ms or timer.key.member_id != member.member_id:
@@ -48,7 +48,7 @@ def start_session(
 
 
 def start_classic_group(shard: GroupShard, group: ClassicGroup, now_ms: int) -> list[Effect]:
-    """After it was loaded: each member has its session timeout to show up."""
+    """Start the sessions of a loaded group: each member has its session timeout to send a heartbeat."""
     effects: list[Effect] = [start_session(group, member) for member in group.members.values()]
     if len(group.members) > shard.config.group_max_size:
         group.note(Cause.GROUP_TOO_LARGE, now_ms)
@@ -57,7 +57,7 @@ def start_classic_group(shard: GroupShard, group: ClassicGroup, now_ms: int) -> 
 
 
 def stop_classic_group(group: ClassicGroup, error: ErrorCode) -> list[Effect]:
-    """Answer every join and sync that waits."""
+    """Refuse every join and sync that waits."""
     effects: list[Effect] = []
     for member in group.members.values():
         tokens = (group.take_join_token(member), member.sync_token)
@@ -67,15 +67,16 @@ def stop_classic_group(group: ClassicGroup, error: ErrorCode) -> list[Effect]:
 
 
 def rebalance_or_complete(shard: GroupShard, group: ClassicGroup, now_ms: int) -> list[Effect]:
-    """After the members changed: start a rebalance, or go on with the one that is under way."""
+    """Start a rebalance after the members changed, or go on with the one that is under way."""
     if GroupState.PREPARING_REBALANCE in MOVES[group.state]:
         return prepare_rebalance(shard, group, now_ms)
     return maybe_complete_join(group, now_ms)
 
 
 def prepare_rebalance(shard: GroupShard, group: ClassicGroup, now_ms: int) -> list[Effect]:
-    """Start a rebalance: all members have to join again, within the rebalance timeout. The caller has
-    added the cause to the timeline.
+    """Start a rebalance: all members have to join again within the rebalance timeout.
+
+    The caller has added the cause to the timeline.
     """
     effects: list[Effect] = []
     if group.state is GroupState.STABLE:
@@ -87,7 +88,7 @@ def prepare_rebalance(shard: GroupShard, group: ClassicGroup, now_ms: int) -> li
     is_initial = group.state is GroupState.EMPTY
     group.move_to(GroupState.PREPARING_REBALANCE, now_ms)
     if is_initial:
-        # KIP-134: members that start together should find themselves in one generation, not in many.
+        # KIP-134: members that start together should get into one generation, not into many.
         delay_ms = shard.config.group_initial_rebalance_delay_ms
         remaining_ms = max(group.rebalance_timeout_ms() - delay_ms, 0)
         effects.append(_initial_delay(group, delay_ms, remaining_ms))
@@ -117,9 +118,7 @@ def expire_join(shard: GroupShard, command: ExpireJoin, now_ms: int) -> list[Eff
 
 
 def maybe_complete_join(group: ClassicGroup, now_ms: int) -> list[Effect]:
-    """Complete the join phase if everybody is there; an initial rebalance waits for its delay all the
-    same.
-    """
+    """Complete the join phase if all members have joined; an initial rebalance waits for its delay."""
     if (
         group.state is not GroupState.PREPARING_REBALANCE
         or group.previous_state is GroupState.EMPTY
@@ -130,9 +129,7 @@ def maybe_complete_join(group: ClassicGroup, now_ms: int) -> list[Effect]:
 
 
 def complete_join(group: ClassicGroup, now_ms: int) -> list[Effect]:
-    """End the join phase: who has not joined is out (static members stay), and the rest is the next
-    generation.
-    """
+    """End the join phase and start a generation, without dynamic members that have not joined."""
     assert group.state is GroupState.PREPARING_REBALANCE
     effects: list[Effect] = [CancelTimer(join_key(group))]
     group.new_member_added = False
@@ -142,7 +139,7 @@ def complete_join(group: ClassicGroup, now_ms: int) -> list[Effect]:
             group.remove(member.member_id)
             effects.append(CancelTimer(session_key(group, member.member_id)))
     if group.members and not group.elect_joined_leader():
-        # Only static members are left and none came back yet: wait until their sessions tell who is gone.
+        # Only static members are left and none came back yet: wait until their sessions end, or they join.
         effects.append(_join_timeout(group))
         return effects
     group.start_generation(now_ms)
@@ -163,7 +160,7 @@ def complete_join(group: ClassicGroup, now_ms: int) -> list[Effect]:
 
 
 def joined(group: ClassicGroup, member: ClassicMember) -> JoinGroupResult:
-    """What a member is told of the generation that it is in."""
+    """Return the answer to a member's join: the generation that it is in."""
     return JoinGroupResult(
         generation_id=group.generation_id,
         protocol_type=group.protocol_type,
@@ -175,13 +172,13 @@ def joined(group: ClassicGroup, member: ClassicMember) -> JoinGroupResult:
 
 
 def sync_received(group: ClassicGroup, member: ClassicMember) -> list[Effect]:
-    """A member of this generation asked for its assignment; with the last one the sync timeout is met."""
+    """Note that a member asked for its assignment; the last one of a generation ends the sync timeout."""
     group.pending_sync_members.discard(member.member_id)
     return [] if group.pending_sync_members else [CancelTimer(sync_key(group))]
 
 
 def expire_sync(shard: GroupShard, command: ExpireSync, now_ms: int) -> list[Effect]:
-    """Members that joined but never asked for their assignment are out, and the others join again."""
+    """Remove the members that joined but never asked for their assignment; the others join again."""
     group = shard.classic_group(command.group_id)
     if (
         group is None
@@ -199,20 +196,20 @@ def expire_sync(shard: GroupShard, command: ExpireSync, now_ms: int) -> list[Eff
 
 
 def fail_waiting_syncs(group: ClassicGroup, error: ErrorCode) -> list[Effect]:
-    """Nobody gets an assignment in this generation."""
+    """Answer the waiting syncs with an error: no member gets an assignment in this generation."""
     assert group.state is GroupState.COMPLETING_REBALANCE
     effects: list[Effect] = []
     for member in group.members.values():
         group.assign(member, b"")
         token, member.sync_token = member.sync_token, None
         if token is not None:
-            # While it waited for the leader, time-outs of its session were ignored.
+            # While it waited for the leader, the end of its session was ignored.
             effects += [Reply(token, SyncGroupResult(error=error)), start_session(group, member)]
     return effects
 
 
 def expire_session(shard: GroupShard, command: ExpireSession, now_ms: int) -> list[Effect]:
-    """A member was silent for too long: it is out, unless it waits for others (then they are to blame)."""
+    """Remove a member that was silent for too long, unless it waits for others: then they are to blame."""
     group = shard.classic_group(command.group_id)
     if group is None:
         return []
@@ -234,7 +231,7 @@ def expire_session(shard: GroupShard, command: ExpireSession, now_ms: int) -> li
 
 
 def answer_removed(group: ClassicGroup, member: ClassicMember) -> list[Effect]:
-    """Tell a member that is about to be removed, if it waits, so that it can join anew."""
+    """Answer the waiting requests of a member that is about to be removed, so that it can join again."""
     effects: list[Effect] = []
     join_token = group.take_join_token(member)
     if join_token is not None:

@@ -1,6 +1,6 @@
 """SyncGroup: the leader brings the assignments, every member gets its own.
 
-What is assigned is bytes between the members; a member that the leader forgot gets none, and is told so.
+An assignment is opaque bytes between the members. A member that the leader left out gets an empty one.
 """
 
 from ottla.groupcoord.classic.classic_group import ClassicGroup
@@ -56,14 +56,12 @@ def sync_group(
 
 
 def _assign(shard: GroupShard, group: ClassicGroup, command: SyncGroup, now_ms: int) -> list[Effect]:
-    """Put the new generation down in the log; with that the group is stable, and all who wait are
-    answered.
-    """
+    """Append the new generation; with that the group is stable, and all waiting syncs are answered."""
     given = dict(command.assignments)
     assignments = {member_id: given.get(member_id, b"") for member_id in group.members}
     record = to_record(group, assignments, now_ms)
     if record_size_bytes(record) > shard.config.max_batch_bytes:
-        # The log would refuse it. The members hear of an error and try again, as with Kafka.
+        # The log would reject it. The members get an error and try again, as with Kafka.
         effects = fail_waiting_syncs(group, ErrorCode.UNKNOWN_SERVER_ERROR)
         group.note(Cause.ASSIGNMENT_TOO_LARGE, now_ms)
         return effects + prepare_rebalance(shard, group, now_ms)

@@ -1,6 +1,6 @@
-"""JoinGroup at a consumer group: a classic member tells all of itself, as in a full heartbeat (KIP-848).
+"""JoinGroup to a consumer group: a classic member reports all its fields, as in a full heartbeat (KIP-848).
 
-It is answered at once: its epoch is the generation, and nobody leads.
+It is answered at once: the member epoch is the generation, and the group has no leader.
 """
 
 from collections.abc import Sequence
@@ -55,7 +55,7 @@ def classic_join_to_consumer_group(
         return refuse_join(command, ErrorCode.INVALID_SESSION_TIMEOUT, command.member_id)
     protocols = checked_protocols(command, shard.config)
     if group.is_empty:
-        # Nobody is there who would mind: it is a classic group from now on.
+        # It has no members to disturb: it is a classic group from now on.
         if command.member_id:
             return refuse_join(command, ErrorCode.UNKNOWN_MEMBER_ID, command.member_id)
         return [Append(group.tombstones()), ContinueWith(command)]
@@ -67,7 +67,8 @@ def classic_join_to_consumer_group(
     before, known = _member(group, command, member_id)
     subscription = decode_subscription(protocols[0].metadata)
     if subscription.owned_partitions and member_id not in group.members and known is None:
-        # It was a member once, and works on what others may have by now; who comes first owns nothing.
+        # It was a member once, and works on partitions that others may have by now; a new member owns
+        # nothing.
         return refuse_join(command, ErrorCode.UNKNOWN_MEMBER_ID, command.member_id)
     after = _updated(before, command, protocols, subscription)
     taken = 0 if known is None and member_id not in group.members else before.size_bytes
@@ -97,7 +98,7 @@ def _refusal(
     if not group.supports_classic(command.protocol_type, [one.name for one in protocols]):
         return ErrorCode.INCONSISTENT_GROUP_PROTOCOL
     if not command.member_id and command.member_id_required and command.group_instance_id is None:
-        return ErrorCode.MEMBER_ID_REQUIRED  # nothing is kept: whoever comes with an id is a new member
+        return ErrorCode.MEMBER_ID_REQUIRED  # nothing is kept: a client that comes with an id is a new member
     return None
 
 
@@ -111,7 +112,7 @@ def _join(
     now_ms: int,
     command: JoinGroup,
 ) -> tuple[ConsumerMember, list[Effect]]:
-    """The member after its next step; `known` is who had its instance until now."""
+    """Return the member after its next step, and the effects; `known` has held its instance so far."""
     group_id = group.group_id
     records: list[GroupRecord] = []
     effects: list[Effect] = []
@@ -129,7 +130,7 @@ def _join(
         epoch = bump_group_epoch(shard, group, before, after, regex.dropped, records, bumps=changed)
     if known is not None and may_downgrade_for(shard, group, known):
         if epoch > group.assignment_epoch:
-            # The rebalance of the classic group finds the new target, and tells the member its generation.
+            # The rebalance of the classic group finds the new target, and gives the member its generation.
             return after, [*effects, *downgrade_for(shard, group, known, after, records, now_ms, epoch)]
         target = TargetOfMember(epoch, group.target_of(after.member_id, after.instance_id), [])
         moved = _step(shard, group, after, target, owned, records, changed=changed)
@@ -157,7 +158,7 @@ def _join(
 def _member(
     group: ConsumerGroup, command: JoinGroup, member_id: str
 ) -> tuple[ConsumerMember, ConsumerMember | None]:
-    """The member as it was before this request; and whoever has its instance now, perhaps itself."""
+    """Return the member as it was before this request, and the holder of its instance, perhaps itself."""
     if command.group_instance_id is None:
         return group.members.get(member_id) or ConsumerMember(member_id=member_id), None
     if command.member_id:
@@ -172,7 +173,7 @@ def _member(
 def _updated(
     member: ConsumerMember, command: JoinGroup, protocols: Sequence[Protocol], subscription: Subscription
 ) -> ConsumerMember:
-    """The member as its newest JoinGroup says. All its protocols say the same of its topics."""
+    """Return the member as in its newest JoinGroup. All its protocols have the same topics."""
     return replace(
         member,
         instance_id=member.instance_id if command.group_instance_id is None else command.group_instance_id,
@@ -187,7 +188,7 @@ def _updated(
 
 
 def _owned(subscription: Subscription, topics: TopicsView) -> list[TopicPartitions]:
-    """What the member says it still owns, where such topics exist; before version 1 it gives up all."""
+    """Return the existing partitions that the member still reports to own; none before version 1."""
     found = [(topics.by_name(one.topic), one.partitions) for one in subscription.owned_partitions]
     return [TopicPartitions(topic.topic_id, partitions) for topic, partitions in found if topic is not None]
 
@@ -202,7 +203,7 @@ def _step(
     *,
     changed: bool,
 ) -> ConsumerMember:
-    """The member one step nearer to its target."""
+    """Return the member one step nearer to its target."""
     if not changed and member.is_reconciled_to(target.epoch):
         return member
     moved = reconcile(
@@ -220,7 +221,7 @@ def _step(
 
 
 def _wait_for_sync(shard: GroupShard, group: ConsumerGroup, member: ConsumerMember) -> list[Effect]:
-    """It has joined: now it has its rebalance timeout to ask for its assignment."""
+    """Start the time in which a member that has joined must ask for its assignment: its rebalance timeout."""
     group.awaited_joins.discard(member.member_id)
     sync = ExpireMemberSync(group_id=group.group_id, member_id=member.member_id)
     return [

@@ -1,12 +1,12 @@
-"""Members of the classic protocol in a consumer group: what they ask, translated (KIP-848).
+"""Requests of members of the classic protocol to a consumer group, translated (KIP-848).
 
-    JoinGroup   as a heartbeat that tells all: a new epoch, a new target, one step of this member
+    JoinGroup   as a heartbeat with all fields: a new epoch, a new target, one step of this member
     SyncGroup   the partitions that the member owns now
-    Heartbeat   REBALANCE_IN_PROGRESS, as often as the member has a step to take
+    Heartbeat   REBALANCE_IN_PROGRESS, as long as the member has a step to take
     LeaveGroup  as a heartbeat that leaves
 
-The epoch is the generation; nobody leads. A member that revokes partitions joins once more without them; one
-that is told to join again, or to sync, has its rebalance timeout for it.
+The member epoch is the generation; the group has no leader. A member that revokes partitions joins once more
+without them; a member that has to join again, or to sync, has its rebalance timeout for it.
 """
 
 from ottla.groupcoord.assignment import without_epochs
@@ -63,7 +63,7 @@ def _sync(shard: GroupShard, group: ConsumerGroup, command: SyncGroup) -> list[E
         (command.protocol_name, classic.protocols[0].name),
     ):
         if stated is not None and stated != actual:
-            raise KafkaError(ErrorCode.INCONSISTENT_GROUP_PROTOCOL, f"{stated} is not {actual}")
+            raise KafkaError(ErrorCode.INCONSISTENT_GROUP_PROTOCOL, f"the protocol is {actual}, not {stated}")
     if group.assignment_epoch > member.member_epoch and member.state is not MemberState.UNREVOKED_PARTITIONS:
         # One that revokes has joined already; it takes what it keeps, and then joins once more.
         rebalancing = SyncGroupResult(error=ErrorCode.REBALANCE_IN_PROGRESS)
@@ -98,7 +98,7 @@ def _heartbeat(shard: GroupShard, group: ConsumerGroup, command: Heartbeat) -> l
 def _classic_member(
     group: ConsumerGroup, command: SyncGroup | Heartbeat
 ) -> tuple[ConsumerMember, ClassicPart]:
-    """The member that asks; UNKNOWN_MEMBER_ID also for one of the consumer protocol."""
+    """Return the member of a request; UNKNOWN_MEMBER_ID also for one of the consumer protocol."""
     member = group.member_of(command.member_id, command.group_instance_id)
     if member.classic is None:
         raise KafkaError(
@@ -114,7 +114,7 @@ def _classic_member(
 
 
 def _wait_for_join(group: ConsumerGroup, member: ConsumerMember) -> list[Effect]:
-    """It is told to join again, perhaps not for the first time: its time runs from then."""
+    """Start the time in which a member must join again, unless an earlier answer has started it."""
     if member.member_id in group.awaited_joins:
         return []
     group.awaited_joins.add(member.member_id)
@@ -128,7 +128,7 @@ def _wait_for_join(group: ConsumerGroup, member: ConsumerMember) -> list[Effect]
 
 
 def _leave(shard: GroupShard, group: ConsumerGroup, command: LeaveGroup, now_ms: int) -> list[Effect]:
-    """Whoever is named goes, also members of the consumer protocol; all at once."""
+    """Remove the named members, those of the consumer protocol too, all at once."""
     leaving: dict[str, ConsumerMember] = {}
     identities: list[MemberIdentity] = []
 

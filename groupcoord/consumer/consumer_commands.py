@@ -1,4 +1,4 @@
-"""The request of the consumer protocol (KIP-848), and what timers and the node bring to consumer groups."""
+"""The heartbeat of the consumer protocol (KIP-848), and the commands of timers and of the node."""
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
@@ -11,9 +11,9 @@ from ottla.groupcoord.topics_view import TopicsView
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ConsumerGroupHeartbeat:
-    """Joins (epoch 0), stays, or leaves (-1; -2 for a static member that will be back).
+    """A heartbeat that joins (epoch 0), stays, or leaves (-1; -2 for a static member that will be back).
 
-    None says of a field that it is as it was at the last request.
+    A field that is None is as it was in the last request.
     """
 
     token: Token
@@ -30,10 +30,11 @@ class ConsumerGroupHeartbeat:
     client_id: str = ""
     client_host: str = ""
     member_id_required: bool = True  # since version 1 members bring an id of their own
-    hold_ms: int = 0  # for how long it may be held until there is something to tell
+    hold_ms: int = 0  # for how long it may be held without news
     # The client can cope with an answer that comes after its next heartbeat is due.
     tolerates_late_answers: bool = False
-    # Tells whether the member may see a topic; asked in a thread that matches expressions. None: it sees all.
+    # Returns True if the member may see a topic; called in a thread that matches expressions. None: it sees
+    # all.
     may_describe: Callable[[str], bool] | None = None
     phase: HeartbeatPhase = HeartbeatPhase.ARRIVED
 
@@ -43,7 +44,7 @@ class ConsumerGroupHeartbeat:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ExpireConsumerSession:
-    """A member of a consumer group was silent for its session timeout."""
+    """The end of the session of a silent member of a consumer group."""
 
     group_id: str
     member_id: str
@@ -51,7 +52,7 @@ class ExpireConsumerSession:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ExpireRevocation:
-    """A member had its rebalance timeout to give up partitions, in this epoch."""
+    """The end of a member's rebalance timeout, in which it had to give up partitions of this epoch."""
 
     group_id: str
     member_id: str
@@ -60,7 +61,7 @@ class ExpireRevocation:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ComputeTarget:
-    """The assignment interval is over: time for the target that was put off."""
+    """The end of the assignment interval: the target that was put off is due."""
 
     group_id: str
 
@@ -70,7 +71,7 @@ class ComputeTarget:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TopicsChanged:
-    """The cluster has other topics now; `changed` names those made, grown, placed anew or deleted."""
+    """A change of the cluster's topics; `changed` names those created, grown, reassigned or deleted."""
 
     topics: TopicsView
     has_new_topics: bool
@@ -79,10 +80,10 @@ class TopicsChanged:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RegexesResolved:
-    """The names that expressions of a group match in that version of the metadata.
+    """The topics that the expressions of a group match in a version of the metadata.
 
-    Some may be left for the next time. Those in `given_up` took more than an expression may. `union_hash` is
-    the hash of all names together, which takes a millisecond a thousand.
+    Some expressions may be left for the next time. Those in `given_up` took more than an expression may.
+    `union_hash` is the hash of all names together, which takes a millisecond for a thousand names.
     """
 
     group_id: str
@@ -92,12 +93,12 @@ class RegexesResolved:
     version: int
     began_ms: int
     given_up: frozenset[str] = frozenset()
-    cpu_ms: int = 0  # that all of it took
+    cpu_ms: int = 0  # of all of it
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TargetComputed:
-    """Who shall own what in that epoch of a large group, by member ids; and whose each instance was then."""
+    """The target of a large group for an epoch, by member ids, and the members of instances at that time."""
 
     group_id: str
     epoch: int

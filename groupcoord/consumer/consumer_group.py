@@ -1,12 +1,12 @@
-"""A consumer group (KIP-848): its epochs, members, targets and expressions, as its records say.
+"""A consumer group (KIP-848): its epochs, members, targets and expressions, as in its records.
 
-Only `replay` changes it; decisions make new members and records, and find the group changed when these were
-replayed. Three numbers chase each other: a change of members or topics raises the *group epoch*; the target
-made for it has it as *assignment epoch*; and each member that gave up what the target takes has it as *member
-epoch*.
+Only `replay` changes it; decisions make new members and records, and see the group changed after these were
+replayed. Three numbers follow each other: a change of members or topics raises the *group epoch*; the target
+made for that epoch makes it the *assignment epoch*; and each member that has given up what the target takes
+from it gets it as *member epoch*.
 
-The log may have been compacted: of each key the last record is left, in the order in which these were
-written. So replay takes them in any order between keys, and tombstones of what is not there.
+The log may be compacted: the last record of each key is left, in the order in which these were written. So
+replay takes keys in any order, and tombstones of keys that are not there (D13).
 """
 
 from collections.abc import Collection, Iterable, Mapping, Sequence
@@ -42,7 +42,7 @@ _NO_EPOCHS: Mapping[int, int] = {}
 
 
 class ResolvedRegex(NamedTuple):
-    """The topics that an expression matched, in which version of the metadata, and when that was asked."""
+    """The topics that an expression matched, the version of the metadata, and when matching began."""
 
     topics: frozenset[str]
     version: int
@@ -59,7 +59,9 @@ class UnchangedAnswer(NamedTuple):
 
 
 class ConsumerGroup:
-    """One group. `groups_by_topic` (topic -> ids of the groups that subscribe to it) is kept in step."""
+    """One consumer group. `groups_by_topic` (topic -> ids of the groups that subscribe to it) is kept in
+    step.
+    """
 
     def __init__(
         self,
@@ -80,17 +82,17 @@ class ConsumerGroup:
         self.targets: dict[str, Assignment] = {}
         self.regexes: dict[str, ResolvedRegex] = {}
         self.has_partition_metadata = False  # a record of kind 4, from before 4.1
-        # Soft state: what the hash says may not be so any more. True at first: nobody saw it being made.
+        # Soft state: True if the topics may differ from those in the hash; a group does not know at first.
         self.is_metadata_stale = True
-        self.changed_topics: set[str] = set()  # those of its topics that changed since, as far as was heard
-        # Soft state: when its expressions were matched in a thread last, even if it came to nothing.
+        self.changed_topics: set[str] = set()  # its topics that changed since, as far as known
+        # Soft state: when a thread last began to match its expressions, even without a result.
         self.resolving_since_ms: int | None = None
-        self.resolving_cpu_ms = 0  # soft: what that took
+        self.resolving_cpu_ms = 0  # soft: the CPU time of that
         # Soft state: expressions that took too much, and when they were tried.
         self.given_up_regexes: dict[str, int] = {}
-        # Soft state: classic members that were told to join again; a timer runs for each.
+        # Soft state: classic members that have to join again; a timer runs for each.
         self.awaited_joins: set[str] = set()
-        # Soft state: the heartbeat interval that members whose heartbeats may wait were told last.
+        # Soft state: the heartbeat interval last given to each member whose heartbeats may be held.
         self.told_heartbeat_intervals_ms: dict[str, int] = {}
         self.unchanged_answers: dict[str, UnchangedAnswer] = {}  # soft: by member, as last made
         self.computing_epoch: int | None = None  # for which a thread is making a target
@@ -112,14 +114,14 @@ class ConsumerGroup:
 
     @property
     def is_deserted(self) -> bool:
-        """Whether it goes with its last offset."""
+        """True if the group is removed with its last offset."""
         return not self.members
 
     def check_delete_offsets(self) -> None:
-        """What members read is always known: offsets of other topics may go."""
+        """Raise no error: the topics that members read are known, so offsets of others may be deleted."""
 
     def retained_since_ms(self, commit_timestamp_ms: int) -> int:
-        """When the retention began for an offset of a topic that no member reads."""
+        """Return the start of the retention for an offset of a topic that no member reads."""
         return commit_timestamp_ms
 
     @property
@@ -130,11 +132,11 @@ class ConsumerGroup:
 
     @property
     def is_settled(self) -> bool:
-        """Return whether no member has anything to do."""
+        """True if no member has anything to do."""
         return self.state in (ConsumerGroupState.EMPTY, ConsumerGroupState.STABLE)
 
     def end_rebalance(self, now_ms: int) -> None:
-        """Close the timeline's entry if what it tells of is over."""
+        """Close the timeline's entry if its rebalance is over."""
         if self.timeline.is_running and self.is_settled:
             self.timeline.end(now_ms, self.group_epoch, len(self.members))
 
@@ -147,7 +149,7 @@ class ConsumerGroup:
         return topic in self._topics
 
     def owner_epoch(self, topic_id: bytes, partition: int) -> int:
-        """The epoch of the member that has the partition, or is giving it up; `NO_OWNER` if nobody has."""
+        """Return the epoch of the member that owns the partition or is giving it up; `NO_OWNER` for none."""
         return self._owner_epochs.get(topic_id, _NO_EPOCHS).get(partition, NO_OWNER)
 
     def member(self, member_id: str) -> ConsumerMember:
@@ -159,11 +161,14 @@ class ConsumerGroup:
         return member
 
     def static_member(self, instance_id: str | None) -> ConsumerMember | None:
-        """The member that has that instance now, perhaps one that is away."""
+        """Return the member that holds that instance now, perhaps one that is away."""
         return None if instance_id is None else self.members.get(self.static_members.get(instance_id, ""))
 
     def member_of(self, member_id: str, instance_id: str | None) -> ConsumerMember:
-        """The member that a request names; UNKNOWN_MEMBER_ID, FENCED_INSTANCE_ID if another has its place."""
+        """Return the member that a request names.
+
+        KafkaError: UNKNOWN_MEMBER_ID, or FENCED_INSTANCE_ID if its instance has another member now.
+        """
         if instance_id is None:
             return self.member(member_id)
         member = self.static_member(instance_id)
@@ -178,13 +183,13 @@ class ConsumerGroup:
         return member
 
     def target_of(self, member_id: str, instance_id: str | None) -> Assignment:
-        """What the member shall own; for a static one, what its instance shall."""
+        """Return the target of the member; for a static one, that of its instance."""
         if instance_id is not None:
             member_id = self.static_members.get(instance_id, "")
         return self.targets.get(member_id, {})
 
     def topics_of(self, member: ConsumerMember) -> frozenset[str]:
-        """The names that a member wants; an expression that is not resolved yet is nothing."""
+        """Return the names that a member wants; an unresolved expression adds none."""
         resolved = self.regexes.get(member.topic_regex) if member.topic_regex else None
         return member.topic_names if resolved is None else member.topic_names | resolved.topics
 
@@ -201,7 +206,7 @@ class ConsumerGroup:
         joining: Iterable[ConsumerMember],
         regexes: Mapping[str, frozenset[str] | None] = {},
     ) -> set[str]:
-        """The subscribed names after these members, with these expressions resolved so (None: dropped)."""
+        """Return the subscribed names after these changes of members and expressions (None: dropped)."""
         change: dict[str, int] = {}
         for member in leaving:
             _count(change, member.topic_names, -1)
@@ -216,7 +221,7 @@ class ConsumerGroup:
     def preferred_assignor(
         self, assignors: Sequence[str], before: ConsumerMember | None, after: ConsumerMember | None
     ) -> str:
-        """The one that most members ask for; of two, or if nobody asks, the one that is configured first."""
+        """Return the assignor that most members ask for; the one configured first wins ties (D18)."""
         votes = dict(self._assignor_votes)
         for member, difference in ((before, -1), (after, 1)):
             if member is not None and member.server_assignor is not None:
@@ -224,18 +229,18 @@ class ConsumerGroup:
         return max(assignors, key=lambda name: votes.get(name, 0))  # max takes the first of equals
 
     def has_classic_members_only(self, except_: Collection[str]) -> bool:
-        """Whether all members but these (all of them members) speak the classic protocol."""
+        """Return True if all members but these (all of them members) use the classic protocol."""
         classic_leaving = sum(self.members[one].classic is not None for one in except_ if one in self.members)
         return self._classic_count - classic_leaving == len(self.members) - len(except_)
 
     def supports_classic(self, protocol_type: str, protocols: Collection[str]) -> bool:
-        """Whether somebody who offers these can join: all classic members have to share one."""
+        """Return True if a member that offers these can join: all classic members have to share one."""
         if protocol_type != CONSUMER_PROTOCOL_TYPE:
             return False
         return any(self._classic_protocols.get(name, 0) == self._classic_count for name in protocols)
 
     def waits_for_unreleased(self, member: ConsumerMember) -> bool:
-        """Whether partitions of its target are still with others."""
+        """Return True if others still own partitions of the member's target."""
         if member.state is not MemberState.UNRELEASED_PARTITIONS:
             return False
         return any(
@@ -246,8 +251,9 @@ class ConsumerGroup:
         )
 
     def tombstones(self, renamed: Mapping[str, str] = {}) -> list[ConsumerGroupRecord]:
-        """What removes the group from the log, whoever is in it; some members under the ids that they are
-        about to have.
+        """Return the records that remove the group from the log, with all members.
+
+        Members in `renamed` are removed under the ids that they are about to have.
         """
         group_id = self.group_id
         records: list[ConsumerGroupRecord] = []
@@ -259,14 +265,14 @@ class ConsumerGroup:
         records += [
             ConsumerGroupRegularExpressionRecord(group_id, regex, None) for regex in sorted(self.regexes)
         ]
-        records.append(ConsumerGroupPartitionMetadataRecord(group_id, None))  # as Kafka: had there been one
+        records.append(ConsumerGroupPartitionMetadataRecord(group_id, None))  # even if there was none
         records.append(ConsumerGroupMetadataRecord(group_id, None))
         return records
 
     # ---- replay --------------------------------------------------------------------------------------------
 
     def replay(self, record: ConsumerGroupRecord) -> None:
-        """A record of this group; the group's own tombstone is its owner's business (`forget`)."""
+        """Apply a record of this group, except its own tombstone: for that the owner calls `forget`."""
         match record:
             case ConsumerGroupMetadataRecord(_, value):
                 if value is not None:
@@ -305,7 +311,7 @@ class ConsumerGroup:
                     self._topics.add(before.topics, -1)
 
     def forget(self) -> None:
-        """The group is gone: nobody subscribes to anything through it, and its members take nothing."""
+        """Unsubscribe the group, which is gone, from all topics, and release the memory of its members."""
         self.member_bytes.add(-sum(member.size_bytes for member in self.members.values()))
         self._topics.forget()
 
@@ -345,7 +351,7 @@ class ConsumerGroup:
             del self.static_members[member.instance_id]
 
     def _count_member(self, member: ConsumerMember, difference: int, other: ConsumerMember | None) -> None:
-        """Count a member that came or went; what `other`, its other version, has too is left as it is."""
+        """Count a member that came or went, except what it shares with `other`, its other version."""
         names_differ = other is None or member.topic_names != other.topic_names
         if names_differ:
             self._topics.add(member.topic_names, difference)
@@ -375,7 +381,7 @@ class ConsumerGroup:
                         epochs[partition] = member.member_epoch
 
     def _release(self, member: ConsumerMember) -> None:
-        """A member does not own its partitions any more; one that a later owner has stays the later one's."""
+        """Remove a member's ownership of its partitions; a partition with a later owner stays that one's."""
         for owned in (member.assigned, member.pending_revocation):
             for topic_id, partitions in owned.items():
                 epochs = self._owner_epochs.get(topic_id, {})
@@ -388,7 +394,7 @@ class ConsumerGroup:
     # ---- invariants ----------------------------------------------------------------------------------------
 
     def check_invariants(self) -> None:
-        """What holds between any two commands of a live shard."""
+        """Assert the invariants that hold between any two commands of a live shard."""
         fresh = ConsumerGroup(self.group_id, {})
         fresh.regexes = self.regexes
         for resolved in self.regexes.values():
@@ -422,7 +428,7 @@ class ConsumerGroup:
 
 
 def _what_takes(member: ConsumerMember) -> tuple[str, ClassicPart | None]:
-    """Return the fields by which `size_bytes` changes, beside the topic names."""
+    """Return the fields on which `size_bytes` depends, beside the topic names."""
     return member.topic_regex, member.classic
 
 

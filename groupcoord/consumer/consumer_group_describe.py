@@ -1,4 +1,4 @@
-"""ConsumerGroupDescribe: what the shard knows of consumer groups, for administrators."""
+"""ConsumerGroupDescribe: the consumer groups of a shard, for administrators."""
 
 from ottla.groupcoord.admin_commands import DescribeConsumerGroups
 from ottla.groupcoord.assignment import Assignment, listed
@@ -53,7 +53,7 @@ def _describe_member(
 
 
 def _named(assignment: Assignment, topics: TopicsView) -> list[NamedPartitions]:
-    """With the names of topics; those that are gone are left out."""
+    """Return the partitions with topic names, without topics that are gone."""
     found = [(topics.by_id(topic_id), topic_id, partitions) for topic_id, partitions in listed(assignment)]
     return [
         NamedPartitions(topic_id, topic.name, partitions)

@@ -1,9 +1,9 @@
-"""ConsumerGroupHeartbeat (KIP-848): a member joins, tells what changed, and takes one step to its target.
+"""ConsumerGroupHeartbeat (KIP-848): a member joins, reports changes, and takes one step to its target.
 
     the member as it is now ─► group epoch + 1, if the topics differ ─► a target for it, if it is time
                                                                         ─► one step of this member
 
-What is found to have changed is one batch of records, in Kafka's order.
+The changes are one batch of records, in Kafka's order.
 """
 
 from dataclasses import replace
@@ -121,16 +121,17 @@ def consumer_group_heartbeat(shard: GroupShard, command: ConsumerGroupHeartbeat,
 
 
 def compute_put_off_target(shard: GroupShard, command: ComputeTarget, now_ms: int) -> list[Effect]:
-    """The target for changes that came too soon after the last one; members hear of it one by one.
+    """Make the target for changes that came too soon after the last one; members learn of it one by one.
 
-    It is made of the topics of now: if they are not those that the epoch was made for, it is for a new one.
-    Else what comes back later as it was would be missed, as after a coordinator that had newer metadata.
+    It is made of the present topics: if they are not those that the epoch was made for, it gets a new epoch.
+    Otherwise a topic that was deleted and created again would be missed, as after a coordinator that had
+    newer metadata (D28).
     """
     group = shard.consumer_group(command.group_id)
     if group is None or group.is_empty or group.group_epoch <= group.assignment_epoch:
         return []
     if group.computing_epoch is not None:
-        return []  # what is missing then follows when it is there
+        return []  # a thread is making a target; a newer one follows it
     records: list[GroupRecord] = []
     effects: list[Effect] = []
     epoch, metadata_hash = group.group_epoch, group_hash(group.subscribed_topics, shard.topics)
@@ -148,12 +149,14 @@ def compute_put_off_target(shard: GroupShard, command: ComputeTarget, now_ms: in
     try:
         return [*checked_append(shard, [*records, *change.records]), *effects]
     except KafkaError:
-        return []  # the next heartbeat is told so
+        return []  # the next heartbeat gets the error
 
 
 def target_computed(shard: GroupShard, command: TargetComputed, now_ms: int) -> list[Effect]:
-    """A thread made a target. It counts for its epoch, also if the group has gone on: else a group that
-    changes all the time would never have one.
+    """Apply a target that a thread made.
+
+    It counts for its epoch even if the group has gone on: otherwise a group that changes all the time would
+    never have one (D17).
     """
     group = shard.consumer_group(command.group_id)
     if group is None or group.computing_epoch != command.epoch:
@@ -172,12 +175,14 @@ def target_computed(shard: GroupShard, command: TargetComputed, now_ms: int) -> 
     return [*effects, assign_timer(group, interval_ms)]
 
 
-# ---- who ---------------------------------------------------------------------------------------------------
+# ---- the group and the member ------------------------------------------------------------------------------
 
 
 def _group(shard: GroupShard, command: ConsumerGroupHeartbeat, now_ms: int) -> Upgrade:
-    """The group; for who joins, also a new one or one that was a classic group: it will exist when these
-    records are replayed.
+    """Return the group of a heartbeat.
+
+    A member that joins may make a new group, or upgrade a classic one: it will exist when the records are
+    replayed.
     """
     group_id, joins = command.group_id, command.member_epoch == JOIN_EPOCH
     group = shard.group(group_id)
@@ -201,7 +206,7 @@ def _group(shard: GroupShard, command: ConsumerGroupHeartbeat, now_ms: int) -> U
 def _member(
     group: ConsumerGroup, command: ConsumerGroupHeartbeat, member_id: str
 ) -> tuple[ConsumerMember, ConsumerMember | None]:
-    """The member as it was before this request; and the static one that it takes the place of."""
+    """Return the member as it was before this request, and the static member that it replaces."""
     joins = command.member_epoch == JOIN_EPOCH
     if command.instance_id is None:
         if joins:
@@ -226,8 +231,9 @@ def _member(
 
 
 def _check_epoch(member: ConsumerMember, command: ConsumerGroupHeartbeat) -> None:
-    """A member must be where the coordinator believes it; or one epoch behind, if it may have missed an
-    answer.
+    """Raise FENCED_MEMBER_EPOCH unless the member is at the epoch that the coordinator knows.
+
+    It may be one epoch behind, if it may have missed an answer.
     """
     received, known = command.member_epoch, member.member_epoch
     if received == known:
@@ -244,7 +250,7 @@ def _check_epoch(member: ConsumerMember, command: ConsumerGroupHeartbeat) -> Non
 
 
 def _updated(member: ConsumerMember, command: ConsumerGroupHeartbeat) -> ConsumerMember:
-    """The member with what the request says; what it leaves out stays."""
+    """Return the member with the fields of the request; absent fields stay as they were."""
     names, regex = command.subscribed_topic_names, command.subscribed_topic_regex
     timeout_ms = command.rebalance_timeout_ms
     return replace(
@@ -263,14 +269,16 @@ def _updated(member: ConsumerMember, command: ConsumerGroupHeartbeat) -> Consume
     )
 
 
-# ---- what --------------------------------------------------------------------------------------------------
+# ---- the answer --------------------------------------------------------------------------------------------
 
 
 def _result(
     shard: GroupShard, command: ConsumerGroupHeartbeat, before: ConsumerMember, after: ConsumerMember
 ) -> ConsumerGroupHeartbeatResult:
-    """The partitions are told to who joins, who tells all of itself (it may have missed an answer), and when
-    they changed.
+    """Return the answer, with the partitions if the member may not know them.
+
+    That is a member that joins, one whose partitions changed, and one that sends all its fields, since it may
+    have missed an answer.
     """
     tells_all = (
         command.rebalance_timeout_ms != -1

@@ -1,8 +1,8 @@
 """The states of a consumer group (KIP-848) and the one table of what each of them means.
 
-A consumer group does not move from state to state: its state is read off its epochs and members, which have
-moves of their own (`member_state`), and any state may follow any other. So the table says which facts are
-which state.
+A consumer group does not move from state to state: its state follows from its epochs and members, which have
+moves of their own (`member_state`), and any state may follow any other. So the table maps facts to states
+(D52).
 """
 
 from enum import Enum
@@ -14,12 +14,12 @@ class ConsumerGroupState(Enum):
 
     EMPTY = "Empty"
     ASSIGNING = "Assigning"  # no target assignment yet for the newest group epoch
-    RECONCILING = "Reconciling"  # not all members are where the target assignment wants them
+    RECONCILING = "Reconciling"  # not all members have what the target assignment gives them
     STABLE = "Stable"
 
 
 class Facts(NamedTuple):
-    """The facts from which the state is read, in order; a fact counts only if all before it hold."""
+    """The facts that decide the state, in order; a fact counts only if all before it hold."""
 
     has_members: bool
     has_newest_target: bool = False  # the assignment epoch is the group epoch

@@ -1,4 +1,4 @@
-"""One member of a consumer group: who it is, what it subscribes to, what it owns."""
+"""One member of a consumer group: its identity, its subscription, its partitions."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
@@ -24,7 +24,7 @@ LEAVE_STATIC_EPOCH = -2
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ClassicPart:
-    """What a member has besides if it speaks the classic protocol."""
+    """The additional fields of a member that uses the classic protocol."""
 
     session_timeout_ms: int
     protocols: tuple[Protocol, ...]
@@ -32,7 +32,7 @@ class ClassicPart:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ConsumerMember:
-    """A member as the log has it. Its epoch is -2 while its instance is away."""
+    """A member as in the log. Its epoch is -2 while its instance is away."""
 
     member_id: str
     instance_id: str | None = None
@@ -52,7 +52,7 @@ class ConsumerMember:
 
     @property
     def size_bytes(self) -> int:
-        """Return the bytes of its subscription and metadata; its assignment names partitions that exist."""
+        """Return the bytes of its subscription and metadata; existing partitions bound its assignment."""
         names = self.topic_names
         offered = () if self.classic is None else self.classic.protocols
         return (
@@ -65,7 +65,7 @@ class ConsumerMember:
 
     @property
     def held(self) -> Assignment:
-        """What it may be working on: also what it shall give up, and did not yet."""
+        """The partitions that it may be working on, including those that it has not given up yet."""
         held: dict[bytes, frozenset[int]] = dict(without_epochs(self.assigned))
         for topic_id, partitions in self.pending_revocation.items():
             held[topic_id] = held.get(topic_id, frozenset()) | partitions.keys()
@@ -75,7 +75,7 @@ class ConsumerMember:
         return self.state is MemberState.STABLE and self.member_epoch == target_epoch
 
     def at_epoch(self, member_epoch: int, **changes: object) -> "ConsumerMember":
-        """The member at that epoch; the one it leaves stays known, for an answer that was lost."""
+        """Return the member at that epoch; it remembers its previous epoch, in case an answer was lost."""
         return replace(
             self,
             member_epoch=member_epoch,
@@ -163,7 +163,7 @@ def _to_record(owned: OwnedEpochs) -> list[CurrentTopicPartitions]:
 
 
 def _from_record(topics: Sequence[CurrentTopicPartitions], member_epoch: int) -> OwnedEpochs:
-    """Partitions with their epochs; before 4.3 there were none, and the member's own stands for them."""
+    """Return partitions with their epochs; records from before 4.3 have none, and get the member's own."""
     owned: dict[bytes, dict[int, int]] = {}
     for topic in topics:
         epochs = topic.assignment_epochs

@@ -1,4 +1,4 @@
-"""Members of consumer groups come and go: what of it is written, and which timers it starts and ends."""
+"""Records and timers of members of consumer groups that join, leave, are replaced or fenced."""
 
 from collections.abc import Sequence
 
@@ -42,7 +42,7 @@ def member_sync_key(group: ConsumerGroup, member_id: str) -> TimerKey:
 
 
 def timers_of(group: ConsumerGroup, member_id: str) -> list[CancelTimer]:
-    """The end of all timers of a member that is one no more."""
+    """Return the cancellation of all timers of a former member."""
     purposes = ("session", "rebalance", "member-join", "member-sync")
     return [CancelTimer(TimerKey(purpose, group.group_id, member_id)) for purpose in purposes]
 
@@ -54,7 +54,7 @@ def assign_key(group: ConsumerGroup) -> TimerKey:
 def start_consumer_session(
     shard: GroupShard, group: ConsumerGroup, member_id: str, classic: ClassicPart | None = None
 ) -> StartTimer[ExpireConsumerSession]:
-    """Give the member its session timeout, from now on; a classic one has its own."""
+    """Renew the member's session; a classic member has a session timeout of its own."""
     if classic is None:
         timeout_ms = shard.group_config(group.group_id).consumer_session_timeout_ms
     else:
@@ -66,7 +66,7 @@ def start_consumer_session(
 def revocation_timer(
     group: ConsumerGroup, member: ConsumerMember
 ) -> StartTimer[ExpireRevocation] | CancelTimer:
-    """While a member has partitions to give up its rebalance timeout runs; else there is none."""
+    """Start the rebalance timeout of a member that has partitions to give up; cancel it for any other."""
     key = revocation_key(group, member.member_id)
     if member.state is not MemberState.UNREVOKED_PARTITIONS:
         return CancelTimer(key)
@@ -88,7 +88,7 @@ def epoch_record(group_id: str, epoch: int, metadata_hash: int) -> ConsumerGroup
 def checked_member(
     shard: GroupShard, group_id: str, member: ConsumerMember
 ) -> ConsumerGroupMemberMetadataRecord:
-    """Return the record of what a member says of itself; INVALID_REQUEST if no batch can hold it."""
+    """Return the record of a member's subscription; INVALID_REQUEST if no batch can hold it."""
     record = member.metadata_record(group_id)
     check_subscription(shard, record, "subscribe to fewer topics, or by a regular expression.")
     return record
@@ -105,7 +105,7 @@ def member_tombstones(group_id: str, member_id: str) -> list[ConsumerGroupRecord
 def replace_member(
     group: ConsumerGroup, before: ConsumerMember, after: ConsumerMember
 ) -> list[ConsumerGroupRecord]:
-    """A static member is back under another id: it has the target and the partitions of the one before."""
+    """Return the records by which a static member under a new id gets the place of the one before."""
     target = group.targets.get(before.member_id, {})
     return [
         *member_tombstones(group.group_id, before.member_id),
@@ -118,7 +118,7 @@ def replace_member(
 def timeline_event(
     group: ConsumerGroup, cause: Cause, now_ms: int, member: ConsumerMember | None = None, reason: str = ""
 ) -> AddTimelineEvent:
-    """Return the effect that adds a rebalance to the timeline; list it after the records."""
+    """Return the effect that adds an event to the timeline; list it after the records."""
     member_id, client_id = ("", "") if member is None else (member.member_id, member.client_id)
     return AddTimelineEvent(
         group.group_id, Event(cause, now_ms, member_id, client_id, reason), group.group_epoch
@@ -133,7 +133,7 @@ def fence_members(
     cause: Cause,
     reason: str = "",
 ) -> list[Effect]:
-    """Remove them: the others shall share what they had, or are a classic group again."""
+    """Remove these members: the others share their partitions, or become a classic group again."""
     why = [timeline_event(group, cause, now_ms, member, reason) for member in members]
     downgraded = downgrade(shard, group, [each.event for each in why], now_ms)
     if downgraded is not None:
@@ -154,13 +154,13 @@ def fence_members(
     if len(gone) == len(group.members):
         effects.append(CancelTimer(assign_key(group)))
     elif group.has_classic_members_only(gone):
-        # Those who are left hear of a new target, but do not have one made, unless they join again.
+        # Members that stay learn of a new target, but do not have one made unless they join again.
         interval_ms = shard.group_config(group.group_id).consumer_assignment_interval_ms
         effects.append(assign_timer(group, interval_ms))
     effects += why
     new_epoch = epoch_record(group.group_id, epoch, group_hash(names, shard.topics))
     if sum(map(record_size_bytes, records)) > shard.config.max_batch_bytes // 2:
-        # Very many leave, in several batches. The new epoch comes first: whoever loads the group after some
-        # of them knows that its target is an old one.
+        # So many leave that it takes several batches. The new epoch comes first: a coordinator that loads the
+        # group after some of them knows that its target is outdated.
         return [*appends([new_epoch, *records], shard.config.max_batch_bytes), *effects]
     return [*checked_append(shard, [*records, new_epoch]), *effects]

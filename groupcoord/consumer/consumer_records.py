@@ -1,15 +1,15 @@
 """Records of the consumer protocol (KIP-848) in `__consumer_offsets`, in Apache Kafka 4.3's own schemas.
 
     3  ConsumerGroupMetadata                  the group epoch, and a hash of the topics it was made for
-    4  ConsumerGroupPartitionMetadata         what 4.0 kept instead of the hash; read, only removed
-    5  ConsumerGroupMemberMetadata            who a member is and what it subscribes to
+    4  ConsumerGroupPartitionMetadata         4.0's predecessor of the hash; read, but only ever removed
+    5  ConsumerGroupMemberMetadata            a member's identity and subscription
     6  ConsumerGroupTargetAssignmentMetadata  the epoch of the target assignment
-    7  ConsumerGroupTargetAssignmentMember    what a member shall own
-    8  ConsumerGroupCurrentMemberAssignment   what a member owns, and its epochs
+    7  ConsumerGroupTargetAssignmentMember    the target of a member
+    8  ConsumerGroupCurrentMemberAssignment   the partitions of a member, and its epochs
     16 ConsumerGroupRegularExpression         the topics that a subscribed expression matched
 
-A key is that number as int16 and its strings; a value the int16 version of its schema (0) and its fields. A
-record is the strings of its key and its value; None is a tombstone.
+A key is that number as int16 and its strings; a value is the int16 version of its schema (0) and its fields.
+A record is the strings of its key and its value; None is a tombstone.
 """
 
 from collections.abc import Mapping, Sequence
@@ -98,7 +98,7 @@ class ConsumerGroupMemberMetadataValue:
     subscribed_topic_regex: str | None = schema.string(nullable_since=0)
     rebalance_timeout_ms: int = schema.int32(default=-1)
     server_assignor: str | None = schema.string(nullable_since=0)
-    # The declared default is null, yet Kafka's generated classes take a struct of defaults for it: so null is
+    # The declared default is null, yet Kafka's generated classes take a struct of defaults for it. So null is
     # always written, and a value without this tag would be read as a member of the classic protocol.
     classic_member_metadata: ClassicMemberMetadata | None = schema.struct_(
         ClassicMemberMetadata, tag=0, nullable_since=0
@@ -126,8 +126,8 @@ class ConsumerGroupTargetAssignmentMemberValue:
 class CurrentTopicPartitions:
     topic_id: bytes = schema.uuid()
     partitions: Sequence[int] = schema.array(schema.int32)
-    # KIP-1251: since which epoch the member owns each of them, in the order of `partitions`; empty or null
-    # before 4.3. Declared with default null, but Kafka's generated classes take an empty list for it.
+    # KIP-1251: the epoch since which the member owns each of them, in the order of `partitions`; empty or
+    # null before 4.3. Declared with default null, but Kafka's generated classes take an empty list for it.
     assignment_epochs: Sequence[int] | None = schema.array(schema.int32, tag=0, nullable_since=0)
 
 
@@ -217,9 +217,9 @@ LAYOUTS: Layouts = {
         16, ConsumerGroupRegularExpressionKey, ConsumerGroupRegularExpressionValue
     ),
 }
-# From so many topics on, an assignment is encoded by shapes.
+# An assignment of at least this many topics is encoded by shapes.
 MANY_TOPICS: Final = 64
-_EPOCHS_AND_STATE_BYTES: Final = 9  # what an assignment begins with
+_EPOCHS_AND_STATE_BYTES: Final = 9  # at the start of an assignment
 RECORDS: Mapping[int, Kind] = {layout.kind: record for record, layout in LAYOUTS.items()}
 
 
@@ -238,8 +238,9 @@ def encode_consumer_value(record: ConsumerGroupRecord) -> bytes | None:
 
 
 def _encode_current_assignment(value: ConsumerGroupCurrentMemberAssignmentValue) -> bytes:
-    """Encode as the schema does, in a tenth of the time where a member has very many topics: what stands
-    behind the id of a topic is the same for nearly all of them.
+    """Encode as the schema does, in a tenth of the time where a member has very many topics.
+
+    Nearly all topics have the same bytes after their ids, so these are encoded once.
     """
     topics = (*value.assigned_partitions, *value.partitions_pending_revocation)
     if len(topics) < MANY_TOPICS:
@@ -255,7 +256,7 @@ def _encode_current_assignment(value: ConsumerGroupCurrentMemberAssignmentValue)
             tail = behind_id.get(shape)
             if tail is None:
                 one = schema_compiler.encode(schema.replace(alone, assigned_partitions=(topic,)), 0)
-                # Before it there is the count of one, behind it an empty array and no tags.
+                # The count of one stands before it; an empty array and no tags follow it.
                 tail = behind_id[shape] = one[_EPOCHS_AND_STATE_BYTES + 1 + UUID_BYTES : -2]
             parts += (checked_uuid(topic.topic_id), tail)
     parts.append(uvarint(0))  # no tags
@@ -263,12 +264,12 @@ def _encode_current_assignment(value: ConsumerGroupCurrentMemberAssignmentValue)
 
 
 def decode_consumer_record(kind: int, key: Buffer, value: Buffer | None) -> ConsumerGroupRecord:
-    """A record of one of the kinds in `RECORDS`; KafkaError for bytes that are none."""
+    """Return a record of one of the kinds in `RECORDS`; KafkaError for other bytes."""
     return cast(ConsumerGroupRecord, decode_by_layout(LAYOUTS, RECORDS[kind], key, value))
 
 
 def consumer_record_size_bytes(record: ConsumerGroupRecord) -> int:
-    """No less than what a record will take in a batch; cheap, since it is asked before each append."""
+    """Return an upper bound of a record's bytes in a batch; cheap, since each append asks for it."""
     overhead = 64  # record header, key and value prefixes, and the numbers
     size = overhead + 3 * sum(map(len, record[:-1]))
     match record:

@@ -1,4 +1,4 @@
-"""What members of consumer groups are answered."""
+"""The results for members of consumer groups, and for their administrators."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -25,7 +25,7 @@ class NamedPartitions(NamedTuple):
 
 
 class ConsumerMemberDescription(NamedTuple):
-    """A member, with the names of what it owns and of what it shall own."""
+    """A member, with the topic names of its partitions and of its target."""
 
     member: ConsumerMember
     assigned: Sequence[NamedPartitions]
@@ -42,7 +42,7 @@ class ConsumerGroupDescription:
     assignment_epoch: int = 0
     assignor: str = ""
     members: Sequence[ConsumerMemberDescription] = ()
-    rebalances: Sequence[Rebalance] = ()  # the last ones, the oldest first; an answer of ours, not Kafka's
+    rebalances: Sequence[Rebalance] = ()  # the last ones, oldest first; Ottla's own, in a tagged field (D20)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -18,7 +18,7 @@ from ottla.groupcoord.timeline import Cause
 
 
 def expire_consumer_session(shard: GroupShard, command: ExpireConsumerSession, now_ms: int) -> list[Effect]:
-    """A member was silent for too long: the others share what it had."""
+    """Remove a member that was silent for too long: the others share its partitions."""
     group = shard.consumer_group(command.group_id)
     member = None if group is None else group.members.get(command.member_id)
     if group is None or member is None:
@@ -27,7 +27,7 @@ def expire_consumer_session(shard: GroupShard, command: ExpireConsumerSession, n
 
 
 def expire_revocation(shard: GroupShard, command: ExpireRevocation, now_ms: int) -> list[Effect]:
-    """A member did not give up its partitions in time; others wait for them."""
+    """Remove a member that did not give up its partitions in time: others wait for them."""
     group = shard.consumer_group(command.group_id)
     member = None if group is None else group.members.get(command.member_id)
     if group is None or member is None or member.member_epoch != command.member_epoch:
@@ -36,12 +36,12 @@ def expire_revocation(shard: GroupShard, command: ExpireRevocation, now_ms: int)
 
 
 def expire_member_join(shard: GroupShard, command: ExpireMemberJoin, now_ms: int) -> list[Effect]:
-    """A classic member was told to join again and did not in time."""
+    """Remove a classic member that had to join again and did not in time."""
     return _expire_classic(shard, command, now_ms, Cause.REBALANCE_TIMED_OUT)
 
 
 def expire_member_sync(shard: GroupShard, command: ExpireMemberSync, now_ms: int) -> list[Effect]:
-    """A classic member joined and did not ask for its assignment in time."""
+    """Remove a classic member that joined and did not ask for its assignment in time."""
     return _expire_classic(shard, command, now_ms, Cause.SYNC_TIMED_OUT)
 
 
@@ -56,12 +56,12 @@ def _expire_classic(
 
 
 def timers_of_loaded(shard: GroupShard, group: ConsumerGroup) -> list[Effect]:
-    """Each member has its session to show up; those that were to give up partitions their time for it."""
+    """Start the timers of a loaded group: sessions, revocations, and a target that is due."""
     effects: list[Effect] = []
     for member in group.members.values():
         effects.append(start_consumer_session(shard, group, member.member_id, member.classic))
         if member.classic is not None:
-            continue  # it has a time for its next join, from when it is told to
+            continue  # the time for its next join begins when it has to join
         if member.state is MemberState.UNREVOKED_PARTITIONS and member.member_epoch != LEAVE_STATIC_EPOCH:
             effects.append(revocation_timer(group, member))
     if group.members and group.group_epoch > group.assignment_epoch:
@@ -72,12 +72,12 @@ def timers_of_loaded(shard: GroupShard, group: ConsumerGroup) -> list[Effect]:
 
 
 def topics_changed(shard: GroupShard, command: TopicsChanged) -> list[Effect]:
-    """Groups that read what changed look at it at their next heartbeat."""
+    """Update the topics of the shard; groups that read changed ones look at them at their next heartbeat."""
     shard.topics = command.topics
     if command.changed:
         shard.recent_topics.add(command.topics.version, command.changed)
     else:
-        shard.recent_topics.restart(command.topics.version)  # who tells does not know what changed
+        shard.recent_topics.restart(command.topics.version)  # the node does not know what changed
     if command.has_new_topics:
         shard.newest_topics_version = command.topics.version
     for name in sorted(command.changed):

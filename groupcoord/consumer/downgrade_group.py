@@ -1,8 +1,9 @@
-"""A consumer group becomes a classic one, when the last member of the consumer protocol goes (KIP-848).
+"""Makes a consumer group a classic one, when the last member of the consumer protocol leaves (KIP-848).
 
-Members of the classic protocol keep their ids. The classic group begins with what they hold as its assignment
-and the group epoch as its generation, and rebalances at once: who goes had partitions that nobody else has.
-Only a static member that comes back under the other protocol just takes its place.
+Members of the classic protocol keep their ids. The classic group begins with the partitions that they hold as
+its assignment and with the group epoch as its generation, and rebalances at once: the leaving member had
+partitions that no other has. Only a static member that comes back under the other protocol just takes its
+place.
 """
 
 from collections.abc import Collection, Sequence
@@ -24,14 +25,14 @@ from ottla.groupcoord.timeline import Cause, Event
 from ottla.groupcoord.topics_view import TopicsView
 from ottla.logstore.words.errors import ErrorCode, KafkaError
 
-# All timers that members of a consumer group may have, or the group; sessions go on.
+# The timers that members of a consumer group may have, without sessions, which go on.
 _TIMERS_OF_MEMBERS = ("rebalance", "member-join", "member-sync")
 
 
 def downgrade(
     shard: GroupShard, group: ConsumerGroup, leaving: Sequence[Event], now_ms: int
 ) -> list[Effect] | None:
-    """Without those who leave it is a classic group; None if it is to stay a consumer group."""
+    """Make the group without these members a classic group; None if it is to stay a consumer group."""
     gone = {event.member_id for event in leaving}
     if not _may_downgrade(shard, group, gone, len(group.members) - len(gone)):
         return None
@@ -49,7 +50,7 @@ def downgrade(
 
 
 def may_downgrade_for(shard: GroupShard, group: ConsumerGroup, replaced: ConsumerMember) -> bool:
-    """Whether a classic member that takes the place of this static one makes it a classic group."""
+    """Return True if a classic member that replaces this static one makes the group a classic group."""
     size = len(group.members)
     return replaced.classic is None and _may_downgrade(shard, group, {replaced.member_id}, size)
 
@@ -63,10 +64,10 @@ def downgrade_for(
     now_ms: int,
     epoch: int,
 ) -> list[Effect]:
-    """A classic member takes the place of the last one that is not, after these records say so.
+    """Make the group a classic one after `records`: a classic member replaces the last one that is not.
 
-    GROUP_MAX_SIZE_REACHED if they do not fit into one batch. The group rebalances if the target is not that
-    of the epoch, or somebody is still on the way to it.
+    GROUP_MAX_SIZE_REACHED if all of it does not fit into one batch. The group rebalances if its target is not
+    that of the epoch, or if a member is still on the way to it.
     """
     members = [one for one in group.members.values() if one.member_id != replaced.member_id]
     members.append(joining)
@@ -87,7 +88,7 @@ def downgrade_for(
 
 
 def finish_downgrade(shard: GroupShard, command: FinishDowngrade, now_ms: int) -> list[Effect]:
-    """What follows the records: members offer all their protocols, and join again if they have to."""
+    """Finish a downgrade after its records: members offer all their protocols, and rebalance if they must."""
     group = shard.classic_group(command.group_id)
     assert group is not None, command
     for member_id, protocols in command.protocols.items():
@@ -111,13 +112,16 @@ def _may_downgrade(shard: GroupShard, group: ConsumerGroup, except_: Collection[
 
 
 def _share_a_protocol(members: Sequence[ConsumerMember]) -> bool:
-    """Nobody joins who shares none with the others; but a log may be anybody's."""
+    """Return True if there is a protocol that all members offer.
+
+    The coordinator lets no others join, but any program may have written the log.
+    """
     offered = [{one.name for one in member.classic.protocols} for member in members if member.classic]
     return bool(set.intersection(*offered))
 
 
 def _fits(shard: GroupShard, records: Sequence[GroupRecord]) -> bool:
-    """Half a downgrade in the log would be two groups of one name: it is one batch or none."""
+    """Return True if one batch can hold the records: half a downgrade would be two groups of one name."""
     return sum(map(record_size_bytes, records)) <= shard.config.max_batch_bytes
 
 
@@ -127,7 +131,7 @@ def _to_classic(
     topics: TopicsView,
     now_ms: int,
 ) -> ClassicGroup:
-    """The classic group as it will be loaded from its record."""
+    """Return the classic group as it will be loaded from its record."""
     classic = ClassicGroup(group.group_id, now_ms)
     classic.generation_id = group.group_epoch
     for member in members:
@@ -151,7 +155,7 @@ def _to_classic(
 
 
 def named(assignment: Assignment, topics: TopicsView) -> list[tuple[str, Sequence[int]]]:
-    """With names for the ids of topics; those that are gone are left out."""
+    """Return the partitions with topic names for ids, without topics that are gone."""
     found = [(topics.by_id(topic_id), partitions) for topic_id, partitions in listed(assignment)]
     return [(topic.name, partitions) for topic, partitions in found if topic is not None]
 

@@ -1,8 +1,8 @@
 """Tasks that take too long for the loop: the node runs them in a thread, and their results are commands.
 
-Kafka has its CoordinatorExecutor for them. `steps` uses nothing but its arguments, which never change; so
-it may run beside the shard that asked for it. It pauses again and again, so that tasks of other
-groups have their turn and nobody waits for it to end.
+Kafka runs them in its CoordinatorExecutor. `steps` uses only its arguments, which never change, so it may run
+beside the shard of the task. It pauses again and again, so that tasks of other groups have their turn and
+none waits for its end (D49).
 """
 
 from collections.abc import Callable, Generator, Iterable, Mapping, Sequence
@@ -18,35 +18,39 @@ from ottla.groupcoord.group_hash import group_hash
 from ottla.groupcoord.topic_regex import TopicRegex
 from ottla.groupcoord.topics_view import TopicsView
 
-# CPU time until others have their turn: an honest expression and 10,000 names take one to three of them.
+# CPU time until others have their turn: an ordinary expression needs one to three slices for 10,000 names.
 SLICE_CPU_S: Final = 0.02
-# CPU time of one expression, some 300,000 names by an honest one. What takes more is given up.
+# CPU time of one expression, in which an ordinary one matches some 300,000 names; beyond it, one is given up.
 MAX_REGEX_CPU_S: Final = 1.0
-# CPU time of all that a group has matched at once; the rest is matched the next time, and comes first then.
+# CPU time of all expressions that a group has matched at once. The rest is matched the next time, and then
+# comes first.
 MAX_GROUP_CPU_S: Final = 5.0
 NAMES_BETWEEN_LOOKS: Final = 8  # at the clock; a hostile expression takes 3 ms a name
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ResolveRegexes:
-    """Match the names of topics with the expressions of a group, in this order.
+    """A task that matches topic names with the expressions of a group, in this order.
 
-    `known`: what some of them matched before, of all names but those in `changed_since`.
+    `known` has earlier matches of some expressions, over all names but those in `changed_since`.
     """
 
     group_id: str
-    client_host: str  # of the member for whom it is done
+    client_host: str  # of the member whose heartbeat has them matched
     regexes: tuple[str, ...]
     topics: TopicsView
     began_ms: int
     known: Mapping[str, frozenset[str]] = field(default_factory=dict)
     changed_since: Mapping[str, frozenset[str]] = field(default_factory=dict)
-    may_describe: Callable[[str], bool] | None = None  # what the member for whom it is done may see
+    may_describe: Callable[[str], bool] | None = None  # for the topics that this member may see
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class AssignPartitions:
-    """Have an assignor share out the partitions of a large group; those of a share group `simple` does."""
+    """A task that has an assignor distribute the partitions of a large group.
+
+    The assignor of a share group is `simple`.
+    """
 
     group_id: str
     client_host: str  # of one of its members
@@ -60,7 +64,7 @@ ExecutorResult: TypeAlias = RegexesResolved | TargetComputed
 
 
 def steps(task: ExecutorTask, cpu_s: Callable[[], float]) -> Generator[None, None, ExecutorResult]:
-    """Do the task, pausing so that others have their turn; the result is a command for the shard that asked.
+    """Do the task, pausing so that others have their turn; the result is a command for the task's shard.
 
     `cpu_s` is the CPU time of the thread, which may be another one after each pause.
     """
@@ -126,7 +130,7 @@ def _resolve(task: ResolveRegexes, cpu_s: Callable[[], float]) -> Generator[None
 def _visible(
     names: Sequence[str], may_describe: Callable[[str], bool], cpu_s: Callable[[], float]
 ) -> Generator[None, None, list[str]]:
-    """Return the names that the member may see; the time does not count as that of its expression."""
+    """Return the names that the member may see; this time does not count as that of the expression."""
     visible: list[str] = []
     began_s = cpu_s()
     for count, name in enumerate(names, 1):
@@ -141,13 +145,14 @@ def _visible(
 def _matching(
     regex: str, names: Iterable[str], cpu_s: Callable[[], float]
 ) -> Generator[None, None, tuple[list[str] | None, float]]:
-    """The names that match, None where that takes too much; and how long it took."""
+    """Return the names that match, or None if that takes too much, and the time that it took."""
     matching: list[str] = []
     left = iter(names)
     spent_s = 0.0
     while True:
         began_s = cpu_s()
-        # Made anew in each slice: those of many groups, which wait for their turn, would take much memory.
+        # Compiled again in each slice: the expressions of many groups that wait for their turn would take
+        # much memory.
         pattern = TopicRegex.compile(regex)
         while (slice_s := cpu_s() - began_s) < SLICE_CPU_S:
             some = list(islice(left, NAMES_BETWEEN_LOOKS))

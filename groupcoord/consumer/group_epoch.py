@@ -1,4 +1,4 @@
-"""What a change of one member means for its consumer group: another epoch, another target (KIP-848)."""
+"""Raises the group epoch after a change of a member, and has a target made for the new epoch (KIP-848)."""
 
 from collections.abc import Collection, Sequence
 from typing import NamedTuple
@@ -31,7 +31,7 @@ def bump_group_epoch(
     *,
     bumps: bool,
 ) -> int:
-    """The group epoch after the change; raised too if topics are not as they were."""
+    """Return the group epoch after the change; it is also raised if the topics have changed."""
     leaving = group.static_member(after.instance_id) or group.members.get(before.member_id)
     names = group.topics_after([leaving] if leaving else [], [after], dict.fromkeys(dropped))
     metadata_hash = group_hash(names, shard.topics)
@@ -57,7 +57,7 @@ def reason_of_epoch(
     changed_topics: Collection[str],
     reason: str = "",
 ) -> AddTimelineEvent:
-    """Return why the epoch is bumped, for the timeline: a member changed, or topics did."""
+    """Return the cause of the new epoch for the timeline: a change of a member, or of topics."""
     if not bumps:
         return timeline_event(group, Cause.TOPICS_CHANGED, now_ms, reason=", ".join(sorted(changed_topics)))
     if replaces:
@@ -68,7 +68,7 @@ def reason_of_epoch(
 
 
 class TargetOfMember(NamedTuple):
-    """What a member shall own as of an epoch; and the timer for a target that was put off."""
+    """The target of a member for an epoch, and the timer for a target that was put off."""
 
     epoch: int
     assignment: Assignment
@@ -84,7 +84,7 @@ def update_target_assignment(
     records: list[GroupRecord],
     now_ms: int,
 ) -> TargetOfMember:
-    """A new target if the group epoch is newer than the last one's, at most one in an assignment interval."""
+    """Make a target if the group epoch is newer than the last one, at most once an assignment interval."""
     kept = group.target_of(after.member_id, after.instance_id)
     if epoch <= group.assignment_epoch:
         return TargetOfMember(group.assignment_epoch, kept, [])

@@ -1,10 +1,10 @@
-"""ConsumerGroupHeartbeat as a long poll: its answer is held until there is something to tell the member.
+"""ConsumerGroupHeartbeat as a long poll: its answer is held until the member has something to learn.
 
-A member whose heartbeats may be held is told a short heartbeat interval, so that it soon has a heartbeat
-here again. Clients count the interval from when they sent the last heartbeat, Java's from the answer if
-that changed something. No heartbeat is held for longer than the interval that its member was told:
+A member whose heartbeats may be held gets a short heartbeat interval, so that it soon has a heartbeat here
+again. Clients count the interval from when they sent the last heartbeat; Java's counts it from the answer if
+that changed something. No heartbeat is held for longer than the interval that its member was given:
 librdkafka takes a coordinator that has not answered by then for dead, and Java's consumer, which waits on,
-then turns in a loop without a pause on two cores.
+then loops without a pause on two cores (D14).
 """
 
 from collections.abc import Sequence
@@ -27,11 +27,11 @@ from ottla.groupcoord.wake_heartbeats import has_nothing_to_learn
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class HoldTiming:
-    """The heartbeat intervals that a member is told, and for which share of them a heartbeat is held."""
+    """The heartbeat intervals given to members, and the share of them for which a heartbeat is held."""
 
     interval_ms: int
     short_interval_ms: int  # while others give up partitions for the member
-    held_share: float  # the rest is for the way there and back
+    held_share: float  # the rest is for the network
 
 
 # Java's consumer takes no harm from an answer that is a little late,
@@ -41,7 +41,7 @@ OTHERS = HoldTiming(interval_ms=2_000, short_interval_ms=1_000, held_share=0.5)
 
 
 def hold_heartbeat(shard: GroupShard, command: ConsumerGroupHeartbeat, effects: list[Effect]) -> list[Effect]:
-    """Hold the reply among these effects, or say in it when the member shall send its next heartbeat."""
+    """Hold the reply among these effects, or send it with the time until the member's next heartbeat."""
     reply = effects[-1]
     assert isinstance(reply, Reply) and isinstance(reply.result, ConsumerGroupHeartbeatResult)
     result = reply.result
@@ -67,7 +67,7 @@ def hold_heartbeat(shard: GroupShard, command: ConsumerGroupHeartbeat, effects: 
 
 
 def _wait_ms(shard: GroupShard, group: ConsumerGroup, command: ConsumerGroupHeartbeat) -> int:
-    """Return for how long it may be held; 0 if its interval is not known, since another node told it."""
+    """Return for how long it may be held; 0 if its interval is not known, since another node gave it."""
     config = shard.group_config(group.group_id)
     told_ms = group.told_heartbeat_intervals_ms.get(command.member_id, 0)
     wait_ms = int(told_ms * _timing(command).held_share)

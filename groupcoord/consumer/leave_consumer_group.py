@@ -23,7 +23,7 @@ def leave_consumer_group(shard: GroupShard, command: ConsumerGroupHeartbeat, now
         raise KafkaError(ErrorCode.GROUP_ID_NOT_FOUND, f"Group {command.group_id} is not a consumer group.")
     member = group.member_of(command.member_id, command.instance_id)
     if command.instance_id is not None and command.member_epoch == LEAVE_STATIC_EPOCH:
-        # What it owns waits for it. The epoch 0 lets whoever takes its place commit for these partitions.
+        # Its partitions wait for it. With epoch 0, the member that takes its place may commit for them.
         away = replace(
             member,
             member_epoch=LEAVE_STATIC_EPOCH,

@@ -13,9 +13,9 @@ from enum import Enum
 
 
 class MemberState(Enum):
-    """How far a member is on the way to its target; the value stands in its record."""
+    """The progress of a member to its target; the value stands in its record."""
 
-    STABLE = 0  # has all that its target of that epoch gives
+    STABLE = 0  # has all partitions of its target of that epoch
     UNREVOKED_PARTITIONS = 1  # must give up partitions before it may go to the next epoch
     UNRELEASED_PARTITIONS = 2  # at its target's epoch; some partitions are still with others
     UNKNOWN = 127  # written by a coordinator that knows more states
@@ -39,7 +39,7 @@ MOVES: dict[MemberState, frozenset[MemberState]] = {
 
 
 def member_state_of(number: int) -> MemberState:
-    """The state that a record says; UNKNOWN for a number that this version does not have."""
+    """Return the state of a record; UNKNOWN for a number that this version does not have."""
     try:
         return MemberState(number)
     except ValueError:

@@ -1,5 +1,6 @@
-"""What a group that changes its protocol has to do: timers of classic members of a consumer group, and what
-follows once the records of the change were replayed.
+"""The commands of a group that changes its protocol.
+
+They are timers of classic members of a consumer group, and commands that follow the records of the change.
 """
 
 from collections.abc import Mapping, Sequence
@@ -11,7 +12,7 @@ from ottla.groupcoord.timeline import Event, Timeline
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ExpireMemberJoin:
-    """A classic member of a consumer group was told to join again, and had its rebalance timeout for it."""
+    """The end of the time in which a classic member of a consumer group had to join again."""
 
     group_id: str
     member_id: str
@@ -19,9 +20,7 @@ class ExpireMemberJoin:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ExpireMemberSync:
-    """A classic member of a consumer group joined, and had its rebalance timeout to ask for its
-    assignment.
-    """
+    """The end of the time in which a classic member of a consumer group had to ask for its assignment."""
 
     group_id: str
     member_id: str
@@ -32,7 +31,7 @@ class ExpireMemberSync:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class FinishUpgrade:
-    """The group is a consumer group now; what no record holds goes on in it."""
+    """The end of an upgrade: the consumer group takes over the state that no record holds."""
 
     group_id: str
     timeline: Timeline
@@ -40,10 +39,10 @@ class FinishUpgrade:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class FinishDowngrade:
-    """The group is a classic group now; what no record holds goes on in it."""
+    """The end of a downgrade: the classic group takes over the state that no record holds."""
 
     group_id: str
     events: Sequence[Event]
     timeline: Timeline
-    protocols: Mapping[str, Sequence[Protocol]]  # what each member offers besides the chosen one
+    protocols: Mapping[str, Sequence[Protocol]]  # all that each member offers
     must_rebalance: bool

@@ -1,6 +1,6 @@
 """One step of a member towards its target (KIP-848): first give up, then take what is free.
 
-A partition is taken only when nobody owns it: it is free as soon as its owner no longer reports it. So the
+A member takes a partition only if it has no owner: it is free as soon as its owner no longer reports it. So
 members that keep their partitions are never stopped.
 """
 
@@ -25,10 +25,11 @@ def reconcile(
     owned: Sequence[TopicPartitions] | None,
     subscription_changed: bool,
 ) -> ConsumerMember:
-    """The member after the next step, or the very member if it has to wait.
+    """Return the member after the next step, or the same object if it has to wait.
 
-    `owner_epoch` is the epoch of whoever owns a partition, `NO_OWNER` if nobody does; `owned` what the member
-    reports to own, None if it does not say. FENCED_MEMBER_EPOCH if its state is one that we do not know.
+    `owner_epoch` returns the epoch of a partition's owner, `NO_OWNER` if it has none; `owned` has the
+    partitions that the member reports, None if it reports nothing. FENCED_MEMBER_EPOCH if its state is
+    unknown here.
     """
     match member.state:
         case MemberState.STABLE:
@@ -54,9 +55,9 @@ def reconcile(
 def _stripped(
     member: ConsumerMember, subscribed_ids: Set[bytes], owned: Sequence[TopicPartitions] | None
 ) -> ConsumerMember:
-    """Without the topics that it does not subscribe to any more; these are to be given up."""
+    """Return the member without topics that it no longer subscribes to; it has to give these up."""
     gone = member.assigned.keys() - subscribed_ids
-    # Kafka writes a member anew that subscribes to nothing, also if that takes nothing from it.
+    # Kafka rewrites a member that subscribes to nothing even if that takes nothing from it.
     if not gone and (subscribed_ids or member.pending_revocation):
         return member
     kept = {topic_id: member.assigned[topic_id] for topic_id in member.assigned if topic_id not in gone}
@@ -89,7 +90,7 @@ def _next(
         wanted = target.get(topic_id, _NOTHING) if topic_id in subscribed_ids else _NOTHING
         current = member.assigned.get(topic_id, {})
         if not current and topic_id not in member.pending_revocation:
-            # As of a member that is new: it may have ten thousand topics.
+            # As for a new member, which may have ten thousand topics.
             available = [each for each in wanted if owner_epoch(topic_id, each) == NO_OWNER]
             is_waiting = is_waiting or len(available) < len(wanted)
             if available:
@@ -102,7 +103,7 @@ def _next(
             revoked[topic_id] = {
                 partition: epoch for partition, epoch in current.items() if partition not in wanted
             }
-        # What it is giving up itself counts as free: nobody else can have it.
+        # A partition that it is giving up itself counts as free: no other member can have it.
         own = member.pending_revocation.get(topic_id, {})
         missing = [partition for partition in wanted if partition not in keep]
         available = [

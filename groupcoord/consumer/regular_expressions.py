@@ -1,9 +1,9 @@
-"""Expressions that members of a consumer group subscribe to: when they are matched, and what comes of it.
+"""Regular expressions of consumer groups: has them matched, and applies the results.
 
 Matching thousands of topics takes time, so a thread does it; meanwhile the group goes on without the new
 expression. All expressions of a group are matched together, so that a new topic makes one rebalance. As in
-Kafka they find what the member may see whose heartbeat has them matched; a changed ACL shows when they are
-matched the next time.
+Kafka, they match the topics that are visible to the member whose heartbeat has them matched; a changed ACL
+shows when they are matched the next time.
 """
 
 from collections.abc import Callable
@@ -28,8 +28,8 @@ from ottla.groupcoord.timeline import Cause
 from ottla.groupcoord.topic_regex import TopicRegex
 from ottla.logstore.words.errors import KafkaError
 
-REFRESH_MIN_INTERVAL_MS = 10_000  # Kafka's; a topic made in a hurry after another waits for the next look
-# A group waits for its next look this many times what the last one took of a processor: it has 5 % of one.
+REFRESH_MIN_INTERVAL_MS = 10_000  # Kafka's; a topic created soon after another waits for the next look
+# A group waits for its next look this many times the CPU time of the last one: it gets 5 % of a processor.
 WAITS_PER_CPU_TIME = 20
 
 
@@ -37,22 +37,22 @@ MayDescribe: TypeAlias = Callable[[str], bool] | None
 
 
 class _Asker(NamedTuple):
-    """The member for whom expressions are matched: its host, and which topics it may see."""
+    """The member for whom expressions are matched: its host, and the topics that it may see."""
 
     client_host: str
     may_describe: MayDescribe
 
 
 class RegexStatus(Enum):
-    """What a heartbeat changed in its member's expression."""
+    """The change that a heartbeat made to its member's expression."""
 
     SAME = "same"
     CHANGED = "changed"
-    CHANGED_AND_RESOLVED = "changed and resolved"  # the member's topics differ as of now
+    CHANGED_AND_RESOLVED = "changed and resolved"  # the member's topics differ from now on
 
 
 class RegexChange(NamedTuple):
-    """Tombstones of an expression that nobody has now, and perhaps a task for a thread."""
+    """The expressions without subscribers, to be removed, and perhaps a task for a thread."""
 
     status: RegexStatus
     dropped: list[str]
@@ -67,8 +67,10 @@ def change_regex(
     now_ms: int,
     may_describe: MayDescribe,
 ) -> RegexChange:
-    """What a member's heartbeat means for the expressions; INVALID_REGULAR_EXPRESSION for a new one that is
-    none. `may_describe` says which topics the member may see; None: all.
+    """Return the effects of a member's heartbeat on the expressions.
+
+    INVALID_REGULAR_EXPRESSION for a new one that is malformed. `may_describe` returns True for topics that
+    the member may see; None: for all.
     """
     old, new = before.topic_regex, after.topic_regex
     status, dropped, is_new = RegexStatus.SAME, [], False
@@ -91,7 +93,7 @@ def change_regex(
 def _refresh(
     shard: GroupShard, group: ConsumerGroup, wanted: set[str], now_ms: int, asker: _Asker, *, is_new: bool
 ) -> list[Effect]:
-    """Have the expressions matched if one never was, there are new topics, or it was long ago."""
+    """Have the expressions matched if one never was, if there are new topics, or if it was long ago."""
     if not wanted or group.group_id in shard.resolving:
         return []
     refresh_ms = shard.config.group_consumer_regex_refresh_interval_ms
@@ -104,12 +106,12 @@ def _refresh(
     if not wanted:
         return []
     times_ms = [resolved.timestamp_ms for resolved in group.regexes.values()]
-    if group.resolving_since_ms is not None:  # also of a try that came to nothing
+    if group.resolving_since_ms is not None:  # also of a try without a result
         times_ms.append(group.resolving_since_ms)
     last_ms = max(times_ms, default=None)
     pause_ms = max(REFRESH_MIN_INTERVAL_MS, WAITS_PER_CPU_TIME * group.resolving_cpu_ms)
     if last_ms is not None and last_ms <= now_ms <= last_ms + pause_ms:
-        return []  # if it was later than now, the clock was set back since
+        return []  # a time later than now: the clock was set back since
     resolved = {regex: one for regex, one in group.regexes.items() if regex not in given_up}
     oldest_version = min((one.version for one in resolved.values()), default=0)
     is_due = (
@@ -128,9 +130,11 @@ def _refresh(
 def _task(
     shard: GroupShard, group: ConsumerGroup, wanted: set[str], now_ms: int, asker: _Asker
 ) -> ResolveRegexes:
-    """Have these matched: those that never were come first, then the oldest. Of those that were matched only
-    with topics that changed since, as far as that is known; where topics are hidden all are looked at, since
-    those that were found were found by the rights of then.
+    """Return a task that matches these expressions: first those that never were, then the oldest.
+
+    Expressions that were matched before are matched only with the topics that changed since, as far as these
+    are known. If some topics are hidden from the member, all are looked at, since the earlier matches
+    depended on the rights of that time.
     """
     changed_since: dict[str, frozenset[str]] = {}
     known = wanted if asker.may_describe is None else ()
@@ -157,13 +161,13 @@ def _task(
 
 
 def is_wanted(shard: GroupShard, task: ResolveRegexes) -> bool:
-    """Say whether the group is there and subscribes to one of these expressions still."""
+    """Return True if the group still exists and subscribes to one of these expressions."""
     group = shard.consumer_group(task.group_id)
     return group is not None and any(group.regex_member_count(regex) for regex in task.regexes)
 
 
 def regexes_resolved(shard: GroupShard, command: RegexesResolved, now_ms: int) -> list[Effect]:
-    """Expressions were matched: those that somebody still has are written; other topics are a new epoch."""
+    """Write the matches of expressions that still have subscribers; other topics are a new epoch."""
     shard.resolving.discard(command.group_id)
     group = shard.consumer_group(command.group_id)
     if group is None:

@@ -1,4 +1,4 @@
-"""The target of a consumer group: who shall own what, made by an assignor for one group epoch."""
+"""The target of a consumer group: the partitions of each member, made by an assignor for one group epoch."""
 
 from collections.abc import Collection, Mapping
 from itertools import chain
@@ -25,7 +25,7 @@ TOPIC_COUNTS = 4
 
 
 class TargetChange(NamedTuple):
-    """A new target: records of what differs from the old one, and the whole of it."""
+    """A new target: records of its differences from the old one, and the whole of it."""
 
     records: list[ConsumerGroupRecord]
     targets: Mapping[str, Assignment]
@@ -40,13 +40,13 @@ def compute_target(
     now_ms: int,
     changed: ConsumerMember | None = None,
 ) -> TargetChange:
-    """The target for that group epoch, with one member as it is about to be."""
+    """Return the target for that group epoch, with one member as it is about to be."""
     members = dict(group.members)
     targets: dict[str, Assignment] = dict(group.targets)
     if changed is not None:
         before = group.static_member(changed.instance_id)
         if before is not None and before.member_id != changed.member_id:
-            # It takes the place of the one that had its instance.
+            # It takes the place of the member that had its instance.
             members.pop(before.member_id, None)
             targets[changed.member_id] = targets.pop(before.member_id, {})
         members[changed.member_id] = changed
@@ -65,8 +65,10 @@ def compute_target(
 def is_large_target(
     group: ConsumerGroup, topics: TopicsView, limit: int, changed: ConsumerMember | None = None
 ) -> bool:
-    """Return whether an assignor would hold the loop up: more members and partitions than that, where a topic
-    counts as some more. `changed` is a member as it will be, whose topics the group may not have yet.
+    """Return True if an assignor would hold up the loop: members and partitions exceed the limit.
+
+    A topic counts as some partitions more. `changed` is a member as it will be, whose topics the group may
+    not have yet.
     """
     size = len(group.members)
     known = group.subscribed_topics
@@ -80,7 +82,7 @@ def is_large_target(
 
 
 def target_task(group: ConsumerGroup, topics: TopicsView, *, epoch: int, assignor: str) -> AssignPartitions:
-    """Return what `compute_target` does as a task for a thread."""
+    """Return the work of `compute_target` as a task for a thread."""
     spec = _spec(group, group.members.values(), group.targets, topics)
     client_host = next(iter(group.members.values())).client_host
     return AssignPartitions(
@@ -96,10 +98,10 @@ def apply_target(
     epoch: int,
     now_ms: int,
 ) -> list[ConsumerGroupRecord]:
-    """Records of a target for those who are members now.
+    """Return the records of a target for the present members.
 
-    Others may have left since it was made; who has joined since has nothing yet, but who has taken the place
-    of an instance has that one's.
+    Others may have left since it was made. A member that has joined since has nothing yet, but one that
+    replaced a member of its instance gets that one's target.
     """
     records: list[ConsumerGroupRecord] = []
     for member_id, member in sorted(group.members.items()):
@@ -113,7 +115,7 @@ def apply_target(
 
 
 def topic_ids(names: Collection[str], topics: TopicsView) -> frozenset[bytes]:
-    """The ids of those topics that exist."""
+    """Return the ids of those topics that exist."""
     found = (topics.by_name(name) for name in names)
     return frozenset(topic.topic_id for topic in found if topic is not None)
 
@@ -149,7 +151,7 @@ def _spec(
 def target_record(
     group_id: str, member_id: str, target: Assignment
 ) -> ConsumerGroupTargetAssignmentMemberRecord:
-    """The record that gives a member that target."""
+    """Return the record that gives a member that target."""
     value = ConsumerGroupTargetAssignmentMemberValue(
         topic_partitions=[
             TargetTopicPartitions(topic_id=topic_id, partitions=partitions)

@@ -1,7 +1,7 @@
-"""ConsumerGroupHeartbeat that changes nothing: the member says nothing new, and has nothing to learn.
+"""ConsumerGroupHeartbeat that changes nothing: the member reports nothing new, and has nothing to learn.
 
-Most heartbeats are like this. Their answer is kept, and given again until the member or its group's
-settings change.
+Most heartbeats are like this. Their answer is kept, and given again until the member or its group's settings
+change.
 """
 
 from ottla.groupcoord.consumer.consumer_commands import ConsumerGroupHeartbeat
@@ -27,7 +27,7 @@ def unchanged_heartbeat(shard: GroupShard, command: ConsumerGroupHeartbeat) -> l
 
 
 def _unchanged_member(group: ConsumerGroup, command: ConsumerGroupHeartbeat) -> ConsumerMember | None:
-    """Return the member if it has all of its target, for the newest group epoch, and says nothing new."""
+    """Return the member if it has all of its target, for the newest group epoch, and reports nothing new."""
     if (
         group.is_metadata_stale
         or group.group_epoch > group.assignment_epoch

@@ -1,7 +1,7 @@
-"""A classic group becomes a consumer group, when a member of the consumer protocol joins it (KIP-848).
+"""Makes a classic group a consumer group, when a member of the consumer protocol joins it (KIP-848).
 
-Its members stay, in the generation as their epoch, with what they may be working on as their partitions and
-as the target. Whoever waits is told to join again: the member that came has changed the group.
+Its members stay. Their generation becomes their epoch, and the partitions that they may be working on become
+their partitions and their target. Waiting members have to join again: the new member has changed the group.
 """
 
 from collections.abc import Mapping, Sequence
@@ -42,16 +42,19 @@ _REBALANCING = ErrorCode.REBALANCE_IN_PROGRESS
 
 
 class Upgrade(NamedTuple):
-    """The consumer group as it will be once these records were replayed; the classic one is unchanged."""
+    """The consumer group after these records are replayed; the classic one is unchanged."""
 
     group: ConsumerGroup
     records: list[GroupRecord]
     effects: list[Effect]  # to follow the records
-    must_rebalance: bool  # whether it was about to assign anew, whatever the member that comes changes
+    must_rebalance: bool  # it was rebalancing, whatever the new member changes
 
 
 def upgrade(shard: GroupShard, classic: ClassicGroup) -> Upgrade:
-    """What makes it a consumer group; GROUP_ID_NOT_FOUND with Kafka's words if it cannot be one."""
+    """Return the consumer group that a classic one becomes.
+
+    GROUP_ID_NOT_FOUND, with Kafka's words, if it cannot become one.
+    """
     group_id = classic.group_id
     pending = sorted(classic.pending_join_members)
     effects: list[Effect] = [CancelTimer(session_key(classic, member_id)) for member_id in pending]
@@ -78,7 +81,7 @@ def upgrade(shard: GroupShard, classic: ClassicGroup) -> Upgrade:
 
 
 def finish_upgrade(shard: GroupShard, command: FinishUpgrade) -> list[Effect]:
-    """What follows the records: the group's story goes on."""
+    """Finish an upgrade after its records: the timeline goes on."""
     group = shard.consumer_group(command.group_id)
     assert group is not None, command
     group.timeline = command.timeline
@@ -102,7 +105,7 @@ def _refusal(classic: ClassicGroup, why: str) -> KafkaError:
 
 
 def _to_members(classic: ClassicGroup, topics: TopicsView) -> list[tuple[ConsumerMember, Assignment]]:
-    """The members with their partitions."""
+    """Return the members with their partitions."""
     epoch = classic.generation_id
     subscriptions = {
         member_id: _subscription_of(classic, member) for member_id, member in classic.members.items()
@@ -133,8 +136,10 @@ def _to_members(classic: ClassicGroup, topics: TopicsView) -> list[tuple[Consume
 def _owned(
     classic: ClassicGroup, subscriptions: Mapping[str, Subscription], topics: TopicsView
 ) -> dict[str, Assignment]:
-    """What each member may work on: what it was assigned last, and what it said to own when it joined, for a
-    cooperative one gives that up only when it hears of its assignment. No partition is two members'.
+    """Return the partitions that each member may work on; no partition has two members.
+
+    These are its last assignment and the partitions that it reported when it joined, for a cooperative member
+    gives these up only when it gets its assignment.
     """
     owned: dict[str, dict[bytes, frozenset[int]]] = {member_id: {} for member_id in classic.members}
     taken: set[tuple[bytes, int]] = set()
@@ -155,7 +160,7 @@ def _owned(
 
 
 def _subscription_of(classic: ClassicGroup, member: ClassicMember) -> Subscription:
-    """What it subscribes to, by the chosen protocol; before the first is chosen, by the one it likes best."""
+    """Return the subscription under the chosen protocol, or before one is chosen, under the preferred one."""
     offered = dict(member.protocols)
     metadata = offered.get(classic.protocol_name or "", member.protocols[0].metadata)
     try:
@@ -165,7 +170,7 @@ def _subscription_of(classic: ClassicGroup, member: ClassicMember) -> Subscripti
 
 
 def _assigned_to(classic: ClassicGroup, member: ClassicMember) -> Sequence[OwnedTopic]:
-    """Nothing before it had an assignment, and while a rebalance has taken it back."""
+    """Return the assigned partitions: none before its first assignment, or after a rebalance took it back."""
     if not member.assignment:
         return []
     try:
@@ -182,7 +187,7 @@ def _assigned_to(classic: ClassicGroup, member: ClassicMember) -> Sequence[Owned
 
 
 def _gives_all(group: ConsumerGroup, topics: TopicsView) -> bool:
-    """Whether somebody has each partition: leaders see only now and then that topics came or grew."""
+    """Return True if each partition has a member: leaders notice new topics and partitions with a delay."""
     found = (topics.by_name(name) for name in group.subscribed_topics)
     return all(
         sum(len(target.get(topic.topic_id, ())) for target in group.targets.values()) >= topic.num_partitions

@@ -1,4 +1,4 @@
-"""What a ConsumerGroupHeartbeat must have to be one; refusals have Kafka's words, since clients log them."""
+"""Checks the fields of a ConsumerGroupHeartbeat; errors have Kafka's words, since clients log them."""
 
 from collections.abc import Sequence
 
@@ -8,7 +8,7 @@ from ottla.logstore.words.errors import ErrorCode, KafkaError
 
 
 def validate_heartbeat(command: ConsumerGroupHeartbeat, assignors: Sequence[str]) -> None:
-    """INVALID_REQUEST for what no group could take; UNSUPPORTED_ASSIGNOR."""
+    """Raise INVALID_REQUEST for fields that no group could take, or UNSUPPORTED_ASSIGNOR."""
     needs_member_id = (
         command.member_id_required or command.member_epoch > 0 or command.member_epoch == LEAVE_EPOCH
     )
@@ -39,11 +39,11 @@ def validate_heartbeat(command: ConsumerGroupHeartbeat, assignors: Sequence[str]
 
 
 def is_blank(text: str | None) -> bool:
-    """Empty or spaces only, as Java's `trim` sees it; None is neither."""
+    """Return True if the text is empty or has spaces only, as for Java's `trim`; False for None."""
     return text is not None and not text.strip("".join(map(chr, range(0x21))))
 
 
 def refuse_if(condition: bool, detail: str) -> None:
-    """INVALID_REQUEST with these words if that holds."""
+    """Raise INVALID_REQUEST with these words if that holds."""
     if condition:
         raise KafkaError(ErrorCode.INVALID_REQUEST, detail)

@@ -1,4 +1,4 @@
-"""What a consumer group says to OffsetCommit and OffsetFetch: who may, for which partitions (KIP-1251)."""
+"""Checks that a member of a consumer group may commit or fetch offsets of partitions (KIP-1251)."""
 
 from collections.abc import Mapping
 from typing import NoReturn
@@ -20,10 +20,10 @@ _NO_PARTITIONS: Mapping[int, int] = {}
 
 
 def check_committer(group: ConsumerGroup, command: OffsetCommit | TxnOffsetCommit) -> ConsumerMember | None:
-    """The member whose partitions have to be checked, since it names an old epoch; None if it may commit all.
+    """Return the member whose partitions must be checked, since it names an old epoch; else None.
 
-    From outside the group's management (a negative epoch) only while there are no members; but producers of
-    old say nothing of members in a transaction, and are believed.
+    A commit from outside the group (a negative epoch) is taken only while there are no members. But old
+    producers name no member in a transaction, and are believed.
     """
     received = command.generation_id
     if (received < 0 and group.is_empty) or _says_nothing(command):
@@ -49,7 +49,7 @@ def check_partition(
     offset: OffsetToCommit,
     topics: TopicsView,
 ) -> None:
-    """A commit of an older epoch is taken for what the member has had since then; else the request fails."""
+    """Take a commit of an older epoch if the member has had the partition since then; else raise an error."""
     topic_id = offset.topic_id
     if topic_id == _NO_TOPIC:
         topic = topics.by_name(offset.topic)
@@ -62,7 +62,7 @@ def check_partition(
 
 
 def check_fetcher(group: ConsumerGroup, command: OffsetFetch) -> None:
-    """Who says that it is a member, and of which epoch, must be it (since OffsetFetch 9)."""
+    """Check that a client that names a member and an epoch is at that epoch (since OffsetFetch 9)."""
     if command.member_id is None and command.member_epoch < 0:
         return
     member = group.member(command.member_id or "")

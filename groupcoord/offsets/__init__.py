@@ -4,16 +4,16 @@ The map, bottom-up; a module imports only from lines above its own, and by the l
 
 Words:
 
-offset_commands     what is asked of committed offsets
-offset_results      what is answered about offsets
-offset_values       the bytes of a committed offset, packed and read
+offset_commands     the commands over committed offsets
+offset_results      the results of these commands
+offset_values       packs and reads the bytes of a committed offset
 
 State:
 
-offset_bytes        what committed offsets take, and the most that they may
+offset_bytes        the bytes of committed offsets, and their limit
 offset_store        the committed offsets of a shard
 pending_offsets     offsets of open transactions, and which of them counts in the end
-offset_log_scan     what the batches of a log come to: the last record of each key
+offset_log_scan     scans the batches of a log for the last record of each key
 
 Decisions:
 

@@ -1,4 +1,4 @@
-"""What is asked of committed offsets, and that a topic is gone: OffsetCommit, OffsetFetch, OffsetDelete."""
+"""The commands over committed offsets: OffsetCommit, OffsetFetch, OffsetDelete, deleted topics."""
 
 import struct
 from collections.abc import Iterator, Mapping, Sequence
@@ -12,7 +12,7 @@ _POSITION = struct.Struct(">qi")
 
 
 class OffsetToCommit(NamedTuple):
-    """One partition's position, as a member or an administrator wants it kept."""
+    """The position in one partition that a member or an administrator commits."""
 
     topic: str
     partition: int
@@ -23,9 +23,9 @@ class OffsetToCommit(NamedTuple):
 
 
 class PackedOffsets(NamedTuple):
-    """Positions in one topic, without metadata: what nearly every commit consists of, as it came.
+    """Positions in one topic without metadata, as nearly every commit has them, in the bytes of the request.
 
-    A position is the offset (int64) and the leader epoch (int32), big-endian.
+    A position is the offset (int64) and the leader epoch (int32), big-endian (D36).
     """
 
     topic: str
@@ -34,7 +34,7 @@ class PackedOffsets(NamedTuple):
     positions: Sequence[bytes]
 
     def opened(self) -> Iterator[OffsetToCommit]:
-        """Each of them by itself."""
+        """Yield each offset by itself."""
         for partition, position in zip(self.partitions, self.positions, strict=True):
             offset, leader_epoch = _POSITION.unpack(position)
             yield OffsetToCommit(self.topic, partition, offset, leader_epoch, "", self.topic_id)
@@ -44,7 +44,7 @@ class PackedOffsets(NamedTuple):
 class OffsetCommit:
     token: Token
     group_id: str
-    generation_id: int  # -1 from outside the group's management
+    generation_id: int  # -1 from a client that is not a member
     member_id: str
     group_instance_id: str | None = None
     retention_time_ms: int = -1  # versions 2 to 4: the offset's own retention
@@ -53,7 +53,7 @@ class OffsetCommit:
 
 
 class Producer(NamedTuple):
-    """Who writes in a transaction."""
+    """The producer of a transaction."""
 
     producer_id: int
     producer_epoch: int
@@ -65,18 +65,18 @@ class TxnOffsetCommit:
 
     token: Token
     group_id: str
-    generation_id: int  # -1 where the producer does not know its consumer
+    generation_id: int  # -1 if the producer does not know its consumer
     member_id: str
     group_instance_id: str | None = None
     offsets: Sequence[OffsetToCommit]
     producer: Producer
     guard: Guard | None = None  # for the first batch of the transaction; handed back with its records
-    all_is_illegal_generation: bool = False  # before version 6: an unknown group and a stale epoch, too
+    all_is_illegal_generation: bool = False  # before version 6: for an unknown group and a stale epoch, too
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class EndTransaction:
-    """The marker of a transaction was appended to the shard's partition."""
+    """The end of a transaction: its marker was appended to the shard's partition."""
 
     producer_id: int
     committed: bool
@@ -86,11 +86,11 @@ class EndTransaction:
 class OffsetFetch:
     token: Token
     group_id: str
-    topics: Sequence[tuple[str, Sequence[int]]] | None  # topic, partitions; None: all that the group has
+    topics: Sequence[tuple[str, Sequence[int]]] | None  # topic, partitions; None: all of the group
     require_stable: bool = False  # KIP-447: not while a transaction may still change the offset
-    member_id: str | None = None  # None, and an epoch of -1: from outside the group's management
-    member_epoch: int = -1  # of a consumer group; others do not ask
-    topic_ids: Mapping[str, bytes] = field(default_factory=dict)  # where topics were named by id: name -> id
+    member_id: str | None = None  # None, with an epoch of -1: from a client that is not a member
+    member_epoch: int = -1  # of a consumer group; not checked in others
+    topic_ids: Mapping[str, bytes] = field(default_factory=dict)  # name -> id, if the request names ids
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -101,7 +101,7 @@ class OffsetDelete:
 
 
 class StaleOffset(NamedTuple):
-    """An offset, with its value's bytes, that was committed for a topic that is gone."""
+    """An offset, with the bytes of its value, that was committed for a topic that is gone."""
 
     group_id: str
     topic: str
@@ -111,16 +111,16 @@ class StaleOffset(NamedTuple):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ForgetOffsets:
-    """These were committed for topics that were deleted while nobody coordinated their groups."""
+    """The removal of offsets of topics that were deleted while no coordinator of their groups was loaded."""
 
     offsets: Sequence[StaleOffset]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ForgetTopics:
-    """These topics were deleted: their offsets go too, in these groups, or in all.
+    """The removal of the offsets of deleted topics, in these groups, or in all.
 
-    Where it `is_late`, topics of these names may have been made since: their offsets stay.
+    With `is_late`, other topics may have these names by now: offsets of those stay.
     """
 
     topics: frozenset[str]

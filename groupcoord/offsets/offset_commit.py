@@ -1,9 +1,9 @@
-"""OffsetCommit and TxnOffsetCommit: members, and those who manage partitions on their own, have positions
-kept.
+"""OffsetCommit and TxnOffsetCommit: records the positions that clients commit.
 
-A commit from outside the group's management (generation -1, no member) is taken only while the group has no
-members. Members may commit while a rebalance is being prepared, so that they can hand over what they did; not
-while it completes.
+They come from members and from clients that assign partitions themselves. A commit from outside the group
+(generation -1, no member id) is taken only while the group has no members. Members may commit while a
+rebalance is being prepared, so that they can commit their work before they hand it over; not while the
+rebalance completes.
 """
 
 from collections.abc import Iterable, Sequence
@@ -29,7 +29,7 @@ from ottla.groupcoord.share.share_group import ShareGroup
 from ottla.logstore.words.errors import ErrorCode, KafkaError
 
 DEFAULT_RETENTION = -1
-LATEST_MS = 2**63 - 1  # of a record of an offset
+LATEST_MS = 2**63 - 1  # the last expiry that the record of an offset can hold
 
 
 def commit_offsets(shard: GroupShard, command: OffsetCommit, now_ms: int) -> list[Effect]:
@@ -47,7 +47,7 @@ def commit_offsets(shard: GroupShard, command: OffsetCommit, now_ms: int) -> lis
         group.check_commit(command)
         member = group.members.get(command.member_id)
         if member is not None:
-            effects.append(start_session(group, member))  # a commit is a sign of life
+            effects.append(start_session(group, member))  # a commit renews the session
     expire_ms = NO_TIMESTAMP_MS
     if command.retention_time_ms != DEFAULT_RETENTION:
         expire_ms = min(now_ms + command.retention_time_ms, LATEST_MS)
@@ -59,10 +59,10 @@ def commit_offsets(shard: GroupShard, command: OffsetCommit, now_ms: int) -> lis
 
 
 def commit_in_transaction(shard: GroupShard, command: TxnOffsetCommit, now_ms: int) -> list[Effect]:
-    """TxnOffsetCommit: the offsets count when the transaction is committed.
+    """Decide a TxnOffsetCommit: the offsets count when the transaction is committed.
 
-    Old producers do not say for whom they commit, so nothing is asked of those who name no member; a producer
-    that names one is held to its generation. A commit like this is no sign of life of a member.
+    Old producers do not name their consumer, so a request without a member is not checked; one that names a
+    member is checked against its generation. Such a commit does not renew the member's session.
     """
     group = shard.group(command.group_id)
     behind: ConsumerMember | None = None
@@ -91,7 +91,7 @@ def _records(
     now_ms: int,
     expire_ms: int,
 ) -> tuple[list[CommittedOffsets], list[ErrorCode]]:
-    """The records of a commit, without those that are refused, and a code for each of its offsets.
+    """Return the records of a commit, without rejected offsets, and an error code for each of its offsets.
 
     `behind` is a member of a consumer group that names an old epoch.
     """
@@ -119,7 +119,7 @@ def _records(
         value = _to_value(offset, now_ms, expire_ms)
         values.append(value)
         room_bytes -= len(command.group_id) + len(offset.topic) + len(value)
-        if room_bytes < 0:  # a commit of very many need not be gone through to its end
+        if room_bytes < 0:  # stop early in a commit of very many offsets
             raise _too_many()
     if sum(map(record_size_bytes, records)) > shard.config.max_batch_bytes:
         raise _too_many()
@@ -127,15 +127,16 @@ def _records(
 
 
 def _too_many() -> KafkaError:
-    """One commit is one batch, all or nothing, and the log would refuse this one."""
+    """Return the error of a commit that does not fit into one batch: it is all or nothing."""
     return KafkaError(
         ErrorCode.INVALID_COMMIT_OFFSET_SIZE, "the offsets do not fit into one batch: commit fewer at a time"
     )
 
 
 def _check_unknown_group(command: OffsetCommit) -> None:
-    """Without a group, only those who are not its members can commit; replaying the record then makes the
-    group.
+    """Raise an error if a commit to a group that does not exist names a member.
+
+    Other commits make the group when their records are replayed.
     """
     if command.generation_id >= 0:
         if command.unknown_group_is_illegal_generation:
@@ -146,7 +147,7 @@ def _check_unknown_group(command: OffsetCommit) -> None:
 def _opened(
     offsets: Sequence[OffsetToCommit | PackedOffsets], *, is_needed: bool
 ) -> Iterable[OffsetToCommit | PackedOffsets]:
-    """Where each offset has to be looked at, none is packed."""
+    """Return the offsets; if `is_needed`, each by itself, since each has to be looked at."""
     if not is_needed:
         return offsets
     opened = (each.opened() if isinstance(each, PackedOffsets) else (each,) for each in offsets)
@@ -155,7 +156,7 @@ def _opened(
 
 def _to_value(offset: OffsetToCommit, now_ms: int, expire_ms: int) -> bytes:
     if expire_ms != NO_TIMESTAMP_MS:
-        # The one version of the record with room for it has none for leader epoch and topic id.
+        # The one version of the record that has this field lacks leader epoch and topic id.
         value = OffsetCommitValue(
             offset=offset.offset,
             metadata=offset.metadata,
@@ -174,5 +175,5 @@ def _to_value(offset: OffsetToCommit, now_ms: int, expire_ms: int) -> bytes:
 
 
 def _length(text: str) -> int:
-    """The length as Kafka counts it, in UTF-16 units."""
+    """Return the length as Kafka counts it, in UTF-16 units."""
     return len(text) if text.isascii() else len(text.encode("utf-16-le", "surrogatepass")) // 2

@@ -1,4 +1,4 @@
-"""Offsets that are deleted by hand, or because what they were committed for is gone."""
+"""Deletes offsets: by OffsetDelete, or because the topic that they were committed for is gone."""
 
 from collections.abc import Sequence, Set
 
@@ -15,7 +15,7 @@ from ottla.logstore.words.schema import ZERO_UUID
 
 
 def delete_offsets(shard: GroupShard, command: OffsetDelete) -> list[Effect]:
-    """OffsetDelete (KIP-496): not those of a topic that the group's consumers read."""
+    """Decide an OffsetDelete (KIP-496): offsets of topics that the group's consumers read stay."""
     if not command.group_id:
         raise KafkaError(ErrorCode.INVALID_GROUP_ID, "the group id is empty")
     group = shard.group(command.group_id)
@@ -38,7 +38,7 @@ def delete_offsets(shard: GroupShard, command: OffsetDelete) -> list[Effect]:
 
 def readers_of_topics(shard: GroupShard, topics: Set[str]) -> list[str]:
     """Return the groups that have offsets of one of these topics, committed or pending."""
-    # There may be a hundred thousand groups, of which few have read one of them.
+    # There may be a hundred thousand groups, of which few have read one of the topics.
     group_ids: set[str] = set().union(*(shard.offsets.readers_of(topic) for topic in topics))
     for group_id in shard.pending.groups():
         if any(key.topic in topics for key in shard.pending.keys_of(group_id)):
@@ -47,7 +47,7 @@ def readers_of_topics(shard: GroupShard, topics: Set[str]) -> list[str]:
 
 
 def forget_topics(shard: GroupShard, command: ForgetTopics) -> list[Effect]:
-    """A topic was deleted; another one may get its name, and its offsets would be wrong there."""
+    """Remove the offsets of deleted topics: they would be wrong for another topic that gets the name."""
     group_ids = command.group_ids
     if group_ids is None:
         group_ids = readers_of_topics(shard, command.topics)
@@ -74,7 +74,7 @@ def _offsets_to_forget(shard: GroupShard, group_id: str, command: ForgetTopics) 
 
 
 def forget_offsets(shard: GroupShard, command: ForgetOffsets) -> list[Effect]:
-    """What a load found to be of topics that are gone; a commit may have come since, and stays."""
+    """Remove the offsets that a load found stale, unless another one was committed since."""
     records: list[GroupRecord] = [
         OffsetRecord(group_id, topic, partition, None)
         for group_id, topic, partition, value in command.offsets

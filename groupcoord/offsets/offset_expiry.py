@@ -1,18 +1,17 @@
-"""What is forgotten: offsets that nobody needed for long, groups without offsets, offsets deleted by hand or
-with a topic.
+"""Expiry: removes offsets that were not needed for long and groups without offsets; also DeleteGroups.
 
 The rules are Kafka's (KIP-211, `offsets.retention.minutes`):
 
-    group                                         an offset of it expires
+    group                                         its offset expires
     with its own retention (commits v2 to v4)     when that is over
     empty, with a protocol type                   the retention after the group became empty
     without a protocol type (never any members)   the retention after its commit
-    stable, of consumers that can be understood   the retention after its commit, if none of them reads the
-    topic any other                                     never
+    stable, with readable consumer subscriptions  the retention after its commit, if no member reads the topic
+    any other classic group                       never
     a consumer group                              the retention after its commit, if no member reads the topic
 
-An empty group without offsets goes at the next look. A group may have a retention of its own in place of the
-broker's, or keep its offsets for ever (`ottla.offsets.retention.ms`).
+An empty group without offsets is removed at the next look. A group may have a retention of its own in place
+of the broker's, or keep its offsets for ever (`ottla.offsets.retention.ms`).
 """
 
 from collections.abc import Mapping
@@ -35,8 +34,9 @@ EXPIRY_KEY = TimerKey("offsets")
 
 
 def expire_offsets(shard: GroupShard, now_ms: int) -> list[Effect]:
-    """One slice of a round over all groups; the timer brings the next slice, or after the last one the next
-    round.
+    """Expire one slice of a round over all groups.
+
+    The timer brings the next slice, or after the last one the next round.
     """
     if not shard.expiry_queue:
         shard.expiry_queue = list(reversed(shard.groups))  # sorting 100,000 would take too long
@@ -52,7 +52,7 @@ def expire_offsets(shard: GroupShard, now_ms: int) -> list[Effect]:
 
 
 def _expire_group(shard: GroupShard, group: Group, now_ms: int, records: list[GroupRecord]) -> int:
-    """Add the tombstones that are due for one group; how many offsets it has."""
+    """Add the tombstones that are due for one group to `records`; return the number of its offsets."""
     group_id = group.group_id
     seen = 0
     pending = shard.pending.keys_of(group_id)
@@ -87,7 +87,7 @@ def _is_expired(group: Group, value: OffsetCommitValue, now_ms: int, retention_m
 def delete_groups(
     shard: GroupShard, command: DeleteGroups, failed: Mapping[str, ErrorCode] = {}
 ) -> list[Effect]:
-    """DeleteGroups: empty groups go with their offsets, each for itself, but for those that have `failed`."""
+    """Decide a DeleteGroups: remove each empty group with its offsets, except those that have `failed`."""
     effects: list[Effect] = []
     records: list[GroupRecord] = []
     errors: list[tuple[str, ErrorCode]] = []

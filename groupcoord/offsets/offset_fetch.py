@@ -1,5 +1,6 @@
-"""OffsetFetch: the committed offsets of a group, all or some. A group or partition without one is no error:
-offset -1.
+"""OffsetFetch: the committed offsets of a group, all or some.
+
+A group or partition without an offset is no error; its offset is -1.
 """
 
 from collections.abc import Iterable, Mapping
@@ -14,7 +15,7 @@ from ottla.logstore.words.errors import ErrorCode
 from ottla.logstore.words.schema import ZERO_UUID
 
 NO_OFFSET = -1
-# KIP-447: a transaction may still change it, and who asked wants to hear of it when it is settled.
+# KIP-447: a transaction may still change it, and the client wants the offset once it is settled.
 _UNSTABLE = FetchedOffset(-1, NO_OFFSET, -1, "", ErrorCode.UNSTABLE_OFFSET_COMMIT)
 
 
@@ -22,7 +23,7 @@ def fetch_offsets(shard: GroupShard, command: OffsetFetch) -> list[Effect]:
     group = shard.consumer_group(command.group_id)
     if group is not None:
         check_fetcher(group, command)
-    # A share group has none; what is left of an older group of its name is nobody's.
+    # A share group has none; offsets left by an older group of its name do not belong to it.
     known = {} if shard.share_group(command.group_id) else shard.offsets.topics_of(command.group_id)
     unstable = shard.pending.keys_of(command.group_id) if command.require_stable else ()
     asked: Iterable[tuple[str, Iterable[int]]] = known.items() if command.topics is None else command.topics
@@ -42,7 +43,7 @@ def fetch_offsets(shard: GroupShard, command: OffsetFetch) -> list[Effect]:
 
 
 def _fetched(partitions: Mapping[int, bytes], partition: int, topic_id: bytes) -> FetchedOffset:
-    """What is committed for a partition; nothing, if that was for another topic of the same name."""
+    """Return the offset of a partition; none if it was committed for another topic of the same name."""
     content = partitions.get(partition)
     if content is None or (topic_id != ZERO_UUID and topic_id_in(content) not in (topic_id, ZERO_UUID)):
         return FetchedOffset(partition, NO_OFFSET, -1, "", ErrorCode.NONE)

@@ -1,10 +1,10 @@
-"""The log of a shard, scanned down to what is left of it: the last record of every key.
+"""Scans the log of a shard for the last record of every key.
 
-A commit writes the same key again and again, so an offset's value stays as it is (`offset_values`) until
-somebody asks for it.
+A commit writes the same key again and again, so the bytes of an offset's value stay as they are
+(`offset_values`) until the offset is read.
 
-Scanning equals replaying record by record, because records of different keys do not depend on each other's
-order: offsets whose group is not there make it when all is read (`shard`).
+Scanning gives the result of replaying record by record, because records of different keys do not depend on
+each other's order: offsets without a group make one after all is read (`shard`).
 """
 
 import struct
@@ -34,7 +34,7 @@ _PLAIN_MARKER_BATCH_BYTES: Final = HEADER_SIZE + 17
 
 
 class ScannedLog(NamedTuple):
-    """What is left of a log. Every value of `offsets` and `pending` can be read."""
+    """The content of a log. Every value of `offsets` and `pending` can be read."""
 
     offsets: OffsetStore
     pending: PendingOffsets
@@ -43,7 +43,7 @@ class ScannedLog(NamedTuple):
 
 
 class _GroupTopic(NamedTuple):
-    """Where the offsets of one topic in one group are kept."""
+    """The offsets of one topic in one group."""
 
     partitions: dict[int, bytes]
     group_id: str
@@ -51,7 +51,7 @@ class _GroupTopic(NamedTuple):
 
 
 class OffsetLogScan:
-    """Feed it the log of a shard of groups from its start, then `finish`."""
+    """A scan of a log of groups: `feed` it the log from its start, then `finish`."""
 
     def __init__(self, pause: Callable[[], None] = lambda: None) -> None:
         self._pauses = Pauses(pause)
@@ -106,7 +106,7 @@ class OffsetLogScan:
                 pending.beat(OffsetKey(place.group_id, place.topic, partition))
 
     def _add(self, key: bytes, value: bytes | None, producer: int | None) -> None:
-        """Any record, of whatever kind."""
+        """Add a record of any kind."""
         kind = _kind_of(key)
         if kind < 0:
             self._unreadable.add(f"a key of {len(key)} bytes has no known type")
@@ -145,7 +145,7 @@ class OffsetLogScan:
     # ---- the end -------------------------------------------------------------------------------------------
 
     def finish(self) -> ScannedLog:
-        """What is left; the scan is used no more."""
+        """Return the content of the log; the scan cannot be used after that."""
         offsets: Offsets = {}
         for group_id, topics in self._offsets.items():
             left = {
@@ -157,7 +157,7 @@ class OffsetLogScan:
         return ScannedLog(OffsetStore(offsets), self._pending, others, self._unreadable)
 
     def _judge(self, topic: str, partitions: dict[int, bytes]) -> bool:
-        """Remove what is no offset's value; whether any is left."""
+        """Remove values that cannot be read; return True if any are left."""
         unreadable = [each for each, value in partitions.items() if not is_offset_value(value)]
         for partition in unreadable:
             del partitions[partition]
@@ -167,12 +167,12 @@ class OffsetLogScan:
 
 
 def _kind_of(key: bytes) -> int:
-    """The int16 that a key begins with, -1 if there is none."""
+    """Return the int16 that a key begins with, or -1 for a shorter one."""
     return _INT16.unpack_from(key)[0] if len(key) >= 2 else -1
 
 
 def _names_of(prefix: bytes) -> tuple[str, str] | None:
-    """Group and topic in the key of an offset without its partition; None if they do not fill it exactly."""
+    """Return group and topic in an offset's key without its partition, or None if they do not fill it."""
     if len(prefix) < _MIN_OFFSET_KEY_BYTES - 4:
         return None
     (group_length,) = _INT16.unpack_from(prefix, 2)

@@ -1,4 +1,4 @@
-"""What is answered about committed offsets."""
+"""The results of commands over committed offsets."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass

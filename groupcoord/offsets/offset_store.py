@@ -1,7 +1,7 @@
 """The committed offsets of a shard's groups: group id -> topic -> partition -> value.
 
-Values are kept as the log has them and opened when somebody asks: a shard may hold a million offsets, and
-loads them as they are. Only what can be read gets in.
+Values are kept in the bytes of the log and decoded when they are read: a shard may hold a million offsets,
+and loads them without decoding. Only readable values get in.
 """
 
 from collections.abc import Iterator, Mapping, Sequence, Set
@@ -15,7 +15,7 @@ Offsets = dict[str, dict[str, dict[int, bytes]]]
 
 
 class OffsetStore:
-    """What the log's offset records add up to; changed by replay only. It takes `offsets` over."""
+    """The offsets that the log's records add up to; changed by replay only. It owns the given `offsets`."""
 
     def __init__(self, offsets: Offsets | None = None) -> None:
         self._groups: Offsets = offsets if offsets is not None else {}
@@ -27,7 +27,7 @@ class OffsetStore:
         self.put_all(group_id, topic, (partition,), (value,))
 
     def put_all(self, group_id: str, topic: str, partitions: Sequence[int], values: Sequence[bytes]) -> None:
-        """The same for several partitions; the last value of one that is named twice counts."""
+        """Keep values of several partitions; the last value of a partition that is named twice counts."""
         known = self._groups.setdefault(group_id, {}).setdefault(topic, {})
         fresh = dict(zip(partitions, values, strict=True))
         before = len(known)
@@ -47,11 +47,11 @@ class OffsetStore:
         return read_offset_value(value) if value is not None else None
 
     def topics_of(self, group_id: str) -> Mapping[str, Mapping[int, bytes]]:
-        """Topic -> partition -> value for `read_offset_value`; empty for a group without offsets."""
+        """Return topic -> partition -> value for `read_offset_value`; empty for a group without offsets."""
         return self._groups.get(group_id, {})
 
     def readers_of(self, topic: str) -> Set[str]:
-        """The groups that have offsets of a topic."""
+        """Return the groups that have offsets of a topic."""
         return self._readers.get(topic, frozenset())
 
     def has_any(self, group_id: str) -> bool:
@@ -91,7 +91,7 @@ class OffsetStore:
         return readers
 
     def _counted(self) -> tuple[int, int]:
-        """Return how many offsets there are, and what they take."""
+        """Return the number of offsets, and the bytes that they take."""
         count = size_bytes = 0
         for topics in self._groups.values():
             size_bytes += TOPIC_BYTES * len(topics)

@@ -1,8 +1,8 @@
-"""The bytes of a committed offset: its key packed, its value packed, read, and judged before it is kept.
+"""The bytes of a committed offset: packs its key and value, reads a value, and judges one before it is kept.
 
-A shard keeps a million of them as they stand in the log and opens one when somebody asks for it. Nearly all
-are version 4 with short metadata, which one `Struct` reads and writes; everything else goes the long way,
-through the schema, with the same result.
+A shard keeps a million values in the bytes of the log and decodes one when it is read. Nearly all are version
+4 with short metadata, which one `Struct` reads and writes; the schema reads and writes the others, more
+slowly and with the same result.
 """
 
 import struct
@@ -14,7 +14,7 @@ from ottla.logstore.words import schema, schema_compiler
 from ottla.logstore.words.errors import ErrorCode, KafkaError
 from ottla.logstore.words.schema import ZERO_UUID
 
-_VERSION: Final = 4  # what Kafka 4.3 writes
+_VERSION: Final = 4  # the version that Kafka 4.3 writes
 _VERSION_WITH_EXPIRY: Final = 1  # the one version with room for an offset's own retention
 _HEAD = struct.Struct(">hqiB")  # version, offset, leader epoch, length of the metadata plus one
 _TIMESTAMP = struct.Struct(">q")
@@ -38,7 +38,7 @@ class CommittedOffsets(NamedTuple):
     values: Sequence[bytes]
 
     def opened(self) -> list[OffsetRecord]:
-        """Each of them by itself."""
+        """Return each offset by itself, as a record."""
         return [
             OffsetRecord(self.group_id, self.topic, partition, read_offset_value(value))
             for partition, value in zip(self.partitions, self.values, strict=True)
@@ -46,25 +46,25 @@ class CommittedOffsets(NamedTuple):
 
 
 def pack_offset_key(group_id: str, topic: str, partition: int) -> bytes:
-    """A key as the log has it, its kind before it; ValueError for names that no request can bring."""
+    """Return a key in the bytes of the log, with its kind; ValueError for names that no request can bring."""
     return pack_key_head(group_id, topic) + _PARTITION.pack(partition)
 
 
 def pack_key_head(group_id: str, topic: str) -> bytes:
-    """What stands before the partition in the keys of a group's offsets of one topic."""
+    """Return the bytes before the partition in the keys of a group's offsets of one topic."""
     group, name = group_id.encode(), topic.encode()
     if len(group) > _MAX_STRING_BYTES or len(name) > _MAX_STRING_BYTES:
-        raise ValueError(f"a group of {len(group)} bytes, a topic of {len(name)}")
+        raise ValueError(f"a group id of {len(group)} or a topic name of {len(name)} bytes is too long")
     return b"".join((_LENGTHS.pack(OFFSET_KEY, len(group)), group, _LENGTH.pack(len(name)), name))
 
 
 def pack_key_tails(partitions: Sequence[int]) -> list[bytes]:
-    """What stands behind that: the partitions."""
+    """Return the ends of keys, which are the partitions."""
     return list(map(_PARTITION.pack, partitions))
 
 
 def pack_offset_value(value: OffsetCommitValue) -> bytes:
-    """A value as the log has it, its version before it."""
+    """Return a value in the bytes of the log, with its version."""
     if value.expire_timestamp != NO_TIMESTAMP_MS:
         return _VERSION_WITH_EXPIRY.to_bytes(2) + schema_compiler.encode(value, _VERSION_WITH_EXPIRY)
     metadata = value.metadata.encode()
@@ -75,7 +75,10 @@ def pack_offset_value(value: OffsetCommitValue) -> bytes:
 
 
 def pack_positions(positions: Sequence[bytes], commit_timestamp: int, topic_id: bytes) -> list[bytes]:
-    """Values without metadata; a position is the offset and the leader epoch, as the value has them, too."""
+    """Return values without metadata for these positions.
+
+    A position is the offset and the leader epoch, as the value has them.
+    """
     head = _VERSION.to_bytes(2)
     tail = _NO_METADATA + _behind_metadata(commit_timestamp, topic_id)
     return [head + position + tail for position in positions]
@@ -87,7 +90,7 @@ def _behind_metadata(commit_timestamp: int, topic_id: bytes) -> bytes:
 
 
 def read_offset_value(content: bytes) -> OffsetCommitValue:
-    """The value in these bytes; KafkaError(CORRUPT_MESSAGE) if they are none."""
+    """Return the value in these bytes; KafkaError(CORRUPT_MESSAGE) if they are not one."""
     end = _end_of_short_metadata(content)
     if end < 0:
         return _read_by_schema(content)
@@ -96,7 +99,7 @@ def read_offset_value(content: bytes) -> OffsetCommitValue:
     try:
         metadata = content[_HEAD.size : end].decode()
     except UnicodeDecodeError:
-        return _read_by_schema(content)  # which says what is wrong with them
+        return _read_by_schema(content)  # which says why they cannot be read
     return OffsetCommitValue(
         offset=offset,
         leader_epoch=leader_epoch,
@@ -107,13 +110,13 @@ def read_offset_value(content: bytes) -> OffsetCommitValue:
 
 
 def topic_id_in(content: bytes) -> bytes:
-    """The id of the topic that a readable value was committed for, ZERO_UUID if it does not say."""
+    """Return the id of the topic that a readable value was committed for; ZERO_UUID if it has none."""
     end = _end_of_short_metadata(content)
     return read_offset_value(content).topic_id if end < 0 else content[end + 11 :] or ZERO_UUID
 
 
 def is_offset_value(content: bytes) -> bool:
-    """Whether `read_offset_value` can read it; cheaper than reading it."""
+    """Return True if `read_offset_value` can read the bytes; cheaper than reading them."""
     end = _end_of_short_metadata(content)
     if end >= 0 and content[_HEAD.size : end].isascii():
         return True
@@ -125,11 +128,11 @@ def is_offset_value(content: bytes) -> bool:
 
 
 def _end_of_short_metadata(content: bytes) -> int:
-    """Where the metadata ends in a value of the usual shape, -1 in any other."""
+    """Return the end of the metadata in a value of the usual shape, -1 for any other."""
     if len(content) < _HEAD.size or content[0] != 0 or content[1] != _VERSION:
         return -1
     end = _HEAD.size + content[14] - 1
-    # A length byte of 0 would be null, one from 128 on the first of two.
+    # A length byte of 0 would be null; one from 128 on would be the first of two.
     if not _HEAD.size <= end <= _HEAD.size + _MAX_SHORT_METADATA:
         return -1
     left = len(content) - end - _TIMESTAMP.size

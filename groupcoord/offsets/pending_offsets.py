@@ -1,8 +1,8 @@
-"""Offsets that open transactions have written: they count from the commit marker on, or never.
+"""Offsets that open transactions have written: they count once the commit marker is there, or never.
 
-Of several writes to one key the latest in the log wins, whenever its marker comes: a plain commit after a
-transaction's write beats it, although the marker is later still. So a pending offset that something newer has
-beaten stays (the transaction is open, and a fetch of stable offsets must wait), but its value is gone.
+Of several writes to one key the latest in the log counts, whenever its marker comes (D13): a plain commit
+after a transaction's write supersedes it, although the marker comes later still. A superseded pending offset
+stays (the transaction is open, and a fetch of stable offsets must wait), but its value is dropped.
 """
 
 from collections.abc import Collection
@@ -12,22 +12,22 @@ from ottla.groupcoord.offsets.offset_bytes import PENDING_BYTES
 
 
 class OffsetKey(NamedTuple):
-    """What an offset is committed for."""
+    """The key of an offset."""
 
     group_id: str
     topic: str
     partition: int
 
 
-_Entry = tuple[int, bytes | None]  # in which order it was written; its value, None once it is beaten
+_Entry = tuple[int, bytes | None]  # the order of the write; its value, None once it is superseded
 
 
 class PendingOffsets:
-    """By producer, by group, by key; empty when no transaction is open."""
+    """Pending offsets by producer, by group, by key; empty when no transaction is open."""
 
     def __init__(self) -> None:
         self._by_producer: dict[int, dict[OffsetKey, _Entry]] = {}
-        self._producers: dict[str, dict[OffsetKey, set[int]]] = {}  # group -> key -> who has it pending
+        self._producers: dict[str, dict[OffsetKey, set[int]]] = {}  # group -> key -> its producers
         self._order = 0
         self.size_bytes = 0
 
@@ -35,12 +35,12 @@ class PendingOffsets:
         return bool(self._by_producer)
 
     def has(self, key: OffsetKey) -> bool:
-        """Whether a transaction may still change this offset."""
+        """Return True if a transaction may still change this offset."""
         keys = self._producers.get(key.group_id)
         return keys is not None and key in keys
 
     def keys_of(self, group_id: str) -> Collection[OffsetKey]:
-        """The offsets of a group that open transactions may still change."""
+        """Return the offsets of a group that open transactions may still change."""
         return self._producers.get(group_id, {}).keys()
 
     def groups(self) -> Collection[str]:
@@ -49,7 +49,7 @@ class PendingOffsets:
     # ---- changes -------------------------------------------------------------------------------------------
 
     def put(self, producer_id: int, key: OffsetKey, value: bytes) -> None:
-        """A transaction wrote this offset."""
+        """Add an offset that a transaction wrote."""
         self._order += 1
         entries = self._by_producer.setdefault(producer_id, {})
         self.size_bytes += _size_bytes(value) - (_size_bytes(entries[key][1]) if key in entries else 0)
@@ -57,11 +57,11 @@ class PendingOffsets:
         self._producers.setdefault(key.group_id, {}).setdefault(key, set()).add(producer_id)
 
     def beat(self, key: OffsetKey) -> None:
-        """A plain commit of this offset came: what is pending is older."""
+        """Supersede the pending values of an offset, for which a plain commit came."""
         self._beat(key, self._order)
 
     def remove(self, key: OffsetKey) -> None:
-        """The offset was removed (a tombstone), and what is pending with it."""
+        """Remove an offset, by a tombstone, with its pending values."""
         for producer_id in sorted(self._producers.get(key.group_id, {}).get(key, ())):
             entries = self._by_producer[producer_id]
             self.size_bytes -= _size_bytes(entries.pop(key)[1])
@@ -70,7 +70,7 @@ class PendingOffsets:
             self._unlink(key, producer_id)
 
     def end(self, producer_id: int, *, committed: bool) -> list[tuple[OffsetKey, bytes]]:
-        """The transaction of this producer has ended: the offsets that count from now on."""
+        """End the transaction of this producer; return the offsets that count from now on."""
         counted = []
         for key, (order, value) in self._by_producer.pop(producer_id, {}).items():
             self._unlink(key, producer_id)
@@ -81,7 +81,7 @@ class PendingOffsets:
         return counted
 
     def _beat(self, key: OffsetKey, order: int) -> None:
-        """What is pending under this key and not newer than `order` will never count."""
+        """Drop the pending values of this key that are not newer than `order`: they will never count."""
         for producer_id in self._producers.get(key.group_id, {}).get(key, ()):
             entries = self._by_producer[producer_id]
             if entries[key][0] <= order:

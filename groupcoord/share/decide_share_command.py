@@ -1,4 +1,4 @@
-"""Each command of share groups to the module that decides it."""
+"""Passes each command of share groups to the module that decides it."""
 
 from ottla.groupcoord.effects import Effect
 from ottla.groupcoord.shard import GroupShard

@@ -15,7 +15,7 @@ from ottla.logstore.words.errors import ErrorCode
 
 
 def delete_groups_of_any_kind(shard: GroupShard, command: DeleteGroups) -> list[Effect]:
-    """DeleteGroups: at once where no group has state with the share coordinators, else when that is gone."""
+    """Decide a DeleteGroups: at once if no group has state, else after the share coordinators deleted it."""
     records: list[GroupRecord] = []
     requests: list[DeleteState] = []
     for group_id in dict.fromkeys(command.group_ids):
@@ -39,7 +39,7 @@ def delete_groups_of_any_kind(shard: GroupShard, command: DeleteGroups) -> list[
 
 
 def share_state_deleted(shard: GroupShard, command: ShareStateDeleted) -> list[Effect]:
-    """The persister has answered: what was to follow does. Groups whose state is left are refused."""
+    """Apply the persister's answer, and go on with its request. Groups with state left are not deleted."""
     match command.asked_by:
         case None:
             return []
@@ -56,7 +56,7 @@ def share_state_deleted(shard: GroupShard, command: ShareStateDeleted) -> list[E
 
 
 def _partitions_with_state(shard: GroupShard, group: ShareGroup) -> dict[bytes, tuple[str, frozenset[int]]]:
-    """All that may have state, with the names of the topics: also what was about to begin or to end."""
+    """Return all partitions that may have state, with topic names: also those about to begin or to end."""
     states = group.states or ShareStates()
     found = {topic_id: (one.name, one.partitions) for topic_id, one in states.initialized.items()}
     for topic_id, one in states.initializing.items():

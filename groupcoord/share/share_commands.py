@@ -11,7 +11,7 @@ from ottla.groupcoord.share_state.share_state_words import StateResult
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ShareGroupHeartbeat:
-    """Joins (epoch 0), stays, or leaves (-1). None says of a field that it is as it was."""
+    """A heartbeat that joins (epoch 0), stays, or leaves (-1). A field that is None is as it was."""
 
     token: Token
     group_id: str
@@ -31,14 +31,14 @@ class DescribeShareGroups:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ListSharePartitions:
-    """Asks which share-partitions of a group have state."""
+    """A request for the share-partitions of a group that have state."""
 
     token: Token
     group_id: str
 
 
 class NewStart(NamedTuple):
-    """The start offset that a share group shall have in a partition."""
+    """A new start offset of a share group in a partition."""
 
     partition: int
     start_offset: int
@@ -63,7 +63,7 @@ class DeleteShareGroupOffsets:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ExpireShareSession:
-    """A member of a share group was silent for its session timeout."""
+    """The end of the session of a silent member of a share group."""
 
     group_id: str
     member_id: str
@@ -71,7 +71,7 @@ class ExpireShareSession:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ForgetShareTopics:
-    """Time to take topics that are no more out of what share groups have state of."""
+    """The next look for deleted topics in the states of share groups."""
 
 
 # ---- from the node -----------------------------------------------------------------------------------------
@@ -79,9 +79,9 @@ class ForgetShareTopics:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ShareStateInitialized:
-    """The share coordinators began the state of some share-partitions of a group, or could not.
+    """The persister's answer: the state of some share-partitions of a group began, or could not.
 
-    `asked_by` is what waits for it, None for a heartbeat, which did not wait.
+    `asked_by` is the request that waits for it, None for a heartbeat, which did not wait.
     """
 
     group_id: str
@@ -92,7 +92,10 @@ class ShareStateInitialized:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ShareStateDeleted:
-    """The share coordinators deleted the state of some share-partitions, or could not; who waits for it."""
+    """The persister's answer: the state of some share-partitions was deleted, or could not be.
+
+    `asked_by` is the request that waits for it, if any.
+    """
 
     job: int
     results: Sequence[StateResult]

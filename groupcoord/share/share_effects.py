@@ -1,6 +1,6 @@
-"""Effects by which a share group asks the share coordinators; the node carries them out (`share_persister`).
+"""Requests of share groups to the share coordinators; the node carries them out (`share_persister`).
 
-It is carried out once the appends before it are committed. The results come back as a command.
+It does so once the appends before them are committed. The results come back as a command (D54).
 """
 
 from collections.abc import Sequence
@@ -19,7 +19,7 @@ from ottla.groupcoord.share_state.share_state_words import DeleteState, Initiali
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class InitializeShareState:
-    """Have the state of share-partitions of a group begun. `job` names it within the shard."""
+    """A request to begin the state of share-partitions of a group. `job` names it within the shard."""
 
     group_id: str
     job: int
@@ -35,7 +35,7 @@ class InitializeShareState:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class DeleteShareState:
-    """Have the state of share-partitions deleted."""
+    """A request to delete the state of share-partitions."""
 
     job: int
     requests: Sequence[DeleteState]

@@ -1,13 +1,13 @@
-"""A share group (KIP-932): its epochs, members and targets, and whose state the share coordinators have.
+"""A share group (KIP-932): its epochs, members and targets, and its share-partitions that have state.
 
 Only `replay` changes it. A change of members, topics or initialized partitions raises the *group epoch*; the
-target made for it has it as *assignment epoch*, and each member that was told its part as *member epoch*.
-Partitions are shared, so nobody waits for anybody else to give something up.
+target made for that epoch makes it the *assignment epoch*, and each member that got its part has it as
+*member epoch*. Partitions are shared, so no member waits for another to give one up.
 
-The state of a share-partition is with a share coordinator. Of each topic this knows the partitions whose
-state is being *initialized*, those where it *is*, which alone are assigned, and the topics whose state is
-being *deleted*. The log may have been compacted: of each key the last record is left, in the order in which
-these were written.
+The state of a share-partition is with a share coordinator. The group keeps, for each topic, the partitions
+whose state is being *initialized* and those whose state is *initialized*, which alone are assigned; and the
+topics whose state is being *deleted*. The log may be compacted: the last record of each key is left, in the
+order in which these were written.
 """
 
 from collections.abc import Collection, Iterable, Mapping
@@ -35,7 +35,7 @@ from ottla.logstore.words.errors import ErrorCode, KafkaError
 
 
 class TopicState(NamedTuple):
-    """The partitions of a topic whose state is there, or is being initialized; the name is of that time."""
+    """The partitions of a topic that are initialized, or being initialized; the name is of that time."""
 
     name: str
     partitions: frozenset[int]
@@ -50,13 +50,15 @@ class ShareStates(NamedTuple):
 
     @property
     def topic_ids(self) -> set[bytes]:
-        """All topics of which something is known."""
+        """All topics in any of the three."""
         return {*self.initializing, *self.initialized, *self.deleting}
 
 
 class ShareGroup:
-    """One group. `groups_by_topic` (names) and `groups_by_state` (ids of topics of which the group has state)
-    tell which groups have to do with a topic, and are kept in step.
+    """One share group.
+
+    `groups_by_topic` (by topic name) and `groups_by_state` (by id of a topic of which the group has state)
+    have the ids of groups, and are kept in step.
     """
 
     def __init__(
@@ -77,11 +79,11 @@ class ShareGroup:
         self.members: dict[str, ShareMember] = {}
         self.targets: dict[str, Assignment] = {}
         self.states: ShareStates | None = None  # None: no record of it
-        # Soft state: since when states are being initialized, so that this is tried again.
+        # Soft state: when the share coordinators last got a request to initialize a topic, for the next try.
         self.initializing_since_ms: dict[bytes, int] = {}
-        # Soft state: what the hash says may not be so any more. True at first: nobody saw it being made.
+        # Soft state: True if the topics may differ from those in the hash; a group does not know at first.
         self.is_metadata_stale = True
-        # Soft state: heartbeats that say nothing new have nothing to do, until a record or a topic comes.
+        # Soft state: True if heartbeats without changes have nothing to do until a record or a topic comes.
         self.is_quiet = False
         self.computing_epoch: int | None = None  # soft: for which a thread is making a target
         self.topics = SubscribedTopics(group_id, groups_by_topic)
@@ -95,7 +97,7 @@ class ShareGroup:
 
     @property
     def is_deserted(self) -> bool:
-        """Return False: a share group stays until it is deleted, as in Kafka."""
+        """False: a share group stays until it is deleted, as in Kafka."""
         return False
 
     @property
@@ -111,7 +113,7 @@ class ShareGroup:
         return topic in self.topics
 
     def topics_after(self, before: ShareMember | None, after: ShareMember | None) -> set[str]:
-        """The subscribed names after that change of one member."""
+        """Return the subscribed names after that change of one member."""
         change: dict[str, int] = {}
         for member, difference in ((before, -1), (after, 1)):
             for name in member.topic_names if member is not None else ():
@@ -119,7 +121,7 @@ class ShareGroup:
         return self.topics.after(change)
 
     def member(self, member_id: str) -> ShareMember:
-        """The member; UNKNOWN_MEMBER_ID if there is none."""
+        """Return the member; UNKNOWN_MEMBER_ID if there is none."""
         member = self.members.get(member_id)
         if member is None:
             raise KafkaError(
@@ -128,14 +130,14 @@ class ShareGroup:
         return member
 
     def refuse_offsets(self) -> NoReturn:
-        """GROUP_ID_NOT_FOUND, as for whoever commits offsets in Kafka: a share group has none."""
+        """Raise GROUP_ID_NOT_FOUND, as Kafka does for a commit of offsets: a share group has none."""
         raise KafkaError(ErrorCode.GROUP_ID_NOT_FOUND, f"Group {self.group_id} is not a consumer group.")
 
     def check_delete_offsets(self) -> None:
         self.refuse_offsets()
 
     def retained_since_ms(self, commit_timestamp_ms: int) -> int | None:
-        """When the retention began for an offset, which an older group of this name left."""
+        """Return the start of the retention for an offset, which an older group of this name left."""
         return commit_timestamp_ms
 
     def tombstones(self) -> list[ShareGroupRecord]:
@@ -151,14 +153,14 @@ class ShareGroup:
         return records
 
     def note_initializing(self, topic_ids: Iterable[bytes], now_ms: int) -> None:
-        """The persister is asked for states of these topics now."""
+        """Note that the persister gets a request to initialize states of these topics now."""
         known: Collection[bytes] = () if self.states is None else self.states.initializing
         self.initializing_since_ms.update(dict.fromkeys((one for one in topic_ids if one in known), now_ms))
 
     # ---- replay --------------------------------------------------------------------------------------------
 
     def replay(self, record: ShareGroupRecord) -> None:
-        """A record of this group; the group's own tombstone is its owner's business (`forget`)."""
+        """Apply a record of this group, except its own tombstone: for that the owner calls `forget`."""
         self.is_quiet = False
         match record:
             case ShareGroupMetadataRecord(_, value):
@@ -195,7 +197,7 @@ class ShareGroup:
                 self._put_states(None if value is None else _states_in_record(value))
 
     def forget(self) -> None:
-        """The group is gone: nobody subscribes to anything through it, and its members take nothing."""
+        """Unsubscribe the group, which is gone, from all topics, and release the memory of its members."""
         self.member_bytes.add(-sum(member.size_bytes for member in self.members.values()))
         self.topics.forget()
         self._put_states(None)
@@ -260,7 +262,7 @@ class ShareGroup:
 
 
 def states_record(group_id: str, states: ShareStates) -> ShareGroupStatePartitionMetadataRecord:
-    """The record of what the share coordinators have of a group."""
+    """Return the record of the share-partitions of a group that have state."""
     value = ShareGroupStatePartitionMetadataValue(
         initializing_topics=_listed_states(states.initializing.items()),
         initialized_topics=_listed_states(states.initialized.items()),

@@ -1,4 +1,4 @@
-"""ShareGroupDescribe: what the shard knows of share groups, for administrators."""
+"""ShareGroupDescribe: the share groups of a shard, for administrators."""
 
 from collections.abc import Iterable, Mapping
 
@@ -47,7 +47,7 @@ def _describe(shard: GroupShard, group_id: str, group: Group | None) -> ShareGro
 
 
 def named_partitions(partitions: Mapping[bytes, Iterable[int]], topics: TopicsView) -> list[NamedPartitions]:
-    """With the names of topics; those that are gone are left out."""
+    """Return the partitions with topic names, without topics that are gone."""
     found = [(topics.by_id(topic_id), topic_id, numbers) for topic_id, numbers in listed(partitions)]
     return [
         NamedPartitions(topic_id, topic.name, numbers)

@@ -1,7 +1,7 @@
-"""ShareGroupHeartbeat (KIP-932): a member joins, stays or leaves, and hears what it has.
+"""ShareGroupHeartbeat (KIP-932): a member joins, stays or leaves, and gets its partitions.
 
-What is found to have changed is one batch of records, in Kafka's order. Share-partitions that have no state
-yet are asked for behind it.
+The changes are one batch of records, in Kafka's order. After it, the persister is asked to begin the state of
+share-partitions that have none yet.
 """
 
 from collections.abc import Sequence
@@ -90,7 +90,7 @@ def share_group_heartbeat(shard: GroupShard, command: ShareGroupHeartbeat, now_m
 
 
 def _says_nothing_new(group: ShareGroup, command: ShareGroupHeartbeat) -> bool:
-    """Return whether nothing is to be looked at: most heartbeats are like this."""
+    """Return True if the heartbeat has nothing new, and nothing has to be looked at: most are like this."""
     member = group.members.get(command.member_id)
     return (
         group.is_quiet
@@ -120,7 +120,7 @@ def _reply(
 
 
 def share_target_computed(shard: GroupShard, command: TargetComputed, now_ms: int) -> list[Effect]:
-    """A thread made a target. It counts for its epoch, also if the group has gone on."""
+    """Apply a target that a thread made. It counts for its epoch even if the group has gone on."""
     group = shard.share_group(command.group_id)
     if group is None or group.computing_epoch != command.epoch:
         return []  # another group of this name
@@ -133,7 +133,7 @@ def share_target_computed(shard: GroupShard, command: TargetComputed, now_ms: in
             apply_share_target(group, group.members, command.targets, epoch=command.epoch, now_ms=now_ms),
         )
     except KafkaError:
-        return []  # the next heartbeat that asks for one is told so
+        return []  # the next heartbeat that needs one gets the error
 
 
 def _leave(shard: GroupShard, command: ShareGroupHeartbeat) -> list[Effect]:
@@ -147,11 +147,11 @@ def _leave(shard: GroupShard, command: ShareGroupHeartbeat) -> list[Effect]:
     return [*effects, Reply(command.token, result)]
 
 
-# ---- who ---------------------------------------------------------------------------------------------------
+# ---- the group and the member ------------------------------------------------------------------------------
 
 
 def _group(shard: GroupShard, command: ShareGroupHeartbeat) -> ShareGroup:
-    """The group; for who joins, also a new one, which will exist when the records are replayed."""
+    """Return the group; a member that joins may make one, which exists when the records are replayed."""
     group_id = command.group_id
     group = shard.group(group_id)
     if isinstance(group, ShareGroup):
@@ -165,7 +165,7 @@ def _group(shard: GroupShard, command: ShareGroupHeartbeat) -> ShareGroup:
 
 
 def _member(shard: GroupShard, group: ShareGroup, command: ShareGroupHeartbeat) -> ShareMember:
-    """The member as it was before this request; its epoch must be one that it can have."""
+    """Return the member as it was before this request, or raise an error if it cannot be at that epoch."""
     most = shard.config.group_share_max_size
     member = group.members.get(command.member_id)
     if member is None and len(group.members) >= most:
@@ -200,7 +200,7 @@ def _member(shard: GroupShard, group: ShareGroup, command: ShareGroupHeartbeat) 
 
 
 def _updated(member: ShareMember, command: ShareGroupHeartbeat) -> ShareMember:
-    """The member with what the request says; what it leaves out stays."""
+    """Return the member with the fields of the request; absent fields stay as they were."""
     names = command.subscribed_topic_names
     return replace(
         member,
@@ -211,7 +211,7 @@ def _updated(member: ShareMember, command: ShareGroupHeartbeat) -> ShareMember:
     )
 
 
-# ---- what --------------------------------------------------------------------------------------------------
+# ---- the target --------------------------------------------------------------------------------------------
 
 
 def _is_initializing(group: ShareGroup) -> bool:
@@ -219,7 +219,7 @@ def _is_initializing(group: ShareGroup) -> bool:
 
 
 def _has_unassigned_states(group: ShareGroup) -> bool:
-    """Return whether the targets differ from the partitions of subscribed topics that are initialized."""
+    """Return True if the targets differ from the initialized partitions of subscribed topics."""
     states = group.states or ShareStates()
     if group.is_empty or not states.initialized:
         return False
@@ -241,14 +241,16 @@ def _target(
     records: list[GroupRecord],
     now_ms: int,
 ) -> tuple[int, Assignment, list[Effect]]:
-    """A new target if the group epoch is newer than the last one's, at most one in an assignment interval;
-    later heartbeats look again. Its epoch, what of it is the member's, and perhaps a task that makes it.
+    """Return the target's epoch, the member's part of it, and a task if a thread must make it.
+
+    It is a new target if the group epoch is newer than the last one's, at most one in an assignment interval;
+    later heartbeats look again.
     """
     kept = group.targets.get(after.member_id, {})
     if group.assignment_epoch >= epoch or group.computing_epoch is not None:
         return group.assignment_epoch, kept, []
     interval_ms = shard.group_config(group.group_id).share_assignment_interval_ms
-    # More than the interval is left where the clock was set back since.
+    # More than the interval: the clock was set back since.
     left_ms = group.assignment_timestamp_ms + interval_ms - now_ms
     if group.assignment_timestamp_ms and 0 < left_ms <= interval_ms:
         return group.assignment_epoch, kept, []
@@ -263,7 +265,7 @@ def _target(
 def _reconciled(
     shard: GroupShard, member: ShareMember, target_epoch: int, target: Assignment, *, is_changed: bool
 ) -> ShareMember:
-    """The member at its target. Once it is there, it is looked at again where its subscription may differ."""
+    """Return the member at its target; one that is there changes only if its subscription may have."""
     if not is_changed and member.is_reconciled_to(target_epoch):
         return member
     assigned = of_subscribed(target, member, shard.topics)

@@ -1,7 +1,7 @@
-"""Offsets of share groups: which share-partitions there are, where they are to start, and their end.
+"""Offsets of share groups: lists share-partitions, sets their start offsets, and deletes them.
 
-AlterShareGroupOffsets begins the state anew, and DeleteShareGroupOffsets ends it; both are for groups without
-members, and are answered when the share coordinators have answered.
+AlterShareGroupOffsets initializes the state again, and DeleteShareGroupOffsets deletes it. Both are for
+groups without members, and are answered when the share coordinators have answered.
 """
 
 from collections.abc import Sequence
@@ -44,7 +44,7 @@ NOT_EMPTY_TEXT = "The group is not empty."
 
 
 def list_share_partitions(shard: GroupShard, command: ListSharePartitions) -> list[Effect]:
-    """The share-partitions that have state; of a group that there is not, none, as in Kafka."""
+    """Decide a ListSharePartitions: those that have state; none if the group does not exist, as in Kafka."""
     group = shard.share_group(command.group_id)
     states = ShareStates() if group is None or group.states is None else group.states
     partitions = {topic_id: one.partitions for topic_id, one in states.initialized.items()}
@@ -56,7 +56,7 @@ def list_share_partitions(shard: GroupShard, command: ListSharePartitions) -> li
 
 
 def alter_share_group_offsets(shard: GroupShard, command: AlterShareGroupOffsets) -> list[Effect]:
-    """Begin the state of partitions anew, from these offsets on; a group that there is not is made."""
+    """Initialize the state of partitions, with these start offsets; a missing group is created."""
     group = shard.group(command.group_id)
     if group is None:
         shard.check_new_group()
@@ -81,7 +81,7 @@ def alter_share_group_offsets(shard: GroupShard, command: AlterShareGroupOffsets
 def share_offsets_altered(
     shard: GroupShard, command: ShareStateInitialized, asked_by: AlterShareGroupOffsets
 ) -> list[Effect]:
-    """The persister has answered; so is who asked."""
+    """Apply the persister's answer, and answer the request that waits for it."""
     shard.awaiting_persister.discard(asked_by.token)
     effects = states_initialized(shard, command)
     return [*effects, Reply(asked_by.token, _altered(shard, asked_by, command.results))]
@@ -101,7 +101,7 @@ def _wanted(shard: GroupShard, command: AlterShareGroupOffsets) -> list[Wanted]:
 def _altered(
     shard: GroupShard, command: AlterShareGroupOffsets, results: Sequence[StateResult]
 ) -> AlterShareGroupOffsetsResult:
-    """The answer in the order of the request; a partition without a result is one that there is not."""
+    """Return the answer in the order of the request; a partition without a result does not exist."""
     found = {(one.key.topic_id, one.key.partition): one for one in results}
     topics = []
     for name, starts in command.topics:
@@ -123,7 +123,7 @@ def _altered(
 
 
 def delete_share_group_offsets(shard: GroupShard, command: DeleteShareGroupOffsets) -> list[Effect]:
-    """End the state of all partitions of these topics."""
+    """Delete the state of all partitions of these topics."""
     group = shard.group(command.group_id)
     if group is None:
         raise KafkaError(ErrorCode.GROUP_ID_NOT_FOUND, f"Group {command.group_id} not found.")
@@ -147,7 +147,7 @@ def delete_share_group_offsets(shard: GroupShard, command: DeleteShareGroupOffse
             partitions = sorted(done.partitions | being.partitions)
             deleting[topic.topic_id] = name
         elif topic.topic_id in deleting:
-            partitions = range(topic.num_partitions)  # what an earlier request left, whatever that is
+            partitions = range(topic.num_partitions)  # partitions that an earlier request may have left
         for partition in partitions:
             key = SharePartitionKey(command.group_id, topic.topic_id, partition)
             requests[key] = DeleteState(key)
@@ -164,7 +164,7 @@ def delete_share_group_offsets(shard: GroupShard, command: DeleteShareGroupOffse
 def share_offsets_deleted(
     shard: GroupShard, command: DeleteShareGroupOffsets, results: Sequence[StateResult]
 ) -> list[Effect]:
-    """The persister has answered: topics all of whose partitions are done are deleted."""
+    """Apply the persister's answer: a topic is deleted if all of its partitions are."""
     shard.awaiting_persister.discard(command.token)
     topics = _deleted(shard, command, results)
     group = shard.share_group(command.group_id)
@@ -182,12 +182,12 @@ def share_offsets_deleted(
 def _deleted(
     shard: GroupShard, command: DeleteShareGroupOffsets, results: Sequence[StateResult]
 ) -> list[DeletedTopic]:
-    """Those that were deleted, those that failed, and those of which there was nothing to delete."""
+    """Return the topics that were deleted, then those that failed or had nothing to delete."""
     by_topic: dict[bytes, StateResult] = {}
     for result in results:
         known = by_topic.get(result.key.topic_id)
         if known is None or known.error is ErrorCode.NONE:
-            by_topic[result.key.topic_id] = result  # of a topic with failures the first one
+            by_topic[result.key.topic_id] = result  # the first failure of a topic counts
     deleted: list[DeletedTopic] = []
     refused: list[DeletedTopic] = []
     names = set(command.topics)

@@ -10,7 +10,7 @@ class ShareGroupState(Enum):
     STABLE = "Stable"
 
 
-STATES: dict[bool, ShareGroupState] = {  # by whether there are members
+STATES: dict[bool, ShareGroupState] = {  # True: it has members
     False: ShareGroupState.EMPTY,
     True: ShareGroupState.STABLE,
 }

@@ -1,4 +1,4 @@
-"""A member of a share group: who it is, what it subscribes to, what it has."""
+"""A member of a share group: its identity, its subscription, its partitions."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
@@ -21,7 +21,7 @@ LEAVE_EPOCH: Final = -1
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ShareMember:
-    """A member as the log has it. Nothing is revoked from it in steps, so it is always stable."""
+    """A member as in the log. It gives partitions up without steps, so it is always stable."""
 
     member_id: str
     rack_id: str | None = None
@@ -35,11 +35,11 @@ class ShareMember:
 
     @property
     def size_bytes(self) -> int:
-        """Return the bytes of its subscription; its assignment names partitions that exist."""
+        """Return the bytes of its subscription; its assignment is bounded by existing partitions."""
         return MEMBER_BYTES + NAME_BYTES * len(self.topic_names) + sum(map(len, self.topic_names))
 
     def is_reconciled_to(self, target_epoch: int) -> bool:
-        """Return whether the member is where that target wants it."""
+        """Return True if the member has its part of the target of that epoch."""
         return self.state is MemberState.STABLE and self.member_epoch == target_epoch
 
     # ---- records -------------------------------------------------------------------------------------------
@@ -82,7 +82,7 @@ class ShareMember:
 
 
 def listed_for_record(assigned: Assignment) -> list[ShareTopicPartitions]:
-    """The partitions as records and answers have them."""
+    """Return the partitions as records and responses have them."""
     return [
         ShareTopicPartitions(topic_id=topic_id, partitions=partitions)
         for topic_id, partitions in listed(assigned)
@@ -90,5 +90,5 @@ def listed_for_record(assigned: Assignment) -> list[ShareTopicPartitions]:
 
 
 def assignment_in_record(topics: Sequence[ShareTopicPartitions]) -> Assignment:
-    """The partitions that a record lists."""
+    """Return the partitions that a record lists."""
     return {topic.topic_id: frozenset(topic.partitions) for topic in topics if topic.partitions}

@@ -1,4 +1,4 @@
-"""Members of share groups come and go: what of it is written, and which timers it starts and ends."""
+"""Records and timers of members of share groups that join, leave or are fenced."""
 
 from ottla.groupcoord.checked_append import checked_append
 from ottla.groupcoord.effects import CancelTimer, Effect, StartTimer, TimerKey
@@ -24,7 +24,7 @@ def share_session_key(group: ShareGroup, member_id: str) -> TimerKey:
 def start_share_session(
     shard: GroupShard, group: ShareGroup, member_id: str
 ) -> StartTimer[ExpireShareSession]:
-    """Give the member its session timeout, from now on."""
+    """Renew the member's session."""
     timeout_ms = shard.group_config(group.group_id).share_session_timeout_ms
     command = ExpireShareSession(group_id=group.group_id, member_id=member_id)
     return StartTimer(share_session_key(group, member_id), timeout_ms, command)
@@ -36,7 +36,7 @@ def share_epoch_record(group_id: str, epoch: int, metadata_hash: int) -> ShareGr
 
 
 def fence_share_member(shard: GroupShard, group: ShareGroup, member: ShareMember) -> list[Effect]:
-    """Remove a member; the others hear of a new target when one of them sends its next heartbeat."""
+    """Remove a member; the others learn of a new target when one of them sends its next heartbeat."""
     group_id, member_id = group.group_id, member.member_id
     metadata_hash = group_hash(group.topics_after(member, None), shard.topics)
     records: list[GroupRecord] = [
@@ -51,7 +51,7 @@ def fence_share_member(shard: GroupShard, group: ShareGroup, member: ShareMember
 
 
 def expire_share_session(shard: GroupShard, command: ExpireShareSession) -> list[Effect]:
-    """A member was silent for too long: the others share what it had."""
+    """Remove a member that was silent for too long: the others share its partitions."""
     group = shard.share_group(command.group_id)
     member = None if group is None else group.members.get(command.member_id)
     if group is None or member is None:
@@ -60,5 +60,5 @@ def expire_share_session(shard: GroupShard, command: ExpireShareSession) -> list
 
 
 def sessions_of_loaded(shard: GroupShard, group: ShareGroup) -> list[Effect]:
-    """Every loaded member has its session timeout to show up."""
+    """Start the sessions of a loaded group: each member has its session timeout to send a heartbeat."""
     return [start_share_session(shard, group, member_id) for member_id in group.members]

@@ -1,11 +1,11 @@
 """Records of share groups (KIP-932) in `__consumer_offsets`, in Apache Kafka 4.3's own schemas.
 
-10 ShareGroupMemberMetadata            who a member is and what it subscribes to
+10 ShareGroupMemberMetadata            a member's identity and subscription
 11 ShareGroupMetadata                  the group epoch, and a hash of the topics it was made for
 12 ShareGroupTargetAssignmentMetadata  the epoch of the target assignment
-13 ShareGroupTargetAssignmentMember    what a member shall have
-14 ShareGroupCurrentMemberAssignment   what a member has, and its epochs
-15 ShareGroupStatePartitionMetadata    whose state the share coordinators have, are to have or to delete
+13 ShareGroupTargetAssignmentMember    the target of a member
+14 ShareGroupCurrentMemberAssignment   the partitions of a member, and its epochs
+15 ShareGroupStatePartitionMetadata    share-partitions that have state, or are to get or to lose it
 """
 
 from collections.abc import Mapping, Sequence
@@ -164,12 +164,12 @@ def encode_share_value(record: ShareGroupRecord) -> bytes | None:
 
 
 def decode_share_record(kind: int, key: Buffer, value: Buffer | None) -> ShareGroupRecord:
-    """A record of one of the kinds in `SHARE_RECORDS`; KafkaError for bytes that are none."""
+    """Return a record of one of the kinds in `SHARE_RECORDS`; KafkaError for other bytes."""
     return cast(ShareGroupRecord, decode_by_layout(SHARE_LAYOUTS, SHARE_RECORDS[kind], key, value))
 
 
 def share_record_size_bytes(record: ShareGroupRecord) -> int:
-    """No less than what a record will take in a batch; cheap, since it is asked before each append."""
+    """Return an upper bound of a record's bytes in a batch; cheap, since each append asks for it."""
     overhead = 64  # record header, key and value prefixes, and the numbers
     size = overhead + 3 * sum(map(len, record[:-1]))
     match record:

@@ -1,4 +1,4 @@
-"""Answers to members and administrators of share groups."""
+"""The results for members of share groups, and for their administrators."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -20,7 +20,7 @@ class ShareGroupHeartbeatResult:
 
 
 class ShareMemberDescription(NamedTuple):
-    """A member, with the names of what it has."""
+    """A member, with the topic names of its partitions."""
 
     member: ShareMember
     assigned: Sequence[NamedPartitions]

@@ -1,8 +1,8 @@
-"""Share-partitions whose state begins, is there or ends; the share coordinators have the state itself.
+"""Begins and ends the state of share-partitions; the share coordinators have the state itself.
 
-What the persister is asked is written before it is asked, so that whoever loads the group later knows of
-it. Initializing is tried again by heartbeats, at once where it failed and after
-`group.share.initialize.retry.interval.ms` where no answer came.
+A request to the persister is recorded before it is sent, so that a coordinator that loads the group later
+knows of it. Heartbeats try to initialize again: at once after a failure, and after
+`group.share.initialize.retry.interval.ms` without an answer (D55).
 """
 
 from collections.abc import Collection, Iterable, Mapping, Sequence
@@ -23,25 +23,25 @@ from ottla.groupcoord.share_state.share_state_words import (
 )
 from ottla.logstore.words.errors import ErrorCode
 
-UNSET_OFFSET = -1  # where to start is decided by share.auto.offset.reset
-UNKNOWN_TOPIC = "<UNKNOWN>"  # as Kafka names a topic that is gone
+UNSET_OFFSET = -1  # share.auto.offset.reset decides where to start
+UNKNOWN_TOPIC = "<UNKNOWN>"  # Kafka's name for a topic that is gone
 FORGET_KEY = TimerKey("share-topics")
-# Groups that lose a topic in one turn of the loop: 10 us each, and more where they have many topics.
+# Groups that lose a topic in one turn of the loop: 10 us each, and more if they have many topics.
 GROUPS_PER_TURN = 200
 
 V = TypeVar("V")
 
 
 class Wanted(NamedTuple):
-    """A share-partition whose state is to begin."""
+    """The share-partitions of a topic whose state is to begin."""
 
     topic_id: bytes
     name: str
-    partitions: Mapping[int, int]  # and where they are to start
+    partitions: Mapping[int, int]  # partition -> its start offset
 
 
 def missing_states(shard: GroupShard, group: ShareGroup, names: Collection[str], now_ms: int) -> list[Wanted]:
-    """The partitions of these topics that have no state, and of which none was asked for lately."""
+    """Return the partitions of these topics that have no state, and for which no recent request is open."""
     states = group.states or ShareStates()
     retry_ms = shard.config.share_initialize_retry_interval_ms
     wanted: list[Wanted] = []
@@ -64,7 +64,7 @@ def missing_states(shard: GroupShard, group: ShareGroup, names: Collection[str],
 
 
 def begin_states(group: ShareGroup, wanted: Sequence[Wanted]) -> list[GroupRecord]:
-    """The record that says that these are being initialized, whatever was being deleted before."""
+    """Return the record by which these are being initialized, even if they were being deleted."""
     states = group.states or ShareStates()
     initializing, deleting = dict(states.initializing), dict(states.deleting)
     for topic_id, name, partitions in wanted:
@@ -89,14 +89,15 @@ def initialize_requests(group_id: str, state_epoch: int, wanted: Iterable[Wanted
 def initialize_effect(
     shard: GroupShard, group_id: str, state_epoch: int, wanted: Iterable[Wanted]
 ) -> InitializeShareState:
-    """Have the state of these begun for a heartbeat, which does not wait."""
+    """Return the effect that begins the state of these for a heartbeat, which does not wait."""
     requests = initialize_requests(group_id, state_epoch, wanted)
     return InitializeShareState(group_id=group_id, job=shard.next_share_job(), requests=requests)
 
 
 def states_initialized(shard: GroupShard, command: ShareStateInitialized) -> list[Effect]:
-    """Take over what the persister answered: what began is assigned from now on, what failed is asked for
-    again. Partitions that were given up meanwhile, as by DeleteGroups, stay so, and their state is deleted.
+    """Apply the persister's answer: partitions with state are assigned from now on, failed ones tried again.
+
+    Partitions that were given up meanwhile, as by DeleteGroups, stay given up, and their state is deleted.
     """
     group = shard.share_group(command.group_id)
     states = ShareStates() if group is None or group.states is None else group.states
@@ -136,20 +137,20 @@ def _by_topic(results: Iterable[StateResult]) -> dict[bytes, list[StateResult]]:
     return found
 
 
-# ---- topics that are no more -------------------------------------------------------------------------------
+# ---- deleted topics ----------------------------------------------------------------------------------------
 
 
 def look_for_deleted_topics(shard: GroupShard) -> list[Effect]:
-    """Have the states of topics that are no more forgotten, soon: now is no time to write."""
+    """Start a timer to forget the states of deleted topics, if there are any: this command writes nothing."""
     if any(shard.topics.by_id(topic_id) is None for topic_id in shard.groups_by_share_state):
         return [StartTimer(FORGET_KEY, 0, ForgetShareTopics())]
     return []
 
 
 def forget_share_topics(shard: GroupShard) -> list[Effect]:
-    """Take topics that are no more out of what is known of groups: of some now, of others in later turns.
+    """Remove deleted topics from the states of some groups, and of the others in later turns (D58).
 
-    The share coordinators forget the state itself by what they hear of the metadata.
+    The share coordinators delete the state itself when they learn of the deletion from the metadata.
     """
     records: list[GroupRecord] = []
     gone = {topic_id for topic_id in shard.groups_by_share_state if shard.topics.by_id(topic_id) is None}

@@ -1,4 +1,4 @@
-"""The target of a share group: who shall have what, made by the assignor `simple` for one group epoch."""
+"""The target of a share group: each member's partitions, by the assignor `simple` for one group epoch."""
 
 from collections.abc import Collection, Iterable, Mapping
 from typing import NamedTuple
@@ -20,7 +20,7 @@ from ottla.groupcoord.topics_view import TopicsView
 
 
 class ShareTarget(NamedTuple):
-    """A new target: records of what differs from the old one, and the whole of it."""
+    """A new target: records of its differences from the old one, and the whole of it."""
 
     records: list[ShareGroupRecord]
     targets: Mapping[str, Assignment]
@@ -29,7 +29,7 @@ class ShareTarget(NamedTuple):
 def compute_share_target(
     group: ShareGroup, topics: TopicsView, *, epoch: int, now_ms: int, changed: ShareMember
 ) -> ShareTarget:
-    """The target for that group epoch, with one member as it is about to be."""
+    """Return the target for that group epoch, with one member as it is about to be."""
     members = {**group.members, changed.member_id: changed}
     computed = assign_simple(_spec(group, members.values(), topics))
     return ShareTarget(apply_share_target(group, members, computed, epoch=epoch, now_ms=now_ms), computed)
@@ -43,7 +43,7 @@ def apply_share_target(
     epoch: int,
     now_ms: int,
 ) -> list[ShareGroupRecord]:
-    """Records of a target for these members; who came after it was made has nothing in it."""
+    """Return the records of a target for these members; one that came after it was made has nothing in it."""
     records: list[ShareGroupRecord] = []
     for member_id in sorted(member_ids):
         target = computed.get(member_id, {})
@@ -55,7 +55,7 @@ def apply_share_target(
 
 
 def is_large_share_target(group: ShareGroup, limit: int) -> bool:
-    """Return whether the assignor would hold the loop up."""
+    """Return True if the assignor would hold up the loop."""
     states = group.states or ShareStates()
     return (
         sum(len(one.partitions) for one in states.initialized.values()) + sum(group.topics.counts.values())
@@ -66,7 +66,7 @@ def is_large_share_target(group: ShareGroup, limit: int) -> bool:
 def share_target_task(
     group: ShareGroup, topics: TopicsView, *, epoch: int, changed: ShareMember
 ) -> AssignPartitions:
-    """Return what `compute_share_target` does as a task for a thread."""
+    """Return the work of `compute_share_target` as a task for a thread."""
     members = {**group.members, changed.member_id: changed}
     return AssignPartitions(
         group_id=group.group_id,
@@ -78,7 +78,7 @@ def share_target_task(
 
 
 def of_subscribed(target: Assignment, member: ShareMember, topics: TopicsView) -> Assignment:
-    """Return the part of a target that belongs to topics which the member subscribes to."""
+    """Return the part of a target in topics that the member subscribes to."""
     found = {topic_id: topics.by_id(topic_id) for topic_id in target}
     return {
         topic_id: target[topic_id]
@@ -110,7 +110,7 @@ def _spec(group: ShareGroup, members: Collection[ShareMember], topics: TopicsVie
 
 
 def _in_order(names: Collection[str]) -> list[str]:
-    """The names in the order in which Kafka goes through a subscription."""
+    """Return the names in the order in which Kafka iterates over a subscription."""
     ordered: JavaHashMap[str, None] = JavaHashMap(hash_of_string, table_for_copy(len(names)))
     for name in sorted(names):
         ordered[name] = None

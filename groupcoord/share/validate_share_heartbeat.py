@@ -1,4 +1,4 @@
-"""Refuses a malformed ShareGroupHeartbeat, in Kafka's words, since clients log them."""
+"""Checks the fields of a ShareGroupHeartbeat; errors have Kafka's words, since clients log them."""
 
 from typing import Final
 
@@ -10,7 +10,7 @@ MAX_MEMBER_ID_UNITS: Final = 36  # UTF-16 units, as of a UUID in hexadecimal
 
 
 def validate_share_heartbeat(command: ShareGroupHeartbeat) -> None:
-    """INVALID_REQUEST for what no share group could take."""
+    """Raise INVALID_REQUEST for fields that no share group could take."""
     member_id = command.member_id
     units = len(member_id.encode("utf-16-be", errors="surrogatepass")) // 2
     refuse_if(not 0 < units <= MAX_MEMBER_ID_UNITS, "")  # Kafka has no words for it

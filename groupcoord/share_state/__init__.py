@@ -4,25 +4,25 @@ The map, bottom-up; a module imports only from lines above its own, and by the l
 
 Words:
 
-share_state_words   what is asked about the state of share-partitions, and what is answered
+share_state_words   requests about the state of share-partitions, and their results
 share_state_config  the settings that a share coordinator obeys, and its limits
-combine_batches     batches of states that overlap, made into one list that does not
-share_state         the state of a share-partition, and what an update makes of it
-share_state_records  the state in __share_group_state, both ways
-share_state_commands  what a shard can be asked
-share_state_effects  what a shard asks of the world
+combine_batches     combines the batches of two states into one list without overlaps
+share_state         the state of a share-partition, and its updates
+share_state_records  encodes and decodes the records of __share_group_state
+share_state_commands  the commands of a shard
+share_state_effects  the effects of a shard
 
 State:
 
-redundant_offsets   up to which offset the log of a shard says nothing that is not said later
+redundant_offsets   finds the offset before which later records have made the log redundant
 share_state_shard   the states of one partition; replay
-share_state_scan    bytes of the log, replayed into a shard
+share_state_scan    replays the bytes of a log into a shard
 
 Decisions:
 
-check_request       for what each request is refused
+check_request       the table of checks of each request
 write_state         InitializeState, WriteState, DeleteState, and the reads
 cold_snapshots      new snapshots of share-partitions that are seldom written
-forget_topics       states of topics that were deleted
+forget_topics       removes states of topics that were deleted
 share_coordinator   dispatch, start, stop
 """

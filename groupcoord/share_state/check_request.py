@@ -1,8 +1,8 @@
-"""For what each request is refused: one table, in Kafka's order of checks.
+"""The checks of each request: one table, in Kafka's order.
 
-Who writes or reads must not be of an older epoch than the highest that was recorded: the share-partition has
-another leader by now (leader epoch), or the group was given another start (state epoch). -1 is checked by
-neither. Summaries and deletions fence nobody.
+A writer or reader must not be of an older epoch than the highest that was recorded: otherwise the
+share-partition has another leader by now (leader epoch), or the group got another start (state epoch). An
+epoch of -1 passes both checks. Summaries and deletions fence no leader.
 """
 
 from collections.abc import Callable
@@ -25,14 +25,14 @@ from ottla.groupcoord.share_state.share_state_words import (
 )
 from ottla.logstore.words.errors import ErrorCode, KafkaError
 
-# A request that was checked before, and the shard.
+# Checks a request in a shard; later checks rely on earlier ones.
 Check: TypeAlias = Callable[[ShareStateShard, StateRequest], None]
 _DELIVERY_STATES: Final = frozenset({AVAILABLE, ACKNOWLEDGED, ARCHIVING, ARCHIVED})
 _MAX_OFFSET: Final = 2**63 - 1
 
 
 def check_request(shard: ShareStateShard, request: StateRequest) -> None:
-    """KafkaError with what the request is refused for."""
+    """Raise the KafkaError of the first check that rejects the request."""
     for check in CHECKS[type(request)]:
         check(shard, request)
 
@@ -76,12 +76,15 @@ def _is_of_newest_state(shard: ShareStateShard, request: StateRequest) -> None:
 
 
 def _is_of_this_incarnation(shard: ShareStateShard, request: StateRequest) -> None:
-    """Kafka has no such check: a leader that has not heard of a deletion writes on into the new state."""
+    """Raise FENCED_STATE_EPOCH for a writer that read an earlier incarnation of the state.
+
+    Kafka has no such check: a leader that does not know of a deletion goes on writing into the new state.
+    """
     assert isinstance(request, WriteState)
     incarnation = shard.incarnation_of(request.key)
     if request.incarnation != NOT_GIVEN and incarnation not in (UNKNOWN_INCARNATION, request.incarnation):
         raise KafkaError(
-            ErrorCode.FENCED_STATE_EPOCH, "The state has begun anew since the writer has read it."
+            ErrorCode.FENCED_STATE_EPOCH, "The state was initialized again after the writer read it."
         )
 
 
@@ -93,7 +96,10 @@ def _has_topic(shard: ShareStateShard, request: StateRequest) -> None:
 
 
 def _has_numbers_that_may_be(_: ShareStateShard, request: StateRequest) -> None:
-    """Kafka has no such check: its nodes send nothing else, and what is kept must not be ruined by others."""
+    """Raise INVALID_REQUEST for impossible numbers.
+
+    Kafka has no such check: its nodes send no such numbers, but other clients must not ruin the state (D63).
+    """
     assert isinstance(request, InitializeState | WriteState)
     if request.start_offset < NOT_GIVEN or request.state_epoch < NOT_GIVEN:
         raise KafkaError(ErrorCode.INVALID_REQUEST, "A start offset or an epoch is negative.")
@@ -104,7 +110,10 @@ def _has_numbers_that_may_be(_: ShareStateShard, request: StateRequest) -> None:
     if len(request.batches) > MAX_BATCHES:
         raise KafkaError(ErrorCode.INVALID_REQUEST, f"More than {MAX_BATCHES} batches are in one request.")
     if len(request.dead_letters or b"") > MAX_DEAD_LETTERS_BYTES:
-        raise KafkaError(ErrorCode.INVALID_REQUEST, "The note on dead letters is too long.")
+        raise KafkaError(
+            ErrorCode.INVALID_REQUEST,
+            f"The note on dead letters is longer than {MAX_DEAD_LETTERS_BYTES} bytes.",
+        )
     for first_offset, last_offset, delivery_state, delivery_count in request.batches:
         if not 0 <= first_offset <= last_offset < _MAX_OFFSET:
             raise KafkaError(ErrorCode.INVALID_REQUEST, "The offsets of a batch are not in order.")

@@ -1,7 +1,8 @@
 """New snapshots of share-partitions that are seldom written, so that old ones do not keep the whole log.
 
-A round looks at all share-partitions, a slice at a time. It is left out when the last snapshot of each was
-such a one already: nobody has had enough updates since then for a snapshot, and the log has not grown much.
+A round looks at all share-partitions, a slice at a time. It is skipped if the last snapshot of each was made
+by such a round: no share-partition has had enough updates since then for a snapshot of its own, so the log
+has not grown much.
 """
 
 from collections import deque
@@ -23,7 +24,7 @@ COLD_KEY = TimerKey("cold")
 def snapshot_cold_partitions(
     shard: ShareStateShard, command: SnapshotColdPartitions, now_ms: int
 ) -> list[Effect]:
-    """Write the next few of them; a round begins each interval."""
+    """Write snapshots of the next slice; a round begins each interval."""
     interval_ms = shard.config.share_coordinator_cold_partition_snapshot_interval_ms
     states = shard.states
     if not command.is_begun:
@@ -35,7 +36,7 @@ def snapshot_cold_partitions(
     for _ in range(min(len(shard.cold), SLICE_STATES)):
         key = shard.cold[0]
         known = states.get(key)
-        # A record that the log would not take any more was written when it took larger ones.
+        # A record that the log no longer takes was written when the log took larger ones.
         is_cold = (
             known is not None
             and now_ms - known.current.write_time_ms >= interval_ms

@@ -1,10 +1,10 @@
-"""Batches of states that overlap, made into one list that does not.
+"""Combines the batches of two states into one list without overlaps (D60).
 
-Where batches overlap, the higher delivery count holds, and of the same count the higher delivery state: a
-record is delivered ever more often, and what is acknowledged or archived stays so. Neighbours that say the
-same become one batch. Records before the start offset are left out.
+Where batches overlap, the higher delivery count holds, and among equal counts the higher delivery state: a
+record is delivered ever more often, and stays acknowledged or archived. Adjacent batches with the same count
+and state become one. Records before the start offset are left out.
 
-What is written is small beside what is known, so only the batches that it touches are looked at.
+A write is small compared with the known state, so only the batches that it touches are looked at.
 """
 
 import heapq
@@ -22,7 +22,7 @@ _last_offset = attrgetter("last_offset")
 
 
 def combine_batches(known: Batches, written: Iterable[StateBatch], start_offset: int) -> Batches:
-    """Return what both come to from `start_offset` on (-1: from the first).
+    """Return the combined batches from `start_offset` on (-1: from the first).
 
     `known` must be in order and must not overlap; `written` may be in any order.
     """
@@ -39,7 +39,7 @@ def combine_batches(known: Batches, written: Iterable[StateBatch], start_offset:
         first_offset, last_offset = added[0].first_offset, added[-1].last_offset
     else:
         first_offset, last_offset = min(map(_first_offset, added)), max(map(_last_offset, added))
-    # With those that only touch, as they may say the same.
+    # Include batches that are only adjacent, as they may have the same state.
     begin = bisect_left(known, first_offset - 1, key=_last_offset)
     end = bisect_right(known, last_offset + 1, lo=begin, key=_first_offset)
     touched = known[begin:end]
@@ -48,7 +48,7 @@ def combine_batches(known: Batches, written: Iterable[StateBatch], start_offset:
 
 
 def is_in_order(batches: Sequence[StateBatch]) -> bool:
-    """Return whether the batches are in order and do not overlap."""
+    """Return True if the batches are in order and do not overlap."""
     return all(one.last_offset < next_.first_offset for one, next_ in pairwise(batches))
 
 
@@ -62,7 +62,7 @@ def _from(batches: Batches, start_offset: int) -> Batches:
 
 
 def _merged(left: Sequence[StateBatch], right: Sequence[StateBatch]) -> list[StateBatch]:
-    """Go over two lists at once, each of which is in order: a third of the time that `_swept` takes."""
+    """Merge two lists, each of which is in order: in a third of the time that `_swept` takes."""
     merged: list[StateBatch] = []
     lefts, rights = iter(left), iter(right)
     one, other = next(lefts, None), next(rights, None)
@@ -101,12 +101,12 @@ def _merged(left: Sequence[StateBatch], right: Sequence[StateBatch]) -> list[Sta
 
 
 def _say_the_same(before: StateBatch, after: StateBatch) -> bool:
-    """Return whether two batches are one."""
+    """Return True if two adjacent batches have the same count and state."""
     return before[3] == after[3] and before[2] == after[2] and before[1] + 1 == after[0]
 
 
 def _swept(batches: list[StateBatch]) -> list[StateBatch]:
-    """Go over the offsets once: of the batches that have begun and not ended, the highest holds."""
+    """Combine batches in one sweep over the offsets: of those that cover an offset the highest holds."""
     batches.sort()
     begun: list[tuple[int, int, int]] = []  # a heap: the highest count first, then the highest state
     swept: list[StateBatch] = []

@@ -1,4 +1,4 @@
-"""States of topics that were deleted are removed by tombstones, a slice at a time."""
+"""Removes states of deleted topics by tombstones, a slice at a time."""
 
 from collections.abc import Iterable, Iterator
 from itertools import islice
@@ -14,8 +14,8 @@ FORGET_KEY = TimerKey("forget")
 
 
 def forget_topics(shard: ShareStateShard, topic_ids: Iterable[bytes]) -> list[Effect]:
-    """Remove the states of these topics, and of those of which some are left."""
-    # A topic whose last state went otherwise is not there any more.
+    """Remove the states of these topics, and of those that earlier slices have left."""
+    # A topic may have lost its last state in another way.
     wanted = [*shard.forgotten, *sorted(topic_ids)]
     shard.forgotten = {topic_id: None for topic_id in wanted if topic_id in shard.by_topic}
     tombstones: list[SnapshotRecord] = []
@@ -39,5 +39,5 @@ def _forgotten(shard: ShareStateShard) -> Iterator[SharePartitionKey]:
 
 
 def topics_gone(shard: ShareStateShard) -> frozenset[bytes]:
-    """Return the topics of which there are states, and which are gone."""
+    """Return the topics that have states here but no longer exist."""
     return frozenset(topic_id for topic_id in shard.by_topic if not shard.partitions_of(topic_id))

@@ -1,15 +1,14 @@
-"""Up to which offset the log of a shard says nothing that is not said later: Kafka's
-ShareCoordinatorOffsetsManager.
+"""Finds the offset before which the log of a shard is redundant: Kafka's ShareCoordinatorOffsetsManager.
 
-A snapshot makes all before it redundant that was said of its share-partition, so the log may begin at the
-earliest of the last snapshots. What is deleted counts until the next snapshot of another share-partition.
+A snapshot makes all earlier records of its share-partition redundant, so the log may begin at the earliest of
+the last snapshots. A tombstone counts until the next snapshot of another share-partition.
 """
 
 from ottla.groupcoord.share_state.share_state_words import SharePartitionKey
 
 
 class RedundantOffsets:
-    """The offsets of the last snapshots, told in the order of the log."""
+    """The offsets of the last snapshots, noted in the order of the log."""
 
     __slots__ = ("_snapshots", "_start_offset")
 
@@ -19,7 +18,7 @@ class RedundantOffsets:
         self._start_offset: int | None = None
 
     def snapshot_at(self, key: SharePartitionKey, offset: int, *, is_tombstone: bool) -> None:
-        """Note where a snapshot or a tombstone is."""
+        """Note the offset of a snapshot or a tombstone."""
         snapshots = self._snapshots
         snapshots.pop(key, None)
         snapshots[key] = offset
@@ -29,7 +28,7 @@ class RedundantOffsets:
 
     @property
     def start_offset(self) -> int | None:
-        """The offset at which the log may begin, None while that is its beginning."""
+        """The offset at which the log may begin; None while it is the beginning of the log."""
         return self._start_offset or None
 
     def __len__(self) -> int:

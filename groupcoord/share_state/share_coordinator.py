@@ -1,13 +1,13 @@
-"""One shard of the share coordinator: the share-partitions whose records are in one partition of
-`__share_group_state`.
+"""One shard of the share coordinator: the share-partitions of one partition of `__share_group_state`.
 
-    coordinator = ShareCoordinator(shard)           # what the log left of it, or an empty one
+    coordinator = ShareCoordinator(shard)           # a shard loaded from the log, or an empty one
     effects = coordinator.start(now_ms)             # timers
-    effects = coordinator.handle(command, now_ms)   # then each command
-    effects = coordinator.stop(error)               # the object is used no more
+    effects = coordinator.handle(command, now_ms)   # for each command
+    effects = coordinator.stop(error)               # the last call
 
-`handle` decides and replays its own `Append`s at once: the state runs ahead of the log by what the caller is
-about to append. If an append fails, the caller drops the coordinator and loads another one from the log.
+`handle` decides and replays its own `Append`s at once: the state runs ahead of the log by the records that
+the caller is about to append. If an append fails, the caller drops the coordinator and loads another one from
+the log.
 """
 
 from ottla.groupcoord.share_state.cold_snapshots import COLD_KEY, snapshot_cold_partitions
@@ -30,13 +30,13 @@ PRUNE_KEY = TimerKey("prune")
 
 
 class ShareCoordinator:
-    """Commands in, effects out. Not thread-safe: one owner calls it."""
+    """The coordinator of one shard: commands in, effects out. Not thread-safe: one owner calls it."""
 
     def __init__(self, shard: ShareStateShard) -> None:
         self.shard = shard
 
     def start(self, now_ms: int) -> list[Effect]:
-        """Return what comes before the first command."""
+        """Return the timers to start before the first command."""
         config = self.shard.config
         return [
             StartTimer(PRUNE_KEY, config.share_coordinator_state_topic_prune_interval_ms, PruneRecords()),
@@ -57,7 +57,7 @@ class ShareCoordinator:
         return effects
 
     def stop(self, error: ErrorCode) -> list[Effect]:
-        """Return what comes after the last command: nothing, since no request waits here."""
+        """Return the effects after the last command: none, since no request waits here."""
         return []
 
     def check_invariants(self) -> None:

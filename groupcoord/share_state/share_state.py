@@ -1,4 +1,4 @@
-"""The state of a share-partition, as its last snapshot and the updates since then have it."""
+"""The state of a share-partition: its last snapshot with the updates since then."""
 
 from dataclasses import dataclass
 from typing import Final, NamedTuple
@@ -13,8 +13,8 @@ _MAX_EPOCH: Final = 2**31 - 1
 class ShareState:
     """Kafka's ShareGroupOffset. The times are those of its snapshot, not of the updates.
 
-    `create_time_ms` is of the last snapshot that somebody's request made, `write_time_ms` of the last one:
-    they differ where the coordinator itself has written the state anew since then.
+    `create_time_ms` is of the last snapshot that a request made, `write_time_ms` of the last snapshot: they
+    differ if the coordinator itself has written a snapshot since then.
     """
 
     snapshot_epoch: int
@@ -25,16 +25,16 @@ class ShareState:
     create_time_ms: int
     write_time_ms: int
     batches: Batches = ()
-    dead_letters: bytes = b""  # of the leader, which says what they mean
+    dead_letters: bytes = b""  # of the leader, which alone knows their meaning
 
     @property
     def next_snapshot_epoch(self) -> int:
-        """Return the epoch of the snapshot after this one; after the last that there is comes 0."""
+        """Return the epoch of the snapshot after this one; 0 follows the largest."""
         return (self.snapshot_epoch + 1) & _MAX_EPOCH
 
     @property
     def is_warm(self) -> bool:
-        """Return whether a request made the last snapshot, not the coordinator itself."""
+        """True if a request made the last snapshot, not the coordinator itself."""
         return self.create_time_ms == self.write_time_ms
 
 
@@ -50,7 +50,7 @@ class Update(NamedTuple):
 
 
 def updated(state: ShareState, update: Update) -> ShareState:
-    """Return what an update makes of a state; -1 as start offset or leader epoch leaves what there is."""
+    """Return the state after an update; -1 as start offset or leader epoch leaves the present one."""
     start_offset = state.start_offset if update.start_offset == NOT_GIVEN else update.start_offset
     return ShareState(
         snapshot_epoch=state.snapshot_epoch,
@@ -81,6 +81,6 @@ def begun_by(update: Update) -> ShareState:
 
 
 def in_order(batches: Batches, start_offset: int = NOT_GIVEN) -> Batches:
-    """Return batches of a log that others may have written as they should be, from the start offset on."""
+    """Return batches in order, from the start offset on; another program may have written them otherwise."""
     known = batches if is_in_order(batches) else ()
     return combine_batches(known, () if known else batches, start_offset)

@@ -1,4 +1,4 @@
-"""The commands that a shard of the share coordinator carries out.
+"""The commands of a shard of the share coordinator.
 
 A command with a `token` comes from a leader or the group coordinator: every token is answered exactly once.
 """
@@ -28,37 +28,37 @@ class AskSummary:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PruneRecords:
-    """Timer: cut off the records that later ones have made redundant."""
+    """Timer: delete the records at the start of the log that later ones have made redundant."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SnapshotColdPartitions:
-    """Timer: which share-partitions have an old snapshot? `is_begun`: in the middle of a round."""
+    """Timer: make new snapshots of share-partitions whose snapshots are old. `is_begun`: within a round."""
 
     is_begun: bool = False
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ForgetTopics:
-    """These topics are gone, and what is known of their share-partitions goes with them."""
+    """The removal of the states of these topics, which are gone."""
 
     topic_ids: frozenset[bytes]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ForgetMore:
-    """Timer: states of topics that are gone are left."""
+    """Timer: remove the states of deleted topics that earlier slices have left."""
 
 
 ClientCommand: TypeAlias = AskState | AskSummary
 TimerCommand: TypeAlias = PruneRecords | SnapshotColdPartitions | ForgetMore
-# What leads to no records, and is carried out while the log takes none.
+# Commands that lead to no records; they are carried out even while the log takes none.
 ReadOnlyCommand: TypeAlias = AskSummary | PruneRecords
 Command: TypeAlias = ClientCommand | TimerCommand | ForgetTopics
 
 
 def command_of(token: Token, request: StateRequest) -> ClientCommand:
-    """Return the command that asks a request."""
+    """Return the command for a request."""
     if isinstance(request, ReadStateSummary):
         return AskSummary(token=token, request=request)
     return AskState(token=token, request=request)

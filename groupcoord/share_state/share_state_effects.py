@@ -1,4 +1,4 @@
-"""The effects of the share coordinator: those that every coordinator has, and the pruning of its log."""
+"""The effects of the share coordinator: those of every coordinator, and the pruning of its log."""
 
 from dataclasses import dataclass
 from typing import TypeAlias
@@ -13,7 +13,7 @@ __all__ = ["Append", "Effect", "PruneLog", "Refuse", "Reply", "StartTimer", "Tim
 
 @dataclass(frozen=True, slots=True)
 class PruneLog:
-    """Have the log begin at this offset, once all that was appended before is committed."""
+    """The new start of the log, to be set once all earlier appends are committed."""
 
     offset: int
 

@@ -5,12 +5,12 @@
                 | int64 create time | int64 write time | batches | tags
     update 0    int16 0 | int32 snapshot epoch | int32 leader epoch | int64 start offset | batches | tags
     batches     n + 1 as varint | n of {int64 first, int64 last offset | int8 state | int16 count | no tags}
-    tags        0 the count of records whose delivery is complete (KIP-1226), left out where it is -1
+    tags        0 the count of records whose delivery is complete (KIP-1226), left out if it is -1
                 | 10000 the dead letters that the leader is about to produce: in a snapshot if there are any,
-                in an update that changes them. Kafka's readers pass over it.
+                in an update that changes them. Kafka's readers skip it.
 
-A snapshot without a value is a tombstone. Written by hand, without `logstore/words/schema`: each
-acknowledgement writes a record, and a load reads all since the last pruning.
+A snapshot without a value is a tombstone. Encoded by hand, without `logstore/words/schema`: each
+acknowledgement writes a record, and a load reads all records since the last pruning.
 """
 
 import struct
@@ -38,12 +38,12 @@ _COMPLETE_COUNT_TAG: Final = 0
 _DEAD_LETTERS_TAG: Final = 10_000
 _INT32_BYTES: Final = 4
 _MAX_VARINT_BYTES: Final = 5
-# What a record has beside its group and its batches, at most.
+# The most bytes of a record beside its group and its batches.
 _RECORD_OVERHEAD_BYTES: Final = 160
 
 
 class SnapshotRecord(NamedTuple):
-    """The whole state of a share-partition, or with None its removal."""
+    """The whole state of a share-partition; with None, its tombstone."""
 
     key: SharePartitionKey
     state: ShareState | None
@@ -61,7 +61,7 @@ ShareStateRecord: TypeAlias = SnapshotRecord | UpdateRecord
 
 @dataclass(frozen=True, slots=True)
 class RecordKey:
-    """The key of a record: of which kind it is, and of which share-partition."""
+    """The key of a record: its kind and its share-partition."""
 
     kind: int
     key: SharePartitionKey
@@ -90,7 +90,7 @@ def encode_key(kind: int, key: SharePartitionKey) -> bytes:
 
 
 def record_size_bytes(key: SharePartitionKey, batches: int, dead_letters_bytes: int = 0) -> int:
-    """No less than what a record will take in a batch of the log."""
+    """Return an upper bound of a record's bytes in a batch of the log."""
     return _RECORD_OVERHEAD_BYTES + 3 * len(key.group) + _BATCH.size * batches + dead_letters_bytes
 
 
@@ -140,9 +140,9 @@ def _varint(number: int) -> bytes:
 
 
 def decode_record(key: Buffer, value: Buffer | None) -> ShareStateRecord | None:
-    """A record of the log, or None for one of a kind that this version does not know.
+    """Return a record of the log, or None for one of a kind that this version does not know.
 
-    CORRUPT_MESSAGE for bytes that are neither.
+    KafkaError(CORRUPT_MESSAGE) for bytes that are neither.
     """
     known = decode_key(key)
     if known is None:
@@ -159,11 +159,11 @@ def decode_record(key: Buffer, value: Buffer | None) -> ShareStateRecord | None:
             return SnapshotRecord(known.key, _decode_snapshot(value))
         return UpdateRecord(known.key, _decode_update(value))
     except (struct.error, IndexError) as error:
-        raise _corrupt(f"a value of {len(value)} bytes: {error}") from error
+        raise _corrupt(f"a value of {len(value)} bytes is not valid: {error}") from error
 
 
 def decode_key(key: Buffer) -> RecordKey | None:
-    """Return the share-partition that a record belongs to; None for a kind that this version cannot read."""
+    """Return the kind and share-partition of a record; None for a kind that this version cannot read."""
     if len(key) < 2:
         raise _corrupt(f"a key is {len(key)} bytes long")
     kind = _INT16.unpack_from(key)[0]
@@ -178,7 +178,7 @@ def decode_key(key: Buffer) -> RecordKey | None:
         group = bytes(key[4 : 4 + length]).decode()
         topic_id, partition = _KEY_END.unpack_from(key, 4 + length)
     except (struct.error, UnicodeDecodeError) as error:
-        raise _corrupt(f"a key is not one of a share-partition: {error}") from error
+        raise _corrupt(f"a key is not that of a share-partition: {error}") from error
     return RecordKey(kind, SharePartitionKey(group, topic_id, partition))
 
 
@@ -212,30 +212,30 @@ def _read_batches(value: Buffer, position: int) -> tuple[Batches, int]:
     count, position = _read_varint(value, position)
     count -= 1
     if count < 0 or count * _BATCH.size > len(value) - position:
-        raise _corrupt(f"{count} batches in {len(value) - position} bytes")
+        raise _corrupt(f"a list of {count} batches has only {len(value) - position} bytes")
     batches = []
     for _ in range(count):
         batch = StateBatch(*_BATCH.unpack_from(value, position))
         if batch.last_offset < batch.first_offset:
-            raise _corrupt(f"a batch from {batch.first_offset} to {batch.last_offset}")
+            raise _corrupt(f"a batch goes from offset {batch.first_offset} to {batch.last_offset}")
         position += _BATCH.size
         if value[position - 1]:
-            raise _corrupt("a batch has tags, of which none is known")
+            raise _corrupt("a batch has tags, but none are known")
         batches.append(batch)
     return tuple(batches), position
 
 
 def _read_tags(value: Buffer, position: int) -> tuple[int, bytes | None]:
-    """The count and the dead letters among the tags; others are passed over (KIP-482)."""
+    """Return the count and the dead letters in the tags; other tags are skipped (KIP-482)."""
     found, dead_letters = NOT_GIVEN, None
     tags, position = _read_varint(value, position)
     if tags * 2 > len(value) - position:
-        raise _corrupt(f"{tags} tags in {len(value) - position} bytes")
+        raise _corrupt(f"a list of {tags} tags has only {len(value) - position} bytes")
     for _ in range(tags):
         tag, position = _read_varint(value, position)
         size, position = _read_varint(value, position)
         if position + size > len(value) or (tag == _COMPLETE_COUNT_TAG and size != _INT32_BYTES):
-            raise _corrupt(f"tag {tag} of {size} bytes")
+            raise _corrupt(f"tag {tag} cannot have {size} bytes")
         if tag == _COMPLETE_COUNT_TAG:
             found = int.from_bytes(value[position : position + size], signed=True)
         elif tag == _DEAD_LETTERS_TAG:

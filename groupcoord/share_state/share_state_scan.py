@@ -1,6 +1,6 @@
-"""The log of a shard of share-partitions, replayed as it is read.
+"""Replays the log of a shard of share-partitions while it is read.
 
-An update rests on all before it, so each record is replayed, in the order of the log. A thread does it.
+An update depends on all earlier records, so each record is replayed, in the order of the log, in a thread.
 """
 
 from collections.abc import Callable
@@ -17,10 +17,10 @@ PAUSE_STATES: Final = 50
 
 
 class ShareStateScan:
-    """Feed it the log of a shard of share-partitions from its start, then `finish`."""
+    """A scan of a log of share-partitions: `feed` it the log from its start, then `finish`."""
 
     def __init__(self, shard: ShareStateShard, pause: Callable[[], None] = lambda: None) -> None:
-        """`shard` is empty, and nobody else's until it is finished."""
+        """Fill `shard`, which is empty and which no other code uses until the scan is finished."""
         self._shard = shard
         self._pauses = Pauses(pause)
         self._unreadable = Unreadable()
@@ -33,8 +33,8 @@ class ShareStateScan:
     def _take_batch(self, content: bytes, batch: LogBatch) -> None:
         shard = self._shard
         if not batch.attributes & CONTROL_BIT:
-            # Records of a batch that lacks some, as after compaction, may be anywhere in it: for pruning they
-            # count as its first.
+            # In a batch that lacks some records, as after compaction, the offsets of the others are not
+            # known: for pruning they count as the first.
             is_whole = batch.next_offset - batch.base_offset == batch.records
             for index, (key, value) in enumerate(iterate_keys(content, batch, self._pauses.pause)):
                 shard.next_offset = batch.base_offset + (index if is_whole else 0)
@@ -54,5 +54,5 @@ class ShareStateScan:
             self._pauses.pause()
 
     def finish(self) -> tuple[ShareStateShard, Unreadable]:
-        """The shard, and what could not be read; the scan is used no more."""
+        """Return the shard, and the unreadable records; the scan cannot be used after that."""
         return self._shard, self._unreadable

@@ -1,8 +1,8 @@
 """The states of the share-partitions of one partition of `__share_group_state`.
 
-All of it but the lists of what is left to do changes in `replay` only. The coordinator is the only one that
-writes to its partition, so it knows the offset of each record before it is appended: the next one. Should
-somebody else have written there, it believes offsets to be lower than they are, and prunes too little.
+All of it except the lists of pending work changes in `replay` only. The coordinator is the only writer of its
+partition, so it knows the offset of each record before it is appended: the next one. If another program has
+written there, the coordinator takes offsets to be lower than they are, and prunes too little (D61).
 """
 
 from collections import deque
@@ -32,8 +32,9 @@ UNKNOWN_INCARNATION = 0
 
 
 class KnownState:
-    """A share-partition: its state, the highest epochs that were recorded of it, and how many updates there
-    were since its last snapshot that a request made.
+    """A share-partition: its state, its highest epochs, and its updates.
+
+    `updates` counts those since the last snapshot that a request made.
     """
 
     __slots__ = ("current", "leader_epoch", "state_epoch", "updates")
@@ -61,10 +62,11 @@ class ShareStateShard:
         *,
         partitions_of: Callable[[bytes], int],
     ) -> None:
-        """`partitions_of` tells how many partitions the topic of an id has, 0 if there is none."""
+        """`partitions_of` returns the number of partitions of the topic with an id, 0 if there is none."""
         self.config = config
         self.partitions_of = partitions_of
-        # Of the next record; and up to which the log was cut last. Whoever appends sets both at first.
+        # The offset of the next record, and the one up to which the log was cut last. The appending code sets
+        # both at first.
         self.next_offset = 0
         self.pruned_offset = 0
         self.states: dict[SharePartitionKey, KnownState] = {}
@@ -72,17 +74,17 @@ class ShareStateShard:
         self.by_topic: dict[bytes, dict[SharePartitionKey, None]] = {}
         self.redundant = RedundantOffsets()
         self.bytes = ShardBytes()
-        self.warm = 0  # states whose last snapshot somebody's request made
+        self.warm = 0  # states whose last snapshot a request made
         # Soft.
         self.cold: deque[SharePartitionKey] = deque()  # to be looked at in this round
         self.forgotten: dict[bytes, None] = {}  # topics that are gone, of which states are left
         self._incarnations: dict[
             SharePartitionKey, int
-        ] = {}  # of states that began anew since this was loaded
+        ] = {}  # of states that were initialized since this was loaded
         self._last_incarnation = UNKNOWN_INCARNATION
 
     def replay(self, record: ShareStateRecord) -> None:
-        """The one way that durable state changes."""
+        """Apply a record to the state: the one place where durable state changes."""
         offset, self.next_offset = self.next_offset, self.next_offset + 1
         key = record.key
         match record:
@@ -127,18 +129,18 @@ class ShareStateShard:
             del self.by_topic[key.topic_id]
 
     def begin_incarnation(self, key: SharePartitionKey, now_ms: int) -> None:
-        """Fence all who have read the state of a share-partition up to now, or have begun to."""
+        """Fence all leaders that have read the state of a share-partition so far, or have begun to."""
         # The time, so that no other coordinator of this shard has had it.
         self._last_incarnation = self._incarnations[key] = max(self._last_incarnation + 1, now_ms)
 
     def incarnation_of(self, key: SharePartitionKey) -> int:
-        """Return the incarnation of a state; unknown if it has not begun anew since this was loaded."""
+        """Return the incarnation of a state; unknown if it was not initialized since this was loaded."""
         return self._incarnations.get(key, UNKNOWN_INCARNATION)
 
     def check_room(self, key: SharePartitionKey, more_batches: int) -> None:
-        """COORDINATOR_NOT_AVAILABLE if there is no room for a new share-partition, or for more batches.
+        """Raise COORDINATOR_NOT_AVAILABLE if there is no room for a new share-partition, or for more batches.
 
-        New ones leave an eighth to those that are there.
+        New ones leave an eighth to the present ones.
         """
         is_new = key not in self.states
         more_bytes = state_bytes(key, 0) if is_new else BATCH_BYTES * more_batches
@@ -181,16 +183,16 @@ class ShareStateShard:
 def fits_in_log(
     config: ShareCoordinatorConfig, key: SharePartitionKey, batches: int, dead_letters_bytes: int = 0
 ) -> bool:
-    """Return whether the log takes a record of so many batches and bytes."""
+    """Return True if the log takes a record of this many batches and bytes."""
     size_bytes = BATCH_OVERHEAD_BYTES + record_size_bytes(key, batches, dead_letters_bytes)
     return size_bytes <= config.max_batch_bytes
 
 
 def _changing_bytes(state: ShareState) -> int:
-    """Return the memory of a state beyond that which every share-partition takes."""
+    """Return the memory of a state beyond that of every share-partition."""
     return BATCH_BYTES * len(state.batches) + len(state.dead_letters)
 
 
 def state_bytes(key: SharePartitionKey, batches: int) -> int:
-    """Return what a share-partition takes of memory."""
+    """Return the memory that a share-partition takes."""
     return STATE_BYTES + len(key.group) + BATCH_BYTES * batches

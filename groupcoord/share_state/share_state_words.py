@@ -1,14 +1,14 @@
 """Requests to a share coordinator about the state of share-partitions, and its answers.
 
-Leaders of share-partitions and group coordinators send them; on the wire they are the APIs 83 to 87.
-A state that is initialized begins another incarnation. A leader gets its number with a read and sends it with
-its writes: a group that was deleted and made again begins with state epochs that were there before.
-A delivery state is 0 for available, 2 for acknowledged, 3 for archiving (KIP-1191: a dead letter is still to
-be written) and 4 for archived, and -1 stands for an epoch, offset or count that is not given.
+Leaders of share-partitions and group coordinators send them; on the wire they are the APIs 83 to 87. Each
+InitializeState begins another incarnation of a state. A leader gets the incarnation's number with a read and
+sends it with its writes: a group that was deleted and created again begins with state epochs that were used
+before. A delivery state is 0 for available, 2 for acknowledged, 3 for archiving (KIP-1191: a dead letter is
+still to be written) and 4 for archived, and -1 stands for an epoch, offset or count that is not given.
 
 `dead_letters` is a note that the leader of a share-partition keeps with the state, on the dead letters that
-it is about to produce. It begins with its number, of 8 bytes, and one with a lower number changes nothing: a
-write that was repeated may come once more, behind others. None says nothing of it.
+it is about to produce. It begins with its number, of 8 bytes, and a note with a lower number changes nothing:
+a repeated write may come once more, after others. None leaves the note as it is.
 """
 
 from collections.abc import Sequence
@@ -52,18 +52,21 @@ _NOTE_NUMBER_BYTES: Final = 8
 
 
 def newer_note(known: bytes, written: bytes | None) -> bytes:
-    """Return the note on dead letters that holds when one is written beside another."""
+    """Return the newer of two notes on dead letters, the known and the written one."""
     if written is None or written[:_NOTE_NUMBER_BYTES] < known[:_NOTE_NUMBER_BYTES]:
         return known
     return written
 
 
-# ---- what is asked -----------------------------------------------------------------------------------------
+# ---- requests ----------------------------------------------------------------------------------------------
 
 
 @dataclass(frozen=True, slots=True)
 class InitializeState:
-    """Begin the state of a share-partition anew; `start_offset` -1 leaves it to `share.auto.offset.reset`."""
+    """A request to initialize the state of a share-partition, perhaps again.
+
+    With `start_offset` -1, `share.auto.offset.reset` decides where it starts.
+    """
 
     key: SharePartitionKey
     state_epoch: int
@@ -72,7 +75,7 @@ class InitializeState:
 
 @dataclass(frozen=True, slots=True)
 class ReadState:
-    """Read the state, and fence all leaders of epochs before this one."""
+    """A request to read the state, which fences all leaders of earlier epochs."""
 
     key: SharePartitionKey
     leader_epoch: int
@@ -80,7 +83,7 @@ class ReadState:
 
 @dataclass(frozen=True, slots=True)
 class ReadStateSummary:
-    """Read the state without its batches; this fences nobody."""
+    """A request to read the state without its batches, which fences no leader."""
 
     key: SharePartitionKey
     leader_epoch: int = NOT_GIVEN
@@ -88,7 +91,7 @@ class ReadStateSummary:
 
 @dataclass(frozen=True, slots=True)
 class WriteState:
-    """Add batches to the state; records before `start_offset` are done with."""
+    """A request to add batches to the state; records before `start_offset` are done."""
 
     key: SharePartitionKey
     state_epoch: int
@@ -108,7 +111,7 @@ class DeleteState:
 StateRequest: TypeAlias = InitializeState | ReadState | ReadStateSummary | WriteState | DeleteState
 
 
-# ---- what is answered --------------------------------------------------------------------------------------
+# ---- answers -----------------------------------------------------------------------------------------------
 
 
 @dataclass(frozen=True, slots=True)
@@ -122,7 +125,7 @@ class StateResult:
 
 @dataclass(frozen=True, slots=True)
 class StateRead:
-    """The state; with an `error` only the message says something."""
+    """The state; with an `error` only the message counts."""
 
     key: SharePartitionKey
     error: ErrorCode = ErrorCode.NONE
@@ -136,7 +139,7 @@ class StateRead:
 
 @dataclass(frozen=True, slots=True)
 class StateSummary:
-    """The state without its batches; with an `error` only the message says something."""
+    """The state without its batches; with an `error` only the message counts."""
 
     key: SharePartitionKey
     error: ErrorCode = ErrorCode.NONE
@@ -151,7 +154,7 @@ StateAnswer: TypeAlias = StateResult | StateRead | StateSummary
 
 
 def refused(request: StateRequest, error: ErrorCode, message: str) -> StateAnswer:
-    """Return the answer that refuses a request."""
+    """Return the answer that rejects a request."""
     match request:
         case ReadState():
             return StateRead(request.key, error, message)

@@ -1,8 +1,8 @@
 """InitializeState, WriteState, DeleteState, and the reads.
 
-A write is an update, until there were as many updates as
-share.coordinator.snapshot.update.records.per.snapshot says: then it is a snapshot. A write moves no epoch:
-only an InitializeState begins another state epoch, and only a ReadState another leader epoch.
+A write is an update; after share.coordinator.snapshot.update.records.per.snapshot updates it is a snapshot. A
+write moves no epoch: only an InitializeState begins another state epoch, and only a ReadState another leader
+epoch.
 """
 
 from dataclasses import replace
@@ -39,7 +39,7 @@ from ottla.logstore.words.errors import ErrorCode, KafkaError
 
 
 def answer_request(shard: ShareStateShard, token: Token, request: StateRequest, now_ms: int) -> list[Effect]:
-    """Decide a request; what it is refused for is an answer, too."""
+    """Decide a request; an error is an answer, too."""
     try:
         check_request(shard, request)
         record, answer = _decide(shard, request, now_ms)
@@ -61,7 +61,7 @@ def _decide(
         case WriteState():
             return _write(shard, request, now_ms), StateResult(request.key)
         case DeleteState(key):
-            # What is not there is deleted already.
+            # A state that does not exist is deleted already.
             return SnapshotRecord(key, None) if key in shard.states else None, StateResult(key)
         case ReadState():
             return _read(shard, request, now_ms)
@@ -132,10 +132,11 @@ def _summary(shard: ShareStateShard, key: SharePartitionKey) -> StateSummary:
 def _changed(
     shard: ShareStateShard, known: KnownState, request: WriteState, leader_epoch: int, now_ms: int
 ) -> ShareStateRecord:
-    """Return the record of a change, once it is known that the state may become so large."""
+    """Return the record of a change, if the state may become that large."""
     key, state = request.key, known.current
     if NOT_GIVEN != request.start_offset < state.start_offset:
-        # One that was given up may come behind others of its leader: what is done with would come again.
+        # A write that was given up may come after later ones of its leader: done records would be delivered
+        # again.
         complete = state.delivery_complete_count
         request = replace(request, start_offset=NOT_GIVEN, delivery_complete_count=complete)
     letters = newer_note(state.dead_letters, request.dead_letters)
@@ -183,7 +184,7 @@ def _update(state: ShareState, request: WriteState, leader_epoch: int) -> Update
 def _has_room(
     shard: ShareStateShard, key: SharePartitionKey, known: int, written: int, letters_bytes: int
 ) -> bool:
-    """Return whether there is room however the batches are combined: one that is written adds two at most."""
+    """Return True if there is room however the batches are combined: each written one adds two at most."""
     most = known + 2 * written
     return (
         most <= MAX_BATCHES
@@ -193,6 +194,6 @@ def _has_room(
 
 
 def _check_size(shard: ShareStateShard, key: SharePartitionKey, batches: int, letters_bytes: int) -> None:
-    """A record that the log would not take is refused before it is decided, as Kafka's append refuses it."""
+    """Raise UNKNOWN_SERVER_ERROR for a record that the log would reject, as Kafka's append does."""
     if not fits_in_log(shard.config, key, batches, letters_bytes):
         raise KafkaError(ErrorCode.UNKNOWN_SERVER_ERROR, "The state has too many batches for one record.")

@@ -6,21 +6,21 @@ coordinator_effects, request_token, topic_regex and log_scan:
 transaction_config  the settings that a coordinator obeys, and its limits
 transaction_state   eight states and the table of their moves
 transaction         the durable state of an id, and its moves
-transaction_records  an id in __transaction_state, both ways
-id_pattern          expressions over ids
-transaction_commands  what a shard can be asked
-transaction_results  what is answered
-transaction_effects  what a shard asks of the world
+transaction_records  encodes and decodes the records of __transaction_state
+id_pattern          regular expressions over ids
+transaction_commands  the commands of a shard
+transaction_results  the results of commands
+transaction_effects  the effects of a shard
 transaction_shard   the ids of one partition; replay
-transaction_scan    bytes of the log, scanned to the last state of each id; a shard made of it
-transaction_lookup  what every request is asked first
-waiting_requests    requests that wait for the markers of the transaction before
+transaction_scan    scans the log for the last state of each id, and fills a shard
+transaction_lookup  the first checks of every request
+waiting_requests    requests that wait for the markers of the previous transaction
 marker_progress     from the decision over a transaction to its last marker
-coordinator_abort   the coordinator's own aborts: of a predecessor, and when time is over
+coordinator_abort   the coordinator's own aborts: of replaced producers, and of timed-out transactions
 init_producer       InitProducerId
-add_partitions      AddPartitionsToTxn, AddOffsetsToTxn, and the leaders' question
+add_partitions      AddPartitionsToTxn, AddOffsetsToTxn, and the leaders' verification
 end_transaction     EndTxn of clients of both protocols
-id_expiry           ids that nobody uses any more
+id_expiry           removes ids that are no longer used
 describe_transactions  ListTransactions, DescribeTransactions
 transaction_coordinator  dispatch, start, stop
 """

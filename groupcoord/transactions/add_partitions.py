@@ -1,5 +1,4 @@
-"""AddPartitionsToTxn and AddOffsetsToTxn; and the leaders' question whether a partition is in a
-transaction."""
+"""AddPartitionsToTxn and AddOffsetsToTxn; and leaders' requests to verify that partitions were added."""
 
 from ottla.groupcoord.transactions.transaction import Transaction, with_partitions
 from ottla.groupcoord.transactions.transaction_commands import AddPartitions, VerifyPartitions
@@ -12,7 +11,7 @@ from ottla.groupcoord.transactions.transaction_state import PREPARED, Transactio
 from ottla.groupcoord.transactions.waiting_requests import concurrent, wait_or_refuse
 from ottla.logstore.words.errors import ErrorCode, KafkaError
 
-# Below this many partitions a record needs no measuring: a topic's name has 249 characters at most.
+# A record with fewer partitions fits without measuring: a topic's name has 249 characters at most.
 _SURELY_FITTING_PARTITIONS = 1_000
 _BATCH_OVERHEAD_BYTES = 128
 
@@ -20,10 +19,11 @@ _BATCH_OVERHEAD_BYTES = 128
 def add_partitions(
     shard: TransactionShard, command: AddPartitions, now_ms: int, *, may_wait: bool
 ) -> list[Effect]:
-    """Partitions become part of the transaction, which begins with the first of them."""
+    """Add partitions to the transaction, which begins with the first of them."""
     t = known(shard, command.transactional_id)
     if t.state in PREPARED:
-        # Whoever asks: Kafka, too, says so before it looks at the pair, which the end is about to change.
+        # Also for another producer: Kafka, too, answers this before it looks at the pair, which the end will
+        # change.
         return wait_or_refuse(shard, command, may_wait=may_wait)
     check_pair(command.producer, t.client_pair)
     if t.is_kept:
@@ -39,7 +39,10 @@ def add_partitions(
 
 
 def verify_partitions(shard: TransactionShard, command: VerifyPartitions) -> list[Effect]:
-    """NONE for partitions that a leader may append to for the first time, else TRANSACTION_ABORTABLE."""
+    """Answer a leader that is about to append to partitions of a transaction for the first time.
+
+    NONE for partitions that are in the transaction, TRANSACTION_ABORTABLE for others.
+    """
     t = known(shard, command.transactional_id)
     check_pair(command.producer, t.pair)
     if t.state in PREPARED:
@@ -52,7 +55,7 @@ def verify_partitions(shard: TransactionShard, command: VerifyPartitions) -> lis
 
 
 def _check_size(shard: TransactionShard, t: Transaction) -> None:
-    """A record that no batch can take is refused before it is decided (Kafka's append fails then)."""
+    """Raise UNKNOWN_SERVER_ERROR for a record that no batch can take, as Kafka's append does."""
     if len(t.partitions) < _SURELY_FITTING_PARTITIONS:
         return
     size = _BATCH_OVERHEAD_BYTES + len(encode_key(t.transactional_id)) + value_size_bytes(t)

@@ -1,4 +1,4 @@
-"""The coordinator's own aborts: for a producer that takes the place of another, and when time is over."""
+"""The coordinator's own aborts: for a producer that replaces another, and after the transaction's timeout."""
 
 from ottla.groupcoord.transactions.marker_progress import decide_end
 from ottla.groupcoord.transactions.transaction import (
@@ -24,7 +24,7 @@ TIMEOUTS_KEY = TimerKey("timeouts")
 def aborted_by_coordinator(
     shard: TransactionShard, t: Transaction, fresh_id: int | None, now_ms: int
 ) -> Transaction | None:
-    """The open transaction `t`, aborted under a new epoch; None where that takes a producer id first."""
+    """Return the open transaction `t`, aborted under a new epoch; None if that needs a producer id first."""
     next_id = NO_PRODUCER_ID
     if fencing_needs_new_id(t, level=shard.level):
         if fresh_id is None:
@@ -34,7 +34,7 @@ def aborted_by_coordinator(
 
 
 def abort_timed_out(shard: TransactionShard, command: AbortTimedOut, now_ms: int) -> list[Effect]:
-    """Abort the transaction, if it is still the one that was meant and still open for too long."""
+    """Abort a transaction, if it is still the very one that the command names, and timed out."""
     t = shard.transactions.get(command.transactional_id)
     if t is None or t.pair != command.producer or not t.is_timed_out(now_ms):
         return []
@@ -43,7 +43,7 @@ def abort_timed_out(shard: TransactionShard, command: AbortTimedOut, now_ms: int
 
 
 def sweep_timeouts(shard: TransactionShard, now_ms: int) -> list[Effect]:
-    """Abort what is open for longer than its producer allowed; a slice now, and then go on at once."""
+    """Abort transactions that are open for longer than their timeout: a slice now, and the rest at once."""
     timed_out = []
     for transactional_id in shard.ongoing:
         t = shard.transactions[transactional_id]
@@ -52,7 +52,7 @@ def sweep_timeouts(shard: TransactionShard, now_ms: int) -> list[Effect]:
             if len(timed_out) == SWEEP_SLICE_IDS:
                 break
     effects = [effect for each in timed_out for effect in abort_timed_out(shard, each, now_ms)]
-    # Those that wait for a producer id are found again; they alone are no reason to hurry.
+    # Transactions that wait for a producer id are found again; they alone are no reason to hurry.
     is_all = len(timed_out) < SWEEP_SLICE_IDS or not any(isinstance(each, Append) for each in effects)
     interval_ms = shard.config.transaction_abort_timed_out_transaction_cleanup_interval_ms
     return [*effects, StartTimer(TIMEOUTS_KEY, interval_ms if is_all else 0, SweepTimeouts())]

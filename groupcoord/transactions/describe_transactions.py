@@ -13,8 +13,9 @@ from ottla.logstore.words.errors import ErrorCode
 
 
 def list_transactions(shard: TransactionShard, command: ListTransactions, now_ms: int) -> list[Effect]:
-    """The ids that pass all filters. One that has no transaction began in 1969, as Kafka counts, and so is
-    older than any duration.
+    """List the ids that pass all filters.
+
+    An id without a transaction began in 1969, as Kafka counts, so it is older than any duration.
     """
     found = []
     for t in shard.transactions.values():
@@ -40,7 +41,7 @@ def _describe(shard: TransactionShard, transactional_id: str) -> DescribedTransa
     if t is None:
         error = ErrorCode.TRANSACTIONAL_ID_NOT_FOUND
         return DescribedTransaction(transactional_id=transactional_id, error=error)
-    # Of a decided transaction what is not done yet, as Kafka shows it.
+    # Of a decided transaction the partitions that have no marker yet, as Kafka shows it.
     topics: dict[str, list[int]] = {}
     for topic, partition in sorted(shard.markers_left.get(transactional_id, t.partitions)):
         topics.setdefault(topic, []).append(partition)

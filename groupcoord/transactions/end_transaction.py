@@ -1,10 +1,10 @@
 """EndTxn: commit or abort, of clients of both protocols.
 
-Version 1 leaves the epoch as it is, so that a copy of a request which arrives late cannot be told from one
-that is meant (KAFKA-17754). What can be done without the client's help is done: a copy comes over a
-connection that its client has given up for another one since, and whoever asks over an older connection than
-the last who ended a transaction in this epoch is not answered but cut off. Version 2 (KIP-890) moves the
-epoch with each end.
+Version 1 leaves the epoch as it is, so a late copy of a request looks like a new request (KAFKA-17754). Part
+of these copies can be recognized without the client's help: a copy comes over a connection that its client
+has since given up for another one. So a request over an older connection than the last that ended a
+transaction in this epoch is not answered; its connection is closed (D38). Version 2 (KIP-890) moves the epoch
+with each end.
 """
 
 from ottla.groupcoord.transactions.marker_progress import decide_end
@@ -41,7 +41,7 @@ from ottla.logstore.words.errors import ErrorCode, KafkaError
 
 
 def end_transaction(shard: TransactionShard, command: EndTransaction, now_ms: int) -> list[Effect]:
-    """The client's decision over its transaction."""
+    """Decide an EndTxn: the client commits or aborts its transaction."""
     t = known(shard, command.transactional_id)
     if command.client_version >= CLIENT_V2:
         return _end_moving_the_epoch(shard, t, command, now_ms)
@@ -56,7 +56,7 @@ def _end_in_the_same_epoch(
     before = shard.ended_by.get(t.transactional_id)
     if before is not None and before[:2] == pair and command.connection_number < before.connection_number:
         return [CloseAsker(command.token)]
-    # Also for who is only told again that it is done: it goes on from this connection.
+    # Also for a client that only gets the answer again: it goes on from this connection.
     shard.ended_by[t.transactional_id] = EndedBy(*pair, command.connection_number)
     if t.state in PREPARED:
         return [concurrent(command.token)]
@@ -70,9 +70,9 @@ def _end_in_the_same_epoch(
 def _end_moving_the_epoch(
     shard: TransactionShard, t: Transaction, command: EndTransaction, now_ms: int
 ) -> list[Effect]:
-    """By the epoch a request is one for the transaction that is open, or the retry of the one before."""
+    """End the open transaction, or recognize by the epoch a retry for the previous one."""
     if t.state in PREPARED:
-        return [concurrent(command.token)]  # to whoever asks, as Kafka: its pair is about to change
+        return [concurrent(command.token)]  # to any client, as in Kafka: the pair is about to change
     theirs, pair = command.producer, t.client_pair
     is_retry = pair.producer_epoch == theirs.producer_epoch + 1
     is_overflow = (
@@ -82,7 +82,8 @@ def _end_moving_the_epoch(
     )
     if theirs.producer_id != pair.producer_id and not is_overflow:
         raise other_producer(theirs, pair)
-    # The last end must have moved the epoch; else who is one behind was replaced by one of the old protocol.
+    # The last end must have moved the epoch; otherwise a client one epoch behind was replaced by one of the
+    # old protocol.
     can_be_retry = t.client_version >= CLIENT_V2 and t.state in (
         TransactionState.COMPLETE_COMMIT,
         TransactionState.COMPLETE_ABORT,
@@ -91,15 +92,16 @@ def _end_moving_the_epoch(
         if t.state is _result_of(command):
             return [_again(t, command)]
         if command.committed:
-            # The coordinator aborted it while the commit was on its way. INVALID_TXN_STATE, as Kafka has it,
-            # ends the application; a producer that was fenced begins anew (KAFKA-20785).
+            # The coordinator aborted it while the commit was on its way. INVALID_TXN_STATE, as in Kafka, ends
+            # the application; a fenced producer begins again (KAFKA-20785, D40).
             raise fenced_producer(theirs, pair)
         raise _not_now(t, command)
     if theirs.producer_epoch != pair.producer_epoch:
         raise fenced_producer(theirs, pair)
     if t.state is not TransactionState.ONGOING and command.committed:
-        # Leaders of data begin transactions, perhaps at the coordinator that follows on this one, and this
-        # answer ends the application: it leaves once the state, written again, shows who coordinates (D45).
+        # Partition leaders begin transactions, perhaps at the coordinator that follows this one, and this
+        # answer ends the application: it leaves once the state, written again, proves that this node
+        # coordinates (D45).
         error = _not_now(t, command)
         return [
             Append((TransactionRecord(t.transactional_id, t),)),
@@ -117,7 +119,7 @@ def _decided(shard: TransactionShard, t: Transaction, command: EndTransaction, n
         next_id = command.fresh_id
     decided = prepared(t, committed=command.committed, client_version=version, next_id=next_id, now_ms=now_ms)
     effects = decide_end(shard, decided, now_ms)
-    # Behind the record and before the markers: whichever the node sends first, both wait for the record.
+    # After the record and before the markers: whichever the node sends first, both wait for the record.
     effects.insert(1, Reply(command.token, EndTransactionResult(decided.pair_when_complete)))
     return effects
 

@@ -1,4 +1,4 @@
-"""Ids that nobody has used for `transactional.id.expiration.ms` are forgotten."""
+"""Removes ids that were not used for `transactional.id.expiration.ms`."""
 
 from ottla.groupcoord.transactions.transaction_commands import SweepIds
 from ottla.groupcoord.transactions.transaction_config import SWEEP_SLICE_IDS
@@ -12,7 +12,7 @@ _RECORD_OVERHEAD_BYTES = 32
 
 
 def sweep_ids(shard: TransactionShard, now_ms: int) -> list[Effect]:
-    """Look at a slice of the ids; a round over all that there are begins each interval."""
+    """Look at a slice of the ids; a round over all present ones begins each interval."""
     queue = shard.ids_to_sweep
     if not queue:
         queue.extend(shard.transactions)

@@ -1,4 +1,4 @@
-"""InitProducerId: a producer begins, goes on after an error, or takes the place of another one."""
+"""InitProducerId: a producer begins, goes on after an error, or replaces another one."""
 
 from ottla.groupcoord.transactions.coordinator_abort import aborted_by_coordinator
 from ottla.groupcoord.transactions.marker_progress import decide_end
@@ -31,7 +31,7 @@ from ottla.logstore.words.errors import ErrorCode, KafkaError
 def init_producer(
     shard: TransactionShard, command: InitProducer, now_ms: int, *, may_wait: bool
 ) -> list[Effect]:
-    """A pair for the producer, once nothing of another one is open; in the order of Kafka's checks."""
+    """Give the producer a pair, once no transaction of another one is open, in Kafka's order of checks."""
     timeout_ms = _checked_timeout_ms(shard, command)
     t = shard.transactions.get(command.transactional_id)
     if t is None:
@@ -39,7 +39,7 @@ def init_producer(
     if t.state in PREPARED:
         return wait_or_refuse(shard, command, may_wait=may_wait)
     expected, pair = command.expected, t.client_pair
-    # The id before, and no epochs left of it: a client that did not hear of its new id asks again.
+    # The previous id with its last epoch: a client that did not get the answer with its new id asks again.
     is_overflow = (
         expected is not None
         and expected.producer_id == t.previous_producer_id
@@ -50,8 +50,8 @@ def init_producer(
         raise fenced_producer(expected, pair)
     if t.state is TransactionState.ONGOING:
         if expected is not None and expected != pair:
-            # Kafka looks at the id alone here, and aborts the transaction of the producer that it then
-            # protects.
+            # Kafka looks at the id alone here, and aborts the transaction of the producer that the check
+            # should protect (D39).
             raise fenced_producer(expected, pair)
         if command.keep_prepared:
             return _keep(t, command, now_ms)
@@ -108,7 +108,7 @@ def _begin(shard: TransactionShard, command: InitProducer, timeout_ms: int, now_
 
 
 def _keep(t: Transaction, command: InitProducer, now_ms: int) -> list[Effect]:
-    """The transaction stays open under its own pair; the client will end it under the next (KIP-939)."""
+    """Keep the transaction open under its own pair; the client will end it under the next one (KIP-939)."""
     is_exhausted = t.client_pair.is_exhausted
     if is_exhausted and command.fresh_id is None:
         return [NeedProducerId(command)]
@@ -119,7 +119,7 @@ def _keep(t: Transaction, command: InitProducer, now_ms: int) -> list[Effect]:
 def _take_over(
     shard: TransactionShard, t: Transaction, command: InitProducer, now_ms: int, *, may_wait: bool
 ) -> list[Effect]:
-    """Abort what the producer before left open; the new one gets its pair when that is done."""
+    """Abort the transaction that the previous producer left open; the new one gets its pair after that."""
     aborted = aborted_by_coordinator(shard, t, command.fresh_id, now_ms)
     if aborted is None:
         return [NeedProducerId(command)]
@@ -130,7 +130,10 @@ def _take_over(
 
 
 def _next_pair(t: Transaction, command: InitProducer, timeout_ms: int, now_ms: int) -> list[Effect]:
-    """The next epoch, or the first one of another id; the same again for who did not hear the answer."""
+    """Give the next epoch, or the first one of another id.
+
+    A client that missed the answer gets the same pair again.
+    """
     expected, pair = command.expected, t.pair
     is_current = expected is not None and expected.producer_epoch == pair.producer_epoch
     last_epoch = pair.producer_epoch if is_current else NO_EPOCH

@@ -1,4 +1,4 @@
-"""From the decision over a transaction to its last marker."""
+"""Carries a transaction from its decision to its last marker."""
 
 from ottla.groupcoord.transactions.transaction import Transaction, completed
 from ottla.groupcoord.transactions.transaction_commands import MarkersWritten
@@ -9,7 +9,7 @@ from ottla.groupcoord.transactions.transaction_state import TransactionState
 
 
 def decide_end(shard: TransactionShard, decided: Transaction, now_ms: int) -> list[Effect]:
-    """The records of a decision, and the markers. Who has no partitions is complete in the same batch."""
+    """Return the record of a decision, and its markers; without partitions, complete it in the same batch."""
     record = TransactionRecord(decided.transactional_id, decided)
     if not decided.partitions:
         return [Append((record, _completion(decided, now_ms)))]
@@ -17,7 +17,7 @@ def decide_end(shard: TransactionShard, decided: Transaction, now_ms: int) -> li
 
 
 def job_of(shard: TransactionShard, decided: Transaction) -> MarkerJob:
-    """Markers for all partitions: after a change of coordinator nobody knows which have theirs."""
+    """Return a job of markers for all partitions: a new coordinator does not know which have theirs (D37)."""
     return MarkerJob(
         decided.transactional_id,
         decided.producer_id,
@@ -30,19 +30,19 @@ def job_of(shard: TransactionShard, decided: Transaction) -> MarkerJob:
 
 
 def markers_written(shard: TransactionShard, command: MarkersWritten, now_ms: int) -> list[Effect]:
-    """Partitions have their marker; with the last one the transaction is complete."""
+    """Note the partitions that have their marker; with the last one the transaction is complete."""
     left = shard.markers_left.get(command.transactional_id)
     if left is None:
-        return []  # told twice
+        return []  # a repeated answer
     t = shard.transactions[command.transactional_id]
     if t.producer_id != command.producer_id or t.producer_epoch != command.marker_epoch:
-        return []  # of a transaction before
+        return []  # of an earlier transaction
     left -= command.partitions
     return [] if left else [Append((_completion(t, now_ms),))]
 
 
 def resume_markers(shard: TransactionShard, now_ms: int) -> list[Effect]:
-    """What a new coordinator owes to the transactions that the one before had decided."""
+    """Return the effects that a new coordinator owes to transactions that the previous one decided."""
     effects: list[Effect] = []
     for transactional_id, left in shard.markers_left.items():
         t = shard.transactions[transactional_id]

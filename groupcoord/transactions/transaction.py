@@ -1,10 +1,9 @@
 """The durable state of one transactional id, and its moves: each a function from one state to the next.
 
-A producer's *pair* is its id and epoch. Three pairs can differ: that of the transaction (`pair`, which
-batches and markers carry), that under which the client may ask (`client_pair`), and that of which a decided
-transaction will leave the client (`pair_when_complete`). They part when epochs run out, and when a prepared
-transaction outlives its client (KIP-939): its next incarnation has a pair of its own, while the transaction
-keeps the old.
+A producer's *pair* is its id and epoch. Three pairs can differ: that of the transaction (`pair`, in batches
+and markers), that of the client's requests (`client_pair`), and the client's pair after a decided transaction
+(`pair_when_complete`). They part when epochs run out, and when a prepared transaction outlives its client
+(KIP-939): the client's next run gets a pair of its own, while the transaction keeps the old one (D34).
 """
 
 from collections.abc import Set
@@ -18,7 +17,7 @@ from ottla.logstore.words.topic_partition import TopicPartition
 NO_PRODUCER_ID: Final = -1
 NO_EPOCH: Final = -1
 NO_TIME_MS: Final = -1
-# What a client speaks: with 2 every end of a transaction moves its epoch (KIP-890).
+# The protocol of a client: with 2 every end of a transaction moves its epoch (KIP-890).
 CLIENT_V1: Final = 0
 CLIENT_V2: Final = 2
 NO_PARTITIONS: Final[frozenset[TopicPartition]] = frozenset()
@@ -37,15 +36,15 @@ class ProducerPair(NamedTuple):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Transaction:
-    """What the log knows of an id; names and meanings are those of Kafka's TransactionLogValue."""
+    """The state of an id in the log; names and meanings are those of Kafka's TransactionLogValue."""
 
     transactional_id: str
     producer_id: int
     previous_producer_id: int  # before the last move
-    next_producer_id: int = NO_PRODUCER_ID  # of `pair_when_complete`, where it is another
+    next_producer_id: int = NO_PRODUCER_ID  # of `pair_when_complete`, if it is another
     producer_epoch: int
     last_producer_epoch: int = (
-        NO_EPOCH  # not in the log: a retry over a new coordinator is fenced (KAFKA-20357)
+        NO_EPOCH  # not in the log: a retry at a new coordinator is fenced (KAFKA-20357)
     )
     next_producer_epoch: int = NO_EPOCH  # only while a prepared transaction is kept for its next client
     timeout_ms: int
@@ -61,19 +60,19 @@ class Transaction:
 
     @property
     def is_kept(self) -> bool:
-        """A prepared transaction that waits for its client's word (keepPreparedTxn)."""
+        """True for a prepared transaction that waits until its client ends it (keepPreparedTxn)."""
         return self.next_producer_epoch != NO_EPOCH
 
     @property
     def client_pair(self) -> ProducerPair:
-        """Under which the client may ask. `next_producer_id` alone means that epochs ran out."""
+        """The pair of the client's requests. `next_producer_id` alone means that epochs ran out."""
         if self.next_producer_epoch != NO_EPOCH:
             return ProducerPair(self.next_producer_id, self.next_producer_epoch)
         return ProducerPair(self.producer_id, self.producer_epoch)
 
     @property
     def pair_when_complete(self) -> ProducerPair:
-        """What the client of a decided transaction goes on with."""
+        """The pair with which the client of a decided transaction goes on."""
         if self.next_producer_epoch != NO_EPOCH:
             return self.client_pair
         if self.next_producer_id != NO_PRODUCER_ID and self.client_version >= CLIENT_V2:
@@ -93,7 +92,7 @@ class Transaction:
 
 
 def begun(transactional_id: str, producer_id: int, *, timeout_ms: int, now_ms: int) -> Transaction:
-    """An id that was not known before, with its first producer."""
+    """Return the state of a new id with its first producer."""
     return Transaction(
         transactional_id=transactional_id,
         producer_id=producer_id,
@@ -108,7 +107,7 @@ def begun(transactional_id: str, producer_id: int, *, timeout_ms: int, now_ms: i
 def emptied(
     t: Transaction, pair: ProducerPair, *, last_epoch: int, timeout_ms: int, now_ms: int
 ) -> Transaction:
-    """A producer was given `pair`."""
+    """Return the state after a producer got `pair`."""
     _check_move(t, TransactionState.EMPTY)
     assert not t.is_kept, t
     return Transaction(
@@ -127,7 +126,7 @@ def emptied(
 def with_partitions(
     t: Transaction, added: Set[TopicPartition], *, client_version: int, now_ms: int
 ) -> Transaction:
-    """Partitions were added; the first of them begin the transaction."""
+    """Return the state with partitions added; the first of them begin the transaction."""
     _check_move(t, TransactionState.ONGOING)
     assert not t.is_kept, t
     return Transaction(
@@ -146,9 +145,9 @@ def with_partitions(
 
 
 def kept(t: Transaction, *, next_id: int, now_ms: int) -> Transaction:
-    """A prepared transaction stays open for another client (KIP-939), which has a pair of its own.
+    """Return a prepared transaction that stays open for another client (KIP-939), with a pair of its own.
 
-    May be repeated; only the client's pair moves then.
+    May be repeated; then only the client's pair moves.
     """
     assert t.state is TransactionState.ONGOING, t
     client = _bumped(t.client_pair, next_id)
@@ -169,20 +168,22 @@ def kept(t: Transaction, *, next_id: int, now_ms: int) -> Transaction:
 
 
 def needs_new_id(t: Transaction, *, client_version: int) -> bool:
-    """Whether `prepared` takes another producer id."""
+    """Return True if `prepared` needs another producer id."""
     return client_version >= CLIENT_V2 and t.client_pair.is_exhausted
 
 
 def fencing_needs_new_id(t: Transaction, *, level: int) -> bool:
-    """Whether `fenced` takes another producer id."""
+    """Return True if `fenced` needs another producer id."""
     return (level >= CLIENT_V2 or t.is_kept) and t.client_pair.is_exhausted
 
 
 def prepared(
     t: Transaction, *, committed: bool, client_version: int, next_id: int, now_ms: int
 ) -> Transaction:
-    """The client's word: commit or abort. With version 2 the epoch moves, and with it whom a late request
-    meets; `next_id` is for an epoch that is the last one (`needs_new_id`).
+    """Return the state after the client's commit or abort.
+
+    With version 2 the epoch moves, so that a late request is fenced. `next_id` is for a client at the last
+    epoch (`needs_new_id`).
     """
     state = TransactionState.PREPARE_COMMIT if committed else TransactionState.PREPARE_ABORT
     _check_move(t, state)
@@ -191,9 +192,10 @@ def prepared(
 
 
 def fenced(t: Transaction, *, level: int, next_id: int, now_ms: int) -> Transaction:
-    """The coordinator's own abort, of a transaction whose time is over or whose producer has a successor: its
-    epoch moves under any `level` of `transaction.version`, once (KAFKA-19367). Below level 2 an id that has
-    no epochs left ends with 32767, and InitProducerId takes another one.
+    """Return the state after the coordinator's own abort, of a timed-out transaction or a replaced producer.
+
+    Its epoch moves under any `level` of `transaction.version`, once (KAFKA-19367). Below level 2 an id that
+    has no epochs left ends with 32767, and InitProducerId takes another one.
     """
     _check_move(t, TransactionState.PREPARE_EPOCH_FENCE)
     client_version = CLIENT_V2 if level >= CLIENT_V2 else CLIENT_V1
@@ -201,7 +203,7 @@ def fenced(t: Transaction, *, level: int, next_id: int, now_ms: int) -> Transact
 
 
 def completed(t: Transaction, *, now_ms: int) -> Transaction:
-    """Every partition has its marker."""
+    """Return the state after every partition got its marker."""
     state = {
         TransactionState.PREPARE_COMMIT: TransactionState.COMPLETE_COMMIT,
         TransactionState.PREPARE_ABORT: TransactionState.COMPLETE_ABORT,
@@ -211,7 +213,7 @@ def completed(t: Transaction, *, now_ms: int) -> Transaction:
     return Transaction(
         transactional_id=t.transactional_id,
         producer_id=pair.producer_id,
-        # By it the retry is known of a client whose epochs ran out; a kept transaction noted it before.
+        # It identifies the retry of a client whose epochs ran out; a kept transaction noted it before.
         previous_producer_id=t.previous_producer_id if t.is_kept else t.producer_id,
         producer_epoch=pair.producer_epoch,
         last_producer_epoch=t.last_producer_epoch,
@@ -224,7 +226,7 @@ def completed(t: Transaction, *, now_ms: int) -> Transaction:
 
 
 def check_transaction(t: Transaction) -> None:
-    """What holds of a transaction in any of its states."""
+    """Assert what holds of a transaction in any of its states."""
     state = t.state
     assert t.producer_id >= 0 and 0 <= t.producer_epoch <= LAST_EPOCH, t
     assert state not in (TransactionState.DEAD, TransactionState.PREPARE_EPOCH_FENCE), t
@@ -253,7 +255,7 @@ def _ended(
     epoch, previous_id = t.producer_epoch, t.producer_id
     next_epoch = t.next_producer_epoch
     if moves_epoch:
-        epoch = min(epoch + 1, LAST_EPOCH)  # KAFKA-20090: what has the last epoch already can be ended still
+        epoch = min(epoch + 1, LAST_EPOCH)  # KAFKA-20090: a transaction with the last epoch can be ended
         if client_version >= CLIENT_V2:
             last_epoch = client.producer_epoch
     if not t.is_kept:

@@ -1,8 +1,8 @@
-"""What a shard of the transaction coordinator can be asked.
+"""The commands of a shard of the transaction coordinator.
 
 A command with a `token` comes from a client or a broker: every token is answered exactly once. Versions of
 the protocol end at the request handlers: `client_version` says whether the client's epoch moves with every
-end of a transaction (KIP-890), `may_wait` whether the answer may take a moment. Where a decision needs a new
+end of a transaction (KIP-890), `may_wait` whether the answer may take a moment. If a decision needs a new
 producer id, the command comes back with it as `fresh_id`.
 """
 
@@ -17,7 +17,7 @@ from ottla.logstore.words.topic_partition import TopicPartition
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class InitProducer:
-    """InitProducerId with a transactional id; `expected` is the pair that the client believes it has."""
+    """An InitProducerId with a transactional id; `expected` is the pair that the client believes it has."""
 
     token: Token
     transactional_id: str
@@ -31,7 +31,7 @@ class InitProducer:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class AddPartitions:
-    """AddPartitionsToTxn and AddOffsetsToTxn, of one transaction."""
+    """An AddPartitionsToTxn or AddOffsetsToTxn for one transaction."""
 
     token: Token
     transactional_id: str
@@ -43,7 +43,7 @@ class AddPartitions:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class VerifyPartitions:
-    """A leader asks before the first append of a transaction: are its partitions in it?"""
+    """A leader's request before the first append of a transaction: its partitions must be in it."""
 
     token: Token
     transactional_id: str
@@ -53,7 +53,7 @@ class VerifyPartitions:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class EndTransaction:
-    """EndTxn. `connection_number` says which of two connections of this node was accepted later."""
+    """An EndTxn. Of two connections of this node, the later one has the higher `connection_number`."""
 
     token: Token
     transactional_id: str
@@ -66,7 +66,7 @@ class EndTransaction:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ListTransactions:
-    """Nothing in a filter lets all pass; `longer_than_ms` below 0 is no filter."""
+    """A request for transactions; an empty filter, or a `longer_than_ms` below 0, lets all pass."""
 
     token: Token
     states: frozenset[str] = frozenset()
@@ -82,7 +82,7 @@ class DescribeTransactions:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class MarkersWritten:
-    """These partitions have the marker of the transaction, or are gone."""
+    """A report that these partitions have the marker of the transaction, or are gone."""
 
     transactional_id: str
     producer_id: int
@@ -92,7 +92,7 @@ class MarkersWritten:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class AbortTimedOut:
-    """The time of this very transaction was over when somebody looked."""
+    """The abort of this very transaction, which had timed out when it was looked at."""
 
     transactional_id: str
     producer: ProducerPair
@@ -101,17 +101,17 @@ class AbortTimedOut:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SweepTimeouts:
-    """Timer: which transactions are open for too long?"""
+    """Timer: abort transactions that are open for too long."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SweepIds:
-    """Timer: which ids has nobody used for too long?"""
+    """Timer: remove ids that were not used for too long."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class EndWaiting:
-    """Timer: the requests that wait for this id's markers have waited for long enough."""
+    """Timer: requests have waited for this id's markers for long enough."""
 
     transactional_id: str
 
@@ -126,13 +126,13 @@ class LevelChanged:
 ClientCommand: TypeAlias = (
     InitProducer | AddPartitions | VerifyPartitions | EndTransaction | ListTransactions | DescribeTransactions
 )
-# What leads to no records, and is carried out while the log takes none.
+# Commands that lead to no records; they are carried out even while the log takes none.
 ReadOnlyCommand: TypeAlias = (
     VerifyPartitions | ListTransactions | DescribeTransactions | EndWaiting | LevelChanged
 )
 TimerCommand: TypeAlias = SweepTimeouts | SweepIds | EndWaiting
 NodeCommand: TypeAlias = MarkersWritten | AbortTimedOut | LevelChanged
 Command: TypeAlias = ClientCommand | TimerCommand | NodeCommand
+# Requests that may wait until the markers of the previous transaction are written.
 WaitingCommand: TypeAlias = InitProducer | AddPartitions
-"""Of these a client may be kept waiting until the markers of the transaction before are written."""
 NeedsIdCommand: TypeAlias = InitProducer | EndTransaction | AbortTimedOut

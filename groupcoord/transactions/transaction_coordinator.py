@@ -1,13 +1,13 @@
-"""One shard of the transaction coordinator: the ids whose records are in one partition of
-`__transaction_state`.
+"""One shard of the transaction coordinator: the ids of one partition of `__transaction_state`.
 
-    coordinator = TransactionCoordinator(shard)     # what the log left of it, or an empty one
-    effects = coordinator.start(now_ms)             # markers that are owed, timers
-    effects = coordinator.handle(command, now_ms)   # then each command
-    effects = coordinator.stop(error)               # answers all that wait; the object is used no more
+    coordinator = TransactionCoordinator(shard)     # a shard loaded from the log, or an empty one
+    effects = coordinator.start(now_ms)             # owed markers, timers
+    effects = coordinator.handle(command, now_ms)   # for each command
+    effects = coordinator.stop(error)               # answers all waiting requests; the last call
 
-`handle` decides and replays its own `Append`s at once: the state runs ahead of the log by what the caller is
-about to append. If an append fails, the caller drops the coordinator and loads another one from the log.
+`handle` decides and replays its own `Append`s at once: the state runs ahead of the log by the records that
+the caller is about to append. If an append fails, the caller drops the coordinator and loads another one from
+the log.
 """
 
 from ottla.groupcoord.transactions.add_partitions import add_partitions, verify_partitions
@@ -40,13 +40,13 @@ from ottla.logstore.words.errors import ErrorCode, KafkaError
 
 
 class TransactionCoordinator:
-    """Commands in, effects out. Not thread-safe: one owner calls it."""
+    """The coordinator of one shard: commands in, effects out. Not thread-safe: one owner calls it."""
 
     def __init__(self, shard: TransactionShard) -> None:
         self.shard = shard
 
     def start(self, now_ms: int) -> list[Effect]:
-        """Before the first command: what was decided is carried on."""
+        """Start the timers, and carry on decided transactions. Called before the first command."""
         config = self.shard.config
         effects: list[Effect] = [
             StartTimer(
@@ -63,11 +63,11 @@ class TransactionCoordinator:
         return effects + owed
 
     def handle(self, command: Command, now_ms: int) -> list[Effect]:
-        """Decide a command. A KafkaError below becomes a `Refuse` for commands of clients."""
+        """Decide a command. A KafkaError of a client's command becomes a `Refuse`."""
         return self._handle(command, now_ms, may_wait=True)
 
     def stop(self, error: ErrorCode) -> list[Effect]:
-        """Answer every request that waits: this is not the coordinator of these ids any more."""
+        """Refuse every waiting request with `error`: this is no longer the coordinator of these ids."""
         effects: list[Effect] = []
         for transactional_id in list(self.shard.waiting):
             queue, stopped = take_waiting(self.shard, transactional_id)
@@ -75,7 +75,7 @@ class TransactionCoordinator:
         return effects
 
     def check_invariants(self) -> None:
-        """What holds between any two commands; asked by tests after each."""
+        """Assert the invariants that hold between any two commands; tests call it after each."""
         self.shard.check_invariants()
 
     def _handle(self, command: Command, now_ms: int, *, may_wait: bool) -> list[Effect]:
@@ -86,7 +86,7 @@ class TransactionCoordinator:
             assert token is not None, (command, error)
             return [Refuse(token, error.code, error.detail)]
         for transactional_id in self._replay(effects):
-            # Once and no more: what waited for one transaction does not wait for the next one, too.
+            # Only once: a request that waited for one transaction does not wait for the next one, too.
             queue, stopped = take_waiting(self.shard, transactional_id)
             effects += stopped
             for each in queue:
@@ -94,7 +94,7 @@ class TransactionCoordinator:
         return effects
 
     def _replay(self, effects: list[Effect]) -> list[str]:
-        """Replay what is appended; the ids with requests that wait for nothing any more."""
+        """Replay the appended records; return the ids whose waiting requests are released."""
         shard, released = self.shard, []
         for effect in effects:
             if type(effect) is Append:

@@ -1,4 +1,4 @@
-"""The effects of the transaction coordinator: those that every coordinator has, and its own.
+"""The effects of the transaction coordinator: those of every coordinator, and its own.
 
 `SendMarkers` waits, as an answer does, until the `Append`s before it are committed: a marker is never undone,
 so the decision must be safe first.
@@ -31,25 +31,25 @@ __all__ = [
 
 @dataclass(frozen=True, slots=True)
 class CloseAsker:
-    """No answer; the connection over which this was asked is closed."""
+    """The end of a request's connection, without an answer."""
 
     token: Token
 
 
 @dataclass(frozen=True, slots=True)
 class NeedProducerId:
-    """Hand the command in again with a producer id that nobody has."""
+    """A request for an unused producer id, with which the command comes back."""
 
     command: NeedsIdCommand
 
     @property
     def token(self) -> Token | None:
-        """The token of the request that waits for it, None if the coordinator itself does."""
+        """The token of the request that waits for the id; None if the coordinator itself needs it."""
         return None if isinstance(self.command, AbortTimedOut) else self.command.token
 
 
 class MarkerJob(NamedTuple):
-    """The end of a transaction, to be told to the leaders of its partitions."""
+    """The end of a transaction, to be sent to the leaders of its partitions."""
 
     transactional_id: str
     producer_id: int

@@ -1,4 +1,4 @@
-"""What every request about a transaction is asked first."""
+"""The first checks of every request about a transaction."""
 
 from ottla.groupcoord.transactions.transaction import ProducerPair, Transaction
 from ottla.groupcoord.transactions.transaction_shard import TransactionShard
@@ -11,7 +11,7 @@ def check_id(transactional_id: str) -> None:
 
 
 def known(shard: TransactionShard, transactional_id: str) -> Transaction:
-    """INVALID_PRODUCER_ID_MAPPING for an id that there is not."""
+    """Return the state of an id; INVALID_PRODUCER_ID_MAPPING if it does not exist."""
     check_id(transactional_id)
     t = shard.transactions.get(transactional_id)
     if t is None:
@@ -20,7 +20,7 @@ def known(shard: TransactionShard, transactional_id: str) -> Transaction:
 
 
 def check_pair(theirs: ProducerPair, ours: ProducerPair) -> None:
-    """INVALID_PRODUCER_ID_MAPPING for another producer, PRODUCER_FENCED for another epoch of it."""
+    """Raise INVALID_PRODUCER_ID_MAPPING for another producer, PRODUCER_FENCED for another epoch."""
     if theirs.producer_id != ours.producer_id:
         raise other_producer(theirs, ours)
     if theirs.producer_epoch != ours.producer_epoch:

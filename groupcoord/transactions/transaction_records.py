@@ -7,9 +7,9 @@
     value 1   int16 1 | the same with KIP-482's lengths and an empty tag section after each topic | tags:
               0 previous producer id, 1 next producer id, 2 client's version, 3 next producer epoch
 
-A null value is a tombstone. Which version is written is a matter of `transaction.version`: 0 for level 0, 1
-from level 1 on; what stands in tags is lost in version 0. Written by hand, without `logstore/words/schema`:
-each end of a transaction writes three records, and 100,000 of them shall be read in a second.
+A null value is a tombstone. `transaction.version` decides which version is written: 0 for level 0, 1 from
+level 1 on; fields in tags are lost in version 0. Encoded by hand, without `logstore/words/schema`: each end
+of a transaction writes three records, and a load must read 100,000 of them in a second.
 """
 
 import struct
@@ -30,7 +30,7 @@ from ottla.logstore.words.schema import Buffer
 from ottla.logstore.words.topic_partition import TopicPartition
 
 TRANSACTIONS_TOPIC: Final = "__transaction_state"
-TRANSACTION_KEY: Final = 0  # the one kind of record that there is
+TRANSACTION_KEY: Final = 0  # the only kind of record
 
 _STATUS: Final = {
     TransactionState.EMPTY: 0,
@@ -60,7 +60,7 @@ _MAX_VARINT_BYTES: Final = 5
 
 
 class TransactionRecord(NamedTuple):
-    """An id as it is now, or with `value` None its removal."""
+    """The present state of an id; with `value` None, its tombstone."""
 
     transactional_id: str
     value: Transaction | None
@@ -75,7 +75,7 @@ def encode_key(transactional_id: str) -> bytes:
 
 
 def encode_value(t: Transaction, level: int) -> bytes:
-    """The value in the version that this level of `transaction.version` writes."""
+    """Return the value in the version that this level of `transaction.version` writes."""
     status = _STATUS[t.state]
     times = _TIMES.pack(t.last_update_ms, t.start_ms)
     if level < 1:
@@ -86,7 +86,7 @@ def encode_value(t: Transaction, level: int) -> bytes:
 
 
 def value_size_bytes(t: Transaction) -> int:
-    """No less than what a value will take."""
+    """Return an upper bound of a value's bytes."""
     return 128 + sum(16 + 3 * len(one.topic) for one in t.partitions)
 
 
@@ -131,7 +131,7 @@ def _tags(t: Transaction) -> bytes:
 
 
 def _by_topic(partitions: Iterable[TopicPartition]) -> list[tuple[str, list[int]]]:
-    """In the order of names, so that the same state is the same bytes."""
+    """Return partitions by topic, in the order of names, so that equal states have equal bytes."""
     topics: dict[str, list[int]] = {}
     for topic, partition in sorted(partitions):
         topics.setdefault(topic, []).append(partition)
@@ -151,9 +151,9 @@ def _varint(number: int) -> bytes:
 
 
 def decode_key(key: Buffer) -> str | None:
-    """The transactional id; None for a kind of record that this version does not know.
+    """Return the transactional id; None for a kind of record that this version does not know.
 
-    CORRUPT_MESSAGE for bytes that are no key.
+    KafkaError(CORRUPT_MESSAGE) for bytes that are no key.
     """
     if len(key) < 2:
         raise _corrupt(f"a key is {len(key)} bytes long")
@@ -172,9 +172,10 @@ def decode_key(key: Buffer) -> str | None:
 
 
 def decode_value(transactional_id: str, value: Buffer) -> Transaction | None:
-    """The state of an id; None for a version of the schema that this release does not know.
+    """Return the state of an id; None for a version of the schema that this release does not know.
 
-    CORRUPT_MESSAGE for bytes that are no value. Every count is bounded by the bytes that are there.
+    KafkaError(CORRUPT_MESSAGE) for bytes that are no value. Every count is bounded by the bytes that are
+    there.
     """
     try:
         version = _INT16.unpack_from(value)[0]
@@ -183,7 +184,7 @@ def decode_value(transactional_id: str, value: Buffer) -> Transaction | None:
         _, producer_id, epoch, timeout_ms, status = _HEAD.unpack_from(value)
         state = _STATES.get(status)
         if state is None:
-            raise _corrupt(f"status {status}")
+            raise _corrupt(f"the status {status} is unknown")
         position = _HEAD.size
         if version == 0:
             partitions, position = _read_plain_partitions(value, position)
@@ -194,7 +195,7 @@ def decode_value(transactional_id: str, value: Buffer) -> Transaction | None:
         last_update_ms, start_ms = _TIMES.unpack_from(value, position)
         tags = _read_tags(value, position + _TIMES.size) if version == 1 else {}
     except (struct.error, IndexError, UnicodeDecodeError) as error:
-        raise _corrupt(f"a value of {len(value)} bytes: {error}") from error
+        raise _corrupt(f"a value of {len(value)} bytes is not valid: {error}") from error
     if state is TransactionState.EMPTY:
         partitions = NO_PARTITIONS
     elif partitions is None:
@@ -255,18 +256,18 @@ def _read_compact_partitions(value: Buffer, position: int) -> tuple[frozenset[To
 
 
 def _read_tags(value: Buffer, position: int) -> dict[int, int]:
-    """The tags that are known, by number; others are passed over (KIP-482)."""
+    """Return the known tags by number; others are skipped (KIP-482)."""
     found: dict[int, int] = {}
     count, position = _read_varint(value, position)
     for _ in range(_bounded(count, 2, value, position)):
         tag, position = _read_varint(value, position)
         size, position = _read_varint(value, position)
         if position + size > len(value):
-            raise _corrupt(f"tag {tag} of {size} bytes in a value of {len(value)}")
+            raise _corrupt(f"tag {tag} of {size} bytes does not fit in a value of {len(value)}")
         number = _TAG_FORMATS.get(tag)
         if number is not None:
             if number.size != size:
-                raise _corrupt(f"tag {tag} of {size} bytes")
+                raise _corrupt(f"tag {tag} cannot have {size} bytes")
             found[tag] = number.unpack_from(value, position)[0]
         position += size
     return found
@@ -284,7 +285,7 @@ def _skip_tags(value: Buffer, position: int) -> int:
 def _read_text(value: Buffer, position: int, length: int) -> tuple[str, int]:
     end = position + length
     if length < 0 or end > len(value):
-        raise _corrupt(f"a name of {length} bytes in a value of {len(value)}")
+        raise _corrupt(f"a name of {length} bytes does not fit in a value of {len(value)}")
     return bytes(value[position:end]).decode(), end
 
 

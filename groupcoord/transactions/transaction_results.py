@@ -1,4 +1,4 @@
-"""What is answered."""
+"""The results of commands of the transaction coordinator."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -10,14 +10,14 @@ from ottla.logstore.words.topic_partition import TopicPartition
 
 
 class InitProducerResult(NamedTuple):
-    """The producer's pair; with keepPreparedTxn also that of the transaction that is open still."""
+    """The producer's pair; with keepPreparedTxn also that of the transaction that is still open."""
 
     producer: ProducerPair
     ongoing: ProducerPair | None = None
 
 
 class AddPartitionsResult(NamedTuple):
-    """All partitions are in the transaction."""
+    """The result if all partitions are in the transaction."""
 
 
 class VerifyPartitionsResult(NamedTuple):
@@ -25,13 +25,13 @@ class VerifyPartitionsResult(NamedTuple):
 
 
 class EndTransactionResult(NamedTuple):
-    """The pair that the producer goes on with; the same as before for clients that do not move epochs."""
+    """The pair with which the producer goes on; unchanged for clients that do not move epochs."""
 
     producer: ProducerPair
 
 
 class ListedTransaction(NamedTuple):
-    """One of perhaps very many."""
+    """One transaction of a list, perhaps a very long one."""
 
     transactional_id: str
     producer_id: int
@@ -45,7 +45,7 @@ class ListTransactionsResult:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class DescribedTransaction:
-    """One id; with an `error` the other fields say nothing."""
+    """A transactional id; with an `error` the other fields have no meaning."""
 
     transactional_id: str
     error: ErrorCode = ErrorCode.NONE

@@ -1,7 +1,7 @@
-"""The log of a shard, scanned down to the last state of each id.
+"""Scans the log of a shard for the last state of each id.
 
-An id writes three records a transaction and only the last one counts, so values stay bytes until all is read.
-A thread scans, and has decoded all that is left before the shard is taken over.
+An id writes three records for each transaction and only the last one counts, so values are decoded after all
+is read. A thread scans, and decodes, before the shard is used.
 """
 
 from collections.abc import Callable
@@ -19,19 +19,19 @@ from ottla.groupcoord.transactions.transaction_shard import TransactionShard
 from ottla.logstore.record_batch import CONTROL_BIT
 from ottla.logstore.words.errors import ErrorCode, KafkaError
 
-# Ids between two calls while they are decoded, which takes longer.
+# Ids between two calls of `pause` while they are decoded, which takes longer.
 PAUSE_IDS: Final = 200
 
 
 class ScannedTransactions(NamedTuple):
-    """What is left of a log."""
+    """The content of a log."""
 
     transactions: dict[str, Transaction]
     unreadable: Unreadable
 
 
 class TransactionScan:
-    """Feed it the log of a shard of transactions from its start, then `finish`."""
+    """A scan of a log of transactions: `feed` it the log from its start, then `finish`."""
 
     def __init__(self, pause: Callable[[], None] = lambda: None) -> None:
         self._pauses = Pauses(pause)
@@ -53,7 +53,7 @@ class TransactionScan:
                 values[key] = value
 
     def finish(self) -> ScannedTransactions:
-        """What is left, decoded; the scan is used no more."""
+        """Return the content of the log, decoded; the scan cannot be used after that."""
         transactions: dict[str, Transaction] = {}
         for count, (key, value) in enumerate(self._values.items(), 1):
             try:
@@ -62,7 +62,7 @@ class TransactionScan:
                     t = decode_value(transactional_id, value)
                     if t is None:
                         version = int.from_bytes(value[:2])
-                        what = f"A record of {TRANSACTIONS_TOPIC} has version {version}, which is not known."
+                        what = f"A record of {TRANSACTIONS_TOPIC} has the unknown version {version}."
                         raise KafkaError(ErrorCode.CORRUPT_MESSAGE, what)
                     transactions[transactional_id] = t
             except KafkaError as error:
@@ -76,7 +76,7 @@ class TransactionScan:
 def load_shard(
     scanned: ScannedTransactions, shard: TransactionShard, *, pause: Callable[[], None] = lambda: None
 ) -> TransactionShard:
-    """The empty `shard`, filled; the order of ids means nothing."""
+    """Return the empty `shard`, filled; the order of ids does not matter."""
     for count, (transactional_id, t) in enumerate(scanned.transactions.items(), 1):
         shard.replay(TransactionRecord(transactional_id, t))
         if count % PAUSE_RECORDS == 0:

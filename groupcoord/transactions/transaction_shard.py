@@ -1,8 +1,8 @@
 """The transactional ids of one partition of `__transaction_state`.
 
-`transactions`, and what is derived from it, changes in `replay` only. The rest is soft state, which a new
-coordinator does without: markers are then sent to all partitions again, who waits asks again, and of which
-connection a client used last nothing is known.
+`transactions`, and state derived from it, changes in `replay` only. The rest is soft state, which a new
+coordinator lacks: it sends markers to all partitions again, waiting clients send their requests again, and it
+does not know a client's last connection.
 """
 
 from collections import deque
@@ -18,7 +18,7 @@ from ottla.logstore.words.topic_partition import TopicPartition
 
 
 class EndedBy(NamedTuple):
-    """Who ended a transaction in this epoch, and on which connection last."""
+    """The producer that ended a transaction in this epoch, and its last connection."""
 
     producer_id: int
     producer_epoch: int
@@ -26,8 +26,10 @@ class EndedBy(NamedTuple):
 
 
 class TransactionShard:
-    """The state of one coordinator. `level` is that of `transaction.version`; `coordinator_epoch` the leader
-    epoch under which this node leads the partition.
+    """The state of one coordinator.
+
+    `level` is that of `transaction.version`; `coordinator_epoch` is the leader epoch under which this node
+    leads the partition.
     """
 
     def __init__(self, config: TransactionConfig, *, level: int, coordinator_epoch: int) -> None:
@@ -35,8 +37,8 @@ class TransactionShard:
         self.level = level
         self.coordinator_epoch = coordinator_epoch
         self.transactions: dict[str, Transaction] = {}
-        self.has_room: Callable[[], bool] = lambda: True  # whether this node has memory for more ids
-        # Derived: ids in Ongoing; and of decided transactions the partitions that have no marker yet.
+        self.has_room: Callable[[], bool] = lambda: True  # True if this node has memory for more ids
+        # Derived: ids in Ongoing; and the partitions of decided transactions that have no marker yet.
         self.ongoing: dict[str, None] = {}
         self.markers_left: dict[str, set[TopicPartition]] = {}
         # Soft.
@@ -46,7 +48,7 @@ class TransactionShard:
         self.ids_to_sweep: deque[str] = deque()
 
     def replay(self, record: TransactionRecord) -> None:
-        """The one way that durable state changes."""
+        """Apply a record to the state: the one place where durable state changes."""
         transactional_id, t = record
         if t is None:
             self.transactions.pop(transactional_id, None)
@@ -66,7 +68,7 @@ class TransactionShard:
             self.markers_left.pop(transactional_id, None)
 
     def check_invariants(self) -> None:
-        """What holds between any two commands; asked by tests after each."""
+        """Assert the invariants that hold between any two commands; tests call it after each."""
         decided = set()
         for transactional_id, t in self.transactions.items():
             assert t.transactional_id == transactional_id, t

@@ -5,9 +5,9 @@ from typing import Final
 
 
 class TransactionState(Enum):
-    """What the transaction of an id is doing; the value is the name that clients are shown."""
+    """The state of an id's transaction; the value is the name that clients see."""
 
-    EMPTY = "Empty"  # a producer was given its epoch and has added nothing
+    EMPTY = "Empty"  # a producer got its epoch and has added nothing
     ONGOING = "Ongoing"  # partitions are in the transaction
     PREPARE_COMMIT = "PrepareCommit"  # decided; markers are on their way
     PREPARE_ABORT = "PrepareAbort"
@@ -30,7 +30,7 @@ MOVES: Final[dict[TransactionState, frozenset[TransactionState]]] = {
     _S.DEAD: frozenset(),
     _S.PREPARE_EPOCH_FENCE: frozenset({_S.PREPARE_ABORT}),
 }
-# Decided, and not yet known to every partition.
+# Decided, but not every partition has its marker.
 PREPARED: Final = frozenset({_S.PREPARE_COMMIT, _S.PREPARE_ABORT})
-# Nothing is open: an id may be forgotten, a producer may be given a new epoch.
+# Nothing is open: an id may be removed, a producer may get a new epoch.
 AT_REST: Final = frozenset({_S.EMPTY, _S.COMPLETE_COMMIT, _S.COMPLETE_ABORT})

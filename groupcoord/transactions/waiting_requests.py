@@ -1,8 +1,8 @@
-"""Requests that wait for the markers of the transaction before.
+"""Requests that wait for the markers of the previous transaction.
 
 Kafka answers them with CONCURRENT_TRANSACTIONS, and the client sleeps (20 ms in Java, else its retry
 back-off) before it asks again, for each transaction that it begins. Markers take a few milliseconds, so a
-request that waits costs nobody anything and is answered as soon as can be.
+request that waits costs nothing and is answered as early as possible (D44).
 """
 
 from ottla.groupcoord.request_token import Token
@@ -20,7 +20,7 @@ from ottla.logstore.words.errors import ErrorCode
 
 
 def wait_or_refuse(shard: TransactionShard, command: WaitingCommand, *, may_wait: bool) -> list[Effect]:
-    """Keep the request until the transaction is complete; where that cannot be, CONCURRENT_TRANSACTIONS."""
+    """Keep the request until the transaction is complete, or refuse it with CONCURRENT_TRANSACTIONS."""
     hold_ms = shard.config.ottla_transaction_hold_ms
     queue = shard.waiting.get(command.transactional_id)
     if (
@@ -40,21 +40,21 @@ def wait_or_refuse(shard: TransactionShard, command: WaitingCommand, *, may_wait
 
 
 def take_waiting(shard: TransactionShard, transactional_id: str) -> tuple[list[WaitingCommand], list[Effect]]:
-    """The requests of an id, in their order, which wait no longer."""
+    """Remove and return the waiting requests of an id, in their order."""
     queue = shard.waiting.pop(transactional_id, [])
     shard.waiting_count -= len(queue)
     return queue, [CancelTimer(_timer_of(transactional_id))] if queue else []
 
 
 def end_waiting(shard: TransactionShard, command: EndWaiting) -> list[Effect]:
-    """It takes too long: what Kafka says at once."""
+    """Refuse the requests that have waited for too long, with Kafka's immediate answer."""
     queue = shard.waiting.pop(command.transactional_id, [])
     shard.waiting_count -= len(queue)
     return [concurrent(each.token) for each in queue]
 
 
 def concurrent(token: Token) -> Refuse:
-    """Ask again: the markers of a transaction are on their way."""
+    """Return the refusal that makes a client ask again: markers of a transaction are on their way."""
     return Refuse(token, ErrorCode.CONCURRENT_TRANSACTIONS, "the previous transaction is not complete yet")
 
 

@@ -1,4 +1,4 @@
-"""A story is a text: a paragraph of commands, `----`, and what is seen; `REWRITE=1` renews that."""
+"""Runs a scenario: a text of commands, `----`, and their results; `REWRITE=1` renews the results."""
 
 import os
 from collections.abc import Callable
@@ -6,7 +6,7 @@ from pathlib import Path
 
 
 def assert_told(path: Path, tell: Callable[[str], list[str]]) -> None:
-    """What is seen of the commands is what stands in the file."""
+    """Assert that the commands of a file have the results that stand in it."""
     lines = path.read_text().splitlines()
     told: list[str] = []
     position = 0
@@ -23,7 +23,7 @@ def assert_told(path: Path, tell: Callable[[str], list[str]]) -> None:
             position += 1
         told += ["----", *seen]
         while position < len(lines) and lines[position].strip():
-            position += 1  # what was seen before
+            position += 1  # the results so far
 
     text = "\n".join(told) + "\n"
     if os.environ.get("REWRITE"):

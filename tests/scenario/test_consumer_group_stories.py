@@ -1,10 +1,10 @@
-"""Stories of consumer groups (KIP-848) in consumer_groups/*.txt, told and seen as those of classic groups.
+"""Scenarios of consumer groups (KIP-848) in consumer_groups/*.txt, written as those of classic groups.
 
-`join`, `beat` and `leave` are heartbeats; a member reports with `beat` what it was told to own, or with
-`keeps` also what it was told to give up. `log:` shows the kinds of the records, `state:` the group's state
-with its epoch and that of its target.
+`join`, `beat` and `leave` are heartbeats; a member reports with `beat` the partitions that it was assigned,
+or with `keeps` also those that it has to give up. `log:` shows the kinds of the records, `state:` the group's
+state with its epoch and that of its target.
 
-`REWRITE=1 pytest tests/scenario` writes what is seen into the stories.
+`REWRITE=1 pytest tests/scenario` writes the results into the scenarios.
 """
 
 import shlex
@@ -29,12 +29,12 @@ class Client:
     def __init__(self) -> None:
         self.epoch = 0
         self.instance: str | None = None
-        self.owned: Owned = {}  # what it works with
-        self.told: Owned = {}  # what it shall own
+        self.owned: Owned = {}  # it works on these
+        self.told: Owned = {}  # it is to own these
 
 
 class Teller:
-    """Carries a story's commands out and says what is seen."""
+    """Carries out the commands of a scenario and returns their results."""
 
     def __init__(self) -> None:
         self.config: dict[str, int] = {"group_consumer_assignment_interval_ms": 0}
@@ -57,7 +57,7 @@ class Teller:
         told = list(getattr(self, f"do_{verb}")(names, options))
         return [*self.logged(), *told, *self.stated()]
 
-    # ---- what clients do ---------------------------------------------------------------------------------
+    # ---- clients -----------------------------------------------------------------------------------------
 
     def do_join(self, names: list[str], options: dict[str, str]) -> Iterator[str]:
         who, *topics = names
@@ -159,7 +159,7 @@ class Teller:
         self.world.release_tasks()
         yield from ()
 
-    # ---- what is seen ------------------------------------------------------------------------------------
+    # ---- results -----------------------------------------------------------------------------------------
 
     def do_members(self, names: list[str], options: dict[str, str]) -> Iterator[str]:
         group = self.world.group()

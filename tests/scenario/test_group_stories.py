@@ -1,16 +1,16 @@
-"""Stories of groups as text: commands, `----`, and what is seen. `REWRITE=1` renews what is seen.
+"""Scenarios of groups as text: commands, `----`, and their results. `REWRITE=1` renews the results.
 
     config NAME=NUMBER ...              settings of the coordinator; before any other command
     join NAME [instance=I] [protocols=a,b] [says=TEXT] [direct] [anew]
          [reason=TEXT]                  direct: without MEMBER_ID_REQUIRED (KIP-394); anew: without its old id
     sync NAME [all | NAME=ASSIGNMENT ...]
-    heartbeat NAME [hold=MILLISECONDS]  which may wait so long for news
-    speaks NAME                         it sends something else while its heartbeat waits
+    heartbeat NAME [hold=MILLISECONDS]  which may be held for that long
+    speaks NAME                         it sends another request while its heartbeat is held
     leave NAME ... [reason=TEXT] | kick instance=I
     commit NAME TOPIC-PARTITION=OFFSET ... | fetch | after SECONDSs | restart | timeline
 
-NAME is a client; it remembers member id and generation as it was told. Seen are answers (also late ones),
-appended records, and the state when it has changed.
+NAME is a client; it remembers the member id and generation of its last answer. Results are answers (also late
+ones), appended records, and the state when it has changed.
 """
 
 import shlex
@@ -52,13 +52,13 @@ class Client:
 
 
 class Teller:
-    """Carries a story's commands out and says what is seen."""
+    """Carries out the commands of a scenario and returns their results."""
 
     def __init__(self) -> None:
         self.config: dict[str, int] = {}
         self._world: GroupWorld | None = None
         self.clients: dict[str, Client] = {}
-        self.asked: dict[int, tuple[str, str]] = {}  # token -> who, what
+        self.asked: dict[int, tuple[str, str]] = {}  # token -> client, request
         self.told: set[int] = set()
         self.log_length = 0
         self.state = "Dead"
@@ -174,7 +174,7 @@ class Teller:
         self.asked[token] = "anybody", "timeline"
         self.world.handle(DescribeGroups(token=token, group_ids=["g"]))
 
-    # ---- what is seen ------------------------------------------------------------------------------------
+    # ---- results -----------------------------------------------------------------------------------------
 
     def seen(self) -> Iterator[str]:
         if self._world is None:

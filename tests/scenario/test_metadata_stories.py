@@ -1,17 +1,17 @@
-"""Stories of the metadata as text: commands, `----`, and what is seen. `REWRITE=1` renews what is seen.
+"""Scenarios of the metadata as text: commands, `----`, and their results. `REWRITE=1` renews the results.
 
-    broker ID [rack=R] [fenced]                     a new process of a broker registers
+    broker ID [rack=R] [fenced]            a new process of a broker registers
     create NAME [partitions=N] [replicas=N] [assign=0,1/1,2] [NAME=VALUE ...]
     grow NAME COUNT | delete NAME | alter NAME [NAME=VALUE | -NAME ...] | ids ID
-    heartbeat ID [behind] [fence] [stop]            a broker lives, and may want something
-    lost ID | wait MS                         its connection breaks; time goes by, and what is due is done
-    isr NAME-N BROKERS                              its leader says who is in sync
-    move NAME-N BROKERS|cancel                      the partition shall lie on these brokers
-    elect NAME-N [unclean]                          the preferred leader, or anybody who lives
-    unregister ID | failover                        a broker leaves for good; another node leads the quorum
-    restart                                         all is read again from the log
+    heartbeat ID [behind] [fence] [stop]   a broker's heartbeat, perhaps with a request
+    lost ID | wait MS                      its connection breaks; time passes, and timers that are due run
+    isr NAME-N BROKERS                     the leader reports the in-sync replicas
+    move NAME-N BROKERS|cancel             the partition is reassigned to these brokers
+    elect NAME-N [unclean]                 the preferred leader, or any broker that is alive
+    unregister ID | failover               a broker leaves for good; another node leads the quorum
+    restart                                all is read again from the log
 
-Seen are answers, the records that were appended, and the partitions of topics that changed.
+Results are answers, appended records, and the partitions of topics that changed.
 """
 
 import os
@@ -57,7 +57,7 @@ STORIES = sorted((Path(__file__).parent / "metadata").glob("*.txt"))
 
 
 class Teller:
-    """Carries a story's commands out and says what is seen."""
+    """Carries out the commands of a scenario and returns their results."""
 
     def __init__(self) -> None:
         self.world = MetadataWorld(brokers=0)
@@ -243,7 +243,7 @@ def _outcome(error: int, message: str | None) -> str:
 
 
 @pytest.mark.parametrize("path", STORIES, ids=[path.stem for path in STORIES])
-def test_the_story_goes_as_told(path: Path) -> None:
+def test_the_scenario_has_the_results_in_its_file(path: Path) -> None:
     teller = Teller()
     told: list[str] = []
     for scene in path.read_text().strip().split("\n\n"):

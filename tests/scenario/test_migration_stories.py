@@ -1,14 +1,15 @@
-"""Stories of groups that change their protocol, in migration/*.txt; `REWRITE=1` renews what is seen.
+"""Scenarios of groups that change their protocol, in migration/*.txt; `REWRITE=1` renews the results.
 
     policy NAME | config NAME=NUMBER ...    before any other command
     classic NAME TOPIC ... [instance=I] [cooperative]    a consumer of the classic protocol comes
     consumer NAME TOPIC ... [instance=I]                 one of the consumer protocol (KIP-848) comes
-    step NAME ...       each sends its next request, or hears the answer to the last one
-    settle              all step in turn until nobody has anything to do
+    step NAME ...       each sends its next request, or processes the answer to the last one
+    settle              all step in turn until no client has anything to do
     leave NAME | crash NAME | topics NAME=PARTITIONS ... | after SECONDSs | restart | timeline
 
-Seen are the kinds of the records (t: a tombstone), what a client owns when that has changed, whose answer is
-missing, and the state of the group with its generation, or with its epoch and that of its target.
+Results are the kinds of the records (t: a tombstone), a client's partitions when they have changed, the
+clients without an answer, and the state of the group with its generation, or with its epoch and that of its
+target.
 """
 
 import shlex
@@ -30,7 +31,7 @@ AnyClient: TypeAlias = ClassicClient | ConsumerClient
 
 
 class Teller:
-    """Carries a story's commands out and says what is seen."""
+    """Carries out the commands of a scenario and returns their results."""
 
     def __init__(self) -> None:
         self.config = {"group_consumer_assignment_interval_ms": 0, "group_initial_rebalance_delay_ms": 0}
@@ -55,7 +56,7 @@ class Teller:
         told = list(getattr(self, f"do_{verb}")(names, options) or ())
         return [*self.logged(), *told, *self.changed(), *self.stated()]
 
-    # ---- what happens ------------------------------------------------------------------------------------
+    # ---- events ------------------------------------------------------------------------------------------
 
     def do_policy(self, names: list[str], options: dict[str, str]) -> None:
         self.policy = MigrationPolicy(names[0])
@@ -102,7 +103,7 @@ class Teller:
         self.world.set_topics({name: int(count) for name, count in options.items()})
 
     def do_after(self, names: list[str], options: dict[str, str]) -> None:
-        """Time passes; whoever is a member says that it is there."""
+        """Advance the clock; members send their requests meanwhile."""
         left_ms = int(float(names[0].removesuffix("s")) * 1000)
         while left_ms > 0:
             self.world.groups.advance(min(left_ms, 2_000))
@@ -117,7 +118,7 @@ class Teller:
         group = self.world.groups.coordinator.shard.groups["g"]
         yield from map(in_words, group.timeline.last())
 
-    # ---- what is seen ------------------------------------------------------------------------------------
+    # ---- results -----------------------------------------------------------------------------------------
 
     def logged(self) -> Iterator[str]:
         if self._world is None:

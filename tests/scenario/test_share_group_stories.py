@@ -1,10 +1,10 @@
-"""Stories of share groups (KIP-932) in share_groups/*.txt, told and seen as those of consumer groups.
+"""Scenarios of share groups (KIP-932) in share_groups/*.txt, written as those of consumer groups.
 
 `join`, `beat` and `leave` are heartbeats. The share coordinators answer at once, unless they `hold` until
 `release`, or `fail` for a partition until `repair`. `log:` shows the kinds of the records, `state:` the
 group's state with its epoch and that of its target.
 
-`REWRITE=1 pytest tests/scenario` writes what is seen into the stories.
+`REWRITE=1 pytest tests/scenario` writes the results into the scenarios.
 """
 
 import shlex
@@ -23,7 +23,7 @@ STORIES = sorted((Path(__file__).parent / "share_groups").glob("*.txt"))
 
 
 class Teller:
-    """Carries a story's commands out and says what is seen."""
+    """Carries out the commands of a scenario and returns their results."""
 
     def __init__(self) -> None:
         self.config: dict[str, int] = {"group_share_assignment_interval_ms": 0}
@@ -46,7 +46,7 @@ class Teller:
         told = list(getattr(self, f"do_{verb}")(names, options))
         return [*self.logged(), *told, *self.stated()]
 
-    # ---- what members do ---------------------------------------------------------------------------------
+    # ---- members -----------------------------------------------------------------------------------------
 
     def do_join(self, names: list[str], options: dict[str, str]) -> Iterator[str]:
         who, *topics = names
@@ -69,7 +69,7 @@ class Teller:
         share = "" if told is None else f" has {partitions(told)}"
         return f"{who}: epoch={answer.member_epoch}{share}"
 
-    # ---- what administrators do --------------------------------------------------------------------------
+    # ---- administrators ----------------------------------------------------------------------------------
 
     def do_alter(self, names: list[str], options: dict[str, str]) -> Iterator[str]:
         starts: dict[str, dict[int, int]] = {}
@@ -135,7 +135,7 @@ class Teller:
         self.world.persister.fails.clear()
         yield from ()
 
-    # ---- what is seen ------------------------------------------------------------------------------------
+    # ---- results -----------------------------------------------------------------------------------------
 
     def do_members(self, names: list[str], options: dict[str, str]) -> Iterator[str]:
         group = self.world.group()

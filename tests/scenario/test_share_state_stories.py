@@ -1,4 +1,4 @@
-"""Stories of share-partitions as text: commands, `----`, and what is seen. `REWRITE=1` renews what is seen.
+"""Scenarios of share-partitions as text: commands, `----`, and their results. `REWRITE=1` renews the results.
 
     config NAME=NUMBER ...          settings of the coordinator; before any other command
     initialize KEY [epoch=N] [start=N]
@@ -6,11 +6,11 @@
     read KEY [leader=N] | summary KEY | delete KEY
     forget TOPIC ...                topics are deleted
     after SECONDSs | crash
-    slow | commit                   what is appended waits for replicas; all of it is safe
+    slow | commit                   appended records wait for replicas; all of them are committed
 
 KEY is GROUP-TOPIC-PARTITION, of topics 1 and 2 with two partitions each; a BATCH is FIRST-LAST:STATE:COUNT,
-where STATE is `available`, `acked` or `archived`. Seen are answers, appended records, and where the log
-begins.
+where STATE is `available`, `acked` or `archived`. Results are answers, appended records, and the start of the
+log.
 """
 
 import shlex
@@ -67,7 +67,7 @@ def batch_words(batches: Iterable[StateBatch]) -> str:
 
 
 class Teller:
-    """Carries a story's commands out and says what is seen."""
+    """Carries out the commands of a scenario and returns their results."""
 
     def __init__(self) -> None:
         self.config: dict[str, int] = {}
@@ -94,7 +94,7 @@ class Teller:
         token = self.world.submit(request)
         self.asked[token] = f"{what} {name(request.key)}"
 
-    # ---- verbs ---------------------------------------------------------------------------------------------
+    # ---- commands ------------------------------------------------------------------------------------------
 
     def do_config(self, _: list[str], options: dict[str, int]) -> None:
         self.config = options
@@ -142,7 +142,7 @@ class Teller:
         self.world.commits = True
         self.world.commit()
 
-    # ---- what is seen --------------------------------------------------------------------------------------
+    # ---- results -------------------------------------------------------------------------------------------
 
     def seen(self) -> Iterator[str]:
         world = self.world
@@ -188,5 +188,5 @@ def answer_words(answer: StateAnswer) -> str:
 
 
 @pytest.mark.parametrize("path", STORIES, ids=lambda path: path.stem)
-def test_the_story_is_told_as_it_was(path: Path) -> None:
+def test_the_scenario_has_the_results_that_stand_in_it(path: Path) -> None:
     assert_told(path, Teller().tell)

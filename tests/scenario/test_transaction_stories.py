@@ -1,4 +1,5 @@
-"""Stories of transactional ids as text: commands, `----`, and what is seen. `REWRITE=1` renews what is seen.
+"""Scenarios of transactional ids as text: commands, `----`, and their results. `REWRITE=1` renews the
+results.
 
     config NAME=NUMBER ... [level=N]    settings of the coordinator; before any other command
     epoch N                             the id has had a producer, which is at this epoch
@@ -6,10 +7,10 @@
     add NAME PARTITION ... | verify NAME PARTITION ...
     end NAME commit|abort [over=CONNECTION] [late=COPY] | arrive COPY
     markers [PARTITION ...] | after SECONDSs | crash
-    slow | commit [RECORDS]             what is appended waits for replicas; so many records are safe, or all
+    slow | commit [RECORDS]             appended records wait for replicas; that many are committed, or all
 
-NAME is a producer of the one id; it remembers its pair as it was told, and speaks the new protocol unless it
-began with `v1`. Seen are answers (also late ones), appended records, and markers that are sent.
+NAME is a producer of the one id; it remembers the pair of its last answer, and uses the new protocol unless
+it began with `v1`. Results are answers (also late ones), appended records, and markers that are sent.
 """
 
 import shlex
@@ -45,13 +46,13 @@ def partition(word: str) -> TopicPartition:
 
 
 class Teller:
-    """Carries a story's commands out and says what is seen."""
+    """Carries out the commands of a scenario and returns their results."""
 
     def __init__(self) -> None:
         self.config: dict[str, int] = {}
         self._world: TransactionWorld | None = None
         self.clients: dict[str, Client] = {}
-        self.asked: dict[int, tuple[str, str]] = {}  # token -> who, what
+        self.asked: dict[int, tuple[str, str]] = {}  # token -> producer, request
         self.copies: dict[str, tuple[str, EndTransaction]] = {}
         self.told: set[int] = set()
         self.log_length = 0
@@ -74,7 +75,7 @@ class Teller:
     def ask(self, name: str, what: str, token: int) -> None:
         self.asked[token] = (name, what)
 
-    # ---- verbs ---------------------------------------------------------------------------------------------
+    # ---- commands ------------------------------------------------------------------------------------------
 
     def do_config(self, names: list[str], options: dict[str, str]) -> None:
         self.config = {name: int(value) for name, value in options.items()}
@@ -146,7 +147,7 @@ class Teller:
         self.world.commits = not names
         self.world.commit(int(names[0]) if names else None)
 
-    # ---- what is seen --------------------------------------------------------------------------------------
+    # ---- results -------------------------------------------------------------------------------------------
 
     def seen(self) -> Iterator[str]:
         for _, value in self.world.log[self.log_length :]:

@@ -1,7 +1,7 @@
-"""A shard with a virtual clock, a log that is a list, and timers that fire when time is told to pass.
+"""A shard with a virtual clock, a log that is a list, and timers that fire as a test advances the clock.
 
-Invariants are checked after every command; that no token is answered twice, and that replaying the log gives
-the state that the live shard has, too.
+After every command it checks the invariants, that no token is answered twice, and that replaying the log
+gives the state of the live shard.
 """
 
 import itertools
@@ -52,12 +52,12 @@ class GroupWorld:
         self.config = config or CoordinatorConfig()
         self.now_ms = START_MS
         self.log: list[GroupRecord] = []
-        self.producers: dict[int, Producer] = {}  # by place in the log: whose transaction the record is in
+        self.producers: dict[int, Producer] = {}  # by place in the log: of the record's transaction
         self.markers: list[tuple[int, EndTransaction]] = []  # before which place in the log
         self.timers: dict[TimerKey, tuple[int, int, Command]] = {}
         self.answers: dict[int, Result | Refuse] = {}
         self.take_tasks: Callable[[Sequence[Effect]], None] = lambda effects: None
-        # With `is_commit_held` what is appended is committed by `commit` only, and answers wait as they must.
+        # With `is_commit_held` appended records are committed by `commit` only, and answers wait for that.
         self.is_commit_held = False
         self.committed = 0  # length of the log
         self.held: dict[int, Result] = {}
@@ -88,9 +88,7 @@ class GroupWorld:
         return effects
 
     def _check_timers(self) -> None:
-        """Nobody stays for ever: each phase and each member that waits for nothing has an end; no timer is
-        left of what is gone.
-        """
+        """Assert that each phase and each member that waits for nothing has a timer, and nothing else has."""
         wanted: set[TimerKey] = {EXPIRY_KEY}
         spare: set[TimerKey] = set()
         for group in self.coordinator.shard.groups.values():
@@ -121,13 +119,13 @@ class GroupWorld:
         held = self.coordinator.shard.held_heartbeats
         for group_id in held.groups():
             wanted |= {TimerKey("hold", group_id, command.member_id) for command in held.of_group(group_id)}
-        # Those of heartbeats that were answered early are not cancelled: the next one moves them.
+        # Timers of heartbeats that were answered early are not cancelled: the next heartbeat moves them.
         spare |= {key for key in self.timers if key.purpose in ("hold", "wake", "share-topics")}
         missing, left_over = wanted - self.timers.keys(), self.timers.keys() - wanted - spare
         assert (sorted(missing)[:3], sorted(left_over)[:3]) == ([], [])
 
     def commit(self) -> None:
-        """What was appended is committed; whoever waited for it hears so."""
+        """Commit all appended records; the answers that waited for them leave."""
         self.committed = len(self.log)
         self.answers |= self.held
         self.held = {}
@@ -147,7 +145,8 @@ class GroupWorld:
             match effect:
                 case Append(records, producer):
                     has_appended = True
-                    # Through bytes, as the real log: what cannot be read back is a fault here already.
+                    # Through bytes, as in a real log: a record that cannot be read back is an error here
+                    # already.
                     for record in itertools.chain.from_iterable(map(opened, records)):
                         assert decode_record(encode_key(record), encode_value(record)) == record
                         if producer is not None:
@@ -164,7 +163,7 @@ class GroupWorld:
                     self.timers.pop(key, None)
 
     def advance(self, milliseconds: int) -> None:
-        """Let time pass; timers fire in their order."""
+        """Advance the clock; timers fire in their order."""
         until_ms = self.now_ms + milliseconds
         while self.timers:
             key, (deadline_ms, _, command) = min(self.timers.items(), key=lambda item: item[1][:2])
@@ -179,7 +178,10 @@ class GroupWorld:
         return self.asked - self.answers.keys()
 
     def restart(self, *, loses: bool = False) -> None:
-        """Lose the process, keep the log; it `loses` what was not committed. Nobody hears what was held."""
+        """Stop the process and load the log again.
+
+        With `loses`, uncommitted records and the answers that wait for them are lost.
+        """
         self._carry_out(self.coordinator.stop(ErrorCode.NOT_COORDINATOR))
         self.answers |= {token: Refuse(token, ErrorCode.NOT_COORDINATOR) for token in self.held}
         self.held = {}
@@ -314,7 +316,7 @@ class GroupWorld:
         return [member.error for member in answer.members]
 
     def ask(self, command: Command) -> Result | Refuse:
-        """A command whose answer comes at once; its token is to come from `token()`."""
+        """Handle a command whose token is from `token()`, and return its answer, which must come at once."""
         self.handle(command)
         return self.answers[command.token]  # type: ignore[union-attr]
 
@@ -323,7 +325,7 @@ class GroupWorld:
         return group.state if group is not None else GroupState.DEAD
 
     def stable_group(self, size: int = 2, **how: object) -> list[str]:
-        """A stable group with that many members, the leader first; generation 1."""
+        """Make a stable group with that many members in generation 1; the leader is the first in the list."""
         tokens = [self.join(**how) for _ in range(size)]  # type: ignore[arg-type]
         self.advance(self.config.group_initial_rebalance_delay_ms * size + 1)
         members = [self.joined(token).member_id for token in tokens]

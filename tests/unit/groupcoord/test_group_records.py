@@ -166,7 +166,7 @@ def test_keys_of_the_oldest_kind_are_offsets_too() -> None:
 
 
 @pytest.mark.parametrize("kind", [9, 17, 20, 0x7FFF])
-def test_kinds_of_other_protocols_are_passed_over(kind: int) -> None:
+def test_kinds_of_other_protocols_are_skipped(kind: int) -> None:
     assert decode_record(kind.to_bytes(2) + b"whatever", b"\0\0anything") is None
 
 
@@ -185,7 +185,7 @@ def test_kinds_of_other_protocols_are_passed_over(kind: int) -> None:
         (GROUP_KEY, "0003000000000000ffffffff0000018bcfe567ff7fffffff"),
     ],
 )
-def test_bytes_that_are_no_record_are_a_kafka_error(key: str, value: str | None) -> None:
+def test_bytes_that_are_no_record_raise_a_kafka_error(key: str, value: str | None) -> None:
     with pytest.raises(KafkaError) as raised:
         decode_record(bytes.fromhex(key), None if value is None else bytes.fromhex(value))
 

@@ -1,4 +1,4 @@
-"""Heartbeats of consumer groups that wait for news; stories of classic groups are in tests/scenario."""
+"""Held heartbeats of consumer groups; scenarios of classic groups are in tests/scenario."""
 
 import random
 from dataclasses import replace
@@ -22,7 +22,7 @@ HOLD_MS = 10_000
 
 
 class Held:
-    """A member whose heartbeats may wait, in a `ConsumerWorld`."""
+    """A member whose heartbeats may be held, in a `ConsumerWorld`."""
 
     def __init__(self, world: ConsumerWorld, member_id: str, *, tolerates_late_answers: bool = True) -> None:
         self.world, self.member_id, self.tolerates_late_answers = world, member_id, tolerates_late_answers
@@ -60,7 +60,7 @@ class Held:
         )
 
     def step(self) -> None:
-        """As a client: go on with what was heard."""
+        """Go on as a client does after its last answer."""
         if self.waits:
             return
         answer = self.world.groups.answers.get(self.token)
@@ -94,7 +94,9 @@ def world() -> ConsumerWorld:
     return ConsumerWorld()
 
 
-def test_members_hear_of_one_that_joins_and_it_hears_of_what_they_give_up(world: ConsumerWorld) -> None:
+def test_members_learn_of_one_that_joins_and_it_learns_of_partitions_they_give_up(
+    world: ConsumerWorld,
+) -> None:
     first, second = Held(world, "m1"), Held(world, "m2")
     _begin_the_group(first)
     assert first.waits
@@ -103,16 +105,16 @@ def test_members_hear_of_one_that_joins_and_it_hears_of_what_they_give_up(world:
 
     assert not first.waits and first.hears().assignment is not None
     assert second.owned == {}
-    second.send()  # that it was heard at this epoch is written
+    second.send()  # the record that the answer arrived at this epoch
     second.send()
-    assert second.waits  # for what the first has still
+    assert second.waits  # for the partitions that the first still has
     first.send(owned=first.owned)
     first.hears()
     assert not second.waits and second.hears().assignment is not None
     assert sorted(first.owned["a"] + second.owned["a"]) == [0, 1, 2, 3]
 
 
-def test_members_hear_of_one_that_leaves(world: ConsumerWorld) -> None:
+def test_members_learn_of_one_that_leaves(world: ConsumerWorld) -> None:
     first, second = _two_that_wait(world)
 
     second.send(epoch=-1)
@@ -121,7 +123,7 @@ def test_members_hear_of_one_that_leaves(world: ConsumerWorld) -> None:
     assert first.owned == {"a": [0, 1, 2, 3]}
 
 
-def test_a_member_that_another_connection_lets_leave_is_told(world: ConsumerWorld) -> None:
+def test_a_member_that_another_connection_removes_is_answered(world: ConsumerWorld) -> None:
     _, second = _two_that_wait(world)
 
     world.beat("m2", -1)
@@ -129,7 +131,7 @@ def test_a_member_that_another_connection_lets_leave_is_told(world: ConsumerWorl
     assert not second.waits and second.error() is ErrorCode.UNKNOWN_MEMBER_ID
 
 
-def test_waiting_prolongs_no_session(world: ConsumerWorld) -> None:
+def test_a_held_heartbeat_does_not_prolong_the_session(world: ConsumerWorld) -> None:
     _two_that_wait(world)
 
     world.groups.advance(44_999)  # both were answered meanwhile, and are silent
@@ -139,7 +141,7 @@ def test_waiting_prolongs_no_session(world: ConsumerWorld) -> None:
     assert not world.group().members
 
 
-def test_a_target_that_is_put_off_is_told_when_it_is_made() -> None:
+def test_members_learn_of_a_target_that_was_put_off_when_it_is_made() -> None:
     world = ConsumerWorld(CoordinatorConfig(group_consumer_assignment_interval_ms=500))
     first, second = Held(world, "m1"), Held(world, "m2")
     _begin_the_group(first)
@@ -151,7 +153,7 @@ def test_a_target_that_is_put_off_is_told_when_it_is_made() -> None:
     assert not first.waits and first.hears().assignment is not None
 
 
-def test_what_a_silent_member_had_is_told_when_its_session_ends(world: ConsumerWorld) -> None:
+def test_members_get_the_partitions_of_a_silent_member_when_its_session_ends(world: ConsumerWorld) -> None:
     first, _ = _two_that_wait(world)
     while first.owned != {"a": [0, 1, 2, 3]}:
         world.groups.advance(100)
@@ -163,7 +165,7 @@ def test_what_a_silent_member_had_is_told_when_its_session_ends(world: ConsumerW
     assert not world.group().members.keys() & {"m2"}
 
 
-def test_members_hear_of_a_topic_that_grows(world: ConsumerWorld) -> None:
+def test_members_learn_of_a_topic_that_grows(world: ConsumerWorld) -> None:
     first, second = _two_that_wait(world)
 
     world.set_topics({"a": 6, "b": 2})
@@ -175,7 +177,7 @@ def test_members_hear_of_a_topic_that_grows(world: ConsumerWorld) -> None:
     assert sorted(first.owned["a"] + second.owned["a"]) == [0, 1, 2, 3, 4, 5]
 
 
-def test_an_answer_that_nothing_came_of_says_that_all_is_as_it_was(world: ConsumerWorld) -> None:
+def test_an_answer_without_news_says_that_nothing_changed(world: ConsumerWorld) -> None:
     first, _ = _two_that_wait(world)
     before = first.epoch
 
@@ -187,7 +189,7 @@ def test_an_answer_that_nothing_came_of_says_that_all_is_as_it_was(world: Consum
     assert (answer.member_epoch, answer.assignment) == (before, None)
 
 
-def test_whoever_says_more_is_answered_and_only_that_request(world: ConsumerWorld) -> None:
+def test_only_the_held_heartbeat_with_the_given_token_is_answered(world: ConsumerWorld) -> None:
     first, second = _two_that_wait(world)
 
     world.groups.handle(AnswerHeldHeartbeat(group_id="g", member_id="m1", held=first.token + 1_000))
@@ -219,7 +221,7 @@ def test_a_member_that_must_revoke_never_waits(world: ConsumerWorld) -> None:
     assert not first.waits
 
 
-def test_all_that_wait_are_told_when_the_coordinator_moves(world: ConsumerWorld) -> None:
+def test_all_held_heartbeats_are_answered_when_the_coordinator_moves(world: ConsumerWorld) -> None:
     first, second = _two_that_wait(world)
 
     world.restart()
@@ -228,7 +230,7 @@ def test_all_that_wait_are_told_when_the_coordinator_moves(world: ConsumerWorld)
 
 
 def test_a_patient_client_is_answered_before_its_next_heartbeat_is_due(world: ConsumerWorld) -> None:
-    """Java's consumer waits on without a rest when it is due, and nothing else is to be done."""
+    """Java's consumer loops without a pause once the next heartbeat is due and it has nothing else to do."""
     first, _ = _two_that_wait(world)
     for _ in range(5):
         while first.waits:
@@ -240,7 +242,7 @@ def test_a_patient_client_is_answered_before_its_next_heartbeat_is_due(world: Co
         first.send()
 
 
-def test_a_client_that_is_not_known_to_be_patient_waits_for_half_of_what_it_was_told(
+def test_a_client_that_may_be_impatient_waits_for_half_of_its_interval(
     world: ConsumerWorld,
 ) -> None:
     first, second = (
@@ -253,7 +255,7 @@ def test_a_client_that_is_not_known_to_be_patient_waits_for_half_of_what_it_was_
     second.join()
     second.send()
 
-    # While it waits for partitions it is told to come soon; half of that it may wait for them.
+    # While it waits for partitions it gets a short interval; it may wait for half of that.
     first.send(owned=first.owned)
     assert second.hears().heartbeat_interval_ms == OTHERS.short_interval_ms
     second.send()
@@ -264,7 +266,7 @@ def test_a_client_that_is_not_known_to_be_patient_waits_for_half_of_what_it_was_
 
 
 def test_a_patient_client_comes_back_soon_while_it_waits_for_partitions(world: ConsumerWorld) -> None:
-    """Those that give them up do so within a moment, and each of them may be the last."""
+    """The others give partitions up within a moment, and each heartbeat may bring the last one."""
     first, second = Held(world, "m1"), Held(world, "m2")
     _begin_the_group(first)
     second.join()
@@ -278,7 +280,7 @@ def test_a_patient_client_comes_back_soon_while_it_waits_for_partitions(world: C
     assert told_ms == TOLERANT.short_interval_ms <= TOLERANT.interval_ms // 2
 
 
-def test_what_a_member_is_told_depends_on_whether_it_may_wait(world: ConsumerWorld) -> None:
+def test_the_interval_of_a_member_depends_on_its_client(world: ConsumerWorld) -> None:
     patient = Held(world, "m1").join().heartbeat_interval_ms
     other = Held(world, "m2", tolerates_late_answers=False).join().heartbeat_interval_ms
     raw = world.join("m3", "a").heartbeat_interval_ms
@@ -286,7 +288,9 @@ def test_what_a_member_is_told_depends_on_whether_it_may_wait(world: ConsumerWor
     assert (patient, other, raw) == (TOLERANT.interval_ms, OTHERS.short_interval_ms, 5_000)
 
 
-def test_many_that_wait_are_told_in_turns(world: ConsumerWorld, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_many_held_heartbeats_are_answered_in_several_turns(
+    world: ConsumerWorld, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.setattr("ottla.groupcoord.wake_heartbeats.MAX_WOKEN", 2)
     members = [Held(world, f"m{number}") for number in range(6)]
     for member in members:
@@ -310,7 +314,7 @@ def test_many_that_wait_are_told_in_turns(world: ConsumerWorld, monkeypatch: pyt
     assert not any(member.waits for member in members)
 
 
-def test_a_classic_member_that_counts_from_the_answer_keeps_its_pace() -> None:
+def test_a_classic_member_that_counts_from_the_answer_keeps_its_interval() -> None:
     groups = GroupWorld()
     (member_id,) = groups.stable_group(1)
     waited_ms = []
@@ -327,7 +331,7 @@ def test_a_classic_member_that_counts_from_the_answer_keeps_its_pace() -> None:
     assert waited_ms == [0, *[900] * 7]
 
 
-def test_what_a_rebalance_takes_is_not_the_pace_of_a_classic_member() -> None:
+def test_the_time_of_a_rebalance_is_not_the_interval_of_a_classic_member() -> None:
     groups = GroupWorld(CoordinatorConfig(group_initial_rebalance_delay_ms=0))
     (member_id,) = groups.stable_group(1)
     held = Heartbeat(token=0, group_id="g", generation_id=1, member_id=member_id, hold_ms=HOLD_MS)
@@ -352,14 +356,14 @@ def test_what_a_rebalance_takes_is_not_the_pace_of_a_classic_member() -> None:
     assert groups.now_ms - began_ms == 900
 
 
-def test_what_is_decided_again_and_finds_nothing_waits_on_as_long_as_it_would_have(
+def test_a_woken_heartbeat_without_news_stays_held_for_its_first_time(
     world: ConsumerWorld,
 ) -> None:
     first, _ = _two_that_wait(world)
     world.groups.advance(700)
 
     world.groups.handle(WakeHeldHeartbeats(group_id="g"))
-    world.set_topics({"a": 4, "b": 2, "c": 1})  # which nobody reads
+    world.set_topics({"a": 4, "b": 2, "c": 1})  # which no member reads
     world.group().is_metadata_stale = True
     world.groups.handle(WakeHeldHeartbeats(group_id="g"))
     assert first.waits
@@ -393,7 +397,7 @@ def test_a_classic_member_waits_for_a_quarter_of_its_session_at_most_and_a_stati
     assert waited_ms == {None: 2_000, "i": 0}
 
 
-def test_a_classic_member_that_waits_is_told_of_an_upgrade() -> None:
+def test_a_classic_member_with_a_held_heartbeat_learns_of_an_upgrade() -> None:
     world = ConsumerWorld()
     groups: GroupWorld = world.groups
     metadata = bytes.fromhex("00000000000100016100000000")  # subscribes to "a"
@@ -423,7 +427,7 @@ def test_a_classic_member_that_waits_is_told_of_an_upgrade() -> None:
 
 
 @pytest.mark.parametrize("seed", range(40))
-def test_whatever_happens_nobody_waits_for_long_and_all_own_their_shares_in_the_end(seed: int) -> None:
+def test_whatever_happens_no_heartbeat_is_held_for_long_and_members_get_their_shares(seed: int) -> None:
     chance = random.Random(seed)
     world = ConsumerWorld(CoordinatorConfig(group_consumer_assignment_interval_ms=chance.choice([0, 1_000])))
     members: list[Held] = []
@@ -435,7 +439,7 @@ def test_whatever_happens_nobody_waits_for_long_and_all_own_their_shares_in_the_
             case 1 if members:
                 members.pop(chance.randrange(len(members))).send(epoch=-1)
             case 2 if members:
-                members.pop(chance.randrange(len(members)))  # it falls silent
+                members.pop(chance.randrange(len(members)))  # it becomes silent
             case 3:
                 world.set_topics({"a": chance.randint(4, 8), "b": 2})
             case 4 if chance.random() < 0.3:
@@ -463,7 +467,7 @@ def test_whatever_happens_nobody_waits_for_long_and_all_own_their_shares_in_the_
 
 
 def _begin_the_group(member: Held) -> None:
-    """It joins an empty group and waits; what it was told is known from its second heartbeat on."""
+    """Join an empty group and wait; the interval is known from the second heartbeat on."""
     member.join()
     member.send(owned=member.owned)
     member.hears()

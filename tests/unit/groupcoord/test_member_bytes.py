@@ -1,4 +1,4 @@
-"""Bytes of members are counted over all shards of a node, and members without room are refused."""
+"""Bytes of members count over all shards of a node; members without room are rejected."""
 
 import pytest
 
@@ -51,7 +51,7 @@ def test_a_shard_that_was_loaded_counts_from_then_on() -> None:
     assert node.used_bytes == shard.total == 570
 
 
-def test_members_that_are_in_may_take_what_new_ones_may_not() -> None:
+def test_present_members_may_take_room_that_new_ones_may_not() -> None:
     shard = ShardBytes()
     shard.attach(NodeBytes(80 * KIB))
     shard.add(70 * KIB)
@@ -63,7 +63,7 @@ def test_members_that_are_in_may_take_what_new_ones_may_not() -> None:
         check_members(shard, 11 * KIB, is_member=True)
 
 
-def test_assignments_are_counted_and_refused_beyond_the_room() -> None:
+def test_assignments_are_counted_and_rejected_beyond_the_limit() -> None:
     world = GroupWorld(NO_DELAY)
     node = attach(world, 200 * KIB)
     token = world.join()
@@ -89,7 +89,7 @@ def heartbeat(world: ConsumerWorld, member_id: str, names: int) -> ConsumerGroup
     return world.beat(member_id, 0, names=subscribed, owned={}, rebalance_ms=60_000)
 
 
-def test_members_of_consumer_groups_count_with_what_they_subscribe_to() -> None:
+def test_members_of_consumer_groups_are_counted_with_their_subscriptions() -> None:
     world = ConsumerWorld()
     node = attach(world.groups, 100 * KIB)
 
@@ -104,7 +104,7 @@ def test_members_of_consumer_groups_count_with_what_they_subscribe_to() -> None:
     assert node.used_bytes == 0
 
 
-def test_new_groups_are_refused_when_the_node_has_no_memory_for_them_however_they_come() -> None:
+def test_new_groups_without_memory_for_them_are_rejected_however_they_come() -> None:
     world = ConsumerWorld()
     shard = world.groups.coordinator.shard
     world.groups.join(group_id="old")

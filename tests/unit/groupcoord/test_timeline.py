@@ -1,4 +1,4 @@
-"""The timeline of a group: each cause of a rebalance, what is kept of it, and its bounds."""
+"""The timeline of a group: each cause of a rebalance, the entries that are kept, and their bounds."""
 
 from pathlib import Path
 
@@ -20,7 +20,7 @@ def rebalances(world: GroupWorld) -> tuple[Rebalance, ...]:
 
 
 def causes(world: GroupWorld) -> list[Cause]:
-    """Of the last rebalance."""
+    """Return the causes of the last rebalance."""
     return [event.cause for event in rebalances(world)[-1].events]
 
 
@@ -29,7 +29,7 @@ def who(world: GroupWorld) -> list[str]:
 
 
 def settle(world: GroupWorld, *member_ids: str, **how: object) -> None:
-    """These members join again and sync, the leader first."""
+    """Let these members join again and sync, the leader first."""
     tokens = [world.join(member_id, **how) for member_id in member_ids]  # type: ignore[arg-type]
     told = [world.joined(token) for token in tokens]
     for each in sorted(told, key=lambda each: each.member_id == each.leader):
@@ -123,7 +123,7 @@ def settle_alone(world: GroupWorld, join: int) -> str:
     return told.member_id
 
 
-def test_a_member_that_fell_silent() -> None:
+def test_a_member_that_became_silent() -> None:
     world = GroupWorld()
     leader, follower = world.stable_group(2, session_ms=10_000)
     world.advance(6_000)
@@ -237,7 +237,7 @@ def test_a_group_that_was_loaded_above_the_limit() -> None:
     assert causes(world) == [Cause.GROUP_TOO_LARGE]
 
 
-def test_a_member_that_has_no_room_any_more() -> None:
+def test_a_member_beyond_a_lowered_limit() -> None:
     world = GroupWorld()
     leader, follower = world.stable_group(2)
     world.config = CoordinatorConfig(group_max_size=1)
@@ -265,10 +265,10 @@ def test_every_cause_is_tested() -> None:
     assert [cause for cause in Cause if f"Cause.{cause.name}" not in tests] == []
 
 
-# ---- what is kept ----------------------------------------------------------------------------------------
+# ---- entries and bounds ----------------------------------------------------------------------------------
 
 
-def test_what_happens_on_the_way_belongs_to_the_rebalance() -> None:
+def test_events_during_a_rebalance_belong_to_it() -> None:
     world = GroupWorld()
     leader, follower = world.stable_group(2)
 
@@ -306,7 +306,7 @@ def test_only_the_last_rebalances_are_kept_and_the_running_one_stands_last() -> 
     assert timeline.last()[-1].ended_ms is None
 
 
-def test_words_of_clients_are_cut() -> None:
+def test_texts_of_clients_are_cut() -> None:
     timeline = Timeline()
 
     timeline.note(Event(Cause.MEMBER_LEFT, 0, "m", "c" * 30_000, "r" * 30_000), generation_id=1)
@@ -315,7 +315,7 @@ def test_words_of_clients_are_cut() -> None:
     assert (len(event.client_id), len(event.reason)) == (MAX_CHARS, MAX_CHARS)
 
 
-def test_an_end_without_a_beginning_is_nothing() -> None:
+def test_an_end_without_a_beginning_is_ignored() -> None:
     timeline = Timeline()
 
     timeline.end(0, 1, 1)

@@ -1,5 +1,6 @@
-"""Expressions over the names of topics: RE2's syntax, whole names, and bounds. re2j judges the rest
-(tests/compat/java/test_topic_regex.py).
+"""Regular expressions over topic names: RE2's syntax, whole names, and bounds.
+
+tests/compat/java/test_topic_regex.py compares them with re2j.
 """
 
 import subprocess
@@ -30,12 +31,12 @@ ACCEPTED, REFUSED = ACCEPTED_LINES.split(), REFUSED_LINES.split()
 
 
 @pytest.mark.parametrize("pattern", ACCEPTED)
-def test_patterns_that_re2_takes(pattern: str) -> None:
+def test_patterns_that_re2_accepts(pattern: str) -> None:
     TopicRegex.compile(pattern)
 
 
 @pytest.mark.parametrize("pattern", REFUSED)
-def test_patterns_that_re2_refuses(pattern: str) -> None:
+def test_patterns_that_re2_rejects(pattern: str) -> None:
     with pytest.raises(KafkaError) as raised:
         TopicRegex.compile(pattern)
 
@@ -93,7 +94,7 @@ def test_whole_names_match(pattern: str, names: list[str], others: list[str]) ->
         ("(?P<>a)", "invalid named capture"),
     ],
 )
-def test_what_is_wrong_with_a_pattern_is_told_in_kafkas_words(pattern: str, reason: str) -> None:
+def test_the_error_of_a_pattern_has_kafkas_words(pattern: str, reason: str) -> None:
     with pytest.raises(KafkaError) as raised:
         TopicRegex.compile(pattern)
 
@@ -116,7 +117,7 @@ def test_what_is_wrong_with_a_pattern_is_told_in_kafkas_words(pattern: str, reas
         "\ud800",
     ],
 )
-def test_what_would_take_too_much_is_refused(pattern: str) -> None:
+def test_patterns_that_would_take_too_much_are_rejected(pattern: str) -> None:
     with pytest.raises(KafkaError) as raised:
         TopicRegex.compile(pattern)
 
@@ -141,7 +142,7 @@ def test_to_compile_a_pattern_takes_some_milliseconds_whatever_it_is(atom: str, 
             pass
         times.append(thread_time() - began_s)
 
-    assert min(times) < 0.05  # 3 ms where nobody else uses the processor; a second and more unbounded
+    assert min(times) < 0.05  # 3 ms on an idle processor; a second and more without bounds
 
 
 @pytest.mark.parametrize(

@@ -1,4 +1,4 @@
-"""The server-side assignors: `range` is Kafka's to the partition, `uniform` is judged by what it promises."""
+"""The server-side assignors: `range` is compared with Kafka's, `uniform` is judged by what it promises."""
 
 from collections import Counter
 from collections.abc import Mapping
@@ -65,7 +65,7 @@ def test_range_leaves_members_without_a_partition_empty() -> None:
     assert shown(assign_range(group({"a": {A}, "b": {A}}, {A: 1}))) == {"a": {"A": [0]}, "b": {}}
 
 
-def test_uniform_fills_up_the_new_member_with_what_the_others_have_too_much_of() -> None:
+def test_uniform_gives_a_new_member_the_partitions_beyond_the_share_of_the_others() -> None:
     before = {"a": {A: frozenset({0, 1, 2})}, "b": {A: frozenset({3, 4, 5})}}
 
     after = assign_uniform(group({"a": {A}, "b": {A}, "c": {A}}, {A: 6}, before))
@@ -73,13 +73,13 @@ def test_uniform_fills_up_the_new_member_with_what_the_others_have_too_much_of()
     assert shown(after) == {"a": {"A": [0, 1]}, "b": {"A": [3, 4]}, "c": {"A": [2, 5]}}
 
 
-def test_uniform_lets_the_one_with_more_keep_the_odd_one() -> None:
+def test_uniform_lets_the_member_with_more_keep_the_odd_partition() -> None:
     before = {"a": {A: frozenset({0})}, "b": {A: frozenset({1, 2})}}
 
     assert assign_uniform(group({"a": {A}, "b": {A}}, {A: 3}, before)) == before
 
 
-def test_uniform_takes_back_topics_that_nobody_subscribes_to_and_partitions_that_do_not_exist() -> None:
+def test_uniform_takes_back_topics_without_subscribers_and_partitions_that_do_not_exist() -> None:
     before = {"a": {A: frozenset({0, 7}), B: frozenset({0})}}
 
     assert shown(assign_uniform(group({"a": {A}}, {A: 2, B: 1}, before))) == {"a": {"A": [0, 1]}}
@@ -98,12 +98,12 @@ def test_uniform_gives_one_partition_to_one_member_even_if_two_had_it() -> None:
     }
 
 
-def test_uniform_of_nobody_or_nothing_is_empty() -> None:
+def test_uniform_without_members_or_partitions_is_empty() -> None:
     assert assign_uniform(group({}, {})) == {}
     assert assign_uniform(group({"a": set()}, {})) == {"a": {}}
 
 
-def test_mixed_gives_what_only_one_can_have_and_the_rest_to_the_others() -> None:
+def test_mixed_gives_partitions_with_one_subscriber_to_it_and_the_rest_to_the_others() -> None:
     spec = group({"a": {A}, "b": {A, B}}, {A: 4, B: 2})
 
     after = assign_uniform(spec)
@@ -150,7 +150,7 @@ def _sizes(assigned: Mapping[str, Assignment]) -> dict[str, int]:
 
 
 def check_assignment(spec: GroupSpec, assigned: Mapping[str, Assignment]) -> None:
-    """Each partition of a subscribed topic exactly once, and to a subscriber."""
+    """Assert that each partition of a subscribed topic is assigned once, and to a subscriber."""
     given = Counter(
         (topic_id, partition)
         for topics in assigned.values()
@@ -168,7 +168,7 @@ def check_assignment(spec: GroupSpec, assigned: Mapping[str, Assignment]) -> Non
 
 
 def check_balance(spec: GroupSpec, assigned: Mapping[str, Assignment]) -> None:
-    """No partition of a topic could go to another of its subscribers and make the two more equal."""
+    """Assert that no move of a partition to another subscriber would make the two more equal."""
     sizes = _sizes(assigned)
     for member in spec.members:
         for topic_id in assigned[member.member_id]:

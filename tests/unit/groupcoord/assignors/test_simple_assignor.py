@@ -1,4 +1,4 @@
-"""The assignor `simple`; tests/compat/java has Apache Kafka's own class judge it."""
+"""The assignor `simple`; tests/compat/java compares it with Apache Kafka's own class."""
 
 import pytest
 
@@ -13,7 +13,7 @@ def topic_id(number: int) -> bytes:
 def group(
     members: dict[str, tuple[str, str]], partitions: dict[int, int], *, is_homogeneous: bool
 ) -> ShareGroupSpec:
-    """Members with the topics that they read, as "0 1", and the partitions that they have, as "0:0 1:1"."""
+    """Return members with the topics that they read, as "0 1", and with their partitions, as "0:0 1:1"."""
     specs = []
     for name, (reads, had) in members.items():
         assigned: dict[bytes, frozenset[int]] = {}
@@ -69,7 +69,7 @@ def test_each_topic_is_shared_by_its_own_subscribers() -> None:
     assert {*found["a"].split(), *found["b"].split()} >= {"0:0", "0:1"}
 
 
-def test_who_reads_nothing_gets_nothing() -> None:
+def test_a_member_that_reads_nothing_gets_nothing() -> None:
     for is_homogeneous in (True, False):
         assert shares(group({"a": ("", "0:0")}, {0: 1}, is_homogeneous=is_homogeneous)) == {"a": ""}
 
@@ -89,7 +89,7 @@ def test_ids_have_the_hash_of_kafkas_uuid(most: int, least: int, expected: int) 
     assert hash_of_uuid(most.to_bytes(8) + least.to_bytes(8)) == expected
 
 
-def test_a_bucket_is_gone_through_as_its_keys_were_put() -> None:
+def test_a_bucket_is_iterated_in_the_order_in_which_its_keys_were_put() -> None:
     put: JavaHashMap[int, None] = JavaHashMap(hash_of_int)
     computed: JavaHashMap[int, None] = JavaHashMap(hash_of_int)
     for key in (16, 0, 5, 32):

@@ -1,8 +1,8 @@
-"""Every request of a classic group in every state: what is answered, and what state the group is in then.
+"""Every request of a classic group in every state: its answer, and the state of the group after it.
 
 One table for the pure core (test_classic_table) and for a server at the other end of a wire
-(tests/compat/traps/test_classic_table, which Apache Kafka passes too). A cell reads `answer` or
-`answer > state`, if the request changes the state; `waits` is a request that is not answered yet.
+(tests/compat/traps/test_classic_table, which Apache Kafka passes too). A cell reads `answer` or `answer >
+state`, if the request changes the state; `waits` is a request that is not answered yet.
 """
 
 from collections.abc import Callable
@@ -17,7 +17,7 @@ READS_OTHER = b"\0\0\0\0\0\1\0\5other\xff\xff\xff\xff"
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Joined:
-    """The answer to a JoinGroup: the error's name, or NONE."""
+    """The answer to a JoinGroup: the name of its error, or NONE."""
 
     error: str
     member_id: str
@@ -25,7 +25,7 @@ class Joined:
 
 
 class Driver(Interface):
-    """Sends requests of members to one group and names what comes back."""
+    """Sends requests of members to one group and names the answers."""
 
     def start_join(
         self,
@@ -67,12 +67,12 @@ class Driver(Interface):
     def state(self) -> str: ...
 
     def reaches(self, state: str) -> None:
-        """Fails if the group is not in that state, or does not come to it soon."""
+        """Fail if the group is not in that state, and does not get there soon."""
 
 
 @dataclass(slots=True, kw_only=True)
 class Scene:
-    """A group of a leader and a follower; in PreparingRebalance a newcomer's join waits."""
+    """A group of a leader and a follower; in PreparingRebalance the join of a new member waits."""
 
     driver: Driver
     leader: str
@@ -80,14 +80,14 @@ class Scene:
     generation_id: int
 
     def join(self, member_id: str, **how: object) -> str:
-        """`waits`, or the error, or `joined` for a new generation, or `told` again of the one that stands."""
+        """Return `waits`, the error, `joined` for a new generation, or `again` for the present one."""
         join = self.driver.start_join(member_id, **how)  # type: ignore[arg-type]
         if self.driver.waits(join):
             return "waits"
         answer = self.driver.joined(join)
         if answer.error != "NONE":
             return answer.error
-        return "told" if answer.generation_id == self.generation_id else "joined"
+        return "again" if answer.generation_id == self.generation_id else "joined"
 
     def sync(self, member_id: str, generation_id: int | None = None, **how: object) -> str:
         stated = self.generation_id if generation_id is None else generation_id
@@ -97,12 +97,12 @@ class Scene:
         return "waits" if self.driver.waits(sync) else self.driver.synced(sync)
 
     def pending(self) -> str:
-        """A member that was told its id and has not come back with it."""
+        """Return the id of a member that got it and has not come back with it."""
         return self.driver.joined(self.driver.start_join(member_id_required=True)).member_id
 
 
 def set_up(driver: Driver, state: str) -> Scene:
-    """A group in that state."""
+    """Return a group in that state."""
     if state == "Dead":
         return Scene(driver=driver, leader="leader", follower="follower", generation_id=7)
     leader = driver.joined(driver.start_join()).member_id
@@ -178,7 +178,7 @@ OTHER = "INCONSISTENT_GROUP_PROTOCOL"
 ID = "MEMBER_ID_REQUIRED"
 P, C, S = "PreparingRebalance", "CompletingRebalance", "Stable"
 
-# Request: what it comes to in Dead (no such group), Empty, PreparingRebalance, CompletingRebalance, Stable.
+# Request: its answer in Dead (no such group), Empty, PreparingRebalance, CompletingRebalance, Stable.
 TABLE: dict[str, tuple[str, str, str, str, str]] = {
     "a new member joins": (f"joined > {C}", f"joined > {C}", "waits", f"waits > {P}", f"waits > {P}"),
     "a new member asks for its id": (f"{ID} > Empty", ID, ID, ID, ID),
@@ -187,10 +187,10 @@ TABLE: dict[str, tuple[str, str, str, str, str]] = {
     "a new member without a shared protocol joins": (f"joined > {C}", f"joined > {C}", OTHER, OTHER, OTHER),
     "a stranger joins": (GONE, GONE, GONE, GONE, GONE),
     "a stranger with an unknown instance joins": (GONE, GONE, GONE, GONE, GONE),
-    "the follower joins again": (GONE, GONE, "waits", "told", "told"),
+    "the follower joins again": (GONE, GONE, "waits", "again", "again"),
     "the follower joins with other metadata": (GONE, GONE, "waits", f"waits > {P}", f"waits > {P}"),
     "the follower joins without a shared protocol": (GONE, GONE, OTHER, OTHER, OTHER),
-    "the leader joins again": (GONE, GONE, "waits", "told", f"waits > {P}"),
+    "the leader joins again": (GONE, GONE, "waits", "again", f"waits > {P}"),
     "a pending member joins": (f"joined > {C}", f"joined > {C}", "waits", f"waits > {P}", f"waits > {P}"),
     "the leader syncs": (GONE, GONE, AGAIN, f"ok > {S}", "ok"),
     "the follower syncs": (GONE, GONE, AGAIN, "waits", "ok"),
@@ -213,7 +213,7 @@ TABLE: dict[str, tuple[str, str, str, str, str]] = {
     "the leader leaves": (GONE, GONE, "NONE", f"NONE > {P}", f"NONE > {P}"),
     "a stranger leaves": (GONE, GONE, GONE, GONE, GONE),
     "an unknown instance leaves": (GONE, GONE, GONE, GONE, GONE),
-    # Where nothing is left of the group Kafka keeps an empty one until its next look at expired offsets.
+    # Kafka keeps an empty group until its next look at expired offsets; Ottla forgets it at once.
     "a pending member leaves": ("NONE > *", "NONE", "NONE", f"NONE > {P}", f"NONE > {P}"),
     "the offset of a topic that is read is deleted": (
         "GROUP_ID_NOT_FOUND",
@@ -240,7 +240,7 @@ TABLE: dict[str, tuple[str, str, str, str, str]] = {
 
 
 def expected(request: str, state: str) -> tuple[str, str]:
-    """Answer and state after it; `*` for a state that is anybody's choice."""
+    """Return the answer and the state after it; `*` for a state that may differ."""
     answer, _, after = TABLE[request][STATES.index(state)].partition(" > ")
     return answer, after or state
 

@@ -1,4 +1,4 @@
-"""Join, sync, heartbeat and leave of classic groups; the answers of Apache Kafka's coordinator."""
+"""Join, sync, heartbeat and leave of classic groups, as in Apache Kafka's coordinator."""
 
 import pytest
 
@@ -26,7 +26,7 @@ NO_DELAY = CoordinatorConfig(group_initial_rebalance_delay_ms=0)
 # ---- joining ---------------------------------------------------------------------------------------------
 
 
-def test_a_new_dynamic_member_is_first_told_its_id_kip_394() -> None:
+def test_a_new_dynamic_member_first_gets_its_id_kip_394() -> None:
     world = GroupWorld()
 
     told = world.joined(world.join(member_id_required=True, client_id="app"))
@@ -74,7 +74,7 @@ def test_a_rebalance_waits_for_pending_members() -> None:
         ({"protocols": [("range", bytes(2_000_000))]}, ErrorCode.INVALID_REQUEST),
     ],
 )
-def test_a_join_that_is_refused_leaves_nothing_behind(how: dict[str, object], error: ErrorCode) -> None:
+def test_a_rejected_join_leaves_nothing_behind(how: dict[str, object], error: ErrorCode) -> None:
     world = GroupWorld()
 
     answer = world.answers[world.join(**how)]  # type: ignore[arg-type]
@@ -161,7 +161,7 @@ def test_a_leader_that_joins_again_starts_a_rebalance() -> None:
     assert world.joined(again).generation_id == 2
 
 
-def test_a_follower_that_joins_again_unchanged_is_told_the_generation() -> None:
+def test_a_follower_that_joins_again_unchanged_gets_the_generation() -> None:
     world = GroupWorld()
     leader, follower = world.stable_group(2)
 
@@ -181,7 +181,7 @@ def test_a_follower_that_joins_again_with_other_metadata_starts_a_rebalance() ->
     assert world.state() is GroupState.PREPARING_REBALANCE
 
 
-def test_a_join_is_told_again_while_the_assignment_is_awaited() -> None:
+def test_a_repeated_join_gets_its_answer_again_while_the_assignment_is_awaited() -> None:
     world = GroupWorld(NO_DELAY)
     token = world.join()
     world.advance(1)
@@ -226,7 +226,7 @@ def test_another_leader_is_elected_when_the_leader_does_not_rejoin() -> None:
     assert leader not in world.coordinator.shard.groups["g"].members
 
 
-def test_a_full_group_takes_no_more_group_max_size() -> None:
+def test_a_full_group_rejects_new_members_group_max_size() -> None:
     world = GroupWorld(CoordinatorConfig(group_max_size=2))
     members = world.stable_group(2)
 
@@ -285,8 +285,8 @@ def test_what_members_offer_is_bounded_however_they_join() -> None:
     assert join("g0").error is ErrorCode.NONE
 
 
-def test_ids_that_were_given_out_are_bounded_over_all_groups(monkeypatch: pytest.MonkeyPatch) -> None:
-    room = (2 * MEMBER_BYTES + 100) * 8 // 7  # of which new members may have seven eighths
+def test_pending_members_are_bounded_over_all_groups(monkeypatch: pytest.MonkeyPatch) -> None:
+    room = (2 * MEMBER_BYTES + 100) * 8 // 7  # of which new members may take seven eighths
     monkeypatch.setattr("ottla.groupcoord.member_bytes.MAX_MEMBER_BYTES_PER_SHARD", room)
     world = GroupWorld()
     tokens = [
@@ -304,7 +304,7 @@ def test_ids_that_were_given_out_are_bounded_over_all_groups(monkeypatch: pytest
     assert world.joined(world.join(group_id="g2", member_id_required=True)).member_id
 
 
-def test_a_new_member_that_nobody_waits_for_any_more_is_dropped() -> None:
+def test_a_new_member_whose_client_is_gone_is_removed() -> None:
     world = GroupWorld()
     (leader,) = world.stable_group(1, rebalance_ms=1_000_000, session_ms=1_800_000)
     token = world.join(rebalance_ms=1_000_000)
@@ -376,7 +376,7 @@ def test_a_sync_must_name_member_generation_and_protocol(how: dict[str, object],
     assert world.synced(world.sync(**arguments)).error is error  # type: ignore[arg-type]
 
 
-def test_a_sync_while_members_join_is_told_to_join() -> None:
+def test_a_sync_while_members_join_is_rebalance_in_progress() -> None:
     world = GroupWorld()
     leader, follower = world.stable_group(2)
     world.join(leader)
@@ -384,7 +384,7 @@ def test_a_sync_while_members_join_is_told_to_join() -> None:
     assert world.synced(world.sync(follower, 1)).error is ErrorCode.REBALANCE_IN_PROGRESS
 
 
-def test_waiting_syncs_are_told_when_a_member_joins_before_the_assignment() -> None:
+def test_waiting_syncs_are_answered_when_a_member_joins_before_the_assignment() -> None:
     world = GroupWorld()
     _, follower = completing(world)
     waits = world.sync(follower, 1)
@@ -407,7 +407,7 @@ def test_members_that_never_sync_are_out() -> None:
     assert silent not in world.coordinator.shard.groups["g"].members
 
 
-def test_an_assignment_too_large_for_the_log_fails_for_all_and_starts_anew() -> None:
+def test_an_assignment_too_large_for_the_log_fails_for_all_and_starts_a_rebalance() -> None:
     world = GroupWorld(CoordinatorConfig(max_batch_bytes=10_000))
     leader, follower = completing(world)
     waits = world.sync(follower, 1)
@@ -506,7 +506,7 @@ def test_a_leader_that_dies_before_its_assignment_is_replaced() -> None:
 # ---- leaving ----------------------------------------------------------------------------------------------
 
 
-def test_when_one_leaves_the_others_rebalance() -> None:
+def test_when_a_member_leaves_the_others_rebalance() -> None:
     world = GroupWorld()
     leader, follower = world.stable_group(2)
 
@@ -516,7 +516,7 @@ def test_when_one_leaves_the_others_rebalance() -> None:
     assert world.joined(world.join(follower)).leader == follower
 
 
-def test_when_the_last_leaves_the_group_is_empty_and_its_generation_is_kept() -> None:
+def test_when_the_last_member_leaves_the_group_is_empty_and_keeps_its_generation() -> None:
     world = GroupWorld()
     members = world.stable_group(2)
 
@@ -594,7 +594,7 @@ def test_a_static_member_that_returns_takes_its_place_without_a_rebalance() -> N
     assert world.heartbeat(leader, 1) is ErrorCode.NONE
 
 
-def test_a_leader_that_returns_is_told_to_skip_the_assignment_kip_814() -> None:
+def test_a_leader_that_returns_skips_the_assignment_kip_814() -> None:
     world = GroupWorld()
     static_group(world, "a", "b")
 
@@ -604,7 +604,7 @@ def test_a_leader_that_returns_is_told_to_skip_the_assignment_kip_814() -> None:
     assert len(answer.members) == 2
 
 
-def test_a_leader_that_returns_with_an_old_client_is_told_of_its_former_self() -> None:
+def test_a_leader_that_returns_with_an_old_client_gets_its_former_id_as_the_leader() -> None:
     world = GroupWorld()
     leader, _ = static_group(world, "a", "b")
 
@@ -614,7 +614,7 @@ def test_a_leader_that_returns_with_an_old_client_is_told_of_its_former_self() -
     assert answer.leader == leader != answer.member_id
 
 
-def test_the_former_self_of_a_static_member_is_fenced() -> None:
+def test_the_former_member_of_an_instance_is_fenced() -> None:
     world = GroupWorld()
     _, former = static_group(world, "a", "b")
     world.join(instance="b")
@@ -626,7 +626,7 @@ def test_the_former_self_of_a_static_member_is_fenced() -> None:
     assert world.leave(MemberIdentity(former, "b")) == [fenced]
 
 
-def test_a_waiting_former_self_is_fenced_at_once() -> None:
+def test_a_waiting_former_member_of_an_instance_is_fenced_at_once() -> None:
     world = GroupWorld()
     first = world.join(instance="a")
 
@@ -720,7 +720,7 @@ def test_a_stable_group_survives_a_restart() -> None:
     assert world.synced(world.sync(follower, 1)).assignment == follower.encode()
 
 
-def test_loaded_members_have_their_session_timeout_to_show_up() -> None:
+def test_loaded_members_have_their_session_timeout_to_send_a_heartbeat() -> None:
     world = GroupWorld()
     world.stable_group(2, session_ms=10_000)
     world.restart()
@@ -744,7 +744,7 @@ def test_waiting_requests_are_answered_when_the_shard_stops() -> None:
     assert world.waiting() == set()
 
 
-def test_commands_of_clients_answer_unknown_groups_without_making_them() -> None:
+def test_commands_of_clients_do_not_create_unknown_groups() -> None:
     world = GroupWorld()
 
     world.handle(Heartbeat(token=world.token(), group_id="x", generation_id=1, member_id="m"))
@@ -780,7 +780,7 @@ def test_a_record_that_contradicts_itself_is_loaded_as_far_as_it_makes_sense() -
 
 
 def test_members_without_a_protocol_type_are_loaded_from_several_records() -> None:
-    """No client can write them, but a log may be anybody's, and must not end the node that leads it."""
+    """No client can write such records, but any program may have written the log; the node must not fail."""
     group = ClassicGroup("g")
     a, b = (
         MemberMetadata(member_id=member_id, session_timeout=10_000, rebalance_timeout=10_000)

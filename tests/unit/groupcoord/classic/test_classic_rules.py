@@ -20,7 +20,7 @@ NO_DELAY = CoordinatorConfig(group_initial_rebalance_delay_ms=0)
 
 
 def describe(world: GroupWorld) -> list[tuple[str, str | None]]:
-    """The members of the group with their instances."""
+    """Return the members of the group with their instance ids."""
     answer = world.ask(DescribeGroups(token=world.token(), group_ids=["g"]))
     assert isinstance(answer, DescribeGroupsResult)
     return [(each.member_id, each.group_instance_id) for each in answer.groups[0].members]
@@ -33,7 +33,7 @@ def generation(world: GroupWorld) -> int:
 
 
 def static_group(world: GroupWorld, *instances: str | None, **how: object) -> list[str]:
-    """A stable group of these instances (None for a dynamic member), the first one leads."""
+    """Make a stable group of these instances (None for a dynamic member); the first one leads."""
     joins = [world.join(instance=each, **how) for each in instances]  # type: ignore[arg-type]
     world.advance(world.config.group_initial_rebalance_delay_ms * len(joins) + 1)
     members = [world.joined(join).member_id for join in joins]
@@ -43,10 +43,10 @@ def static_group(world: GroupWorld, *instances: str | None, **how: object) -> li
     return members
 
 
-# ---- who is who ------------------------------------------------------------------------------------------
+# ---- identities ------------------------------------------------------------------------------------------
 
 
-def test_a_member_that_claims_anothers_instance_is_fenced() -> None:
+def test_a_member_that_names_the_instance_of_another_is_fenced() -> None:
     world = GroupWorld(NO_DELAY)
     one, _ = static_group(world, "one", "two")
 
@@ -57,7 +57,7 @@ def test_a_member_that_claims_anothers_instance_is_fenced() -> None:
     assert world.state() is GroupState.STABLE
 
 
-def test_what_is_wrong_with_a_join_is_said_in_kafkas_order() -> None:
+def test_a_join_is_checked_in_kafkas_order() -> None:
     world = GroupWorld()
 
     nameless = world.answers[world.join("stranger", group_id="", session_ms=1)]
@@ -73,7 +73,7 @@ def test_the_empty_instance_id_is_an_instance_of_its_own() -> None:
     world.restart()
 
     assert sorted(describe(world)) == sorted([(static, ""), (dynamic, None)])
-    # Neither id nor instance: that is nobody, and not the one whose instance has an empty name.
+    # Without an id or an instance id it names no member, not even the one whose instance id is empty.
     assert world.leave(MemberIdentity("", None)) == [ErrorCode.UNKNOWN_MEMBER_ID]
     assert world.leave(MemberIdentity("", "")) == [ErrorCode.NONE]
 
@@ -102,7 +102,7 @@ def test_a_member_id_fits_into_a_record_however_long_its_client_is_named(how: di
 # ---- leaving ---------------------------------------------------------------------------------------------
 
 
-def test_a_batch_that_leaves_is_judged_one_by_one_and_rebalances_once() -> None:
+def test_members_of_a_leaving_batch_are_checked_one_by_one_and_the_group_rebalances_once() -> None:
     world = GroupWorld(NO_DELAY)
     one, two, three, stays = static_group(world, "one", "two", "three", None)
 
@@ -141,7 +141,7 @@ def test_the_join_is_complete_when_the_last_pending_member_leaves() -> None:
     assert world.joined(join).generation_id == 2
 
 
-def test_a_group_that_nobody_joined_goes_with_its_last_pending_member() -> None:
+def test_a_group_without_a_completed_join_is_removed_with_its_last_pending_member() -> None:
     world = GroupWorld()
     pending = world.joined(world.join(member_id_required=True)).member_id
 
@@ -190,14 +190,14 @@ def test_only_new_members_extend_the_initial_delay() -> None:
     pending = world.joined(world.join(member_id_required=True)).member_id
     world.join(pending)
     world.advance(2_000)
-    again = world.join(pending)  # the client asks once more
+    again = world.join(pending)  # the client joins once more
 
     world.advance(1_000)
 
     assert world.joined(again).generation_id == 1
 
 
-def test_the_initial_delay_is_bounded_by_the_rebalance_timeout_of_who_came_first() -> None:
+def test_the_initial_delay_is_bounded_by_the_rebalance_timeout_of_the_first_member() -> None:
     world = GroupWorld()
     first = world.join(rebalance_ms=5_000)
     world.advance(2_000)
@@ -212,7 +212,7 @@ def test_the_initial_delay_is_bounded_by_the_rebalance_timeout_of_who_came_first
     assert world.joined(first).generation_id == 1
 
 
-def test_the_rebalance_timeout_is_what_it_was_when_the_rebalance_began() -> None:
+def test_the_rebalance_timeout_is_that_of_the_beginning_of_the_rebalance() -> None:
     world = GroupWorld(NO_DELAY)
     leader, leaves, _ = static_group(world, None, None, None, rebalance_ms=10_000, session_ms=60_000)
 
@@ -228,7 +228,7 @@ def test_the_rebalance_timeout_is_what_it_was_when_the_rebalance_began() -> None
 # ---- electing a leader -----------------------------------------------------------------------------------
 
 
-def test_a_static_leader_that_does_not_rejoin_stays_a_member_and_leads_no_more() -> None:
+def test_a_static_leader_that_does_not_rejoin_stays_a_member_and_no_longer_leads() -> None:
     world = GroupWorld(NO_DELAY)
     leader, follower = static_group(world, "one", "two", rebalance_ms=10_000, session_ms=60_000)
 
@@ -285,12 +285,12 @@ def test_a_member_that_syncs_when_the_group_is_stable_has_synced() -> None:
 
     world.sync(follower, 1)
     world.advance(10_000)
-    world.handle(ExpireSync(group_id="g", generation_id=1))  # it was in flight
+    world.handle(ExpireSync(group_id="g", generation_id=1))  # the timer was in flight
 
     assert world.state() is GroupState.STABLE
 
 
-def test_a_session_that_ended_while_its_member_waited_for_the_leader_begins_anew() -> None:
+def test_a_session_that_ended_while_its_member_waited_for_the_leader_starts_anew() -> None:
     world = GroupWorld(NO_DELAY)
     joins = [world.join(session_ms=session_ms) for session_ms in (60_000, 10_000)]
     world.advance(0)
@@ -307,7 +307,7 @@ def test_a_session_that_ended_while_its_member_waited_for_the_leader_begins_anew
     assert [each for each, _ in describe(world)] == [leader]
 
 
-def test_no_assignment_is_shown_of_a_generation_that_never_had_one() -> None:
+def test_a_generation_without_an_assignment_shows_none() -> None:
     world = GroupWorld(NO_DELAY)
     leader, follower = static_group(world, None, None)
     join = world.join(leader)
@@ -355,7 +355,7 @@ def test_a_static_leader_that_returned_asks_for_its_assignment_and_gets_the_kept
     assert synced.assignment == leader.encode()
 
 
-def test_a_static_member_with_other_protocols_and_the_same_choice_is_written_and_rebalances_nobody() -> None:
+def test_a_static_member_with_other_protocols_and_the_same_choice_is_written_without_a_rebalance() -> None:
     world = GroupWorld(NO_DELAY)
     both = [("sticky", b""), ("range", b"")]
     joins = [world.join(instance="one", protocols=both), world.join(instance="two")]
@@ -372,7 +372,7 @@ def test_a_static_member_with_other_protocols_and_the_same_choice_is_written_and
     assert len(world.log) == records + 1
 
 
-def test_a_former_self_that_waits_for_its_assignment_is_fenced_once() -> None:
+def test_a_former_member_that_waits_for_its_assignment_is_fenced_once() -> None:
     world = GroupWorld(NO_DELAY)
     joins = [world.join(instance=each) for each in ("one", "two")]
     world.advance(0)
@@ -385,7 +385,7 @@ def test_a_former_self_that_waits_for_its_assignment_is_fenced_once() -> None:
     assert world.state() is GroupState.PREPARING_REBALANCE
 
 
-def test_a_static_member_that_returned_has_still_to_ask_for_its_assignment() -> None:
+def test_a_static_member_that_returned_still_has_to_ask_for_its_assignment() -> None:
     world = GroupWorld(NO_DELAY)
     how = {"rebalance_ms": 10_000, "session_ms": 60_000}
     joins = [world.join(instance=each, **how) for each in ("one", "two")]  # type: ignore[arg-type]
@@ -411,7 +411,7 @@ def test_a_static_member_that_returns_with_more_than_the_log_takes_starts_a_reba
     assert len(world.log) == records
 
 
-def test_a_member_is_as_its_newest_record_says() -> None:
+def test_a_member_is_loaded_from_its_newest_record() -> None:
     group = ClassicGroup("g")
     for client_host, session_timeout_ms in (("/a", 1), ("/b", 2)):
         recorded = MemberMetadata(
@@ -425,8 +425,8 @@ def test_a_member_is_as_its_newest_record_says() -> None:
 
 # ---- other protocol types --------------------------------------------------------------------------------
 
-# What a worker of Kafka Connect sends: version 1 of its own protocol, its address, its offset in the topic of
-# configurations, and what it runs. Schema Registry sends JSON.
+# The metadata of a worker of Kafka Connect: version 1 of its own protocol, its address, its offset in the
+# topic of configurations, and its connectors and tasks. Schema Registry sends JSON.
 CONNECT = [
     ("sessioned", b"\0\2\0\x0chttp://w1:83\0\0\0\0\0\0\0\x07\xff\xff\xff\xff"),
     ("compatible", b"\0\1\0\x0chttp://w1:83\0\0\0\0\0\0\0\x07\xff\xff\xff\xff"),
@@ -440,7 +440,7 @@ SCHEMA_REGISTRY = [
 @pytest.mark.parametrize(
     ("protocol_type", "protocols"), [("connect", CONNECT), ("sr", SCHEMA_REGISTRY)], ids=["connect", "sr"]
 )
-def test_groups_of_other_types_are_carried_and_never_understood(
+def test_groups_of_other_types_are_kept_without_reading_their_metadata(
     protocol_type: str, protocols: list[tuple[str, bytes]]
 ) -> None:
     config = CoordinatorConfig(

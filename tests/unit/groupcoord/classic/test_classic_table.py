@@ -1,4 +1,4 @@
-"""Each request in each state, against the table that Apache Kafka answers by, too."""
+"""Each request in each state, against the table that Apache Kafka passes, too."""
 
 import pytest
 
@@ -22,7 +22,7 @@ from tests.unit.groupcoord.group_world import GroupWorld
 
 
 class CoreDriver:
-    """The table's requests as commands of a shard whose clock stands still."""
+    """The table's requests as commands of a shard whose clock does not move."""
 
     def __init__(self) -> None:
         self.world = GroupWorld(CoordinatorConfig(group_initial_rebalance_delay_ms=0))
@@ -109,7 +109,7 @@ class CoreDriver:
 
 
 def name_of(answer: Result | Refuse) -> str:
-    """The one error in an answer."""
+    """Return the name of the one error in an answer."""
     match answer:
         case Refuse(_, error, _):
             return error.name

@@ -1,4 +1,4 @@
-"""The table of moves, whole."""
+"""The whole table of moves."""
 
 import ast
 from pathlib import Path
@@ -47,7 +47,7 @@ def test_replay_gives_a_group_only_states_that_records_have(before: GroupState, 
 
 
 @pytest.mark.parametrize("before", GroupState)
-def test_a_group_dies_once(before: GroupState) -> None:
+def test_a_dead_group_makes_no_more_moves(before: GroupState) -> None:
     group = ClassicGroup("g")
     group.state = before
 

@@ -1,4 +1,4 @@
-"""A member's interval, learned from clients that count in different ways."""
+"""A member's heartbeat interval, learned from clients that count it in different ways."""
 
 from collections.abc import Callable
 
@@ -10,12 +10,12 @@ INTERVAL_MS, LIMIT_MS = 1_000, 10_000
 
 
 def from_the_last_one_sent(sent_ms: int, answered_ms: int) -> int:
-    """Java's, kafka-python's."""
+    """Return the time of the next heartbeat of Java's client and of kafka-python."""
     return max(sent_ms + INTERVAL_MS, answered_ms)
 
 
 def by_a_fixed_beat(sent_ms: int, answered_ms: int) -> int:
-    """librdkafka's, sarama's: the beats while it waits for an answer are left out."""
+    """Return the time of the next heartbeat of librdkafka and sarama: they skip beats before the answer."""
     return max(sent_ms + INTERVAL_MS, -(-answered_ms // INTERVAL_MS) * INTERVAL_MS)
 
 
@@ -27,7 +27,7 @@ CLIENTS = [from_the_last_one_sent, by_a_fixed_beat, from_the_answer]
 
 
 def play(next_ms: Callable[[int, int], int], interval: HeartbeatInterval, beats: int) -> list[int]:
-    """For how long each heartbeat was held."""
+    """Return for how long each heartbeat was held."""
     now_ms, held = 10_000, []
     for _ in range(beats):
         interval.arrived(now_ms)
@@ -85,7 +85,7 @@ def test_a_first_gap_that_was_too_long_is_forgotten(
 
 
 @pytest.mark.parametrize("released_ms", [1, 200, 500, 899])
-def test_a_client_that_says_more_before_its_time_is_over_keeps_its_interval(released_ms: int) -> None:
+def test_a_client_that_sends_more_before_its_time_is_over_keeps_its_interval(released_ms: int) -> None:
     interval = HeartbeatInterval()
     interval.arrived(0)
     for beat in range(1, 30):
@@ -116,7 +116,7 @@ def test_it_waits_for_most_of_the_interval_and_not_for_longer_than_the_limit(
     assert interval.hold_ms(LIMIT_MS) == hold_ms
 
 
-def test_a_clock_that_was_set_back_is_no_interval() -> None:
+def test_a_clock_that_was_set_back_gives_no_interval() -> None:
     interval = HeartbeatInterval()
     interval.arrived(5_000)
     interval.arrived(4_000)

@@ -1,8 +1,8 @@
 """Consumer groups in a `GroupWorld`: topics that can change, heartbeats, and clients that obey.
 
-Tasks for a thread are done at once, unless `holds_tasks`. What is written is told by the numbers of its
-kinds, a tombstone with a "t": 5 the member, 16 an expression, 3 the group epoch, 7 and 6 the target, 8 what
-a member owns.
+Tasks for a thread are done at once, unless `holds_tasks`. Appended records are shown by the numbers of their
+kinds, a tombstone with a "t": 5 the member, 16 an expression, 3 the group epoch, 7 and 6 the target, 8 the
+partitions of a member.
 """
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
@@ -30,7 +30,7 @@ def topic_id(name: str) -> bytes:
 
 
 class ConsumerWorld:
-    """Topics "a" (4 partitions) and "b" (2), and no interval between two targets, unless said otherwise."""
+    """A cluster with topics "a" (4 partitions) and "b" (2), and no assignment interval, by default."""
 
     def __init__(
         self, config: CoordinatorConfig | None = None, topics: Mapping[str, int] | None = None
@@ -44,7 +44,7 @@ class ConsumerWorld:
         self.set_topics(topics or {"a": 4, "b": 2})
 
     def set_topics(self, topics: Mapping[str, int]) -> None:
-        """From now on the cluster has these topics, with so many partitions."""
+        """Replace the topics of the cluster by these, with their numbers of partitions."""
         before, self.topics = self.topics, dict(topics)
         self._version += 1
         changed = {name for name in before | self.topics if before.get(name) != self.topics.get(name)}
@@ -67,7 +67,7 @@ class ConsumerWorld:
 
     def restart(self, *, loses: bool = False) -> None:
         self.groups.restart(loses=loses)
-        self.held.clear()  # its result is nobody's business any more
+        self.held.clear()  # their results are not wanted any more
         view = self._view()
         self.groups.coordinator.shard.topics = view
         self.groups.coordinator.shard.newest_topics_version = self._version
@@ -89,7 +89,7 @@ class ConsumerWorld:
         self._run_tasks([])
 
     def named(self, owned: Mapping[bytes, Iterable[int]]) -> dict[str, list[int]]:
-        """Partitions by the names of their topics, also of topics that are gone."""
+        """Return the partitions by the names of their topics, also of topics that are gone."""
         return {topic.rstrip(b"-").decode(): sorted(partitions) for topic, partitions in owned.items()}
 
     def _run_tasks(self, effects: Sequence[Effect]) -> None:
@@ -114,7 +114,7 @@ class ConsumerWorld:
         member_id_required: bool = True,
         may_describe: Callable[[str], bool] | None = None,
     ) -> ConsumerGroupHeartbeatResult | Refuse:
-        """One heartbeat as it is."""
+        """Send one heartbeat with exactly these fields; return its answer."""
         return self.ask(
             ConsumerGroupHeartbeat(
                 token=self.groups.token(),
@@ -156,12 +156,12 @@ class ConsumerWorld:
         return answer.error
 
     def written(self, since: int) -> str:
-        """The kinds of the records since that length of the log."""
+        """Return the kinds of the records since that length of the log."""
         return " ".join(_kind(record) for record in self.groups.log[since:])
 
 
 def owned_of(answer: ConsumerGroupHeartbeatResult) -> dict[str, list[int]] | None:
-    """The partitions that a member is told to own."""
+    """Return the partitions in an answer."""
     if answer.assignment is None:
         return None
     return {topic.rstrip(b"-").decode(): list(partitions) for topic, partitions in answer.assignment}
@@ -179,7 +179,7 @@ def _kind(record: GroupRecord) -> str:
 
 
 class Client:
-    """A consumer that does what it is told, and reports what it owns with each heartbeat."""
+    """A consumer that does as its answers say, and reports its partitions with each heartbeat."""
 
     def __init__(self, world: ConsumerWorld, member_id: str, *names: str, **how: object) -> None:
         self.world = world
@@ -194,7 +194,7 @@ class Client:
         self._hear(self.world.join(self.member_id, *self.names, **self.how))
 
     def beat(self) -> None:
-        """One heartbeat with what it owns; a second follows at once if it had to give up partitions."""
+        """Send a heartbeat with the owned partitions, and a second one if it had to give up some."""
         for _ in range(2):
             before = {name: list(numbers) for name, numbers in self.owned.items()}
             self._hear(self.world.stay(self.member_id, self.epoch, owned=before))

@@ -1,8 +1,8 @@
-"""Consumers of the classic protocol that do what they are told, in groups of either kind.
+"""Consumers of the classic protocol that do as their answers say, in groups of either kind.
 
-A `ClassicClient` is Java's ConsumerCoordinator in small: one request at a time, `step` sends the next one. An
-eager one gives up all before it joins again, a cooperative one only what it is not assigned any more. The
-leader of a classic group gives partitions out in turn.
+A `ClassicClient` is a small version of Java's ConsumerCoordinator: it sends one request at a time, and `step`
+sends the next one. An eager client gives up all partitions before it joins again, a cooperative one only
+those that it is no longer assigned. The leader of a classic group assigns partitions in turn.
 """
 
 from collections.abc import Mapping, Sequence
@@ -27,7 +27,7 @@ REBALANCE_MS = 60_000
 def subscription(
     *topics: str, owned: Mapping[str, Sequence[int]] = {}, version: int = 3, rack: str | None = None
 ) -> bytes:
-    """The metadata that a consumer joins with."""
+    """Return the metadata with which a consumer joins."""
     value = Subscription(
         topics=topics,
         owned_partitions=[OwnedTopic(topic=name, partitions=owned[name]) for name in sorted(owned)],
@@ -41,12 +41,12 @@ def assignment(**partitions: Sequence[int]) -> bytes:
 
 
 def assigned(content: bytes) -> dict[str, list[int]]:
-    """The partitions that a sync's answer gives."""
+    """Return the partitions in the answer to a sync."""
     return {one.topic: list(one.partitions) for one in decode_assignment(content).assigned_partitions}
 
 
 class ClassicClient:
-    """One consumer. What it owns it works on until it says that it does not, or knows that it is out."""
+    """One consumer. It works on its partitions until it reports that it does not, or is out of the group."""
 
     def __init__(
         self,
@@ -70,10 +70,10 @@ class ClassicClient:
         self.join_token: int | None = None
         self.sync_token: int | None = None
 
-    # ---- what it does ------------------------------------------------------------------------------------
+    # ---- requests ----------------------------------------------------------------------------------------
 
     def step(self) -> None:
-        """Send the next request, or hear the answer to the last one."""
+        """Send the next request, or process the answer to the last one."""
         answers = self.world.groups.answers
         if self.join_token is not None:
             if self.join_token in answers:
@@ -112,7 +112,7 @@ class ClassicClient:
         self.world.groups.leave(self.member_id)
         self.owned, self.is_member, self.member_id = {}, False, ""
 
-    # ---- what it hears -----------------------------------------------------------------------------------
+    # ---- answers -----------------------------------------------------------------------------------------
 
     def _joined(self) -> None:
         assert self.join_token is not None
@@ -150,7 +150,7 @@ class ClassicClient:
         for topic, who in sorted(readers.items()):
             for partition in range(self.world.topics.get(topic, 0)):
                 to = who[partition % len(who)]
-                if owners.get((topic, partition), to) == to:  # else it is to be given up first
+                if owners.get((topic, partition), to) == to:  # else its owner has to give it up first
                     given[to].setdefault(topic, []).append(partition)
         return [(one, encode_assignment(3, sorted(shares.items()))) for one, shares in given.items()]
 
@@ -167,7 +167,7 @@ class ClassicClient:
         if self.is_cooperative and any(
             set(numbers) - set(self.owned.get(topic, ())) for topic, numbers in before.items()
         ):
-            self.join()  # without what it gave up
+            self.join()  # without the partitions that it gave up
 
     def _heard(self, error: ErrorCode) -> None:
         match error:
@@ -186,7 +186,7 @@ class ClassicClient:
 
 
 class ConsumerClient:
-    """One consumer of the consumer protocol, as patient as a `ClassicClient`."""
+    """One consumer of the consumer protocol, with the same `step` as a `ClassicClient`."""
 
     def __init__(self, world: ConsumerWorld, name: str, *topics: str, instance: str | None = None) -> None:
         self.world = world
@@ -226,7 +226,7 @@ class ConsumerClient:
 
 
 def classic_group(world: ConsumerWorld, *clients: ClassicClient) -> None:
-    """These are a stable classic group."""
+    """Make a stable classic group of these clients."""
     for client in clients:
         client.step()
         client.step()

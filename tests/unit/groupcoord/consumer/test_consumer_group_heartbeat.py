@@ -1,4 +1,4 @@
-"""ConsumerGroupHeartbeat: who may, what it does to the group, what is written and what is answered."""
+"""ConsumerGroupHeartbeat: its checks, its effects on the group, its records and its answers."""
 
 from collections.abc import Mapping
 
@@ -62,7 +62,7 @@ JOIN: Mapping[str, object] = {"names": ["a"], "owned": {}, "rebalance_ms": REBAL
         ("m", -3, {}, "MemberEpoch is invalid."),
     ],
 )
-def test_requests_that_no_group_could_take(
+def test_requests_that_no_group_could_take_are_rejected(
     member_id: str, epoch: int, how: dict[str, object], said: str
 ) -> None:
     answer = ConsumerWorld().beat(member_id, epoch, **how)  # type: ignore[arg-type]
@@ -71,7 +71,7 @@ def test_requests_that_no_group_could_take(
     assert (answer.error, answer.detail) == (ErrorCode.INVALID_REQUEST, said)
 
 
-def test_an_assignor_that_is_not_there() -> None:
+def test_an_unknown_assignor_is_rejected() -> None:
     answer = ConsumerWorld().beat("m", 0, **JOIN, assignor="mine")  # type: ignore[arg-type]
 
     assert isinstance(answer, Refuse)
@@ -79,7 +79,7 @@ def test_an_assignor_that_is_not_there() -> None:
     assert answer.detail == "ServerAssignor mine is not supported. Supported assignors: uniform, range."
 
 
-def test_an_expression_that_is_none_leaves_nothing_behind() -> None:
+def test_a_malformed_expression_leaves_nothing_behind() -> None:
     world = ConsumerWorld()
 
     error = world.refused("m", 0, **{**JOIN, "names": None}, regex="a{1001}")
@@ -94,7 +94,7 @@ def test_before_version_1_the_coordinator_gives_the_id() -> None:
     assert answer.member_id == "u1"
 
 
-def test_only_who_joins_makes_a_group() -> None:
+def test_only_a_member_that_joins_creates_a_group() -> None:
     world = ConsumerWorld()
 
     assert world.refused("m", 1) is ErrorCode.GROUP_ID_NOT_FOUND
@@ -102,7 +102,7 @@ def test_only_who_joins_makes_a_group() -> None:
     assert not world.groups.coordinator.shard.groups
 
 
-def test_a_full_group_takes_nobody_new() -> None:
+def test_a_full_group_takes_no_new_members() -> None:
     world = ConsumerWorld(CoordinatorConfig(group_consumer_max_size=1))
     world.join("m1", "a")
 
@@ -113,7 +113,7 @@ def test_a_full_group_takes_nobody_new() -> None:
 # ---- epochs ------------------------------------------------------------------------------------------------
 
 
-def test_who_joins_gets_its_target_at_once() -> None:
+def test_a_member_that_joins_gets_its_target_at_once() -> None:
     world = ConsumerWorld()
 
     answer = world.join("m1", "a")
@@ -134,7 +134,7 @@ def test_a_group_without_topics_to_read_is_made_all_the_same() -> None:
     assert world.group().group_epoch == 2
 
 
-def test_epoch_0_is_a_way_back_with_all_that_the_member_had() -> None:
+def test_a_member_that_joins_again_with_epoch_0_keeps_its_partitions() -> None:
     world = ConsumerWorld()
     world.join("m1", "a")
     since = len(world.groups.log)
@@ -145,7 +145,7 @@ def test_epoch_0_is_a_way_back_with_all_that_the_member_had() -> None:
     assert world.written(since) == ""
 
 
-def test_another_epoch_is_fenced_but_for_the_one_before() -> None:
+def test_another_epoch_than_the_present_or_previous_one_is_fenced() -> None:
     world = ConsumerWorld()
     world.join("m1", "a")
     world.join("m2", "a")
@@ -154,13 +154,13 @@ def test_another_epoch_is_fenced_but_for_the_one_before() -> None:
 
     assert world.refused("m1", 4) is ErrorCode.FENCED_MEMBER_EPOCH
     assert world.stay("m1", 2, owned={"a": [0]}).member_epoch == 3
-    assert world.refused("m1", 2) is ErrorCode.FENCED_MEMBER_EPOCH  # it does not say what it owns
+    assert world.refused("m1", 2) is ErrorCode.FENCED_MEMBER_EPOCH  # it does not report its partitions
     assert world.refused("m1", 2, owned={"a": [0, 3]}) is ErrorCode.FENCED_MEMBER_EPOCH
     assert world.refused("m1", 2, owned={"b": [0]}) is ErrorCode.FENCED_MEMBER_EPOCH
     assert world.refused("who", 3) is ErrorCode.UNKNOWN_MEMBER_ID
 
 
-def test_words_of_a_fenced_epoch_are_kafkas() -> None:
+def test_the_message_for_a_fenced_epoch_is_kafkas() -> None:
     world = ConsumerWorld()
     world.join("m1", "a")
 
@@ -176,7 +176,7 @@ def test_words_of_a_fenced_epoch_are_kafkas() -> None:
 # ---- what a heartbeat changes ------------------------------------------------------------------------------
 
 
-def test_a_heartbeat_with_nothing_new_writes_and_tells_nothing() -> None:
+def test_a_heartbeat_with_nothing_new_writes_nothing_and_returns_no_partitions() -> None:
     world = ConsumerWorld()
     world.join("m1", "a")
     since = len(world.groups.log)
@@ -187,7 +187,7 @@ def test_a_heartbeat_with_nothing_new_writes_and_tells_nothing() -> None:
     assert world.written(since) == ""
 
 
-def test_a_full_request_is_told_all() -> None:
+def test_a_full_request_gets_all_partitions() -> None:
     world = ConsumerWorld()
     world.join("m1", "a")
 
@@ -198,7 +198,7 @@ def test_a_full_request_is_told_all() -> None:
     assert world.stay("m1", 2, owned={"a": [0]}, rebalance_ms=REBALANCE_MS).assignment is None
 
 
-def test_another_rack_or_client_is_written_but_is_no_new_epoch() -> None:
+def test_another_rack_or_client_is_written_without_a_new_epoch() -> None:
     world = ConsumerWorld()
     world.join("m1", "a")
     since = len(world.groups.log)
@@ -247,7 +247,7 @@ def test_a_second_member_waits_for_the_first_to_give_up_its_half() -> None:
     assert world.group().state is ConsumerGroupState.STABLE
 
 
-def test_what_a_member_shall_give_up_is_described_as_its_own_until_it_did() -> None:
+def test_partitions_that_a_member_has_to_give_up_are_described_as_its_own_until_it_did() -> None:
     world = ConsumerWorld()
     world.join("m1", "a")
     world.join("m2", "a")
@@ -292,7 +292,7 @@ def test_a_second_change_within_the_interval_waits_for_its_target() -> None:
     assert owned_of(world.stay("m1", 2)) == {"a": [0, 1]}
 
 
-def test_a_clock_that_was_set_back_puts_nothing_off() -> None:
+def test_a_clock_that_was_set_back_puts_no_target_off() -> None:
     world = ConsumerWorld(CoordinatorConfig(), {"a": 4, "ab": 1})
     world.groups.now_ms += 3_600_000
     world.join("m1", "a")
@@ -306,7 +306,7 @@ def test_a_clock_that_was_set_back_puts_nothing_off() -> None:
 
 
 def test_a_target_that_was_put_off_is_for_the_topics_of_its_epoch() -> None:
-    """What goes and comes back, as for a new coordinator whose metadata are older for a while, is seen."""
+    """A topic that goes and comes back is noticed, as at a new coordinator whose metadata is older."""
     world = ConsumerWorld(CoordinatorConfig())
     world.join("m1", "a", "b")
     world.join("m2", "a", "b")
@@ -353,7 +353,7 @@ def test_a_silent_member_is_out_after_its_session() -> None:
     assert owned_of(world.stay("m1", 2, owned={"a": [0, 1]})) is not None
 
 
-def test_who_does_not_give_up_in_time_is_out() -> None:
+def test_a_member_that_does_not_give_up_partitions_in_time_is_removed() -> None:
     world = ConsumerWorld()
     world.join("m1", "a")
     world.join("m2", "a")
@@ -381,7 +381,7 @@ def test_the_time_to_give_up_ends_when_it_is_done() -> None:
     assert TimerKey("rebalance", "g", "m1") not in world.groups.timers
 
 
-def test_a_new_coordinator_has_all_of_it_and_gives_everybody_time() -> None:
+def test_a_new_coordinator_has_the_whole_state_and_gives_every_member_time() -> None:
     world = ConsumerWorld()
     world.join("m1", "a")
     world.join("m2", "a")
@@ -460,7 +460,7 @@ def test_a_static_member_that_comes_back_with_other_topics_is_a_change() -> None
     assert (back.member_epoch, owned_of(back)) == (3, {"b": [0, 1]})
 
 
-def test_an_instance_that_is_there_is_not_given_away() -> None:
+def test_an_instance_that_is_present_cannot_be_taken_over() -> None:
     world = ConsumerWorld()
     world.join("m1", "a", instance="i1")
 
@@ -493,7 +493,7 @@ def test_a_static_member_can_leave_for_good() -> None:
     assert world.group().is_empty and not world.group().static_members
 
 
-def test_partitions_of_who_is_away_are_nobody_elses() -> None:
+def test_partitions_of_a_static_member_that_is_away_have_no_other_owner() -> None:
     world = ConsumerWorld()
     world.join("m1", "a", instance="i1")
     world.stay("m1", -2, instance="i1")
@@ -536,7 +536,7 @@ def test_the_last_one_to_leave_leaves_an_empty_group() -> None:
     assert world.join("m1", "a").member_epoch == 4
 
 
-def test_who_is_not_there_cannot_leave() -> None:
+def test_a_client_that_is_no_member_cannot_leave() -> None:
     world = ConsumerWorld()
     world.join("m1", "a")
 
@@ -570,7 +570,7 @@ def test_more_partitions_are_shared_out_and_a_topic_that_is_gone_is_given_up() -
     assert (done.member_epoch, owned_of(done)) == (3, {"a": [0, 1, 2, 3, 4]})
 
 
-def test_topics_of_others_are_no_reason_to_do_anything() -> None:
+def test_topics_that_no_member_reads_change_nothing() -> None:
     world = ConsumerWorld()
     world.join("m1", "a")
     world.stay("m1", 2)
@@ -613,7 +613,7 @@ def test_the_same_expression_of_a_second_member_is_not_matched_again() -> None:
     assert world.group().group_epoch == second.member_epoch == 3
 
 
-def test_an_expression_goes_with_its_last_subscriber() -> None:
+def test_an_expression_is_removed_with_its_last_subscriber() -> None:
     world = ConsumerWorld()
     world.join("m1", regex="a")
     world.stay("m1", 1)
@@ -625,7 +625,7 @@ def test_an_expression_goes_with_its_last_subscriber() -> None:
     assert not world.group().regexes and not world.group().is_subscribed_to("a")
 
 
-def test_an_expression_goes_with_the_member_that_leaves() -> None:
+def test_an_expression_is_removed_with_the_member_that_leaves() -> None:
     world = ConsumerWorld()
     world.join("m1", regex="a")
     since = len(world.groups.log)
@@ -712,7 +712,7 @@ def test_an_expression_that_was_given_up_is_tried_again_when_it_is_due() -> None
         )
     )
 
-    world.groups.now_ms = began_ms + 20_000  # 5 % of a processor, after a second of it
+    world.groups.now_ms = began_ms + 20_000  # 5 % of a processor, after one second of CPU time
     world.stay("m2", 1)
     assert not world.held
     world.groups.now_ms += 1
@@ -728,7 +728,7 @@ def test_an_expression_that_was_given_up_is_tried_again_when_it_is_due() -> None
     assert [effect.task.regexes for effect in world.held] == [("a", "b")]
 
 
-def test_expressions_find_what_the_member_may_see_who_has_them_matched() -> None:
+def test_expressions_match_the_topics_that_their_member_may_see() -> None:
     world = ConsumerWorld()
     world.set_topics({"a1": 1, "a2": 1})
     world.join("m1", regex="a.*", may_describe=lambda name: name == "a1")
@@ -741,7 +741,7 @@ def test_expressions_find_what_the_member_may_see_who_has_them_matched() -> None
     assert world.group().regexes["a.*"].topics == {"a2", "a3"}
 
 
-def test_what_nobody_subscribes_to_any_more_is_not_worth_another_slice() -> None:
+def test_an_expression_without_subscribers_gets_no_other_slice() -> None:
     world = ConsumerWorld()
     world.holds_tasks = True
     world.join("m1", regex="a")
@@ -757,7 +757,7 @@ def test_what_nobody_subscribes_to_any_more_is_not_worth_another_slice() -> None
     assert not is_wanted(world.groups.coordinator.shard, task)
 
 
-def test_what_comes_back_for_nobody_is_dropped() -> None:
+def test_matches_of_an_expression_without_subscribers_are_dropped() -> None:
     world = ConsumerWorld()
     world.holds_tasks = True
     world.join("m1", regex="a")
@@ -827,7 +827,7 @@ def committed(world: ConsumerWorld, epoch: int, member_id: str, partition: int =
     return answer.error if isinstance(answer, Refuse) else ErrorCode.NONE
 
 
-def test_members_commit_for_what_they_have_had_since_the_epoch_they_name() -> None:
+def test_members_commit_for_partitions_that_they_have_had_since_the_epoch_they_name() -> None:
     world = ConsumerWorld()
     first, second = Client(world, "m1", "a"), Client(world, "m2", "a")
     first.join()
@@ -855,7 +855,7 @@ def test_members_commit_for_what_they_have_had_since_the_epoch_they_name() -> No
     assert isinstance(refused, Refuse) and refused.error is ErrorCode.UNSUPPORTED_VERSION
 
 
-def test_who_takes_the_place_of_an_instance_commits_for_what_that_had() -> None:
+def test_a_member_that_takes_the_place_of_an_instance_commits_for_its_partitions() -> None:
     world = ConsumerWorld()
     world.join("m1", "a", instance="i1")
     world.stay("m1", -2, instance="i1")
@@ -878,11 +878,11 @@ def test_hashes_and_epochs_are_what_the_record_says() -> None:
     assert (current.value.member_epoch, current.value.previous_member_epoch) == (2, 0)
 
 
-# ---- what does not fit into a batch ------------------------------------------------------------------------
+# ---- records that do not fit into a batch ------------------------------------------------------------------
 
 
 def small_batches(topics: Mapping[str, int] | None = None) -> ConsumerWorld:
-    """A world whose log takes batches of 4,000 bytes."""
+    """Return a world whose log takes batches of 4,000 bytes."""
     config = CoordinatorConfig(group_consumer_assignment_interval_ms=0, max_batch_bytes=4_000)
     return ConsumerWorld(config, topics)
 
@@ -912,7 +912,7 @@ def test_a_group_whose_targets_no_batch_can_hold_has_reached_its_size() -> None:
     assert "at most 4000" in answer.detail
 
 
-def test_members_whose_end_no_batch_can_hold_leave_in_several() -> None:
+def test_members_whose_tombstones_no_batch_can_hold_leave_in_several() -> None:
     world = small_batches()
     members = [f"{number}".zfill(100) for number in range(20)]
     for member_id in members:

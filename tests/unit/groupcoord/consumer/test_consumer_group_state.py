@@ -1,4 +1,4 @@
-"""The state of a consumer group, read off its facts: the whole table, as in Kafka's ConsumerGroup."""
+"""The state of a consumer group, from its facts: the whole table, as in Kafka's ConsumerGroup."""
 
 from itertools import product
 

@@ -1,4 +1,4 @@
-"""A member as its records say it."""
+"""A member as loaded from its records."""
 
 from ottla.groupcoord.consumer.consumer_member import ConsumerMember
 from ottla.groupcoord.consumer.consumer_records import (
@@ -10,7 +10,7 @@ from ottla.groupcoord.consumer.member_state import MemberState
 TOPIC = bytes(range(16))
 
 
-def test_partitions_of_before_4_3_are_owned_since_the_epoch_of_their_member() -> None:
+def test_partitions_from_before_4_3_are_owned_since_the_epoch_of_their_member() -> None:
     value = ConsumerGroupCurrentMemberAssignmentValue(
         member_epoch=5,
         previous_member_epoch=4,
@@ -30,7 +30,7 @@ def test_a_state_of_a_newer_coordinator_is_unknown() -> None:
     assert ConsumerMember(member_id="m").with_current_assignment(value).state is MemberState.UNKNOWN
 
 
-def test_records_give_back_the_member() -> None:
+def test_a_member_is_loaded_from_its_records_as_it_was() -> None:
     member = ConsumerMember(
         member_id="m",
         instance_id="i",

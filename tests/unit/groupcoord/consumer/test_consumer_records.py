@@ -62,7 +62,7 @@ GOLDEN: dict[str, tuple[ConsumerGroupRecord, str, str | None]] = {
             ),
         ),
         "0005000167" + "00016d",
-        # The null of the last field is said, not left out: without it the member would be a classic one.
+        # The null of the last field is written, not left out: without it the member would be a classic one.
         "0000"
         + "00"
         + "0272"
@@ -175,7 +175,7 @@ def test_records_of_every_kind_are_read_back_and_fit_their_estimate(kind: int) -
 
 
 @pytest.mark.parametrize("value", ["", "00", "0001" + "00" * 20, "0000", "000000000003" + "0100"])
-def test_bytes_that_are_no_record_are_a_kafka_error(value: str) -> None:
+def test_bytes_that_are_no_record_raise_a_kafka_error(value: str) -> None:
     with pytest.raises(KafkaError) as raised:
         decode_consumer_record(3, bytes.fromhex("0003000167"), bytes.fromhex(value))
 

@@ -1,4 +1,4 @@
-"""The timeline of a consumer group: each cause of a new epoch, whose doing it was, and when it was over."""
+"""The timeline of a consumer group: each cause of a new epoch, its member, and the end of the rebalance."""
 
 from ottla.groupcoord.consumer.consumer_group_state import ConsumerGroupState
 from ottla.groupcoord.coordinator_config import CoordinatorConfig
@@ -12,7 +12,7 @@ def rebalances(world: ConsumerWorld) -> tuple[Rebalance, ...]:
 
 
 def causes(world: ConsumerWorld) -> list[tuple[Cause, str]]:
-    """Of the last rebalance, with whose doing they were."""
+    """Return the causes of the last rebalance, with their clients."""
     return [(event.cause, event.member_id) for event in rebalances(world)[-1].events]
 
 
@@ -93,7 +93,7 @@ def test_a_member_that_was_silent() -> None:
     assert causes(world) == [(Cause.SESSION_EXPIRED, "m2")]
 
 
-def test_a_member_that_kept_what_it_should_give_up() -> None:
+def test_a_member_that_kept_partitions_that_it_had_to_give_up() -> None:
     world = ConsumerWorld(
         CoordinatorConfig(group_consumer_session_timeout_ms=300_000, group_consumer_assignment_interval_ms=0)
     )
@@ -147,10 +147,10 @@ def test_an_instance_that_comes_back_with_other_topics() -> None:
     assert causes(world) == [(Cause.STATIC_REPLACED, "m2")]
 
 
-# ---- what is none ----------------------------------------------------------------------------------------
+# ---- changes that are no rebalance -----------------------------------------------------------------------
 
 
-def test_an_instance_that_comes_back_as_it_was_disturbs_nobody() -> None:
+def test_an_instance_that_comes_back_unchanged_is_no_rebalance() -> None:
     world = ConsumerWorld()
     world.join("m1", "a", instance="i1")
     before = rebalances(world)

@@ -1,4 +1,4 @@
-"""A group's own settings hold from its next heartbeat on."""
+"""The group's own settings, which hold from its next heartbeat on."""
 
 from dataclasses import replace
 
@@ -10,7 +10,7 @@ DEFAULTS = default_group_config(CoordinatorConfig())
 
 
 class Settings:
-    """Those of the group "g" can be changed, all others have the defaults."""
+    """Settings that can be changed for the group "g"; all other groups have the defaults."""
 
     def __init__(self, world: ConsumerWorld) -> None:
         self.own = DEFAULTS

@@ -47,19 +47,19 @@ def member(world: ConsumerWorld, member_id: str) -> ConsumerMember:
 
 
 def settle(*clients: Client | ClassicClient, rounds: int = 8) -> None:
-    """All of them, in turn, until nothing is left to do."""
+    """Let all clients act in turn until they have nothing left to do."""
     for _ in range(rounds):
         for client in clients:
             client.step() if isinstance(client, ClassicClient) else client.beat()
 
 
 def check_shares(world: ConsumerWorld, *clients: Client | ClassicClient) -> None:
-    """Every partition of "a" is owned, once."""
+    """Assert that every partition of "a" is owned once."""
     owned = sorted(number for client in clients for number in client.owned.get("a", ()))
     assert owned == list(range(world.topics["a"]))
 
 
-# ---- up ----------------------------------------------------------------------------------------------------
+# ---- upgrades ----------------------------------------------------------------------------------------------
 
 
 def test_a_heartbeat_turns_an_empty_classic_group_into_a_consumer_group_that_keeps_its_offsets() -> None:
@@ -128,7 +128,7 @@ Setting = Callable[[ConsumerWorld], object]
 
 
 def join_as(world: ConsumerWorld, metadata: bytes, given: bytes, protocol_type: str = "consumer") -> str:
-    """A stable classic group of one member."""
+    """Make a stable classic group of one member; return its member id."""
     token = world.groups.join(protocols=[("range", metadata)], protocol_type=protocol_type)
     world.groups.advance(3_001)
     member_id = world.groups.joined(token).member_id
@@ -214,7 +214,7 @@ def test_a_classic_group_has_no_members_of_the_consumer_protocol(epoch: int) -> 
     )
 
 
-def test_a_group_that_is_full_is_not_upgraded_for_one_more() -> None:
+def test_a_full_group_is_not_upgraded_for_a_new_member() -> None:
     world = world_of(group_consumer_max_size=1)
     anna = ClassicClient(world, "anna")
     classic_group(world, anna)
@@ -223,7 +223,7 @@ def test_a_group_that_is_full_is_not_upgraded_for_one_more() -> None:
     assert world.groups.state() is GroupState.STABLE and anna.heartbeat() is ErrorCode.NONE
 
 
-def test_whoever_waits_for_others_to_join_is_told_to_join_again() -> None:
+def test_members_that_wait_for_others_to_join_have_to_join_again() -> None:
     world = world_of()
     anna = ClassicClient(world, "anna")
     classic_group(world, anna)
@@ -239,7 +239,7 @@ def test_whoever_waits_for_others_to_join_is_told_to_join_again() -> None:
     assert member(world, "c-u2").assigned == {}
 
 
-def test_whoever_waits_for_the_leader_is_told_to_join_again_and_has_nothing() -> None:
+def test_members_that_wait_for_the_leader_have_to_join_again_and_have_no_partitions() -> None:
     world = world_of()
     tokens = [world.groups.join(protocols=[("range", subscription("a"))]) for _ in range(2)]
     world.groups.advance(6_001)
@@ -268,7 +268,7 @@ def test_a_group_that_never_chose_a_protocol_is_upgraded_too() -> None:
     assert not world.groups.joined(token).error
 
 
-def test_a_member_subscribes_to_what_it_says_under_the_chosen_protocol() -> None:
+def test_a_member_subscribes_to_the_topics_in_its_metadata_under_the_chosen_protocol() -> None:
     world = world_of()
     offered = [("other", subscription("b")), ("range", subscription("a", rack="r1"))]
     first = world.groups.join(protocols=[("range", subscription("a"))])
@@ -281,7 +281,7 @@ def test_a_member_subscribes_to_what_it_says_under_the_chosen_protocol() -> None
     assert (member(world, "c-u2").topic_names, member(world, "c-u2").rack_id) == ({"a"}, "r1")
 
 
-def test_a_partition_that_was_given_to_two_is_the_first_ones() -> None:
+def test_a_partition_that_was_assigned_to_two_members_belongs_to_the_first() -> None:
     world = world_of()
     tokens = [world.groups.join(protocols=[("range", subscription("a"))]) for _ in range(2)]
     world.groups.advance(6_001)
@@ -306,8 +306,8 @@ def test_a_cooperative_member_keeps_what_it_has_not_given_up_yet() -> None:
     bert = ClassicClient(world, "bert", is_cooperative=True)
     while bert.join_token is None or bert.join_token in world.groups.answers:
         bert.step()
-    anna.step()  # it hears of the other, and joins with all that it owns
-    anna.step()  # it leads, and gives half of that to nobody for now
+    anna.step()  # it learns of the other, and joins with all its partitions
+    anna.step()  # it leads, and assigns half of them to no member for now
     assert anna.sync_token in world.groups.answers and anna.owned == {"a": [0, 1, 2, 3]}
 
     answer = world.join("m1", "a")
@@ -316,8 +316,8 @@ def test_a_cooperative_member_keeps_what_it_has_not_given_up_yet() -> None:
     assert owned_of(answer) == {}, "it works on them until it hears otherwise"
 
 
-def test_partitions_that_the_leader_did_not_know_of_are_shared_out() -> None:
-    """A static member that changes its protocol changes nothing else: the group rebalances all the same."""
+def test_partitions_that_the_leader_did_not_know_of_are_assigned() -> None:
+    """A static member that changes its protocol changes nothing else; the group rebalances nevertheless."""
     world = world_of()
     anna = ClassicClient(world, "anna", instance="one")
     classic_group(world, anna)
@@ -328,7 +328,7 @@ def test_partitions_that_the_leader_did_not_know_of_are_shared_out() -> None:
     assert owned_of(answer) == {"a": [0, 1, 2, 3, 4]}
 
 
-def test_a_group_that_was_rebalancing_rebalances_whatever_comes() -> None:
+def test_a_group_that_was_rebalancing_rebalances_again_whatever_member_joins() -> None:
     world = world_of()
     anna = ClassicClient(world, "anna", instance="one")
     bert = ClassicClient(world, "bert")
@@ -362,7 +362,7 @@ def test_a_static_classic_member_comes_back_with_the_consumer_protocol() -> None
 
 
 def mixed(**settings: int) -> tuple[ConsumerWorld, ClassicClient, Client]:
-    """A consumer group of a classic member and one that is not, at rest."""
+    """Return a consumer group of a classic member and one of the consumer protocol, at rest."""
     world = world_of(**settings)
     consumer = Client(world, "m1", "a")
     consumer.join()
@@ -372,7 +372,7 @@ def mixed(**settings: int) -> tuple[ConsumerWorld, ClassicClient, Client]:
     return world, classic, consumer
 
 
-def test_a_new_member_is_told_its_id_and_nothing_is_kept_of_it() -> None:
+def test_a_new_member_gets_its_id_and_nothing_is_kept_of_it() -> None:
     world, _, _ = mixed()
     length, timers = len(world.groups.log), set(world.groups.timers)
 
@@ -383,7 +383,7 @@ def test_a_new_member_is_told_its_id_and_nothing_is_kept_of_it() -> None:
     assert (len(world.groups.log), set(world.groups.timers)) == (length, timers)
 
 
-def test_a_classic_member_joins_in_one_step_and_nobody_leads() -> None:
+def test_a_classic_member_joins_in_one_step_and_there_is_no_leader() -> None:
     world = world_of()
     world.join("m1", "a")
     length = len(world.groups.log)
@@ -422,7 +422,7 @@ def test_a_classic_member_joins_in_one_step_and_nobody_leads() -> None:
         ({"member_id": "nobody", "instance": "one"}, ErrorCode.UNKNOWN_MEMBER_ID),
     ],
 )
-def test_a_join_is_refused(how: dict[str, object], error: ErrorCode) -> None:
+def test_malformed_and_unknown_joins_are_rejected(how: dict[str, object], error: ErrorCode) -> None:
     world, _, _ = mixed()
     length = len(world.groups.log)
 
@@ -432,7 +432,7 @@ def test_a_join_is_refused(how: dict[str, object], error: ErrorCode) -> None:
     assert len(world.groups.log) == length
 
 
-def test_who_is_no_member_and_claims_partitions_is_told_so() -> None:
+def test_a_client_that_claims_partitions_without_being_a_member_is_rejected() -> None:
     world, anna, _ = mixed()
     claiming = [("range", subscription("a", owned={"a": [0]}))]
     length = len(world.groups.log)
@@ -455,7 +455,7 @@ def test_a_full_group_takes_no_other_member() -> None:
     assert not world.groups.joined(again).error
 
 
-def test_policy_disabled_lets_no_classic_member_in_but_into_an_empty_group() -> None:
+def test_policy_disabled_lets_classic_members_into_empty_groups_only() -> None:
     world = world_of(MigrationPolicy.DISABLED)
     world.join("m1", "a")
     refused = world.groups.join(protocols=[("range", subscription("a"))])
@@ -470,7 +470,7 @@ def test_policy_disabled_lets_no_classic_member_in_but_into_an_empty_group() -> 
     assert accepted.generation == 1
 
 
-def test_an_empty_consumer_group_is_left_alone_by_a_join_that_is_refused() -> None:
+def test_an_empty_consumer_group_stays_as_it_is_when_a_join_is_rejected() -> None:
     world = world_of()
     world.join("m1", "a")
     world.beat("m1", -1)
@@ -497,7 +497,7 @@ def test_an_empty_consumer_group_is_left_alone_by_a_join_that_is_refused() -> No
         ({"protocol_name": "roundrobin"}, ErrorCode.INCONSISTENT_GROUP_PROTOCOL),
     ],
 )
-def test_a_sync_is_refused(how: dict[str, object], error: ErrorCode) -> None:
+def test_a_sync_with_wrong_identity_or_protocol_is_rejected(how: dict[str, object], error: ErrorCode) -> None:
     world, anna, _ = mixed()
     asked: dict[str, object] = {"member_id": anna.member_id, "generation_id": anna.generation}
 
@@ -506,7 +506,7 @@ def test_a_sync_is_refused(how: dict[str, object], error: ErrorCode) -> None:
     assert world.groups.answers[token].error is error  # type: ignore[union-attr]
 
 
-def test_a_sync_gives_the_partitions_and_repeats_what_it_was_asked_with() -> None:
+def test_a_sync_returns_the_partitions_and_the_protocol_of_the_request() -> None:
     world, anna, _ = mixed()
 
     told = world.groups.synced(world.groups.sync(anna.member_id, anna.generation))
@@ -530,7 +530,7 @@ def test_an_old_member_is_assigned_in_its_own_version() -> None:
     assert told.assignment == b"\0\0\0\0\0\0\xff\xff\xff\xff"
 
 
-def test_members_hear_of_a_new_target_when_they_heartbeat_or_sync() -> None:
+def test_members_learn_of_a_new_target_when_they_heartbeat_or_sync() -> None:
     world, anna, _ = mixed()
     assert anna.heartbeat() is ErrorCode.NONE
 
@@ -567,7 +567,7 @@ def test_a_cooperative_member_that_has_to_revoke_syncs_and_joins_once_more() -> 
     assert owned_of(world.stay("m1", 2, owned={})) == {"a": [2, 3]}
 
 
-def test_a_member_that_waits_for_partitions_is_told_when_they_are_free() -> None:
+def test_a_member_that_waits_for_partitions_rebalances_when_they_are_free() -> None:
     world = world_of()
     consumer = Client(world, "m1", "a")
     consumer.join()
@@ -584,7 +584,7 @@ def test_a_member_that_waits_for_partitions_is_told_when_they_are_free() -> None
     assert anna.owned == {"a": [2, 3]}
 
 
-def test_what_is_put_off_by_the_assignment_interval_is_not_told_yet() -> None:
+def test_a_target_that_the_assignment_interval_puts_off_is_not_announced_yet() -> None:
     world = world_of(interval_ms=1_000)
     world.join("m1", "a")
 
@@ -599,7 +599,7 @@ def test_what_is_put_off_by_the_assignment_interval_is_not_told_yet() -> None:
     assert anna.heartbeat() is ErrorCode.REBALANCE_IN_PROGRESS
 
 
-def test_what_a_member_does_not_read_any_more_it_gives_up_at_once() -> None:
+def test_a_member_gives_up_topics_that_it_no_longer_reads_at_once() -> None:
     world = world_of(interval_ms=1_000)
     world.join("m1", "a")
     anna = ClassicClient(world, "anna", "a", "b")
@@ -615,7 +615,7 @@ def test_what_a_member_does_not_read_any_more_it_gives_up_at_once() -> None:
     assert topic_id("b") not in member(world, anna.member_id).held
 
 
-def test_an_expression_goes_with_the_member_that_comes_back_as_a_classic_one() -> None:
+def test_an_expression_is_removed_when_its_member_comes_back_as_a_classic_one() -> None:
     world = world_of()
     world.join("m1", "a")
     world.join("m2", regex="b.*", instance="one")
@@ -629,7 +629,7 @@ def test_an_expression_goes_with_the_member_that_comes_back_as_a_classic_one() -
     assert not world.group().regexes and world.group().is_subscribed_to("b")
 
 
-def test_answers_that_tell_what_is_owned_wait_until_that_is_committed() -> None:
+def test_answers_with_owned_partitions_wait_until_these_are_committed() -> None:
     world, anna, _ = mixed()
     joined = world.groups.handle(
         JoinGroup(
@@ -675,7 +675,7 @@ def test_a_member_that_does_not_join_again_in_time_is_out() -> None:
     world.join("m2", "a")
     left_ms = REBALANCE_MS
     while left_ms > 0:
-        assert anna.heartbeat() is ErrorCode.REBALANCE_IN_PROGRESS  # from the first one on its time runs
+        assert anna.heartbeat() is ErrorCode.REBALANCE_IN_PROGRESS  # its time runs from the first one on
         consumer.beat()
         world.groups.advance(min(left_ms, 5_000))
         left_ms -= 5_000
@@ -684,7 +684,7 @@ def test_a_member_that_does_not_join_again_in_time_is_out() -> None:
     assert anna.heartbeat() is ErrorCode.UNKNOWN_MEMBER_ID
 
 
-def test_the_time_for_a_join_runs_from_the_first_word_of_it() -> None:
+def test_the_time_for_a_join_runs_from_the_first_request_for_it() -> None:
     world, anna, _ = mixed()
     world.join("m2", "a")
 
@@ -723,7 +723,7 @@ def test_after_a_restart_members_have_their_sessions() -> None:
     check_shares(world, anna, consumer)
 
 
-# ---- static members, and those who leave -------------------------------------------------------------------
+# ---- static members, and members that leave ----------------------------------------------------------------
 
 
 def test_a_static_classic_member_comes_back_under_another_id() -> None:
@@ -768,7 +768,7 @@ def test_members_leave_in_a_batch_and_the_group_changes_once() -> None:
     assert (world.written(length), world.group().group_epoch) == ("8t 7t 5t 8t 7t 5t 3", epoch + 1)
 
 
-def test_a_batch_of_strangers_changes_nothing() -> None:
+def test_a_batch_of_unknown_members_changes_nothing() -> None:
     world, _, _ = mixed()
     length = len(world.groups.log)
 
@@ -849,7 +849,7 @@ def test_descriptions_name_the_kind_of_group_and_the_members_protocols() -> None
     assert described() == ("classic", "", [])
 
 
-# ---- down --------------------------------------------------------------------------------------------------
+# ---- downgrades --------------------------------------------------------------------------------------------
 
 
 def test_a_group_without_members_of_the_consumer_protocol_is_a_classic_group_that_rebalances() -> None:
@@ -877,7 +877,7 @@ def test_a_group_without_members_of_the_consumer_protocol_is_a_classic_group_tha
 
 
 @pytest.mark.parametrize("how", ["session", "revocation", "leave group"])
-def test_it_does_not_matter_how_the_last_one_goes(how: str) -> None:
+def test_it_does_not_matter_how_the_last_consumer_member_leaves(how: str) -> None:
     world = world_of()
     consumer = Client(world, "m1", "a", rebalance_ms=5_000)
     consumer.join()
@@ -890,7 +890,7 @@ def test_it_does_not_matter_how_the_last_one_goes(how: str) -> None:
                 anna.heartbeat()
                 world.groups.advance(SESSION_MS // 2)
         case "revocation":
-            world.stay("m1", consumer.epoch, owned=consumer.owned)  # it is to give up half, and does not
+            world.stay("m1", consumer.epoch, owned=consumer.owned)  # it has to give up half, and does not
             world.groups.advance(5_001)
         case _:
             settle(anna, consumer)
@@ -912,7 +912,7 @@ def test_a_group_that_may_not_be_a_classic_one_stays_a_consumer_group(
     settle(anna, bert, consumer)
 
     world.beat("m1", -1)
-    world.groups.advance(1)  # nobody is left whose heartbeats would have a target made
+    world.groups.advance(1)  # no member is left whose heartbeats would have a target made
     settle(anna, bert)
 
     assert set(world.group().members) == {anna.member_id, bert.member_id}
@@ -1029,7 +1029,7 @@ def test_a_static_member_whose_group_would_not_fit_into_one_batch_does_not_chang
     assert len(world.group().members) == 8
 
 
-# ---- both, and the log -------------------------------------------------------------------------------------
+# ---- both directions, and the log --------------------------------------------------------------------------
 
 
 def test_up_down_and_up_again() -> None:
@@ -1068,7 +1068,7 @@ def test_the_timeline_goes_on_in_the_other_kind_of_group() -> None:
     assert (Cause.UPGRADED, "new") in causes and (Cause.DOWNGRADED, "new") in causes
 
 
-def test_the_timeline_tells_what_classic_members_do_in_a_consumer_group() -> None:
+def test_the_timeline_has_the_events_of_classic_members_in_a_consumer_group() -> None:
     world, anna, consumer = mixed()
     static = ClassicClient(world, "bert", "a", instance="one")
     settle(static, consumer, anna)
@@ -1101,7 +1101,7 @@ def test_the_timeline_tells_what_classic_members_do_in_a_consumer_group() -> Non
 @pytest.mark.parametrize(
     ("phase", "cause"), [("join", Cause.REBALANCE_TIMED_OUT), ("sync", Cause.SYNC_TIMED_OUT)]
 )
-def test_the_timeline_tells_who_was_too_slow(phase: str, cause: Cause) -> None:
+def test_the_timeline_names_the_members_that_were_too_slow(phase: str, cause: Cause) -> None:
     world, anna, consumer = mixed()
     consumer.world.join("m2", "a")
     if phase == "sync":

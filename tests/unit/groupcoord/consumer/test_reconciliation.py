@@ -1,4 +1,4 @@
-"""One step of a member towards its target: the table of Kafka's, and random walks."""
+"""One step of a member towards its target: Kafka's table of cases, and random walks."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
@@ -17,7 +17,7 @@ A, B = b"A" * 16, b"B" * 16
 STABLE, UNREVOKED, UNRELEASED, UNKNOWN = MemberState
 
 
-def test_the_table_of_moves_leads_everywhere_but_to_what_is_unknown() -> None:
+def test_the_table_of_moves_leads_to_every_state_except_unknown() -> None:
     known = {STABLE, UNREVOKED, UNRELEASED}
 
     assert {state: set(moves) for state, moves in MOVES.items()} == dict.fromkeys(MemberState, known)
@@ -42,7 +42,7 @@ def member(
 
 class Case(NamedTuple):
     before: ConsumerMember
-    after: ConsumerMember  # its previous epoch is looked at apart
+    after: ConsumerMember  # its previous epoch is compared separately
     target: Assignment
     target_epoch: int = 11
     owned: Sequence[TopicPartitions] | None = None
@@ -209,7 +209,7 @@ def test_a_step_towards_the_target(name: str) -> None:
 
 
 @pytest.mark.parametrize("owned", [None, said((A, [1]))])
-def test_a_member_in_a_state_of_the_future_is_fenced_until_it_owns_nothing(
+def test_a_member_in_an_unknown_state_is_fenced_until_it_owns_nothing(
     owned: list[TopicPartitions] | None,
 ) -> None:
     with pytest.raises(KafkaError) as raised:
@@ -277,8 +277,8 @@ def test_members_that_report_come_to_their_targets_and_no_partition_has_two_owne
     assert {name: without_epochs(one.assigned) for name, one in members.items()} == targets
 
 
-def test_who_subscribes_to_nothing_is_written_anew_as_by_kafka() -> None:
-    """With nothing to take from it: only the epoch before is another."""
+def test_a_member_that_subscribes_to_nothing_is_written_again_as_in_kafka() -> None:
+    """It has no partition to lose: only its previous epoch changes."""
     before = member(STABLE, 11, {})
 
     def after(subscribed: frozenset[bytes]) -> ConsumerMember:

@@ -18,7 +18,7 @@ from ottla.groupcoord.topics_view import ListedTopics, TopicInfo
 
 @dataclass
 class SlowProcessor:
-    """Each look at the clock is so much later than the one before."""
+    """A clock on which each look is that much later than the one before."""
 
     step_s: float
     now_s: float = 0.0
@@ -99,7 +99,7 @@ def test_only_names_that_changed_since_are_looked_at() -> None:
     assert resolved(work).topics == {"a.*": {"a1", "a2"}}
 
 
-def test_recent_topics_tell_what_changed_as_far_as_they_know() -> None:
+def test_recent_topics_return_the_changes_as_far_as_they_are_known() -> None:
     recent = RecentTopics()
     recent.add(3, frozenset({"a"}))
     assert recent.since(3) is None
@@ -113,7 +113,7 @@ def test_recent_topics_tell_what_changed_as_far_as_they_know() -> None:
     assert recent.since(7) == set()
 
 
-def test_recent_topics_keep_so_many_names() -> None:
+def test_recent_topics_keep_a_bounded_number_of_names() -> None:
     recent = RecentTopics()
     recent.restart(0)
     for version in range(1, MAX_NAMES + 11):
@@ -126,7 +126,7 @@ def test_recent_topics_keep_so_many_names() -> None:
     assert recent.since(MAX_NAMES + 11) == set()
 
 
-def test_topics_are_found_that_the_member_may_see_and_judging_them_gives_way() -> None:
+def test_only_visible_topics_are_matched_and_checking_them_pauses() -> None:
     work = ResolveRegexes(
         group_id="g",
         client_host="/h",

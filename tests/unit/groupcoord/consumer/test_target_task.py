@@ -1,4 +1,4 @@
-"""Targets of large groups are made in a thread; meanwhile the group goes on with the one that it has."""
+"""Targets of large groups are made in a thread; meanwhile the group goes on with the present one."""
 
 from ottla.groupcoord.consumer.consumer_commands import ConsumerGroupHeartbeat
 from ottla.groupcoord.consumer.consumer_group_state import ConsumerGroupState
@@ -14,7 +14,7 @@ from tests.unit.groupcoord.consumer.consumer_world import Client, ConsumerWorld,
 
 
 def large_world(interval_ms: int = 0) -> ConsumerWorld:
-    """Every group is a large one, and tasks for a thread wait for `release_tasks`."""
+    """Return a world in which every group is large, and tasks for a thread wait for `release_tasks`."""
     config = CoordinatorConfig(group_consumer_assignment_interval_ms=interval_ms, largest_inline_target=-1)
     world = ConsumerWorld(config)
     world.holds_tasks = True
@@ -22,12 +22,12 @@ def large_world(interval_ms: int = 0) -> ConsumerWorld:
 
 
 def targets(world: ConsumerWorld) -> dict[str, list[int]]:
-    """Of topic a, by members."""
+    """Return the target of topic "a", by members."""
     found = world.group().targets.items()
     return {member_id: sorted(target.get(topic_id("a"), ())) for member_id, target in found}
 
 
-def test_who_joins_has_nothing_until_the_target_is_there() -> None:
+def test_a_member_that_joins_has_no_partitions_until_the_target_is_there() -> None:
     world = large_world()
 
     joined = world.join("m1", "a")
@@ -72,7 +72,7 @@ def test_the_topics_of_the_first_member_count_before_it_has_joined() -> None:
     assert ConsumerGroupTargetAssignmentMemberRecord not in effects_of(size - 1)
 
 
-def test_one_target_at_a_time_and_the_next_for_what_came_meanwhile() -> None:
+def test_one_target_is_made_at_a_time_and_the_next_covers_changes_since() -> None:
     world = large_world(interval_ms=1_000)
     world.join("m1", "a")
     world.groups.advance(0)
@@ -91,7 +91,7 @@ def test_one_target_at_a_time_and_the_next_for_what_came_meanwhile() -> None:
     assert world.group().assignment_epoch == 3
 
 
-def test_who_left_meanwhile_has_no_target_and_who_took_its_place_has_that_one() -> None:
+def test_a_member_that_left_has_no_target_and_its_replacement_gets_it() -> None:
     world = large_world()
     for member_id, instance in (("m1", None), ("m2", "i2"), ("m3", None)):
         world.join(member_id, "a", instance=instance)
@@ -107,7 +107,7 @@ def test_who_left_meanwhile_has_no_target_and_who_took_its_place_has_that_one() 
     assert targets(world)["m4"] == sorted(given.targets["m2"][topic_id("a")])  # type: ignore[union-attr]
 
 
-def test_a_target_for_a_group_that_was_there_before_is_dropped() -> None:
+def test_a_target_for_an_earlier_group_of_this_name_is_dropped() -> None:
     world = large_world()
     world.join("m1", "a")
     world.groups.advance(0)

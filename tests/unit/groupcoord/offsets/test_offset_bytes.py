@@ -1,4 +1,4 @@
-"""Bytes of committed offsets are counted over all shards of a node, and new ones without room are refused."""
+"""Bytes of committed offsets count over all shards of a node; new offsets without room are rejected."""
 
 from collections.abc import Sequence
 
@@ -57,7 +57,7 @@ def size_of(count: int) -> int:
     return TOPIC_BYTES + count * (OFFSET_BYTES + VALUE_BYTES)
 
 
-def test_offsets_count_while_they_are_there() -> None:
+def test_offsets_are_counted_while_they_exist() -> None:
     world = GroupWorld()
     node = attach(world, 2**40)
 
@@ -71,7 +71,7 @@ def test_offsets_count_while_they_are_there() -> None:
 
 
 @pytest.mark.parametrize("committed", [True, False])
-def test_offsets_that_wait_for_the_end_of_a_transaction_count_until_it_comes(committed: bool) -> None:
+def test_offsets_of_an_open_transaction_are_counted_until_it_ends(committed: bool) -> None:
     world = GroupWorld()
     node = attach(world, 2**40)
 
@@ -83,7 +83,9 @@ def test_offsets_that_wait_for_the_end_of_a_transaction_count_until_it_comes(com
 
 
 @pytest.mark.parametrize("producer_id", [None, 7])
-def test_new_offsets_are_refused_without_room_and_those_that_are_there_go_on(producer_id: int | None) -> None:
+def test_new_offsets_without_room_are_rejected_and_present_ones_can_be_committed(
+    producer_id: int | None,
+) -> None:
     world = GroupWorld()
     node = attach(world, 100_000)
     assert commit(world, range(500)) is ErrorCode.NONE
@@ -98,7 +100,7 @@ def test_new_offsets_are_refused_without_room_and_those_that_are_there_go_on(pro
     assert commit(world, range(500, 550), producer_id=producer_id) is ErrorCode.NONE
 
 
-def test_what_is_there_may_have_the_last_eighth() -> None:
+def test_present_offsets_may_have_the_last_eighth() -> None:
     shard = ShardBytes()
     shard.attach(NodeBytes(80_000))
     shard.add(70_000)
@@ -112,7 +114,7 @@ def test_what_is_there_may_have_the_last_eighth() -> None:
     check_offsets(shard, 1_000, is_new=True)
 
 
-def test_a_shard_that_is_loaded_counts_as_before() -> None:
+def test_a_loaded_shard_has_the_same_count() -> None:
     world = GroupWorld()
     commit(world, range(20))
     commit(world, [3], producer_id=7)

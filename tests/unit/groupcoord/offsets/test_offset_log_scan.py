@@ -1,4 +1,4 @@
-"""Reading a shard's log: what counts, what is passed over, what is refused."""
+"""Scanning a shard's log: records that count, that are skipped, that are rejected."""
 
 import struct
 
@@ -141,7 +141,7 @@ LOGS: dict[str, tuple[list[bytes], int | None]] = {
 
 
 @pytest.mark.parametrize(("batches", "expected"), LOGS.values(), ids=LOGS)
-def test_what_counts_after_a_load(batches: list[bytes], expected: int | None) -> None:
+def test_a_load_keeps_the_records_that_count(batches: list[bytes], expected: int | None) -> None:
     assert committed(load(*batches)) == expected
 
 
@@ -166,7 +166,7 @@ def test_half_a_batch_at_the_end_is_left_for_the_next_piece() -> None:
     [(8, struct.pack(">i", 48)), (8, struct.pack(">i", -1)), (16, b"\1"), (23, struct.pack(">i", -2))],
     ids=["a length below a header's", "a negative length", "an old format", "a negative count of offsets"],
 )
-def test_bytes_that_are_no_log_are_refused(position: int, content: bytes) -> None:
+def test_bytes_that_are_no_log_are_rejected(position: int, content: bytes) -> None:
     changed = bytearray(batch(offset(1)))
     changed[position : position + len(content)] = content
 
@@ -202,7 +202,7 @@ def test_a_batch_that_counts_more_or_fewer_records_than_it_has_is_refused(count:
         b"\x00\x02\x7f\xffg",
     ],
 )
-def test_keys_that_are_none_are_left_out_and_counted(key: bytes) -> None:
+def test_malformed_keys_are_left_out_and_counted(key: bytes) -> None:
     scan = OffsetLogScan()
     scan.feed(raw_batch((key, encode_value(offset(1)), 0, ())))
     scanned = scan.finish()
@@ -212,7 +212,7 @@ def test_keys_that_are_none_are_left_out_and_counted(key: bytes) -> None:
     assert scanned.unreadable.count == 1 and not shard.groups and not shard.offsets.count
 
 
-def test_a_log_full_of_what_is_not_readable_does_not_fill_the_memory() -> None:
+def test_a_log_full_of_unreadable_records_does_not_fill_the_memory() -> None:
     scan = OffsetLogScan()
     scan.feed(raw_batch(*[(b"\0", None, 0, ())] * 1_000))
 
@@ -221,7 +221,7 @@ def test_a_log_full_of_what_is_not_readable_does_not_fill_the_memory() -> None:
     assert scanned.unreadable.count == 1_000 and len(scanned.unreadable.first) == MAX_UNREADABLE
 
 
-def test_a_group_is_there_where_offsets_are_in_whatever_order_they_came() -> None:
+def test_a_group_exists_where_there_are_offsets_in_whatever_order_records_came() -> None:
     empty = GroupMetadataValue(protocol_type="consumer", generation=3)
 
     with_record = load(batch(offset(1)), batch(group(empty)))
@@ -235,7 +235,7 @@ def test_a_group_is_there_where_offsets_are_in_whatever_order_they_came() -> Non
     assert not gone.groups
 
 
-def test_a_scan_gives_way_now_and_then_and_can_be_ended_there() -> None:
+def test_a_scan_pauses_regularly_and_can_be_ended_there() -> None:
     calls = 0
 
     class Ended(Exception):
@@ -257,7 +257,7 @@ def test_a_scan_gives_way_now_and_then_and_can_be_ended_there() -> None:
 
 
 def bomb(row: bytes, count: int, attributes: int = 0) -> bytes:
-    """One batch of some kB with the same record again and again."""
+    """Return one batch of some kB with the same record again and again."""
     attributes |= Compression.ZSTD
     header = BatchHeader(0, 0, 0, 2, 0, attributes, count - 1, 0, 0, 7, 0, -1, count)
     return bytes(seal_batch(header, compress(Compression.ZSTD, row * count)))

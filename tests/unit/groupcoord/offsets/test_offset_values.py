@@ -1,4 +1,4 @@
-"""The short way to read and write an offset's value gives what the schema gives."""
+"""The fast path for reading and writing an offset's value gives the results of the schema."""
 
 import pytest
 
@@ -24,7 +24,7 @@ VALUES = {
 
 
 @pytest.mark.parametrize("value", VALUES.values(), ids=VALUES)
-def test_packed_as_the_schema_says_and_read_back(value: OffsetCommitValue) -> None:
+def test_a_value_is_packed_as_the_schema_says_and_read_back(value: OffsetCommitValue) -> None:
     packed = pack_offset_value(value)
 
     assert packed == b"\0\4" + schema_compiler.encode(value, 4)
@@ -63,7 +63,7 @@ def test_an_offset_with_its_own_retention_takes_the_version_that_has_room_for_it
     + [pack_offset_value(VALUES["plain"]).replace(b"\7\1", b"\7\0")]  # null metadata
     + [pack_offset_value(VALUES["with metadata"]).replace("ü".encode(), b"\xff\xff")],
 )
-def test_bytes_that_are_no_value(content: bytes) -> None:
+def test_bytes_that_are_no_value_are_rejected(content: bytes) -> None:
     with pytest.raises(KafkaError) as refused:
         read_offset_value(content)
 

@@ -1,4 +1,4 @@
-"""Committed offsets: commit, fetch, delete, expiry; the rules of Apache Kafka."""
+"""Committed offsets: commit, fetch, delete, expiry, by the rules of Apache Kafka."""
 
 from collections.abc import Sequence
 from dataclasses import replace
@@ -33,7 +33,7 @@ HOUR_MS, WEEK_MS = 60 * 60_000, 7 * DAY_MS
 
 
 def subscription(*topics: str) -> bytes:
-    """A ConsumerProtocolSubscription of version 0."""
+    """Return a ConsumerProtocolSubscription of version 0."""
     names = b"".join(len(topic.encode()).to_bytes(2) + topic.encode() for topic in topics)
     return b"\0\0" + len(topics).to_bytes(4) + names + b"\xff\xff\xff\xff"
 
@@ -169,7 +169,7 @@ def test_a_member_of_an_unknown_group_cannot_commit(old_client: bool, error: Err
     assert commit(world, member_id="m", generation_id=1, old_client=old_client) is error
 
 
-def test_a_commit_is_a_sign_of_life() -> None:
+def test_a_commit_renews_the_session() -> None:
     world = GroupWorld()
     (leader,) = world.stable_group(1, session_ms=10_000)
 
@@ -281,7 +281,7 @@ def test_empty_groups_are_deleted_with_their_offsets_gotcha_25() -> None:
     assert sorted(world.coordinator.shard.groups) == ["g"]
 
 
-def test_the_offsets_of_a_deleted_topic_go() -> None:
+def test_the_offsets_of_a_deleted_topic_are_removed() -> None:
     world = GroupWorld()
     commit(world, [OffsetToCommit("t", 0, 1), OffsetToCommit("u", 0, 2)])
 
@@ -347,7 +347,7 @@ def test_an_offset_with_a_retention_of_its_own_expires_by_that() -> None:
 
 
 @pytest.mark.parametrize("retention_ms", [2**63 - 1, -(2**63)])
-def test_a_retention_beyond_all_times_is_kept_as_far_as_a_record_can_say(retention_ms: int) -> None:
+def test_a_retention_beyond_the_largest_timestamp_is_cut_to_it(retention_ms: int) -> None:
     world = GroupWorld()
 
     commit(world, retention_ms=retention_ms)
@@ -371,7 +371,7 @@ def test_a_group_may_have_a_retention_of_its_own_or_none(own_ms: int, is_left: b
     assert fetch(world) == ({"t": {0: 42}} if is_left else {})
 
 
-def test_an_empty_group_without_offsets_goes_at_the_next_look() -> None:
+def test_an_empty_group_without_offsets_is_removed_at_the_next_look() -> None:
     world = GroupWorld()
     world.leave(*world.stable_group(1))
     assert world.state() is GroupState.EMPTY
@@ -392,7 +392,7 @@ def test_expiry_goes_on_in_slices_until_all_groups_were_seen() -> None:
     assert world.coordinator.shard.groups == {}
 
 
-# ---- what administrators see -----------------------------------------------------------------------------
+# ---- administrators --------------------------------------------------------------------------------------
 
 
 def test_groups_are_described_by_state() -> None:

@@ -1,6 +1,6 @@
 """Offsets of consumer groups (KIP-848): in transactions, fetched by members, deleted and expired.
 
-What Apache Kafka 4.3.1 answers; commits of members stand in test_consumer_heartbeat.
+The answers are those of Apache Kafka 4.3.1; commits of members are in test_consumer_group_heartbeat.
 """
 
 import pytest
@@ -22,7 +22,7 @@ OTHER_ID = b"another topic id"
 
 @pytest.fixture
 def world() -> ConsumerWorld:
-    """A group "g" of one member "m1", which reads "a"; its epoch is 2."""
+    """Return a world with a group "g" of one member "m1", which reads "a"; its epoch is 2."""
     world = ConsumerWorld()
     assert world.join("m1", "a").member_epoch == 2
     return world
@@ -31,7 +31,7 @@ def world() -> ConsumerWorld:
 def commit_alone(
     world: ConsumerWorld, topic: str = "a", offset: int = 42, topic_id_: bytes = bytes(16)
 ) -> None:
-    """The only member, or nobody, commits."""
+    """Commit as the only member, or from outside a group without members."""
     members = world.group().members if world.groups.coordinator.shard.consumer_group("g") else {}
     who = {"member_id": "m1", "generation_id": members["m1"].member_epoch} if members else {}
     offsets = [OffsetToCommit(topic, 0, offset, topic_id=topic_id_)]
@@ -84,7 +84,7 @@ def test_members_of_the_classic_protocol_fetch_in_their_generation() -> None:
     assert fetched(world, anna.member_id, anna.generation + 1) is ErrorCode.ILLEGAL_GENERATION
 
 
-def test_groups_that_are_no_consumer_groups_do_not_ask_who_fetches() -> None:
+def test_groups_that_are_no_consumer_groups_do_not_check_the_member_of_a_fetch() -> None:
     world = ConsumerWorld()
 
     assert fetched(world, "nobody", 9) is ErrorCode.NONE
@@ -92,7 +92,7 @@ def test_groups_that_are_no_consumer_groups_do_not_ask_who_fetches() -> None:
     assert fetched(world, "nobody", 9) is ErrorCode.NONE
 
 
-def test_by_its_id_a_topic_has_no_offset_of_another_one_of_its_name(world: ConsumerWorld) -> None:
+def test_a_fetch_by_topic_id_returns_no_offset_of_another_topic_of_that_name(world: ConsumerWorld) -> None:
     def shown(committed_for: bytes, asked_for: bytes) -> int:
         commit_alone(world, topic_id_=committed_for)
         command = OffsetFetch(
@@ -104,8 +104,8 @@ def test_by_its_id_a_topic_has_no_offset_of_another_one_of_its_name(world: Consu
 
     assert shown(topic_id("a"), topic_id("a")) == 42
     assert shown(topic_id("a"), OTHER_ID) == -1
-    assert shown(bytes(16), OTHER_ID) == 42  # of a commit that named none
-    assert fetch(world.groups, [("a", [0])]) == {"a": {0: 42}}  # by name it is the same one
+    assert shown(bytes(16), OTHER_ID) == 42  # of a commit that named no topic id
+    assert fetch(world.groups, [("a", [0])]) == {"a": {0: 42}}  # by name it is the same offset
 
 
 # ---- transactions ------------------------------------------------------------------------------------------
@@ -114,7 +114,7 @@ def test_by_its_id_a_topic_has_no_offset_of_another_one_of_its_name(world: Consu
 @pytest.mark.parametrize(
     ("member_id", "epoch", "error"),
     [
-        ("", -1, ErrorCode.NONE),  # producers of old say nothing of members
+        ("", -1, ErrorCode.NONE),  # old producers name no member
         ("m1", 2, ErrorCode.NONE),
         ("m1", 3, ErrorCode.ILLEGAL_GENERATION),
         ("m1", 1, ErrorCode.ILLEGAL_GENERATION),
@@ -142,7 +142,7 @@ def test_producers_commit_for_members_of_the_epoch(
     assert fetch(world.groups) == ({"a": {0: 42}} if error is ErrorCode.NONE else {})
 
 
-def test_producers_commit_in_an_older_epoch_for_what_the_member_has_had_since_then() -> None:
+def test_producers_commit_in_an_older_epoch_for_partitions_the_member_has_had_since_then() -> None:
     world = ConsumerWorld()
     first, second = Client(world, "m1", "a"), Client(world, "m2", "a")
     for one in (first, second, first, second, first, second):
@@ -167,18 +167,18 @@ def test_producers_commit_in_an_older_epoch_for_what_the_member_has_had_since_th
 
     assert in_epoch(2, 0) is ErrorCode.NONE
     assert in_epoch(3, 1) is ErrorCode.NONE
-    assert in_epoch(2, 2) is ErrorCode.ILLEGAL_GENERATION  # which is another member's now
+    assert in_epoch(2, 2) is ErrorCode.ILLEGAL_GENERATION  # it is another member's now
     assert in_epoch(1, 0) is ErrorCode.ILLEGAL_GENERATION
 
 
-def test_an_empty_consumer_group_takes_transactions_of_anybody(world: ConsumerWorld) -> None:
+def test_an_empty_consumer_group_takes_transactions_of_any_producer(world: ConsumerWorld) -> None:
     world.stay("m1", -1)
 
     assert commit_in(world.groups, member_id="nobody", generation_id=-1) is ErrorCode.NONE
     assert commit_in(world.groups, member_id="nobody", generation_id=2) is UNKNOWN
 
 
-# ---- what is deleted ---------------------------------------------------------------------------------------
+# ---- deletion ----------------------------------------------------------------------------------------------
 
 
 def test_offsets_of_topics_that_no_member_reads_may_be_deleted_while_there_are_members(
@@ -203,7 +203,7 @@ def test_offsets_of_topics_that_no_member_reads_may_be_deleted_while_there_are_m
 def test_a_topic_that_an_expression_matches_is_read() -> None:
     world = ConsumerWorld()
     world.join("m1", regex="a.*")
-    world.stay("m1", world.group().members["m1"].member_epoch)  # what its expression matches is known by now
+    world.stay("m1", world.group().members["m1"].member_epoch)  # the topics of its expression are known now
     commit_alone(world, "a")
     commit_alone(world, "b")
 
@@ -249,7 +249,7 @@ SHORT = CoordinatorConfig(
 
 
 def live(world: ConsumerWorld, milliseconds: int) -> None:
-    """Let time pass for a member that is never silent for long."""
+    """Advance the clock for a member that is never silent for long."""
     for _ in range(milliseconds // 20_000):
         world.groups.advance(20_000)
         world.stay("m1", 2)
@@ -287,7 +287,7 @@ def test_offsets_of_an_empty_consumer_group_expire_since_their_commit_and_the_gr
     assert not world.groups.coordinator.shard.groups
 
 
-def test_nothing_of_a_consumer_group_expires_that_a_transaction_may_still_change() -> None:
+def test_offsets_of_a_consumer_group_that_a_transaction_may_still_change_do_not_expire() -> None:
     world = ConsumerWorld(SHORT)
     world.join("m1", "a")
     commit_alone(world, "b")
@@ -302,7 +302,7 @@ def test_nothing_of_a_consumer_group_expires_that_a_transaction_may_still_change
     assert fetch(world.groups) == {} and not world.groups.coordinator.shard.groups
 
 
-def test_an_empty_consumer_group_without_offsets_goes_at_the_next_look() -> None:
+def test_an_empty_consumer_group_without_offsets_is_removed_at_the_next_look() -> None:
     world = ConsumerWorld(SHORT)
     world.join("m1", "a")
     world.groups.advance(30_000)

@@ -1,4 +1,7 @@
-"""Offsets committed in transactions: who may, when they count, what waits for them (KIP-98, KIP-447)."""
+"""Offsets committed in transactions: checks, the time from which they count, fetches that wait.
+
+KIP-98 and KIP-447.
+"""
 
 from collections.abc import Sequence
 
@@ -63,7 +66,7 @@ def commit_in(
 def stable(
     world: GroupWorld, topics: Sequence[tuple[str, Sequence[int]]] | None = None
 ) -> list[tuple[str, int, int]]:
-    """Topic, offset and error of what a consumer of committed data is told."""
+    """Return topic, offset and error of each partition for a consumer of committed data."""
     answer = world.ask(OffsetFetch(token=world.token(), group_id="g", topics=topics, require_stable=True))
     assert isinstance(answer, OffsetFetchResult)
     return [(topic, each.offset, each.error) for topic, partitions in answer.topics for each in partitions]
@@ -101,7 +104,7 @@ def test_an_open_transaction_is_open_after_a_restart(world: GroupWorld) -> None:
     assert fetch(world) == {"t": {0: 2}}
 
 
-def test_who_requires_stable_offsets_waits_for_open_transactions(world: GroupWorld) -> None:
+def test_a_fetch_of_stable_offsets_waits_for_open_transactions(world: GroupWorld) -> None:
     commit(world, [OffsetToCommit("t", 0, 1), OffsetToCommit("u", 0, 5)])
     commit_in(world, P, 2, topics=["t", "never committed"])
 
@@ -112,12 +115,12 @@ def test_who_requires_stable_offsets_waits_for_open_transactions(world: GroupWor
         ("u", 5, 0),
         ("never committed", -1, unstable),
     ]
-    # Whoever asks for all is told of topics that have committed offsets, as by Kafka.
+    # A fetch of all topics returns those that have committed offsets, as in Kafka.
     assert stable(world) == [("t", -1, unstable), ("u", 5, 0)]
     assert fetch(world) == {"t": {0: 1}, "u": {0: 5}}
 
 
-def test_a_plain_commit_beats_an_older_write_of_a_transaction_that_stays_open(
+def test_a_plain_commit_supersedes_an_older_write_of_an_open_transaction(
     world: GroupWorld,
 ) -> None:
     commit_in(world, P, 2)
@@ -168,7 +171,7 @@ def test_producers_that_name_no_member_may_commit_whatever_the_group_does(world:
     joined = world.joined(token)
 
     assert commit_in(world) is ErrorCode.NONE
-    # It waits for its leader's assignment, where a plain commit would have to wait.
+    # The group waits for its leader's assignment, where a plain commit would be rejected.
     assert commit_in(world, member_id=joined.member_id, generation_id=1) is ErrorCode.NONE
 
 
@@ -182,7 +185,7 @@ def test_producers_that_name_no_member_may_commit_whatever_the_group_does(world:
         ("member", -1, None, ErrorCode.ILLEGAL_GENERATION),
     ],
 )
-def test_producers_that_name_a_member_are_held_to_its_generation(
+def test_producers_that_name_a_member_are_checked_against_its_generation(
     world: GroupWorld, member_id: str, generation_id: int, instance: str | None, error: ErrorCode
 ) -> None:
     token = world.join()
@@ -195,8 +198,8 @@ def test_producers_that_name_a_member_are_held_to_its_generation(
     assert code is error and world.log == []
 
 
-def test_a_group_that_is_not_there_has_no_generation(world: GroupWorld) -> None:
-    """validateTransactionalOffsetCommit; GROUP_ID_NOT_FOUND since version 6 only."""
+def test_a_group_that_does_not_exist_has_no_generation(world: GroupWorld) -> None:
+    """Kafka's validateTransactionalOffsetCommit; GROUP_ID_NOT_FOUND since version 6 only."""
     assert commit_in(world, member_id="m", generation_id=0) is ErrorCode.ILLEGAL_GENERATION
     newest = commit_in(world, member_id="m", generation_id=0, is_newest=True)
     assert newest is ErrorCode.GROUP_ID_NOT_FOUND
@@ -204,12 +207,12 @@ def test_a_group_that_is_not_there_has_no_generation(world: GroupWorld) -> None:
     assert list(world.coordinator.shard.groups) == ["g"]
 
 
-def test_metadata_too_large_is_refused_alone(world: GroupWorld) -> None:
+def test_an_offset_with_too_much_metadata_is_rejected_alone(world: GroupWorld) -> None:
     assert commit_in(world, metadata="m" * 4_097) is ErrorCode.OFFSET_METADATA_TOO_LARGE
     assert world.log == []
 
 
-def test_what_is_deleted_goes_with_what_is_pending(world: GroupWorld) -> None:
+def test_deleted_offsets_are_removed_with_their_pending_values(world: GroupWorld) -> None:
     commit_in(world, P, 2)
     world.ask(OffsetDelete(token=world.token(), group_id="g", topics=[("t", [0, 1])]))
     assert len(world.log) == 2
@@ -232,7 +235,7 @@ def test_a_group_is_deleted_with_its_pending_offsets(world: GroupWorld) -> None:
     assert not world.coordinator.shard.groups
 
 
-def test_a_topic_that_is_deleted_takes_its_pending_offsets_along(world: GroupWorld) -> None:
+def test_a_deleted_topic_loses_its_pending_offsets(world: GroupWorld) -> None:
     commit_in(world, P, 2, topics=["t", "u"])
 
     world.handle(ForgetTopics(topics=frozenset({"t"})))
@@ -241,19 +244,19 @@ def test_a_topic_that_is_deleted_takes_its_pending_offsets_along(world: GroupWor
     assert fetch(world) == {"u": {0: 2}}
 
 
-def test_nothing_expires_that_a_transaction_may_still_change(world: GroupWorld) -> None:
+def test_offsets_that_a_transaction_may_still_change_do_not_expire(world: GroupWorld) -> None:
     commit(world, [OffsetToCommit("t", 0, 1), OffsetToCommit("u", 0, 1)])
     commit_in(world, P, 2)
 
     world.advance(2 * WEEK_MS)
-    assert fetch(world) == {"t": {0: 1}}  # and the group, which has an open transaction
+    assert fetch(world) == {"t": {0: 1}}  # and the group stays, which has an open transaction
     world.end_transaction(P.producer_id, committed=False)
     world.advance(WEEK_MS)
 
     assert fetch(world) == {} and not world.coordinator.shard.groups
 
 
-def test_a_commit_in_a_transaction_is_no_sign_of_life(world: GroupWorld) -> None:
+def test_a_commit_in_a_transaction_does_not_renew_the_session(world: GroupWorld) -> None:
     (member_id,) = world.stable_group(1)
     world.advance(9_000)
     commit_in(world, member_id=member_id, generation_id=1)

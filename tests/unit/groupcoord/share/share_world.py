@@ -1,7 +1,8 @@
 """Share groups in a `GroupWorld`: topics that can change, heartbeats, and share coordinators that answer.
 
-These answer at once, unless `holds_jobs`. What is written is told by the numbers of its kinds, a tombstone
-with a "t": 10 the member, 11 the group epoch, 13 and 12 the target, 14 what a member has, 15 the states.
+The share coordinators answer at once, unless `holds_jobs`. Appended records are shown by the numbers of their
+kinds, a tombstone with a "t": 10 the member, 11 the group epoch, 13 and 12 the target, 14 the partitions of a
+member, 15 the states.
 """
 
 from collections.abc import Iterable, Mapping, Sequence
@@ -47,7 +48,7 @@ def topic_id(name: str) -> bytes:
 
 
 class Persister:
-    """Share coordinators that keep where each share-partition starts, and fail where they are told to."""
+    """Share coordinators that keep the start offset of each share-partition, and fail as a test says."""
 
     def __init__(self) -> None:
         self.states: dict[SharePartitionKey, InitializeState] = {}
@@ -69,7 +70,7 @@ class Persister:
         return job.done(results)
 
     def starts(self, group_id: str = "g") -> dict[str, dict[int, int]]:
-        """Where the group starts, by topic and partition."""
+        """Return the start offsets of the group, by topic and partition."""
         found: dict[str, dict[int, int]] = {}
         for key, state in sorted(self.states.items(), key=lambda item: (item[0].topic_id, item[0].partition)):
             if key.group == group_id:
@@ -79,7 +80,7 @@ class Persister:
 
 
 class ShareWorld:
-    """Topics "a" (4 partitions) and "b" (2), and no interval between two targets, unless said otherwise."""
+    """A cluster with topics "a" (4 partitions) and "b" (2), and no assignment interval, by default."""
 
     def __init__(
         self, config: CoordinatorConfig | None = None, topics: Mapping[str, int] | None = None
@@ -97,7 +98,7 @@ class ShareWorld:
         self.set_topics(topics or {"a": 4, "b": 2})
 
     def set_topics(self, topics: Mapping[str, int], ids: Mapping[str, bytes] = {}) -> None:
-        """From now on the cluster has these topics, with so many partitions."""
+        """Replace the topics of the cluster by these, with their numbers of partitions."""
         before, self.topics = self.topics, dict(topics)
         self.ids = {name: ids.get(name, topic_id(name)) for name in topics}
         self._version += 1
@@ -120,7 +121,7 @@ class ShareWorld:
         return group
 
     def restart(self) -> None:
-        """Lose the process and what the share coordinators were asked; then the shard is loaded again."""
+        """Stop the process, forget the open requests to the share coordinators, and load the shard again."""
         self.groups.restart()
         self.held.clear()
         self.tasks.clear()
@@ -137,11 +138,11 @@ class ShareWorld:
             self.release_jobs()
 
     def release_jobs(self) -> None:
-        """Have the share coordinators answer what they were asked."""
+        """Have the share coordinators answer their open requests."""
         while self.held:
             self.groups.handle(self.persister.answer(self.held.pop(0)))
 
-    # ---- what members do --------------------------------------------------------------------------------
+    # ---- members ----------------------------------------------------------------------------------------
 
     def beat(
         self,
@@ -153,7 +154,7 @@ class ShareWorld:
         rack: str | None = None,
         client_id: str = "c",
     ) -> ShareGroupHeartbeatResult | Refuse:
-        """One heartbeat as it is."""
+        """Send one heartbeat with exactly these fields; return its answer."""
         answer = self.groups.ask(
             ShareGroupHeartbeat(
                 token=self.groups.token(),
@@ -190,17 +191,17 @@ class ShareWorld:
         assert isinstance(answer, ShareGroupHeartbeatResult), answer
         return answer
 
-    # ---- what administrators do -------------------------------------------------------------------------
+    # ---- administrators ---------------------------------------------------------------------------------
 
     def alter(self, starts: Mapping[str, Mapping[int, int]], group_id: str = "g") -> int:
-        """Ask for these starts; the token."""
+        """Request these start offsets; return the token."""
         token = self.groups.token()
         topics = [(name, [NewStart(*one) for one in some.items()]) for name, some in starts.items()]
         self.groups.handle(AlterShareGroupOffsets(token=token, group_id=group_id, topics=topics))
         return token
 
     def altered(self, token: int) -> dict[str, dict[int, str]]:
-        """The errors by topic and partition."""
+        """Return the errors by topic and partition."""
         answer = self.answer(token)
         assert isinstance(answer, AlterShareGroupOffsetsResult), answer
         return {
@@ -229,7 +230,7 @@ class ShareWorld:
         return {group_id: error.name for group_id, error in answer.errors}
 
     def listed(self, group_id: str = "g") -> dict[str, list[int]]:
-        """The share-partitions that have state."""
+        """Return the share-partitions that have state."""
         answer = self.groups.ask(ListSharePartitions(token=self.groups.token(), group_id=group_id))
         assert isinstance(answer, ListSharePartitionsResult), answer
         return {one.topic: list(one.partitions) for one in answer.topics}
@@ -238,7 +239,7 @@ class ShareWorld:
         return self.groups.answers.get(token)
 
     def states(self, group_id: str = "g") -> dict[str, dict[str, list[int]]]:
-        """What the group knows to be initializing, initialized and deleting, by the names of topics."""
+        """Return the initializing, initialized and deleting partitions of the group, by topic names."""
         states = self.group(group_id).states or ShareStates()
         told = {
             "initializing": {name: sorted(numbers) for name, numbers in states.initializing.values()},
@@ -248,7 +249,7 @@ class ShareWorld:
         return {what: some for what, some in told.items() if some}
 
     def written(self, since: int) -> str:
-        """The kinds of the records since that length of the log."""
+        """Return the kinds of the records since that length of the log."""
         return " ".join(
             f"{SHARE_LAYOUTS[type(record)].kind}{'t' if record.value is None else ''}"
             for record in self.groups.log[since:]
@@ -256,12 +257,12 @@ class ShareWorld:
 
 
 def has(answer: ShareGroupHeartbeatResult) -> dict[str, list[int]] | None:
-    """The partitions that a member is told to have."""
+    """Return the partitions in an answer."""
     if answer.assignment is None:
         return None
     return {name.rstrip(b"-").decode(): list(partitions) for name, partitions in answer.assignment}
 
 
 def named(assigned: Mapping[bytes, Iterable[int]]) -> dict[str, list[int]]:
-    """Partitions by the names of their topics."""
+    """Return the partitions by the names of their topics."""
     return {topic.rstrip(b"-").decode(): sorted(partitions) for topic, partitions in assigned.items()}

@@ -1,4 +1,4 @@
-"""ShareGroupHeartbeat (KIP-932), by the rules and the words of Apache Kafka 4.3.1."""
+"""ShareGroupHeartbeat (KIP-932), with the rules and the error texts of Apache Kafka 4.3.1."""
 
 import pytest
 
@@ -24,7 +24,7 @@ def test_the_first_member_gets_nothing_before_there_is_state() -> None:
     answer = world.join("m", "a")
 
     assert (answer.member_epoch, answer.heartbeat_interval_ms, has(answer)) == (2, 5_000, {})
-    assert world.written(0) == "10 11 13 12 14 15 15"  # the last one is what the persister answered
+    assert world.written(0) == "10 11 13 12 14 15 15"  # the last one follows the persister's answer
     assert world.states() == {"initialized": {"a": [0, 1, 2, 3]}}
     assert world.persister.starts() == {"a": {0: -1, 1: -1, 2: -1, 3: -1}}
 
@@ -37,7 +37,7 @@ def test_the_next_heartbeat_brings_what_was_initialized() -> None:
 
     assert (answer.member_epoch, has(answer)) == (3, {"a": [0, 1, 2, 3]})
     assert has(world.stay("m", 3)) is None
-    assert has(world.stay("m", 3, "a")) == {"a": [0, 1, 2, 3]}  # who tells all of itself is told all
+    assert has(world.stay("m", 3, "a")) == {"a": [0, 1, 2, 3]}  # a full request gets all partitions
 
 
 def test_members_share_partitions_when_there_are_more_of_them() -> None:
@@ -117,7 +117,7 @@ def test_a_target_waits_for_the_assignment_interval() -> None:
     assert (late.member_epoch, has(late)) == (3, {"a": [0, 1, 2, 3]})
 
 
-def test_a_clock_that_was_set_back_holds_no_target_up() -> None:
+def test_a_clock_that_was_set_back_delays_no_target() -> None:
     world = ShareWorld(CoordinatorConfig(group_share_assignment_interval_ms=1_000))
     world.join("m", "a")
     world.groups.now_ms -= 3_600_000
@@ -166,7 +166,7 @@ def test_a_quiet_group_notices_all_that_changes() -> None:
         ("m", -2, None, "MemberEpoch is invalid."),
     ],
 )
-def test_what_no_group_could_take_is_refused(
+def test_requests_that_no_share_group_could_take_are_rejected(
     member: str, epoch: int, names: list[str] | None, words: str
 ) -> None:
     assert refusal(ShareWorld(), member, epoch, names) == ("INVALID_REQUEST", words)
@@ -179,7 +179,7 @@ def test_blank_names_are_refused(group: str, rack: str | None, words: str) -> No
     assert isinstance(answer, Refuse) and answer.detail == f"{words} can't be empty."
 
 
-def test_a_group_that_there_is_not_takes_only_those_who_join() -> None:
+def test_a_group_that_does_not_exist_is_created_only_by_a_join() -> None:
     world = ShareWorld()
 
     assert refusal(world, "m", 1) == ("GROUP_ID_NOT_FOUND", "Share group g not found.")
@@ -195,13 +195,13 @@ def test_a_member_must_be_known_unless_it_joins() -> None:
         assert refusal(world, "x", epoch) == ("UNKNOWN_MEMBER_ID", words)
 
 
-def test_the_epoch_before_is_taken_and_others_are_fenced() -> None:
+def test_the_previous_epoch_is_accepted_and_others_are_fenced() -> None:
     world = ShareWorld()
     world.join("m", "a", "b")
     world.stay("m", 2)
     world.stay("m", 3, "b")
 
-    assert world.stay("m", 3).member_epoch == 4  # the answer before was lost
+    assert world.stay("m", 3).member_epoch == 4  # the previous answer was lost
     assert refusal(world, "m", 5) == (
         "FENCED_MEMBER_EPOCH",
         "The share group member has a greater member epoch (5) than the one known by the group coordinator "
@@ -215,7 +215,7 @@ def test_the_epoch_before_is_taken_and_others_are_fenced() -> None:
     )
 
 
-def test_a_full_group_takes_nobody_new() -> None:
+def test_a_full_group_takes_no_new_members() -> None:
     world = ShareWorld(CoordinatorConfig(group_share_max_size=1))
     world.join("m", "a")
 
@@ -283,7 +283,7 @@ def test_a_loaded_group_goes_on_where_it_was() -> None:
     assert world.group().is_empty
 
 
-def test_what_was_being_initialized_at_a_restart_is_asked_for_again() -> None:
+def test_states_that_were_being_initialized_at_a_restart_are_requested_again() -> None:
     world = ShareWorld()
     world.holds_jobs = True
     world.join("m", "a")

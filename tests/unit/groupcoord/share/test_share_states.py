@@ -1,4 +1,4 @@
-"""The states of share-partitions, as the share coordinators are asked for them and answer."""
+"""The states of share-partitions: requests to the share coordinators, and their answers."""
 
 from ottla.groupcoord.coordinator_config import CoordinatorConfig
 from ottla.groupcoord.effects import Refuse
@@ -10,7 +10,7 @@ ALL_OF_A = [0, 1, 2, 3]
 # ---- initializing ------------------------------------------------------------------------------------------
 
 
-def test_states_are_asked_for_once_while_no_answer_comes() -> None:
+def test_states_are_requested_once_while_no_answer_comes() -> None:
     world = ShareWorld()
     world.holds_jobs = True
     world.join("m", "a")
@@ -26,13 +26,13 @@ def test_states_are_asked_for_once_while_no_answer_comes() -> None:
     assert world.states() == {"initializing": {"a": ALL_OF_A}}
 
 
-def test_the_retry_interval_is_no_less_than_what_a_commit_may_take() -> None:
+def test_the_retry_interval_is_at_least_the_time_of_a_commit() -> None:
     config = CoordinatorConfig(group_share_initialize_retry_interval_ms=1, offsets_commit_timeout_ms=5_000)
 
     assert config.share_initialize_retry_interval_ms == 5_000
 
 
-def test_what_failed_is_asked_for_again_at_the_next_heartbeat() -> None:
+def test_failed_states_are_requested_again_at_the_next_heartbeat() -> None:
     world = ShareWorld()
     world.persister.fails[("a", 2)] = ErrorCode.COORDINATOR_NOT_AVAILABLE
     world.join("m", "a")
@@ -52,7 +52,7 @@ def test_states_are_begun_in_the_epoch_of_the_group() -> None:
     assert {request.state_epoch for request in world.persister.states.values()} == {2}
 
 
-def test_what_is_begun_for_a_group_that_is_gone_is_deleted() -> None:
+def test_states_that_began_for_a_deleted_group_are_deleted() -> None:
     world = ShareWorld()
     world.holds_jobs = True
     world.join("m", "a")
@@ -84,7 +84,7 @@ def test_altering_makes_a_group_that_starts_there() -> None:
     assert world.states() == {"initialized": {"a": [0, 3]}}
 
 
-def test_partitions_that_were_altered_are_not_begun_anew_by_who_joins() -> None:
+def test_a_join_does_not_initialize_altered_partitions_again() -> None:
     world = ShareWorld()
     world.alter({"a": {0: 5, 3: 7}})
 
@@ -93,7 +93,7 @@ def test_partitions_that_were_altered_are_not_begun_anew_by_who_joins() -> None:
     assert world.persister.starts() == {"a": {0: 5, 1: -1, 2: -1, 3: 7}}
 
 
-def test_what_could_not_be_altered_is_said_and_left() -> None:
+def test_partitions_that_could_not_be_altered_are_reported_and_unchanged() -> None:
     world = ShareWorld()
     world.persister.fails[("a", 1)] = ErrorCode.NOT_COORDINATOR
 
@@ -112,7 +112,7 @@ def test_a_group_with_members_is_not_altered() -> None:
     )
 
 
-def test_who_alters_waits_for_the_share_coordinators_and_hears_of_a_move() -> None:
+def test_an_alteration_waits_for_the_share_coordinators_and_is_answered_at_a_move() -> None:
     world = ShareWorld()
     world.holds_jobs = True
     token = world.alter({"a": {0: 5}})
@@ -180,7 +180,7 @@ def test_a_topic_without_state_has_nothing_to_delete() -> None:
     assert world.deleted_offsets(world.delete_offsets("b")) == {"b": "UNKNOWN_TOPIC_OR_PARTITION"}
 
 
-def test_who_joins_takes_a_topic_back_that_was_being_deleted() -> None:
+def test_a_join_takes_back_a_topic_that_was_being_deleted() -> None:
     world = empty_group_with_states()
     world.persister.fails[("a", 3)] = ErrorCode.COORDINATOR_LOAD_IN_PROGRESS
     world.delete_offsets("a")
@@ -227,7 +227,7 @@ def test_a_group_whose_state_is_left_stays() -> None:
     assert world.deleted_groups(world.delete_groups("g")) == {"g": "NONE"}
 
 
-def test_a_group_that_somebody_joined_meanwhile_stays() -> None:
+def test_a_group_that_a_member_joined_meanwhile_stays() -> None:
     world = empty_group_with_states()
     world.holds_jobs = True
     token = world.delete_groups("g")
@@ -246,7 +246,7 @@ def test_a_group_with_members_keeps_its_state() -> None:
     assert world.states() == {"initialized": {"a": ALL_OF_A}}
 
 
-# ---- topics that are no more -------------------------------------------------------------------------------
+# ---- deleted topics ----------------------------------------------------------------------------------------
 
 
 def test_a_deleted_topic_is_forgotten() -> None:
@@ -271,7 +271,7 @@ def test_a_topic_of_the_same_name_begins_anew() -> None:
     assert [one.topic_id for one in answer.assignment or ()] == [b"another topic a-"]
 
 
-def test_topics_that_were_deleted_while_nobody_coordinated_are_forgotten_at_the_load() -> None:
+def test_topics_that_were_deleted_without_a_coordinator_are_forgotten_at_the_load() -> None:
     world = empty_group_with_states()
     world.topics = {"b": 2}
 

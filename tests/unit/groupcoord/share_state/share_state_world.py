@@ -1,9 +1,8 @@
-"""A shard of the share coordinator with a virtual clock, a log of bytes, and timers that fire when time is
-told to pass.
+"""A shard of the share coordinator with a virtual clock, a log of bytes, and timers.
 
-After every command the invariants hold, and what is read back from the log is what the live shard knows.
-Appends are committed at once unless `commits` is off; then answers wait for `commit()`, and `crash()` loses
-what is not committed.
+Timers fire as a test advances the clock. After every command the invariants hold, and the log read back gives
+the state of the live shard. Appends are committed at once unless `commits` is off; then answers wait for
+`commit()`, and `crash()` loses the records that are not committed.
 """
 
 import itertools
@@ -59,7 +58,7 @@ def batch(first: int, last: int, state: int = 0, count: int = 1) -> StateBatch:
 
 
 def new_shard(config: ShareCoordinatorConfig | None = None, gone: Sequence[bytes] = ()) -> ShareStateShard:
-    """An empty shard, for which topics 1 and 2 have two partitions."""
+    """Return an empty shard, for which topics 1 and 2 have two partitions."""
 
     def partitions_of(topic: bytes) -> int:
         return PARTITIONS if topic in (topic_id(1), topic_id(2)) and topic not in gone else 0
@@ -92,7 +91,7 @@ class ShareStateWorld:
     # ---- requests ------------------------------------------------------------------------------------------
 
     def ask(self, request: StateRequest) -> StateAnswer:
-        """The answer, once all is committed."""
+        """Return the answer, once all records are committed."""
         token = self.submit(request)
         self.commit()
         return self.answers[token]
@@ -140,7 +139,7 @@ class ShareStateWorld:
         assert isinstance(answer, StateResult)
         return answer
 
-    # ---- what happens --------------------------------------------------------------------------------------
+    # ---- events --------------------------------------------------------------------------------------------
 
     def handle(self, command: Command) -> list[Effect]:
         effects = self.coordinator.handle(command, self.now_ms)
@@ -181,7 +180,7 @@ class ShareStateWorld:
         self.to_prune.clear()
 
     def crash(self) -> None:
-        """What is not committed is lost; another coordinator loads the rest."""
+        """Lose the records that are not committed; another coordinator loads the rest."""
         del self.rows[self.committed :]
         self.batch_ends = [end for end in self.batch_ends if end <= self.committed]
         self.waiting.clear()
@@ -192,7 +191,7 @@ class ShareStateWorld:
         self.coordinator.check_invariants()
 
     def after(self, milliseconds: int) -> None:
-        """Time passes, and timers fire in their order."""
+        """Advance the clock; timers fire in their order."""
         end_ms = self.now_ms + milliseconds
         while due := [(at, key) for key, (at, _) in self.timers.items() if at <= end_ms]:
             at, key = min(due)
@@ -201,10 +200,10 @@ class ShareStateWorld:
             self.handle(command)
         self.now_ms = end_ms
 
-    # ---- what is seen --------------------------------------------------------------------------------------
+    # ---- results -------------------------------------------------------------------------------------------
 
     def loaded(self) -> ShareStateShard:
-        """The log as another coordinator would read it: whole batches, from the one where it begins."""
+        """Return the shard that another coordinator loads: whole batches, from the start of the log."""
         scan = ShareStateScan(new_shard(self.config, self.gone))
         start = 0
         for end in self.batch_ends:
@@ -224,7 +223,7 @@ class ShareStateWorld:
 
     @property
     def records(self) -> list[ShareStateRecord]:
-        """All that was ever appended."""
+        """Return all records that were ever appended."""
         decoded = [decode_record(key, value) for key, value in self.rows]
         return [record for record in decoded if record is not None]
 

@@ -1,4 +1,4 @@
-"""Batches of states are combined as Kafka's PersisterStateBatchCombiner does it.
+"""Batches of states are combined as Kafka's PersisterStateBatchCombiner combines them.
 
 `KAFKAS` has answers of Kafka 4.3.1; tests/compat/java asks it for many more.
 """
@@ -17,7 +17,7 @@ def parsed(text: str) -> tuple[StateBatch, ...]:
     return tuple(StateBatch(*map(int, one.split(":"))) for one in text.split(",") if one)
 
 
-# What is known, what is written, from which offset; and what Kafka makes of them.
+# The known batches, the written ones, the start offset; and Kafka's result.
 KAFKAS = [
     ("", "", -1, ""),
     ("0:9:0:1", "", -1, "0:9:0:1"),
@@ -47,7 +47,7 @@ def test_batches_are_combined_as_kafka_does(
     assert combine_batches(parsed(known), parsed(written), start_offset) == parsed(combined)
 
 
-def test_what_is_combined_says_of_each_offset_the_highest_that_was_said_of_it() -> None:
+def test_combined_batches_have_the_highest_count_and_state_of_each_offset() -> None:
     random = Random(932)
     for _ in range(300):
         said: dict[int, tuple[int, int]] = {}
@@ -86,7 +86,7 @@ def no_neighbours_say_the_same(batches: tuple[StateBatch, ...]) -> bool:
 
 
 def test_many_low_batches_over_many_high_ones_are_swept_once() -> None:
-    """Kafka's pairs would be as many as the product of both."""
+    """Kafka would merge as many pairs as the product of both."""
     high = tuple(batch(2 * at, 2 * at, 2, 3) for at in range(5_000))
     low = [batch(at, 20_000 + at, 0, 1) for at in range(5_000)]
 

@@ -1,4 +1,4 @@
-"""The share coordinator decides as Kafka's does; tests/compat/java holds Kafka's own shard beside it."""
+"""The share coordinator decides as Kafka's does; tests/compat/java compares it with Kafka's own shard."""
 
 import pytest
 
@@ -31,7 +31,7 @@ from tests.unit.groupcoord.share_state.share_state_world import (
 FIVE_MINUTES_MS = 300_000
 
 
-def test_a_state_is_what_was_written_since_it_began() -> None:
+def test_a_state_has_all_that_was_written_since_it_began() -> None:
     world = ShareStateWorld()
 
     world.initialize(state_epoch=3, start_offset=10)
@@ -46,7 +46,7 @@ def test_a_state_is_what_was_written_since_it_began() -> None:
 
 
 @pytest.mark.parametrize("updates", [0, 1, 100])
-def test_what_a_leader_notes_of_its_dead_letters_is_kept_until_it_says_otherwise(updates: int) -> None:
+def test_a_leaders_note_on_dead_letters_is_kept_until_it_writes_another(updates: int) -> None:
     config = ShareCoordinatorConfig(share_coordinator_snapshot_update_records_per_snapshot=updates)
     world = ShareStateWorld(config)
     world.initialize()
@@ -91,7 +91,7 @@ def test_a_note_on_dead_letters_goes_with_the_state_and_has_a_limit() -> None:
     assert world.read().dead_letters == b""
 
 
-def test_only_what_was_initialized_is_read_and_written() -> None:
+def test_only_initialized_states_are_read_and_written() -> None:
     world = ShareStateWorld()
 
     assert world.write(batch(0, 9)).error is ErrorCode.INVALID_REQUEST
@@ -163,8 +163,8 @@ def test_a_state_that_begins_anew_fences_writers_of_the_earlier_one() -> None:
     assert world.summary().delivery_complete_count == -1
 
 
-def test_a_state_that_was_deleted_and_is_there_again_fences_writers_of_the_earlier_one() -> None:
-    """A group that is made anew begins with the state epoch that it had before."""
+def test_a_state_that_was_deleted_and_created_again_fences_writers_of_the_earlier_one() -> None:
+    """A group that is created again begins with the state epoch that it had before."""
     world = ShareStateWorld()
     world.initialize(state_epoch=1)
     earlier = world.read().incarnation
@@ -180,7 +180,7 @@ def test_a_state_that_was_deleted_and_is_there_again_fences_writers_of_the_earli
     assert world.write(batch(0, 9), state_epoch=1).error is ErrorCode.NONE, "a node that names no incarnation"
 
 
-def test_who_has_read_a_state_writes_on_when_the_coordinator_moves() -> None:
+def test_a_leader_that_has_read_a_state_goes_on_writing_when_the_coordinator_moves() -> None:
     world = ShareStateWorld()
     world.initialize(state_epoch=1)
     incarnation = world.read().incarnation
@@ -198,7 +198,7 @@ def test_who_has_read_a_state_writes_on_when_the_coordinator_moves() -> None:
 
 
 @pytest.mark.parametrize("key", [key_of(topic=3), key_of(partition=2), key_of(partition=-1)])
-def test_partitions_that_there_are_not_are_refused(key: object) -> None:
+def test_partitions_that_do_not_exist_are_rejected(key: object) -> None:
     world = ShareStateWorld()
     assert isinstance(key, type(KEY))
 
@@ -212,7 +212,7 @@ def test_partitions_that_there_are_not_are_refused(key: object) -> None:
     "written",
     [batch(5, 4), batch(-1, 4), batch(0, 2**63 - 1), batch(0, 4, 1), batch(0, 4, 0, -1)],
 )
-def test_batches_that_cannot_be_are_refused(written: StateBatch) -> None:
+def test_impossible_batches_are_rejected(written: StateBatch) -> None:
     world = ShareStateWorld()
     world.initialize()
 
@@ -223,7 +223,7 @@ def test_every_request_has_its_checks() -> None:
     assert set(CHECKS) == set(StateRequest.__args__)
 
 
-def test_after_so_many_updates_a_snapshot_is_written() -> None:
+def test_a_snapshot_is_written_after_the_configured_number_of_updates() -> None:
     world = ShareStateWorld(ShareCoordinatorConfig(share_coordinator_snapshot_update_records_per_snapshot=2))
     world.initialize()
 
@@ -246,7 +246,7 @@ def test_without_updates_every_write_is_a_snapshot() -> None:
     assert [type(record) for record in world.records] == [SnapshotRecord] * 2
 
 
-def test_what_is_deleted_is_gone_and_may_begin_again_at_any_epoch() -> None:
+def test_a_deleted_state_is_gone_and_may_begin_again_at_any_epoch() -> None:
     world = ShareStateWorld()
     world.initialize(state_epoch=5)
     world.read(leader_epoch=9)
@@ -326,7 +326,7 @@ def test_nothing_is_pruned_twice() -> None:
     assert world.log_start_offset == 1
 
 
-def test_a_share_partition_that_nobody_writes_does_not_keep_the_log() -> None:
+def test_a_share_partition_without_writes_does_not_keep_the_log() -> None:
     world = ShareStateWorld()
     world.initialize()
     for at in range(10):
@@ -357,7 +357,7 @@ def test_cold_states_that_are_large_do_not_come_in_one_batch() -> None:
     assert [one.snapshot_epoch for one in world.states.values()] == [1, 1]
 
 
-def test_what_was_not_committed_is_not_there_after_a_crash() -> None:
+def test_uncommitted_records_are_lost_in_a_crash() -> None:
     world = ShareStateWorld(commits=False)
     world.initialize()
     world.write(batch(0, 4, 2))
@@ -370,7 +370,7 @@ def test_what_was_not_committed_is_not_there_after_a_crash() -> None:
     assert world.read().batches == (batch(0, 4, 2),) and world.summary().start_offset == 0
 
 
-def test_an_answer_waits_for_what_it_shows() -> None:
+def test_an_answer_waits_until_the_state_that_it_shows_is_committed() -> None:
     world = ShareStateWorld(commits=False)
     token = world.submit(InitializeState(KEY, 0, 0))
     refused = world.submit(InitializeState(KEY, -2, 0))
@@ -383,7 +383,7 @@ def test_an_answer_waits_for_what_it_shows() -> None:
 # ---- memory ------------------------------------------------------------------------------------------------
 
 
-def test_new_states_leave_an_eighth_of_the_memory_to_those_that_are_there() -> None:
+def test_new_states_leave_an_eighth_of_the_memory_to_present_ones() -> None:
     world = ShareStateWorld()
     node = NodeBytes(limit_bytes=6_000)
     world.shard.bytes.attach(node)
@@ -412,7 +412,7 @@ def test_a_state_never_becomes_larger_than_a_record_may_be() -> None:
     assert world.write(batch(0, 98, 2), start_offset=90).error is ErrorCode.NONE, "smaller is always taken"
 
 
-def test_a_shard_has_no_more_than_so_many_states(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_number_of_states_in_a_shard_is_bounded(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(share_state_shard, "MAX_STATES_PER_SHARD", 2)
     world = ShareStateWorld()
     for number in range(2):
@@ -424,7 +424,7 @@ def test_a_shard_has_no_more_than_so_many_states(monkeypatch: pytest.MonkeyPatch
     assert world.initialize(key_of("2")).error is ErrorCode.NONE
 
 
-def test_a_state_has_no_more_than_so_many_batches(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_number_of_batches_in_a_state_is_bounded(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(write_state, "MAX_BATCHES", 5)
     world = ShareStateWorld()
     world.initialize()

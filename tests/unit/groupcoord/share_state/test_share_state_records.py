@@ -1,4 +1,4 @@
-"""Records of `__share_group_state`; Kafka rereads them in tests/compat/java."""
+"""Records of `__share_group_state`; in tests/compat/java Kafka reads them back."""
 
 from dataclasses import replace
 
@@ -69,7 +69,7 @@ def test_the_bytes_are_kafkas() -> None:
 
 
 @pytest.mark.parametrize("record", RECORDS)
-def test_half_a_record_is_refused(record: ShareStateRecord) -> None:
+def test_half_a_record_is_rejected(record: ShareStateRecord) -> None:
     key, value = encode_record(record)
 
     for length in range(len(key)):
@@ -83,7 +83,7 @@ def test_half_a_record_is_refused(record: ShareStateRecord) -> None:
         assert refused.value.code is ErrorCode.CORRUPT_MESSAGE
 
 
-def test_records_of_other_kinds_are_passed_over() -> None:
+def test_records_of_other_kinds_are_skipped() -> None:
     key, value = encode_record(RECORDS[0])
 
     assert decode_record(b"\x00\x02" + key[2:], value) is None
@@ -92,7 +92,7 @@ def test_records_of_other_kinds_are_passed_over() -> None:
 @pytest.mark.parametrize(
     "change", [b"\x00\x01", b"\xff\xff"], ids=["a version of later", "a version that cannot be"]
 )
-def test_unknown_versions_are_refused(change: bytes) -> None:
+def test_unknown_versions_are_rejected(change: bytes) -> None:
     key, value = encode_record(RECORDS[0])
     assert value is not None
 
@@ -104,11 +104,11 @@ def test_a_count_beyond_the_bytes_takes_no_memory() -> None:
     key, value = encode_record(UpdateRecord(KEY, UPDATE._replace(batches=())))
     assert value is not None
 
-    with pytest.raises(KafkaError, match="batches in"):
+    with pytest.raises(KafkaError, match="batches has only"):
         decode_record(key, value[:18] + b"\xff\xff\xff\xff\x0f" + value[19:])
 
 
-def test_batches_that_others_wrote_in_no_order_are_put_in_order() -> None:
+def test_batches_that_another_program_wrote_out_of_order_are_sorted() -> None:
     loose = UPDATE._replace(batches=(batch(10, 19, 0, 1), batch(5, 12, 2, 2)))
 
     decoded = decode_record(*encode_record(UpdateRecord(KEY, loose)))
@@ -117,14 +117,14 @@ def test_batches_that_others_wrote_in_no_order_are_put_in_order() -> None:
     assert decoded.update.batches == (batch(5, 12, 2, 2), batch(13, 19, 0, 1))
 
 
-def test_an_update_without_a_value_is_refused() -> None:
+def test_an_update_without_a_value_is_rejected() -> None:
     key, _ = encode_record(UpdateRecord(KEY, UPDATE))
 
     with pytest.raises(KafkaError, match="an update has no value"):
         decode_record(key, None)
 
 
-def test_batches_before_the_start_are_left_out_of_a_snapshot_that_others_wrote() -> None:
+def test_batches_before_the_start_are_left_out_of_another_programs_snapshot() -> None:
     decoded = decode_record(*encode_record(SnapshotRecord(KEY, replace(SNAPSHOT, start_offset=8))))
 
     assert isinstance(decoded, SnapshotRecord) and decoded.state is not None

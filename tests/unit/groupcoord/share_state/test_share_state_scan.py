@@ -1,4 +1,4 @@
-"""A log that is not as the coordinator left it is read as far as it can be."""
+"""A log that differs from what the coordinator wrote is read as far as possible."""
 
 from dataclasses import replace
 
@@ -69,7 +69,7 @@ def test_the_reader_pauses() -> None:
 
 
 def test_after_the_last_snapshot_epoch_comes_the_first() -> None:
-    """Nobody writes so many snapshots, but a log may say so."""
+    """No coordinator writes that many snapshots, but a log may have this epoch."""
     last = replace(SNAPSHOT, snapshot_epoch=2**31 - 1)
     shard, _ = scanned(bytes(build_batch([(*encode_record(SnapshotRecord(KEY, last)), 0, ())]))).finish()
 

@@ -1,4 +1,4 @@
-"""AddPartitionsToTxn: which error, in which order; and what leaders are told who verify."""
+"""AddPartitionsToTxn: the errors, in their order; and the answers to leaders that verify."""
 
 import pytest
 
@@ -25,7 +25,7 @@ PAIR = (PRODUCER_ID, 5)
     ],
 )
 def test_add(state: TransactionState, pair: tuple[int, int], error: E) -> None:
-    """While markers are under way everybody is told so, whatever their pair: Kafka looks at that first."""
+    """While markers are under way every producer gets this error: Kafka checks that before the pair."""
     world = TransactionWorld()
     before = world.put(at(state))
 
@@ -53,7 +53,7 @@ def test_the_first_partition_begins_the_transaction(state: TransactionState) -> 
 
 
 @pytest.mark.parametrize("version", [CLIENT_V1, CLIENT_V2])
-def test_what_is_in_it_already_writes_nothing(version: int) -> None:
+def test_partitions_that_are_in_the_transaction_already_write_nothing(version: int) -> None:
     world = TransactionWorld()
     world.put(at(S.EMPTY))
     assert world.add(PAIR, P0, Q0, client_version=version) is E.NONE
@@ -66,7 +66,7 @@ def test_what_is_in_it_already_writes_nothing(version: int) -> None:
 
 
 @pytest.mark.parametrize("ask", ["add", "verify", "end"])
-def test_ids_that_there_are_not(ask: str) -> None:
+def test_ids_that_do_not_exist_are_rejected(ask: str) -> None:
     world = TransactionWorld()
     how = {"id": ""} if ask == "verify" else {"transactional_id": ""}
 
@@ -85,7 +85,7 @@ def test_ids_that_there_are_not(ask: str) -> None:
     ],
 )
 def test_verify(state: TransactionState, pair: tuple[int, int], error: E) -> None:
-    """Unlike AddPartitions it looks at the pair first; and it never appends."""
+    """Unlike AddPartitions it checks the pair first; and it never appends."""
     world = TransactionWorld()
     world.put(at(state))
     records = len(world.log)
@@ -117,7 +117,7 @@ def test_verification_waits_until_the_partition_is_safe_in_the_log() -> None:
     assert not world.waiting() and world.seen(verified) is E.NONE
 
 
-def test_an_add_that_is_lost_was_never_confirmed() -> None:
+def test_a_lost_addition_was_never_confirmed() -> None:
     world = TransactionWorld()
     world.put(at(S.EMPTY))
     world.commits = False
@@ -129,7 +129,7 @@ def test_an_add_that_is_lost_was_never_confirmed() -> None:
     assert world.seen(token) is None and world.state is S.EMPTY
 
 
-def test_a_record_that_no_batch_takes_is_refused_before() -> None:
+def test_a_record_that_no_batch_takes_is_rejected_before_it_is_decided() -> None:
     world = TransactionWorld(TransactionConfig(max_batch_bytes=50_000))
     world.put(at(S.EMPTY))
     many = [TopicPartition("a-topic-with-a-long-name" * 5, each) for each in range(1_000)]

@@ -1,4 +1,4 @@
-"""ListTransactions and DescribeTransactions, and expressions over ids."""
+"""ListTransactions and DescribeTransactions, and regular expressions over ids."""
 
 import pytest
 
@@ -17,7 +17,7 @@ from tests.unit.groupcoord.transactions.transaction_world import P0, P1, Q0, STA
 
 @pytest.fixture
 def world() -> TransactionWorld:
-    """An id in each state, named after it."""
+    """Return a world with an id in each state, named after it."""
     made = TransactionWorld()
     for state in IN_LOG:
         made.put(at(state, id=state.value, partitions=(P1, Q0, P0)))
@@ -47,7 +47,7 @@ ALL = {state.value for state in IN_LOG}
         (
             {"states": frozenset({"Ongoing", "ongoing", "Finished"})},
             {"Ongoing"},
-        ),  # the node tells of the others
+        ),  # the node answers for the others
         ({"producer_ids": frozenset({PRODUCER_ID, 3})}, ALL),
         ({"producer_ids": frozenset({3})}, set()),
         ({"longer_than_ms": -1}, ALL),
@@ -80,7 +80,7 @@ def test_describe(world: TransactionWorld) -> None:
     assert unnamed.error is E.INVALID_REQUEST and unknown.error is E.TRANSACTIONAL_ID_NOT_FOUND
 
 
-def test_what_is_shown_is_safe_in_the_log() -> None:
+def test_shown_states_are_safe_in_the_log() -> None:
     world = TransactionWorld()
     world.put(at(S.EMPTY))
     world.commits = False
@@ -112,7 +112,7 @@ def test_ids_may_be_any_text(pattern: str, transactional_id: str, matches: bool)
 
 
 @pytest.mark.parametrize("pattern", ["(", "ü)", "a{2,1}", "x" * 2_000])
-def test_expressions_that_are_none(pattern: str) -> None:
+def test_malformed_expressions_are_rejected(pattern: str) -> None:
     with pytest.raises(KafkaError) as refused:
         IdPattern(pattern)
 

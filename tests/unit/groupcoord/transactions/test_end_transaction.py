@@ -1,5 +1,7 @@
-"""EndTxn of clients of both protocols, in every state, with every epoch. The rules are
-TransactionCoordinator's of 4.3.1; where ours differ, the case says so."""
+"""EndTxn of clients of both protocols, in every state, with every epoch.
+
+The rules are those of the TransactionCoordinator of 4.3.1; where ours differ, the case says so.
+"""
 
 import pytest
 
@@ -33,8 +35,9 @@ FENCED, WRONG, OTHER, BUSY = (
     E.INVALID_PRODUCER_ID_MAPPING,
     E.CONCURRENT_TRANSACTIONS,
 )
-# State -> what a client of version 1 is answered who has the right pair: to commit, to abort. To PrepareX
-# Kafka has rows of its own, which nobody sees: its coordinator says CONCURRENT_TRANSACTIONS before it looks.
+# State -> the answers to a client of version 1 with the right pair: to a commit, to an abort. For PrepareX
+# Kafka has rows of its own, which no client sees: its coordinator answers CONCURRENT_TRANSACTIONS before it
+# looks at them.
 VERSION_1: dict[TransactionState, tuple[object, object]] = {
     S.EMPTY: (WRONG, WRONG),
     S.ONGOING: (ENDS, ENDS),
@@ -43,7 +46,7 @@ VERSION_1: dict[TransactionState, tuple[object, object]] = {
     S.COMPLETE_COMMIT: (OK, WRONG),
     S.COMPLETE_ABORT: (WRONG, OK),
 }
-# Which pair, beside a state of epoch 5 -> what a client of version 2 is answered.
+# The pair of the client, in a state of epoch 5 -> the answers to a client of version 2.
 CURRENT, RETRY, NEWER = (PRODUCER_ID, 5), (PRODUCER_ID, 4), (PRODUCER_ID, 6)
 OLDER, STRANGER = (PRODUCER_ID, 3), (OTHER_ID, 5)
 VERSION_2: dict[tuple[TransactionState, tuple[int, int]], tuple[object, object]] = {
@@ -98,15 +101,17 @@ def test_version_2(state: TransactionState, committed: bool, pair: tuple[int, in
     expected = VERSION_2.get((state, pair))
     otherwise = OTHER if pair[0] != PRODUCER_ID else FENCED
 
-    if state in PREPARED:  # whoever asks
+    if state in PREPARED:  # for any client
         judge(world, pair, CLIENT_V2, committed, BUSY)
     else:
         judge(world, pair, CLIENT_V2, committed, expected[not committed] if expected else otherwise)
 
 
 @pytest.mark.parametrize("state", [S.EMPTY, S.COMPLETE_COMMIT, S.COMPLETE_ABORT])
-def test_that_there_is_nothing_to_commit_is_said_by_who_can_still_write(state: TransactionState) -> None:
-    """Leaders of data begin transactions at the coordinator that they know, which may be the next one."""
+def test_only_a_coordinator_that_can_write_answers_that_there_is_nothing_to_commit(
+    state: TransactionState,
+) -> None:
+    """Partition leaders begin transactions at the coordinator that they know, which may be the next one."""
     world = TransactionWorld()
     world.put(at(state))
     world.commits = False
@@ -131,7 +136,7 @@ def test_that_there_is_nothing_to_commit_is_said_by_who_can_still_write(state: T
 def test_markers_carry_the_decision(
     level: int, version: int, committed: bool, marker_epoch: int, after: TransactionState
 ) -> None:
-    """The client's request says which protocol it speaks, whatever the cluster's level is, as with Kafka."""
+    """The client's request names its protocol, whatever the cluster's level is, as with Kafka."""
     world = TransactionWorld(level=level)
     world.put(at(S.ONGOING, partitions=(P1, P0)))
     world.now_ms += 10
@@ -147,7 +152,7 @@ def test_markers_carry_the_decision(
     assert done.client_version == version
 
 
-def test_the_end_of_the_epochs() -> None:
+def test_a_transaction_ends_with_the_last_epoch_of_its_id() -> None:
     """KAFKA-18660: the client goes on under another id, and is not fenced while its markers are written."""
     world = TransactionWorld()
     world.put(at(S.ONGOING, 32_765))
@@ -165,7 +170,7 @@ def test_the_end_of_the_epochs() -> None:
     world.write_markers()
     done = world.now()
     assert (done.pair, done.previous_producer_id, done.next_producer_id) == (new, PRODUCER_ID, -1)
-    # The answer was lost: the retry is known by the id before.
+    # The answer was lost: the previous id identifies the retry.
     assert world.end((PRODUCER_ID, 32_766), version=CLIENT_V2) == new
     assert world.end((PRODUCER_ID, 32_766), version=CLIENT_V2, committed=False) is WRONG
     assert world.end((PRODUCER_ID, 32_765), version=CLIENT_V2) is OTHER
@@ -210,7 +215,7 @@ def test_answer_and_markers_wait_for_the_decision() -> None:
     assert world.seen(token) == CURRENT and len(world.jobs) == 1
 
 
-def test_a_decision_that_is_lost_was_none() -> None:
+def test_a_lost_decision_was_never_made() -> None:
     world = TransactionWorld()
     world.put(at(S.ONGOING))
     world.commits = False
@@ -223,7 +228,7 @@ def test_a_decision_that_is_lost_was_none() -> None:
     assert world.end(CURRENT, committed=False) == CURRENT
 
 
-def test_a_retry_is_told_only_what_is_safe() -> None:
+def test_a_retry_gets_its_answer_only_when_the_decision_is_safe() -> None:
     world = TransactionWorld()
     world.put(at(S.PREPARE_COMMIT))
     world.crash()
@@ -253,7 +258,7 @@ def test_clients_of_both_protocols_in_turn() -> None:
 
 @pytest.mark.parametrize("committed", [True, False])
 def test_a_zombie_of_the_new_protocol_is_no_retry_of_its_successor(committed: bool) -> None:
-    """The successor is of the old one and ends its transaction one epoch above: Kafka tells its pair."""
+    """The successor uses the old protocol and ends its transaction one epoch above; Kafka gives its pair."""
     world = TransactionWorld()
     world.put(at(S.COMPLETE_COMMIT))
     assert world.init() == NEWER
@@ -291,7 +296,7 @@ def one_transaction(world: TransactionWorld, connection: int) -> None:
     world.write_markers()
 
 
-def test_a_copy_over_a_connection_that_was_given_up_ends_nothing() -> None:
+def test_a_copy_over_an_abandoned_connection_ends_nothing() -> None:
     world = TransactionWorld()
     world.put(at(S.EMPTY))
     one_transaction(world, connection=1)
@@ -304,7 +309,7 @@ def test_a_copy_over_a_connection_that_was_given_up_ends_nothing() -> None:
     assert world.end(CURRENT, connection=7) == CURRENT
 
 
-def test_who_was_told_again_goes_on_from_there() -> None:
+def test_a_client_that_got_its_answer_again_goes_on_from_that_connection() -> None:
     world = TransactionWorld()
     world.put(at(S.EMPTY))
     one_transaction(world, connection=1)
@@ -324,7 +329,7 @@ def test_connections_are_compared_within_an_epoch() -> None:
 
     assert world.end(CURRENT, connection=1) is FENCED
     assert world.add(NEWER, P0) is E.NONE
-    assert world.end(NEWER, connection=1) == NEWER  # another incarnation has other connections
+    assert world.end(NEWER, connection=1) == NEWER  # after a restart the client has other connections
 
 
 def test_another_coordinator_has_other_connections() -> None:

@@ -1,4 +1,4 @@
-"""InitProducerId: who gets which pair in which state. The rules are TransactionCoordinator's of 4.3.1."""
+"""InitProducerId: the pair that each producer gets in each state, by the rules of Kafka 4.3.1."""
 
 import pytest
 
@@ -27,7 +27,7 @@ from tests.unit.groupcoord.transactions.transaction_world import (
 
 TWO_PHASE = TransactionConfig(transaction_two_phase_commit_enable=True, ottla_transaction_hold_ms=0)
 NEW = (FIRST_PRODUCER_ID, 0)
-# What the client believes, beside a state of epoch e whose epoch before was l.
+# The client's expectation, beside a state of epoch e whose previous epoch was l.
 EXPECTATIONS = ("nothing", "current", "last", "older", "newer", "other id", "previous id, exhausted")
 
 
@@ -39,12 +39,12 @@ def expectation(name: str, epoch: int, last: int) -> tuple[int, int] | None:
         "older": (PRODUCER_ID, last - 1),
         "newer": (PRODUCER_ID, epoch + 1),
         "other id": (OTHER_ID, epoch),
-        "previous id, exhausted": (PREVIOUS_ID, max(epoch, 32_766)),  # the epoch of today's id, too
+        "previous id, exhausted": (PREVIOUS_ID, max(epoch, 32_766)),  # the present id's epoch, too
     }[name]
 
 
 def at_rest(name: str, epoch: int, last: int) -> tuple[object, int]:
-    """The answer and the epoch that is the last one then."""
+    """Return the answer, and the last epoch after it."""
     if name == "nothing":
         return (NEW if epoch >= 32_766 else (PRODUCER_ID, epoch + 1)), -1
     if name == "current":
@@ -57,7 +57,7 @@ def at_rest(name: str, epoch: int, last: int) -> tuple[object, int]:
 @pytest.mark.parametrize("name", EXPECTATIONS)
 @pytest.mark.parametrize("epoch", [2, 32_765, 32_766, 32_767])
 @pytest.mark.parametrize("state", sorted(AT_REST, key=lambda state: state.value))
-def test_at_rest(state: TransactionState, epoch: int, name: str) -> None:
+def test_states_at_rest(state: TransactionState, epoch: int, name: str) -> None:
     last = epoch - 1
     world = TransactionWorld()
     before = world.put(at(state, epoch, last=last))
@@ -88,8 +88,8 @@ def test_while_markers_are_under_way(state: TransactionState, epoch: int, name: 
 
 @pytest.mark.parametrize("name", EXPECTATIONS)
 @pytest.mark.parametrize("epoch", [2, 32_765, 32_766])
-def test_a_transaction_is_open(epoch: int, name: str) -> None:
-    """Who may take over aborts it; who is late leaves it alone, other than with Kafka."""
+def test_with_an_open_transaction(epoch: int, name: str) -> None:
+    """A producer that may take over aborts it; a late one changes nothing, unlike in Kafka."""
     world = TransactionWorld()
     before = world.put(at(S.ONGOING, epoch, last=1))
 
@@ -142,7 +142,7 @@ def test_a_new_id_begins_at_epoch_0() -> None:
 
     assert world.init() == NEW
     t = world.now()
-    # The first record names its own producer as the one before, as Kafka's does.
+    # The first record names its own producer as the previous one, as Kafka's does.
     assert (t.state, t.previous_producer_id, t.timeout_ms, t.last_update_ms) == (
         S.EMPTY,
         FIRST_PRODUCER_ID,
@@ -152,13 +152,13 @@ def test_a_new_id_begins_at_epoch_0() -> None:
     assert world.init((77, 7), transactional_id="another") == (FIRST_PRODUCER_ID + 1, 0)
 
 
-def test_a_retry_after_rotation_is_known_until_the_coordinator_changes() -> None:
+def test_a_retry_after_rotation_is_recognized_until_the_coordinator_changes() -> None:
     world = TransactionWorld()
     world.put(at(S.EMPTY, 32_766))
 
     assert world.init((PRODUCER_ID, 32_766)) == NEW
     assert world.init((PRODUCER_ID, 32_766)) == NEW
-    assert world.init((PRODUCER_ID, 32_765)) is E.PRODUCER_FENCED  # not one whose epochs ran out
+    assert world.init((PRODUCER_ID, 32_765)) is E.PRODUCER_FENCED  # its epochs have not run out
 
     world.crash()
     assert world.init((PRODUCER_ID, 32_766)) is E.PRODUCER_FENCED  # KAFKA-20357
@@ -184,7 +184,7 @@ def test_timeouts(timeout_ms: int, enable_2pc: bool, seen: object) -> None:
         assert world.now().is_two_phase
 
 
-def test_the_order_of_refusals() -> None:
+def test_the_order_of_checks() -> None:
     everything_wrong = {"timeout_ms": 0, "enable_2pc": True, "keep_prepared": True}
     world = TransactionWorld(level=0)
 
@@ -205,7 +205,7 @@ def test_too_many_ids(monkeypatch: pytest.MonkeyPatch) -> None:
     assert world.init() == (FIRST_PRODUCER_ID, 1)
 
 
-def test_new_ids_are_refused_when_the_node_has_no_memory_for_them() -> None:
+def test_new_ids_without_memory_for_them_are_rejected() -> None:
     world = TransactionWorld()
     assert world.init() == NEW
     world.coordinator.shard.has_room = lambda: False
@@ -214,14 +214,14 @@ def test_new_ids_are_refused_when_the_node_has_no_memory_for_them() -> None:
     assert world.init() == (FIRST_PRODUCER_ID, 1)
 
 
-def test_while_no_producer_ids_are_to_be_had_nothing_is_decided() -> None:
+def test_without_a_new_producer_id_nothing_is_decided() -> None:
     world = TransactionWorld()
     world.put(at(S.EMPTY, 32_766))
     world.has_ids = False
 
     token = world.ask_init()
     assert world.seen(token) is None and len(world.wanted_ids) == 1
-    # Somebody else is quicker; the id that was wanted is for who asked later, and fits still.
+    # Another producer is faster; the new id is then for the later request, and still fits.
     assert world.put(at(S.EMPTY, 3)).producer_epoch == 3
 
     world.give_ids()
@@ -237,7 +237,7 @@ def test_a_transaction_of_no_partitions_is_aborted_at_once() -> None:
     assert world.init() == (PRODUCER_ID, 7)
 
 
-def test_an_id_that_is_too_long_is_not_begun() -> None:
+def test_an_id_that_is_too_long_is_rejected() -> None:
     world = TransactionWorld()
 
     assert world.init(transactional_id="x" * 1_025) is E.INVALID_REQUEST

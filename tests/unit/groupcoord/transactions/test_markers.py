@@ -1,5 +1,4 @@
-"""Markers: from the decision to the last partition, told in any order, twice, and over a change of
-coordinator."""
+"""Markers: from the decision to the last partition, in any order, repeated, after a coordinator change."""
 
 import pytest
 
@@ -42,9 +41,9 @@ def test_the_last_partition_completes_once(order: tuple[object, ...]) -> None:
     assert len(world.log) == records
 
 
-def test_markers_of_other_transactions_count_for_nothing() -> None:
+def test_markers_of_other_transactions_are_ignored() -> None:
     world = TransactionWorld()
-    assert world.handle(written(P0)) == []  # an id that is not known
+    assert world.handle(written(P0)) == []  # an unknown id
     world.put(at(S.PREPARE_ABORT))
 
     assert world.handle(written(P0, epoch=4)) == world.handle(written(P0, epoch=6)) == []
@@ -72,7 +71,7 @@ def test_another_coordinator_sends_all_markers_again(state: TransactionState) ->
         assert not world.jobs
 
 
-def test_a_coordinator_that_fell_between_two_records_left_no_partitions() -> None:
+def test_a_coordinator_that_failed_between_two_records_left_no_partitions() -> None:
     world = TransactionWorld()
     world.put(at(S.EMPTY))
     world.commits = False
@@ -97,7 +96,7 @@ def test_a_new_transaction_stands_behind_the_end_of_the_one_before() -> None:
     assert world.seen(token) is E.NONE
 
 
-def test_a_decided_transaction_shows_what_is_not_done() -> None:
+def test_a_decided_transaction_shows_the_partitions_without_markers() -> None:
     world = TransactionWorld()
     world.put(at(S.PREPARE_COMMIT, partitions=ALL))
     world.handle(written(P0, Q0))

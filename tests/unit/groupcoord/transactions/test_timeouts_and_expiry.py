@@ -1,4 +1,4 @@
-"""Transactions that are open for too long are aborted; ids that nobody uses are forgotten."""
+"""Transactions that are open for too long are aborted; ids that are no longer used are removed."""
 
 from dataclasses import replace
 
@@ -57,7 +57,7 @@ def test_not_before_its_time_and_within_an_interval() -> None:
     assert world.state is S.PREPARE_ABORT
 
 
-def test_a_two_phase_transaction_has_all_the_time_that_there_is() -> None:
+def test_a_two_phase_transaction_never_times_out() -> None:
     world = TransactionWorld(CALM)
     world.put(at(S.ONGOING, timeout_ms=NO_TIMEOUT_MS))
 
@@ -92,7 +92,7 @@ def test_the_epoch_moves_once(
     assert world.end((PRODUCER_ID, epoch), version=CLIENT_V2) in (E.PRODUCER_FENCED, world.now().pair)
 
 
-def test_the_client_is_quicker() -> None:
+def test_the_client_ends_the_transaction_before_the_coordinator() -> None:
     world = TransactionWorld()
     world.put(at(S.ONGOING))
     late = AbortTimedOut(transactional_id=ID, producer=PAIR)
@@ -111,8 +111,8 @@ def test_the_client_is_quicker() -> None:
     assert world.state is S.ONGOING
 
 
-def test_the_coordinator_is_quicker() -> None:
-    """The commit was on its way when the time was over."""
+def test_the_coordinator_aborts_the_transaction_before_the_client_ends_it() -> None:
+    """The commit was on its way when the transaction timed out."""
     world = TransactionWorld()
     world.put(at(S.ONGOING))
     world.advance(80_000)
@@ -120,7 +120,7 @@ def test_the_coordinator_is_quicker() -> None:
     assert world.end(PAIR, version=CLIENT_V2) is E.CONCURRENT_TRANSACTIONS
     world.write_markers()
     assert world.end(PAIR, version=CLIENT_V2) is E.PRODUCER_FENCED
-    assert world.init(PAIR) == (PRODUCER_ID, 6)  # the same producer begins anew (KIP-360)
+    assert world.init(PAIR) == (PRODUCER_ID, 6)  # the same producer begins again (KIP-360)
 
 
 def test_many_time_out_in_slices() -> None:
@@ -135,7 +135,7 @@ def test_many_time_out_in_slices() -> None:
     assert not world.coordinator.shard.ongoing
 
 
-def test_while_no_producer_id_is_to_be_had_the_transaction_stays() -> None:
+def test_without_a_new_producer_id_the_transaction_stays_open() -> None:
     world = TransactionWorld()
     world.has_ids = False
     world.put(at(S.ONGOING, 32_766))
@@ -163,7 +163,7 @@ def test_only_ids_at_rest_expire(state: TransactionState) -> None:
     assert (world.log[-1][1] is None) == (state in AT_REST)
 
 
-def test_who_comes_back_in_time_keeps_the_id() -> None:
+def test_a_producer_that_comes_back_in_time_keeps_the_id() -> None:
     world = TransactionWorld(CALM)
     world.put(at(S.EMPTY))
     world.advance(7 * DAY_MS - 1)
@@ -174,7 +174,7 @@ def test_who_comes_back_in_time_keeps_the_id() -> None:
     assert world.now().pair == (PRODUCER_ID, 6)
 
 
-def test_an_expired_id_begins_anew() -> None:
+def test_an_expired_id_starts_over() -> None:
     world = TransactionWorld(CALM)
     world.put(at(S.COMPLETE_COMMIT))
     world.advance(7 * DAY_MS + HOUR_MS)

@@ -1,5 +1,4 @@
-"""Bytes of `__transaction_state`: Java reads and writes the same ones
-(tests/compat/java/test_transaction_log)."""
+"""Bytes of `__transaction_state`; tests/compat/java/test_transaction_log compares them with Java's."""
 
 import struct
 from dataclasses import replace
@@ -78,13 +77,13 @@ def test_a_key_is_the_id() -> None:
     assert decode_key(memoryview(encode_key("Zürich"))) == "Zürich"
 
 
-def test_kinds_and_versions_that_are_not_known_are_passed_over() -> None:
+def test_unknown_kinds_and_versions_are_skipped() -> None:
     assert decode_key(b"\x00\x01whatever") is None
     assert decode_value("t", b"\x00\x02whatever") is None
     assert decode_value("t", b"\xff\xffwhatever") is None
 
 
-def test_tags_that_are_not_known_are_passed_over() -> None:
+def test_unknown_tags_are_skipped() -> None:
     value = bytearray(encode_value(EMPTY, 1))
     assert value[-11:-9] == b"\x01\x00"
     value[-11:-10] = b"\x02"
@@ -105,7 +104,7 @@ def test_tags_that_are_not_known_are_passed_over() -> None:
         b"\x00\x00\x00\x01\xff",
     ],
 )
-def test_bytes_that_are_no_key(key: bytes) -> None:
+def test_bytes_that_are_no_key_are_rejected(key: bytes) -> None:
     with pytest.raises(KafkaError) as refused:
         decode_key(key)
 
@@ -143,7 +142,7 @@ def broken_values() -> list[bytes]:
 
 
 @pytest.mark.parametrize("value", broken_values(), ids=lambda value: value[-12:].hex())
-def test_bytes_that_are_no_value(value: bytes) -> None:
+def test_bytes_that_are_no_value_are_rejected(value: bytes) -> None:
     with pytest.raises(KafkaError) as refused:
         decode_value("t", value)
 
@@ -151,8 +150,8 @@ def test_bytes_that_are_no_value(value: bytes) -> None:
 
 
 @given(st.binary(max_size=200), st.sampled_from((b"\x00\x00", b"\x00\x01")))
-def test_any_bytes_are_judged(content: bytes, version: bytes) -> None:
-    """A value or CORRUPT_MESSAGE, never anything else; what is read is written and read as the same."""
+def test_any_bytes_are_a_value_or_corrupt(content: bytes, version: bytes) -> None:
+    """They give a value or CORRUPT_MESSAGE, nothing else; a value that is read is written back as it was."""
     try:
         t = decode_value("t", version + content)
     except KafkaError as error:

@@ -76,7 +76,7 @@ def test_the_last_record_counts_and_tombstones_remove() -> None:
 
 
 def test_compaction_changes_nothing() -> None:
-    """The last record of each id, wherever the cleaner was, and in whatever order ids come."""
+    """The last record of each id counts, wherever the cleaner was, and in whatever order ids come."""
     random = Random(6)
     states = [at(random.choice(IN_LOG), each, id=f"t{random.randrange(6)}") for each in range(60)]
     tombstone: Row = (encode_key("t0"), None, 0, ())
@@ -103,7 +103,7 @@ def test_pieces_that_cut_batches() -> None:
     assert scan.finish().transactions == EXPECTED
 
 
-def test_what_is_not_known_is_passed_over() -> None:
+def test_unknown_records_are_skipped() -> None:
     marker = build_marker(
         EndTransactionMarker(ControlType.COMMIT, 0), producer_id=1, producer_epoch=0, timestamp_ms=0
     )
@@ -114,7 +114,7 @@ def test_what_is_not_known_is_passed_over() -> None:
     }
 
 
-def test_what_cannot_be_read_is_left_out_and_told() -> None:
+def test_unreadable_records_are_left_out_and_reported() -> None:
     rows: list[Row] = [
         (encode_key(f"t{each}"), b"\x00\x01nonsense", 0, ()) for each in range(MAX_UNREADABLE + 5)
     ]
@@ -129,7 +129,7 @@ def test_what_cannot_be_read_is_left_out_and_told() -> None:
 
 
 @pytest.mark.parametrize("position", [16, 61, 62, 66])
-def test_bytes_that_are_no_log(position: int) -> None:
+def test_bytes_that_are_no_log_raise_an_error(position: int) -> None:
     content = bytearray(batch([row(STATES[0])]))
     content[position] ^= 0x7F
 
@@ -139,7 +139,7 @@ def test_bytes_that_are_no_log(position: int) -> None:
     assert refused.value.code in (ErrorCode.CORRUPT_MESSAGE, ErrorCode.INVALID_RECORD)
 
 
-def test_a_long_scan_lets_others_in() -> None:
+def test_a_long_scan_pauses() -> None:
     pauses: list[int] = []
     scan = TransactionScan(lambda: pauses.append(1))
     rows = [row(at(S.EMPTY, id=f"t{each}")) for each in range(PAUSE_RECORDS)]
@@ -157,7 +157,7 @@ def test_a_long_scan_lets_others_in() -> None:
     assert len(pauses) == 8
 
 
-def test_a_shard_is_made_of_what_is_left() -> None:
+def test_a_shard_is_loaded_from_the_last_states() -> None:
     scan = TransactionScan()
     scan.feed(batch([row(t) for t in STATES]))
 

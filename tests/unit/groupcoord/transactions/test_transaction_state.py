@@ -1,4 +1,4 @@
-"""The table of moves, whole: what may follow what, and that nothing else can happen."""
+"""The whole table of moves: the states that may follow each state, and that no other move can happen."""
 
 from collections.abc import Callable
 from pathlib import Path
@@ -19,7 +19,7 @@ from ottla.groupcoord.transactions.transaction_state import AT_REST, MOVES, PREP
 from ottla.logstore.words.topic_partition import TopicPartition
 
 S = TransactionState
-# As Kafka 4.3.1's TransactionState.VALID_PREVIOUS_STATES has it: to each state, from which.
+# As Kafka 4.3.1's TransactionState.VALID_PREVIOUS_STATES has it: to each state, from which states.
 FROM = {
     S.EMPTY: {S.EMPTY, S.COMPLETE_COMMIT, S.COMPLETE_ABORT},
     S.ONGOING: {S.ONGOING, S.EMPTY, S.COMPLETE_COMMIT, S.COMPLETE_ABORT},

@@ -1,5 +1,7 @@
-"""Two-phase commit as KIP-939 proposes it: a prepared transaction outlives its client, and whoever comes next
-ends it. Of this Apache Kafka has the time-out alone."""
+"""Two-phase commit as KIP-939 proposes it: a prepared transaction outlives its client.
+
+The next client ends it. Of this Apache Kafka has the time-out alone.
+"""
 
 import pytest
 
@@ -54,7 +56,7 @@ def test_the_next_client_ends_it(committed: bool, version: int) -> None:
     assert world.add(after, P1, client_version=version) is E.NONE
 
 
-def test_clients_may_fall_one_after_the_other() -> None:
+def test_clients_may_fail_one_after_the_other() -> None:
     world = prepared(32_764)
     seen = []
     for _ in range(4):
@@ -71,7 +73,7 @@ def test_clients_may_fall_one_after_the_other() -> None:
     assert world.jobs[0][1:3] == (PRODUCER_ID, 32_765)
 
 
-def test_the_retry_of_the_end_is_known_over_a_rotation() -> None:
+def test_the_retry_of_the_end_is_recognized_after_a_rotation() -> None:
     world = prepared(32_765)
     assert keep(world) == InitProducerResult(
         ProducerPair(PRODUCER_ID, 32_766), ProducerPair(PRODUCER_ID, 32_765)
@@ -87,7 +89,7 @@ def test_the_retry_of_the_end_is_known_over_a_rotation() -> None:
     assert world.end((PRODUCER_ID, 32_766), version=CLIENT_V2, committed=False) is E.INVALID_TXN_STATE
 
 
-def test_a_kept_transaction_can_be_ended_only() -> None:
+def test_a_kept_transaction_can_only_be_ended() -> None:
     world = prepared()
     keep(world)
 
@@ -98,7 +100,7 @@ def test_a_kept_transaction_can_be_ended_only() -> None:
     assert world.verify((PRODUCER_ID, 6), P0) is E.PRODUCER_FENCED
 
 
-def test_it_is_shown_with_the_pair_of_its_batches() -> None:
+def test_a_kept_transaction_is_shown_with_the_pair_of_its_batches() -> None:
     world = prepared()
     keep(world)
 
@@ -120,7 +122,7 @@ def test_without_a_transaction_there_is_nothing_to_keep() -> None:
     assert keep(world) is E.CONCURRENT_TRANSACTIONS
 
 
-def test_who_is_late_keeps_nothing() -> None:
+def test_a_late_client_keeps_nothing() -> None:
     world = prepared()
     keep(world)
 
@@ -130,11 +132,11 @@ def test_who_is_late_keeps_nothing() -> None:
     )
 
 
-def test_who_was_there_before_is_no_retry_of_who_ended_it() -> None:
+def test_a_request_of_the_first_client_is_no_retry_of_the_one_that_ended_it() -> None:
     """A client of the old protocol ends it, which leaves its pair one above the first client's."""
     world = TransactionWorld(CONFIG)
     world.put(at(S.EMPTY, 4))
-    assert world.init((PRODUCER_ID, 4), enable_2pc=True) == FIRST  # the epoch before is known, for a retry
+    assert world.init((PRODUCER_ID, 4), enable_2pc=True) == FIRST  # the previous epoch is known, for a retry
     assert world.add(FIRST, P0, client_version=CLIENT_V2) is E.NONE
     keep(world)
     assert world.end((PRODUCER_ID, 6), version=CLIENT_V1) == (PRODUCER_ID, 6)
@@ -145,7 +147,7 @@ def test_who_was_there_before_is_no_retry_of_who_ended_it() -> None:
 
 
 @pytest.mark.parametrize(("level", "after"), [(1, (PRODUCER_ID, 7)), (2, (PRODUCER_ID, 7))])
-def test_a_client_that_does_not_keep_it_aborts_it(level: int, after: tuple[int, int]) -> None:
+def test_a_client_that_does_not_keep_the_transaction_aborts_it(level: int, after: tuple[int, int]) -> None:
     world = prepared(level=level)
     keep(world)
 
@@ -158,13 +160,13 @@ def test_a_client_that_does_not_keep_it_aborts_it(level: int, after: tuple[int, 
     assert world.init() == (PRODUCER_ID, 8)
 
 
-def test_level_0_has_no_room_for_it() -> None:
+def test_level_0_cannot_keep_a_transaction() -> None:
     world = prepared(level=0)
 
     assert keep(world) is E.UNSUPPORTED_VERSION and world.state is S.ONGOING
 
 
-def test_no_producer_id_is_to_be_had() -> None:
+def test_keeping_waits_for_a_new_producer_id() -> None:
     world = prepared(32_766)
     world.has_ids = False
     token = world.ask_init(keep_prepared=True)

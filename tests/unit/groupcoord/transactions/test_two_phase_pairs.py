@@ -1,5 +1,7 @@
-"""Pairs of a prepared transaction that outlives its clients (KIP-939): who may end it, what markers carry,
-and whom its end leaves in charge. Apache Kafka has none of it yet; the numbers are those of the proposal."""
+"""Pairs of a prepared transaction that outlives its clients (KIP-939): before, in and after its end.
+
+Apache Kafka has none of it yet; the numbers are those of the proposal.
+"""
 
 from dataclasses import replace
 
@@ -79,7 +81,7 @@ def test_the_end_leaves_the_client_its_next_pair(
 
     assert decided.pair == (7, 4)  # of the markers: one epoch above the batches
     assert decided.pair_when_complete == done.pair == after
-    # By these the retry of the end is known.
+    # These identify the retry of the end.
     assert done.last_producer_epoch == client[1] and done.previous_producer_id == client[0]
     assert (done.next_producer_id, done.next_producer_epoch) == (-1, -1)
 

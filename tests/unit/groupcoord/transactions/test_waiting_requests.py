@@ -30,14 +30,14 @@ def test_the_next_transaction_begins_when_the_last_marker_is_written() -> None:
 
 
 def test_requests_are_decided_in_their_order() -> None:
-    """Whoever takes over while the predecessor's next request waits as well: the earlier one comes first."""
+    """A successor takes over while the predecessor's next request waits: the earlier one comes first."""
     world = decided()
     add, init, late = world.ask_add(PAIR, P1), world.ask_init(), world.ask_add(PAIR, P0)
 
     world.write_markers()
 
     assert world.seen(add) is E.NONE  # it began
-    assert world.seen(init) is E.CONCURRENT_TRANSACTIONS  # and was aborted; nobody waits twice
+    assert world.seen(init) is E.CONCURRENT_TRANSACTIONS  # and was aborted; no request waits twice
     assert world.seen(late) is E.CONCURRENT_TRANSACTIONS
     assert world.state is S.PREPARE_ABORT and not world.waiting()
 
@@ -55,7 +55,7 @@ def test_a_successor_waits_for_the_abort_that_it_caused() -> None:
     assert world.seen(token) == (PRODUCER_ID, 7) and world.state is S.EMPTY
 
 
-def test_it_is_refused_when_it_takes_too_long() -> None:
+def test_a_request_that_waits_for_too_long_is_rejected() -> None:
     world = decided(ottla_transaction_hold_ms=40)
     first = world.ask_add(PAIR, P1)
     world.advance(39)
@@ -70,7 +70,7 @@ def test_it_is_refused_when_it_takes_too_long() -> None:
 
 
 @pytest.mark.parametrize("hold_ms", [0, 100])
-def test_brokers_and_who_does_not_want_to_are_refused_at_once(hold_ms: int) -> None:
+def test_brokers_and_clients_that_may_not_wait_are_rejected_at_once(hold_ms: int) -> None:
     world = decided(ottla_transaction_hold_ms=hold_ms)
 
     assert world.add(PAIR, P1, may_wait=False) is E.CONCURRENT_TRANSACTIONS
@@ -81,7 +81,7 @@ def test_brokers_and_who_does_not_want_to_are_refused_at_once(hold_ms: int) -> N
     assert not world.waiting()
 
 
-def test_few_wait_for_one_id(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_few_requests_wait_for_one_id(monkeypatch: pytest.MonkeyPatch) -> None:
     world = decided()
     tokens = [world.ask_add(PAIR, P1) for _ in range(MAX_WAITING_OF_ID)]
 
@@ -97,7 +97,7 @@ def test_few_wait_for_one_id(monkeypatch: pytest.MonkeyPatch) -> None:
     assert world.waiting() == {token}
 
 
-def test_a_coordinator_that_stops_answers_who_waits() -> None:
+def test_a_coordinator_that_stops_answers_waiting_requests() -> None:
     world = decided()
     add, init = world.ask_add(PAIR, P1), world.ask_init()
 

@@ -1,9 +1,9 @@
-"""A shard of the transaction coordinator with a virtual clock, a log of bytes, timers that fire when time is
-told to pass, and markers that are written when a test says so.
+"""A shard of the transaction coordinator with a virtual clock, a log of bytes, timers and markers.
 
-Invariants are checked after every command: no token is answered twice, the log says what the live shard
-knows, markers carry what was decided. Appends are committed at once unless `commits` is off; then answers and
-markers wait for `commit()`, and `crash()` loses what is not committed.
+Timers fire as a test advances the clock, and markers are written when a test says so. After every command it
+checks the invariants: no token is answered twice, the log gives the state of the live shard, markers carry
+the decision. Appends are committed at once unless `commits` is off; then answers and markers wait for
+`commit()`, and `crash()` loses the records that are not committed.
 """
 
 import itertools
@@ -65,13 +65,13 @@ ID = "t"
 FIRST_PRODUCER_ID = 1_000
 P0, P1, Q0 = TopicPartition("p", 0), TopicPartition("p", 1), TopicPartition("q", 0)
 Answer = Result | Refuse | CloseAsker
-# What a test sees of an answer: an error, a pair, or NONE.
+# The part of an answer that a test looks at: an error, a pair, or NONE.
 Seen = ErrorCode | ProducerPair | str | None
 
 
 class TransactionWorld:
     def __init__(self, config: TransactionConfig | None = None, *, level: int = 2) -> None:
-        # Nobody waits unless a test is about waiting: what Kafka says is seen at once then.
+        # Requests wait only in tests about waiting: in others Kafka's answer comes at once.
         self.config = config or TransactionConfig(ottla_transaction_hold_ms=0)
         self.level = level
         self.now_ms = START_MS
@@ -87,7 +87,7 @@ class TransactionWorld:
         self.jobs: list[MarkerJob] = []  # sent, and not all written
         self.timers: dict[TimerKey, tuple[int, int, Command]] = {}
         self.has_ids = True
-        self.has_tags = level >= 1  # in every record of the log: nothing of a state is lost
+        self.has_tags = level >= 1  # in every record of the log: no part of a state is lost
         self.wanted_ids: list[NeedProducerId] = []
         self._tokens = itertools.count(1)
         self._sequence = itertools.count()
@@ -168,7 +168,7 @@ class TransactionWorld:
         self.read[transactional_id] = t
 
     def commit(self, count: int | None = None) -> None:
-        """So many more records, or all, are safe; answers and markers that waited for them leave."""
+        """Commit `count` more records, or all; answers and markers that waited for them leave."""
         self.committed = len(self.log) if count is None else min(len(self.log), self.committed + count)
         left = []
         for offset, effect in self.gated:
@@ -190,7 +190,7 @@ class TransactionWorld:
             self.handle(replace(command, fresh_id=next(self._producer_ids)))
 
     def advance(self, milliseconds: int) -> None:
-        """Let time pass; timers fire in their order."""
+        """Advance the clock; timers fire in their order."""
         until_ms = self.now_ms + milliseconds
         while self.timers:
             key, (deadline_ms, _, command) = min(self.timers.items(), key=lambda item: item[1][:2])
@@ -202,7 +202,7 @@ class TransactionWorld:
         self.now_ms = until_ms
 
     def crash(self) -> None:
-        """The coordinator is gone, with what is not committed; another one loads what is left."""
+        """Lose the coordinator and the uncommitted records; another coordinator loads the rest."""
         self._carry_out(self.coordinator.stop(ErrorCode.NOT_COORDINATOR))
         self.gated.clear()
         self.jobs.clear()
@@ -224,7 +224,7 @@ class TransactionWorld:
     # ---- states --------------------------------------------------------------------------------------------
 
     def put(self, *states: Transaction) -> Transaction:
-        """As if the log had led to this; what is decided has its markers under way."""
+        """Append these states as records, as if they had come about; decided ones have markers under way."""
         for t in states:
             self._append([TransactionRecord(t.transactional_id, t)])
             self.coordinator.shard.replay(TransactionRecord(t.transactional_id, t))
@@ -242,7 +242,7 @@ class TransactionWorld:
     def waiting(self) -> set[int]:
         return self.asked - self.answers.keys()
 
-    # ---- what clients and brokers do -----------------------------------------------------------------------
+    # ---- clients and brokers -------------------------------------------------------------------------------
 
     def token(self) -> int:
         token = next(self._tokens)
@@ -250,7 +250,7 @@ class TransactionWorld:
         return token
 
     def seen(self, token: int) -> Seen:
-        """Of an answer: its error, else its pair, else NONE; None if there is none yet."""
+        """Return the error of an answer, else its pair, else NONE; None if there is no answer yet."""
         match self.answers.get(token):
             case None:
                 return None
@@ -352,7 +352,7 @@ class TransactionWorld:
         return self.seen(self.ask_end(pair, **how))  # type: ignore[arg-type]
 
     def write_markers(self, job: MarkerJob | None = None, partitions: Iterable[TopicPartition] = ()) -> None:
-        """The markers of a job, or of all, arrive at these partitions, or at all."""
+        """Let the markers of a job, or of all jobs, arrive at these partitions, or at all."""
         for each in list(self.jobs) if job is None else [job]:
             self.handle(
                 MarkersWritten(
@@ -377,7 +377,7 @@ class TransactionWorld:
         version: int = CLIENT_V2,
         committed: bool = True,
     ) -> Seen:
-        """A whole one, with its markers."""
+        """Run a whole transaction, with its markers; return the answer to its end."""
         assert self.add(pair, *partitions, client_version=version) is ErrorCode.NONE
         ended = self.end(pair, version=version, committed=committed)
         self.write_markers()
