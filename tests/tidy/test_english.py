@@ -17,7 +17,6 @@ UNREAD = (
     "groupcoord/",
     "logstore/",
     "metadata_raft/",
-    "node/audit/",
     "node/broker.py",
     "node/cli/",
     "node/client/",
