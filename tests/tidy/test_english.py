@@ -37,7 +37,6 @@ UNREAD = (
     "node/node_state.py",
     "node/node_view.py",
     "node/process/",
-    "node/quota/",
     "node/replica/",
     "node/rest_api/",
     "node/secure_client/",
