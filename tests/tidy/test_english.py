@@ -47,7 +47,6 @@ UNREAD = (
     "node/start/",
     "node/tools/",
     "node/wire/",
-    "node/work/",
     "pipeline/",
     "scripts/",
     "tests/chaos/",
