@@ -1,13 +1,14 @@
-"""Gathers alike events, so that a client which is refused ten thousand times a second costs few lines.
+"""Merges equal events, so that a client that is rejected ten thousand times a second costs few lines.
 
-A window begins with an event. The first event of its kind within the window is a line at once; further ones,
-equal in everything, are counted, and told as one line when the window ends. All sources together have so
-many different lines in a window; what is beyond is counted by source. So there are at most twice as many
-lines in a window as `Limits.total`, and some for what was left out.
+An event opens a window. The first event of its kind in the window becomes a line at once; later events that
+are equal in every field are counted, and become one line when the window ends. The number of different lines
+in a window is limited over all sources; events beyond it are counted by source. So a window has at most twice
+`Limits.total` lines, plus those that count what was left out.
 
-A source is a principal at an address, or an address where nobody has proven who it is. It gets a line only
-while it has less than half as many as are free, and a principal at all its addresses less than are free. So
-one takes a third at most, two take half, and whoever comes after them still finds some.
+A source is a principal at an address, or an address without an authenticated principal. A source gets a new
+line only while it has fewer than half as many lines as are free, and a principal at all its addresses only
+while it has fewer than are free. So one source takes at most a third, two take half, and later ones still
+find free lines.
 """
 
 from collections.abc import Callable
@@ -16,18 +17,18 @@ from typing import Final, NamedTuple, TypeAlias
 from ottla.node.audit.audit_event import Event, Kind, proven
 
 WINDOW_MS: Final = 10_000
-MAX_LEFT_OUT_SOURCES: Final = 100  # that are told apart; the rest is told together
+MAX_LEFT_OUT_SOURCES: Final = 100  # that have lines of their own; the rest share one
 
 
 class Limits(NamedTuple):
-    """The number of different events that a window tells, of one source and in all."""
+    """The number of different lines in a window, for one source and in all."""
 
     per_source: int
     total: int
 
 
 class Source(NamedTuple):
-    """Events of one source share bounds; the principal is empty if it is not proven or stands for anybody."""
+    """The origin of events; the principal is empty if the client is not authenticated or anonymous."""
 
     principal: str
     address: str
@@ -37,7 +38,7 @@ SEVERAL: Final = Source("", "")
 
 
 class EventLine(NamedTuple):
-    """Alike events, the first and the last of them at these times."""
+    """Equal events, with the times of the first and the last."""
 
     event: Event
     events: int
@@ -46,7 +47,7 @@ class EventLine(NamedTuple):
 
 
 class LeftOutLine(NamedTuple):
-    """The number of events that are in no other line; without an address, those of several sources."""
+    """The number of events without a line of their own; without an address, of several sources."""
 
     kind: Kind
     source: Source
@@ -58,7 +59,7 @@ Line: TypeAlias = EventLine | LeftOutLine
 
 
 class _Repeated:
-    """The events of one content since its line was told."""
+    """Events equal to a line that was already written."""
 
     __slots__ = ("count", "first_ms", "last_ms")
 
@@ -68,12 +69,12 @@ class _Repeated:
 
 
 class AlikeEvents:
-    """The events of one kind in the present window; times are arguments."""
+    """The events of one kind in the current window; times are arguments."""
 
     def __init__(
         self, kind: Kind, limits: Limits, network_of: Callable[[str], str] = lambda address: address
     ) -> None:
-        """`network_of` gives the part of an address by which hosts are told apart."""
+        """`network_of` returns the part of an address that identifies a host."""
         self.kind = kind
         self._network_of = network_of
         self.limits = limits
@@ -81,11 +82,11 @@ class AlikeEvents:
         self._repeated: dict[Event, _Repeated] = {}
         self._lines_of: dict[Source, int] = {}
         self._lines_of_principal: dict[str, int] = {}
-        self._left_out: dict[Source, int] = {}  # `SEVERAL` for those that are not told apart
+        self._left_out: dict[Source, int] = {}  # `SEVERAL` counts those without a line of their own
         self._last_ms = 0
 
     def add(self, event: Event, now_ms: int, count: int = 1) -> EventLine | None:
-        """Take an event, or several that are alike; return the line that is to be told at once."""
+        """Add an event, or several equal ones; return the line to write at once, if any."""
         if self.ends_ms is None:
             self.ends_ms = now_ms + WINDOW_MS
         self._last_ms = now_ms
@@ -108,7 +109,7 @@ class AlikeEvents:
         return EventLine(event, count, now_ms, now_ms)
 
     def leave_out(self, principal: str, address: str, count: int, now_ms: int) -> None:
-        """Count events of somebody that get no line of their own."""
+        """Count events of a source that get no line of their own."""
         if self.ends_ms is None:
             self.ends_ms = now_ms + WINDOW_MS
         self._last_ms = now_ms
@@ -133,11 +134,11 @@ class AlikeEvents:
         left_out[source] = left_out.get(source, 0) + count
 
     def has_ended(self, now_ms: int) -> bool:
-        """Return whether the window is over, also where the clock was set back."""
+        """Return True if the window is over, or if the clock was set back."""
         return self.ends_ms is not None and not self.ends_ms - WINDOW_MS <= now_ms < self.ends_ms
 
     def end(self) -> list[Line]:
-        """End the window; return the lines of what was only counted in it."""
+        """End the window; return the lines for the events that were only counted."""
         lines: list[Line] = [
             EventLine(event, one.count, one.first_ms, one.last_ms)
             for event, one in self._repeated.items()
@@ -152,7 +153,7 @@ class AlikeEvents:
         return lines
 
     def check_invariants(self) -> None:
-        """Assert that the window holds no more than it may."""
+        """Assert that the window is within its limits."""
         assert len(self._repeated) <= self.limits.total
         assert sum(self._lines_of.values()) == len(self._repeated)
         assert all(count <= self.limits.per_source for count in self._lines_of.values())

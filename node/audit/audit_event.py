@@ -1,7 +1,7 @@
 """The events of the audit log.
 
-Texts come from clients, so they are cut to a length that bounds what is kept and written of them. Nothing in
-an event is a secret: of settings, users and quotas there are the names, never the values.
+Texts come from clients, so they are cut to a maximum length. An event contains no secrets: settings, users
+and quotas appear by name, never with their values.
 """
 
 from enum import StrEnum
@@ -10,9 +10,9 @@ from typing import Final, NamedTuple, TypeAlias
 from ottla.metadata_raft.acl import AclOperation, ResourceType
 from ottla.metadata_raft.acl_set import Decision
 
-# Names of topics have at most 249 characters; what is longer is told by its beginning.
+# Topic names have at most 249 characters; a longer text is shown by its beginning.
 MAX_TEXT_CHARACTERS: Final = 256
-MAX_DETAIL_CHARACTERS: Final = 1_024  # a rule with its names, the names of settings that were changed
+MAX_DETAIL_CHARACTERS: Final = 1_024  # such as an ACL, or the names of changed settings
 
 ANONYMOUS: Final = "User:ANONYMOUS"
 
@@ -38,7 +38,7 @@ class Kind(StrEnum):
 
 
 class Judged(NamedTuple):
-    """A request that was refused, or allowed, something of a resource."""
+    """A decision of the authorizer about an operation on a resource."""
 
     principal: str
     address: str
@@ -59,7 +59,7 @@ class Judged(NamedTuple):
 
 
 class FailedLogin(NamedTuple):
-    """A client that did not prove who it is; `user` is whom it claimed to be, empty if it did not say."""
+    """A client that failed to authenticate; `user` is the name that it claimed, or empty."""
 
     user: str
     address: str
@@ -77,7 +77,7 @@ class FailedLogin(NamedTuple):
 
 
 class Change(NamedTuple):
-    """A change of the cluster that a client asked for, with what became of it: the name of an error code."""
+    """A change of the cluster that a client requested, with its result as the name of an error code."""
 
     principal: str
     address: str
@@ -100,12 +100,12 @@ Event: TypeAlias = Judged | FailedLogin | Change
 
 
 def proven(principal: str) -> str:
-    """Return a principal, or nothing for the one that stands for all who have not logged in."""
+    """Return a principal, or an empty string for the anonymous one."""
     return "" if principal == ANONYMOUS else principal
 
 
 def cut(text: str, limit: int = MAX_TEXT_CHARACTERS) -> str:
-    """Return a text, or its beginning if it is longer than the limit."""
+    """Return a text, cut to the limit."""
     return text if len(text) <= limit else text[: limit - 3] + "..."
 
 
@@ -118,7 +118,7 @@ def judged(
     name: str,
     decision: Decision,
 ) -> Judged:
-    """Return the event of a decision."""
+    """Return the event for a decision."""
     return Judged(
         cut(principal),
         cut(address),

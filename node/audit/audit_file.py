@@ -1,8 +1,8 @@
-"""The file of the audit log: one JSON object a line, and the older files that it leaves behind.
+"""The file of the audit log, one JSON object a line, and its rotation.
 
-The promises: a file holds whole lines, also when the disk was full; nobody but its owner reads it; it and the
-older ones (`FILE.1` is the newest) take no more than they may. A file that was renamed or removed is begun
-anew with the next line, so other programs may rotate it.
+A file holds whole lines even if the disk was full. Only its owner can read it. The file and the rotated ones
+(`FILE.1` is the newest) stay within their size. If the file was renamed or removed, the next line creates it
+again, so other programs may rotate it.
 """
 
 import fcntl
@@ -18,7 +18,7 @@ _MODE: Final = 0o600
 
 
 class AuditFile:
-    """One file; all calls may wait for the disk, and come from one thread at a time."""
+    """One file. Every call may block on the disk; only one thread may call at a time."""
 
     def __init__(self, path: Path, *, max_bytes: int, max_files: int) -> None:
         """`max_files` counts the file itself."""
@@ -29,7 +29,7 @@ class AuditFile:
         self._size_bytes = 0
 
     def open(self) -> None:
-        """Open the file, or make it; OSError if it cannot be written, or another process writes it."""
+        """Open or create the file; OSError if it is not writable or another process writes to it."""
         self.close()
         descriptor = os.open(self.path, _FLAGS, _MODE)
         try:
@@ -55,9 +55,9 @@ class AuditFile:
             os.close(descriptor)
 
     def write(self, lines: Sequence[bytes]) -> int:
-        """Write lines, and begin new files where one is full; return how many were written.
+        """Write lines, rotating full files; return the number of lines written.
 
-        OSError if not even the first of them could be.
+        OSError if not even the first line could be written.
         """
         if self._descriptor < 0 or not self._is_still_there():
             self.open()
@@ -76,7 +76,7 @@ class AuditFile:
         return written
 
     def _fitting(self, lines: Sequence[bytes]) -> int:
-        """Return how many lines the file still takes; one that is too large for any file is taken alone."""
+        """Return how many lines still fit into the file; a line too large for any file gets one alone."""
         count, size_bytes = 0, self._size_bytes
         for line in lines:
             size_bytes += len(line)
@@ -92,13 +92,13 @@ class AuditFile:
                 position += os.write(self._descriptor, content[position:])
         except OSError:
             if position:
-                with suppress(OSError):  # what was written of it would be a torn line
+                with suppress(OSError):  # the written part would be a torn line
                     os.ftruncate(self._descriptor, self._size_bytes)
             raise
         self._size_bytes += len(content)
 
     def _rotate(self) -> None:
-        """Leave the file behind under another name, and begin a new one."""
+        """Rename the file and create a new one."""
         if self._max_files <= 1:
             os.ftruncate(self._descriptor, 0)
             self._size_bytes = 0
@@ -113,7 +113,7 @@ class AuditFile:
         return self.path.with_name(f"{self.path.name}.{number}")
 
     def _is_still_there(self) -> bool:
-        """Return whether the path still leads to the file that is open."""
+        """Return True if the path still refers to the open file."""
         try:
             there = os.stat(self.path)
         except OSError:
@@ -122,7 +122,7 @@ class AuditFile:
         return (there.st_dev, there.st_ino) == (ours.st_dev, ours.st_ino)
 
     def _end_torn_line(self) -> None:
-        """Begin a new line if the last one was torn by a crash."""
+        """End the last line if a crash tore it."""
         if not self._size_bytes:
             return
         with open(self.path, "rb") as reader:

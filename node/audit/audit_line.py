@@ -1,8 +1,8 @@
-"""The lines of the audit log, as a text for the logger and as an object for the file.
+"""Formats the lines of the audit log: text for the logger, JSON for the file.
 
-The text of a decision is that of Kafka's StandardAuthorizer, so what reads Kafka's kafka-authorizer.log reads
-ours. Names are what clients chose: in a text a character that is no printable one is escaped, in the file
-every character beyond ASCII.
+The text of a decision is that of Kafka's StandardAuthorizer, so programs that read kafka-authorizer.log read
+ours. Clients choose names, so text escapes characters that are not printable, and the file every character
+beyond ASCII.
 """
 
 import json
@@ -12,11 +12,11 @@ from typing import Final
 from ottla.node.audit.alike_events import LeftOutLine, Line
 from ottla.node.audit.audit_event import Change, FailedLogin, Judged
 
-LOST: Final = "lost"  # the kind of a line about lines that are missing in the file
+LOST: Final = "lost"  # the kind of a line that counts lines missing from the file
 
 
 def escaped(text: str) -> str:
-    """Return a text without anything that a terminal or a reader of lines takes for something else."""
+    """Return a text with control characters and line breaks escaped."""
     if text.isprintable() and "\\" not in text:
         return text
     return "".join(
@@ -25,7 +25,7 @@ def escaped(text: str) -> str:
 
 
 def text_of(line: Line) -> str:
-    """Return the line as the logger writes it."""
+    """Return the line as text for the logger."""
     if isinstance(line, LeftOutLine):
         principal, address = line.source
         who = f" by principal = {escaped(principal)}" if principal else ""
@@ -57,7 +57,7 @@ def text_of(line: Line) -> str:
 
 
 def object_of(line: Line, node_id: int) -> bytes:
-    """Return the line as the file has it: one JSON object, with its line break."""
+    """Return the line as JSON for the file, with its line break."""
     if isinstance(line, LeftOutLine):
         return _encoded(
             {
@@ -84,16 +84,16 @@ def object_of(line: Line, node_id: int) -> bytes:
 
 
 def lost_object(count: int, now_ms: int, node_id: int) -> bytes:
-    """Return the object that tells how many lines before it could not be written."""
+    """Return the JSON object that counts the lines before it that could not be written."""
     return _encoded({"time": time_text(now_ms), "node": node_id, "kind": LOST, "count": count})
 
 
 def time_text(time_ms: int) -> str:
-    """Return a time of ISO 8601 in UTC, to the millisecond."""
+    """Return a time in ISO 8601, UTC, with milliseconds."""
     moment = datetime.fromtimestamp(time_ms / 1000, UTC)
     return moment.strftime("%Y-%m-%dT%H:%M:%S.") + f"{time_ms % 1000:03d}Z"
 
 
 def _encoded(told: dict[str, object]) -> bytes:
-    # Beyond ASCII everything is escaped, line breaks of other scripts too.
+    # Escapes everything beyond ASCII, including line breaks such as U+2028.
     return json.dumps(told, separators=(",", ":")).encode() + b"\n"

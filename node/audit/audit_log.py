@@ -1,7 +1,7 @@
-"""The audit log of a node: takes events from any thread, and never holds up who tells them.
+"""The audit log of a node: accepts events from any thread without blocking the caller.
 
-Lines go to the logger `ottla.audit` and to the file, if there is one, in a thread that begins with the first
-of them. Where neither takes any, events are only counted.
+A thread, started by the first line, writes lines to the logger `ottla.audit` and to the file, if there is
+one. If neither is enabled, events are only counted.
 """
 
 import logging
@@ -26,25 +26,27 @@ from ottla.node.audit.audit_file import AuditFile
 from ottla.node.audit.audit_line import lost_object, object_of, text_of
 
 LOGGER: Final = "ottla.audit"
-# By kind, so that a flood of refusals leaves no change out: some ten lines a second of one source, and a
-# hundred of all. Those who may change a cluster may do so by the hundred.
+# Limits by kind, so that a flood of rejected requests hides no change: some ten lines a second from one
+# source, a hundred from all. Administrators may make hundreds of changes at once.
 LIMITS: Final = {
     Kind.DENIED: Limits(per_source=100, total=1_000),
     Kind.ALLOWED: Limits(per_source=1_000, total=1_000),
     Kind.FAILED_LOGIN: Limits(per_source=100, total=1_000),
     Kind.CHANGE: Limits(per_source=1_000, total=3_000),
 }
-MAX_WAITING: Final = 8_000  # lines, while the disk is slow, mostly of 500 bytes; all windows may end at once
-LINES_AT_ONCE: Final = 64  # then others have their turn: a line takes some 20 us
-MAX_LOST_WARNINGS_S: Final = 60.0  # between two warnings that the file cannot be written
-CLOSE_PATIENCE_S: Final = 5.0  # for the last lines when the node stops
+MAX_WAITING: Final = (
+    8_000  # lines that wait while the disk is slow, about 500 bytes each; all windows may end at once
+)
+LINES_AT_ONCE: Final = 64  # written without a pause: a line takes some 20 us
+MAX_LOST_WARNINGS_S: Final = 60.0  # between two warnings that the file is not writable
+CLOSE_PATIENCE_S: Final = 5.0  # to write the last lines when the node stops
 
 audit_log = logging.getLogger(LOGGER)
 log = logging.getLogger(__name__)
 
 
 class AuditLog:
-    """Events of one node; every method may be called in any thread."""
+    """The audit events of one node. Thread-safe."""
 
     def __init__(
         self,
@@ -55,10 +57,10 @@ class AuditLog:
         knows_clients: bool = True,
         network_of: Callable[[str], str] = lambda address: address,
     ) -> None:
-        """Make a log; the logger takes changes at DEBUG alone where `knows_clients` is false.
+        """Create a log. Without `knows_clients` the logger writes changes at DEBUG only.
 
-        There nobody logs in and nobody is judged, so all changes are made by ANONYMOUS. Bounds are by the
-        part of an address that `network_of` gives.
+        Such a node has no logins and no authorizer, so ANONYMOUS makes every change. `network_of` returns the
+        part of an address that limits apply to.
         """
         self._node_id = node_id
         self._file = file
@@ -69,7 +71,7 @@ class AuditLog:
         self._waiting: list[Line] = []
         self._events = dict.fromkeys((Kind.DENIED, Kind.FAILED_LOGIN, Kind.CHANGE), 0)
         self._lost_lines = 0  # since the node started
-        self._untold = 0  # of them, those that no line of the file tells yet
+        self._untold = 0  # lost lines that the file does not mention yet
         self._warned_s = -MAX_LOST_WARNINGS_S
         self._is_failing = False
         self._is_closed = False
@@ -87,15 +89,15 @@ class AuditLog:
         name: str,
         decision: Decision,
     ) -> None:
-        """Tell that a request is refused; or that it is allowed, which only a logger at DEBUG takes."""
+        """Record a decision of the authorizer; only a logger at DEBUG writes allowed requests."""
         if decision.is_allowed and not audit_log.isEnabledFor(logging.DEBUG):
             return
         self._add(judged(principal, address, api, operation, resource_type, name, decision))
 
     def failed_login(self, user: str, address: str, listener: str, mechanism: str, reason: str) -> None:
-        """Tell that a client did not prove to be whom it claims to be, empty if it did not say.
+        """Record a failed login of the claimed user, or of an empty name if the client sent none.
 
-        The reason is a sentence of ours: never what the client sent to prove it.
+        The reason is a sentence of ours; it never contains what the client sent as its proof.
         """
         self._add(
             FailedLogin(
@@ -117,9 +119,9 @@ class AuditLog:
         outcome: str,
         detail: str = "",
     ) -> None:
-        """Tell that a client asked for a change, and what became of it.
+        """Record a change that a client requested, and its result.
 
-        The detail has names alone: those of settings, never their values.
+        The detail contains only names, such as those of settings, never values.
         """
         self._add(
             Change(
@@ -134,7 +136,7 @@ class AuditLog:
         )
 
     def left_out(self, kind: Kind, principal: str, address: str, count: int) -> None:
-        """Tell that so many events of a principal at an address get no line."""
+        """Record a number of events of a principal at an address that get no line."""
         with self._turn:
             self._events[kind] += count
             if self._takes(kind):
@@ -142,18 +144,18 @@ class AuditLog:
                 self._wake()
 
     def counts(self) -> dict[str, int]:
-        """Return how many events there were, by kind."""
+        """Return the number of events by kind."""
         with self._turn:
             return {kind.value: count for kind, count in self._events.items()}
 
     @property
     def lost_lines(self) -> int:
-        """Return how many lines the file lacks, since the disk did not take them."""
+        """Return the number of lines that could not be written to the file."""
         return self._lost_lines
 
     @property
     def takes_changes(self) -> bool:
-        """Return whether a change gets a line, or is counted alone."""
+        """Return True if changes get lines, False if they are only counted."""
         return self._takes(Kind.CHANGE)
 
     def _takes(self, kind: Kind) -> bool:
@@ -208,7 +210,7 @@ class AuditLog:
             self._file.open()
 
     def close(self) -> None:
-        """Write what is left, and take nothing more; it may wait for the disk."""
+        """Write the remaining lines and accept no more; may block on the disk."""
         with self._turn:
             if not self._is_closed:
                 self._is_closed = True
@@ -237,7 +239,7 @@ class AuditLog:
             self._file.close()
 
     def _pause_s(self) -> float | None:
-        """Return how long nothing is to be done unless somebody wakes the thread."""
+        """Return how long the thread may sleep unless it is woken."""
         ends = [one.ends_ms for one in self._windows.values() if one.ends_ms is not None]
         return None if not ends else max(0.05, (min(ends) - self._now_ms()) / 1000)
 
@@ -279,7 +281,7 @@ class AuditLog:
         self._tell_state(self._file, reason)
 
     def _tell_state(self, file: AuditFile, reason: str) -> None:
-        """Log that the file cannot be written, now and then, and that it can be again."""
+        """Warn at intervals that the file is not writable, and log once that it is again."""
         if not reason:
             if self._is_failing:
                 log.warning("The audit file %s is written again.", file.path)

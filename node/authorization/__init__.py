@@ -1,5 +1,5 @@
-"""ottla.node.authorization: what a client may do with topics, groups, transactions, the cluster. Bottom-up:
+"""ottla.node.authorization: the rights of clients on topics, groups, transactions, the cluster. Bottom-up:
 
-access      the decisions for the client of a connection, remembered until an ACL changes
-authorizer  judges by super users and the ACLs of the metadata
+access      the rights of the client of a connection, cached until an ACL changes
+authorizer  decides by super users and the ACLs of the metadata
 """

@@ -1,7 +1,7 @@
 """The rights of the client of a connection.
 
-All connections of one principal from one address share an `Access`. It remembers each decision until an ACL
-changes; where there is no authorizer, and for the cluster's own nodes, it allows everything at once.
+All connections of one principal from one address share an `Access`. It caches each decision until an ACL
+changes. Without an authorizer, and for the cluster's own nodes, it allows everything.
 """
 
 from collections.abc import Callable, Collection, Iterator
@@ -20,9 +20,9 @@ from ottla.metadata_raft.acl_set import Decision, DefaultRule
 from ottla.node.settings import authorization_settings
 
 ANONYMOUS: Final = authorization_settings.ANONYMOUS
-MAX_DECISIONS: Final = 4_096  # that one Access remembers; then it begins anew
+MAX_DECISIONS: Final = 4_096  # cached by one Access; then the cache is emptied
 
-# The error of a request that asks for something of such a resource in vain.
+# The error of a request that is denied an operation on a resource of this type.
 REFUSALS: Final = {
     ResourceType.TOPIC: ErrorCode.TOPIC_AUTHORIZATION_FAILED,
     ResourceType.GROUP: ErrorCode.GROUP_AUTHORIZATION_FAILED,
@@ -34,21 +34,21 @@ REFUSALS: Final = {
 _ALL_OPERATIONS: Final = {one: operation_bits(one) for one in KNOWN_OPERATIONS}
 GROUP_DENIED: Final = KafkaError(ErrorCode.GROUP_AUTHORIZATION_FAILED)
 
-# Takes a decision for the audit log: principal, address, API, operation, type and name of the resource.
+# Records a decision in the audit log: principal, address, API, operation, type and name of the resource.
 Tell = Callable[[str, str, str, AclOperation, ResourceType, str, Decision], None]
 
 
 class AccessDenied(KafkaError):
-    """Raised by a handler that refuses a request as a whole; each of its elements is answered so, too."""
+    """Raised by a handler to reject a whole request; each element of the response has this error."""
 
 
 class Judge(Protocol):
-    """Decides for the first time."""
+    """Decides what `Access` has not cached."""
 
     def decide(
         self, access: "Access", operation: AclOperation, resource_type: ResourceType, name: str
     ) -> Decision:
-        """Return whether the client may do this to the resource of this name, and by which rule."""
+        """Return True if the operation on this resource is allowed, and the rule that decided."""
         ...
 
     def tell(
@@ -60,28 +60,28 @@ class Judge(Protocol):
         name: str,
         decision: Decision,
     ) -> None:
-        """Have the audit log tell a decision about a request of an API."""
+        """Record a decision about a request of an API in the audit log."""
         ...
 
     def is_allowed_somewhere(
         self, access: "Access", operation: AclOperation, resource_type: ResourceType
     ) -> bool:
-        """Return whether the client may do this to any resource of the type, one that exists or not."""
+        """Return True if the operation is allowed on any resource of the type, existing or not."""
         ...
 
     def authorized_operations(self, access: "Access", resource_type: ResourceType, name: str) -> int:
-        """Return the operations that are allowed, by bits."""
+        """Return the allowed operations, as bits."""
         ...
 
 
 class Access:
-    """The rights of one principal from one address, judged when they are first asked for.
+    """The rights of one principal from one address, decided on first use.
 
-    That of a single request (`of_request`) asks the one of its connection, and has the audit log tell what is
-    refused, once for each resource.
+    The object for a single request (`of_request`) uses that of its connection, and records denials in the
+    audit log, once for each resource.
 
-    `is_open` says that everything is allowed. `writes` has topics, and `transactional_ids` ids, of which it
-    is known that they may be written; what is not in them has to be asked for by `allows`.
+    `is_open` is True if everything is allowed. `writes` and `transactional_ids` cache topics and ids that the
+    client may write; for others call `allows`.
     """
 
     __slots__ = (
@@ -100,7 +100,7 @@ class Access:
     )
 
     def __init__(self, principal: str, host: str, judge: Judge | None = None) -> None:
-        """`principal` is "TYPE:NAME", `host` the address as a text; without a judge everything is allowed."""
+        """`principal` is "TYPE:NAME", `host` the address as text; without a judge everything is allowed."""
         self.principal = principal
         self.host = host
         self.is_open = judge is None
@@ -109,12 +109,12 @@ class Access:
         self._judge = judge
         self._decisions: dict[tuple[AclOperation, ResourceType, str], Decision] = {}
         self._somewhere: dict[tuple[AclOperation, ResourceType], bool] = {}
-        self._shared: Access | None = None  # that of the connection, if this is that of a request
+        self._shared: Access | None = None  # of the connection, if this is for a request
         self._api = ""
         self._told: set[tuple[AclOperation, ResourceType, str]] = set()
 
     def of_request(self, api: str) -> "Access":
-        """Return the same rights for one request of an API, whose refusals the audit log tells."""
+        """Return these rights for one request of an API; its denials go to the audit log."""
         if self.is_open:
             return self
         access = Access(self.principal, self.host, self._judge)
@@ -129,9 +129,9 @@ class Access:
         *,
         log_if_denied: bool = True,
     ) -> bool:
-        """Return whether the client may do this to the resource of this name.
+        """Return True if the operation on this resource is allowed.
 
-        Without `log_if_denied` a denial is no refusal: a list is filtered, or another right is enough.
+        Without `log_if_denied` a denial is not logged: a list is filtered, or another right suffices.
         """
         judge = self._judge
         if judge is None:
@@ -151,9 +151,9 @@ class Access:
     def _decide(
         self, judge: Judge, operation: AclOperation, resource_type: ResourceType, name: str
     ) -> Decision:
-        """Judge for the first time, and remember the decision."""
+        """Decide, and cache the decision."""
         decisions, writes, ids = self._decisions, self.writes, self.transactional_ids
-        # A thread that decides while an ACL changes writes into the old dict, which is forgotten.
+        # A thread that decides while an ACL changes writes into the old dict, which is discarded.
         decision = judge.decide(self, operation, resource_type, name)
         decisions[operation, resource_type, name] = decision
         if decision.is_allowed and operation is AclOperation.WRITE:
@@ -168,13 +168,13 @@ class Access:
     def allows_each(
         self, operation: AclOperation, resource_type: ResourceType, names: Collection[str]
     ) -> Iterator[bool]:
-        """Give for each name whether the client may do this to it, judged when it is asked for."""
+        """Yield for each name whether the operation is allowed, decided lazily."""
         if self._judge is None:
             return repeat(True, len(names))
         return (self.allows(operation, resource_type, name) for name in names)
 
     def check(self, operation: AclOperation, resource_type: ResourceType, name: str) -> None:
-        """Raise AccessDenied unless the client may do this to the resource of this name."""
+        """Raise AccessDenied unless the operation on this resource is allowed."""
         if not self.allows(operation, resource_type, name):
             raise AccessDenied(
                 REFUSALS[resource_type],
@@ -183,13 +183,13 @@ class Access:
             )
 
     def allows_of_cluster(self, operation: AclOperation, *, log_if_denied: bool = True) -> bool:
-        """Return whether the client may do this to the cluster."""
+        """Return True if the operation on the cluster is allowed."""
         return self.allows(operation, ResourceType.CLUSTER, CLUSTER_NAME, log_if_denied=log_if_denied)
 
     def is_granted_of_cluster(self, operation: AclOperation) -> bool:
-        """Return whether a super user, or somebody whom an ACL names, asks to do this to the cluster.
+        """Return True if the client is a super user, or an ACL allows it this operation on the cluster.
 
-        Without an authorizer, or by `allow.everyone.if.no.acl.found`, everybody may: that grants nothing.
+        What everybody may do without an authorizer, or by `allow.everyone.if.no.acl.found`, is not granted.
         """
         if self._judge is None:
             return False
@@ -197,7 +197,7 @@ class Access:
         return decision.is_allowed and decision.rule is not DefaultRule.ALLOW
 
     def allows_somewhere(self, operation: AclOperation, resource_type: ResourceType) -> bool:
-        """Return whether the client may do this to any resource of the type, one that exists or not."""
+        """Return True if the operation is allowed on any resource of the type, existing or not."""
         judge = self._judge
         if judge is None:
             return True
@@ -209,9 +209,9 @@ class Access:
         return decision
 
     def sees_topic(self) -> Callable[[str], bool] | None:
-        """Return what tells, in any thread, whether the client may describe a topic; None: it may all.
+        """Return a thread-safe predicate of the topics that the client may describe, or None for all topics.
 
-        Nothing is remembered of it: it may be asked about every topic there is.
+        Nothing is cached: it may be called for every topic.
         """
         judge = self._judge
         if judge is None:
@@ -219,14 +219,14 @@ class Access:
         return lambda name: judge.decide(self, AclOperation.DESCRIBE, ResourceType.TOPIC, name).is_allowed
 
     def allowed_operations(self, resource_type: ResourceType, name: str) -> int:
-        """Return the operations that are allowed: bit n stands for the one that `AclOperation` numbers n."""
+        """Return the allowed operations: bit n stands for the `AclOperation` of number n."""
         judge = self._judge
         if judge is None:
             return _ALL_OPERATIONS[resource_type]
         return judge.authorized_operations(self, resource_type, name)
 
     def forget(self) -> None:
-        """Forget all decisions, since an ACL has changed."""
+        """Discard all cached decisions, since an ACL has changed."""
         self._decisions = {}
         self._somewhere = {}
         self.writes = set()

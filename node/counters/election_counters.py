@@ -1,4 +1,4 @@
-"""How often partitions got another leader, as the metadata tell the controller's node."""
+"""Counts elections of partition leaders, from the metadata, on the controller's node."""
 
 from collections.abc import Callable
 
@@ -7,14 +7,14 @@ from ottla.metadata_raft.image import MetadataImage
 
 
 class ElectionCounters:
-    """While this node was the controller, so that a sum over nodes is right; a listener of its metadata."""
+    """Elections while this node was the controller, so that the sum over nodes is right."""
 
     __slots__ = ("_is_controller", "elections", "unclean")
 
     def __init__(self, is_controller: Callable[[], bool] = lambda: True) -> None:
         self._is_controller = is_controller
         self.elections = 0
-        # Of them, those that chose a replica neither in sync nor eligible: records may be lost.
+        # Those that chose a replica neither in sync nor eligible: records may be lost.
         self.unclean = 0
 
     def note(self, image: MetadataImage, changes: MetadataChanges) -> None:

@@ -1,4 +1,4 @@
-"""How much this node serves as a leader, which it tells the controller with its heartbeats."""
+"""The load of this node as a leader, which its heartbeats report to the controller."""
 
 import math
 from collections.abc import Generator, Iterable
@@ -9,12 +9,12 @@ from ottla.node.counters.topic_counters import TopicCounters
 MEASURED_EACH_S: Final = 10.0
 # The time constant of the exponential mean.
 MEAN_OVER_S: Final = 120.0
-# A request costs about as much CPU as so many bytes that are written and read.
+# A request costs about as much CPU as writing and reading this many bytes.
 REQUEST_BYTES: Final = 16 * 1024
 
 
 class LeaderLoad:
-    """Bytes a second that producers, consumers and followers have moved lately, requests among them."""
+    """Bytes a second moved by producers, consumers and followers, with requests converted to bytes."""
 
     def __init__(self) -> None:
         self.bytes_per_second = 0
@@ -22,11 +22,11 @@ class LeaderLoad:
         self._total = 0
 
     def begin(self, total: int) -> None:
-        """Measure from this total on."""
+        """Start measuring at this total."""
         self._total = total
 
     def note(self, total: int, elapsed_s: float) -> None:
-        """Count what has come since the last time; a total that fell is that of topics that are gone."""
+        """Add the growth since the last call; a total that fell is due to deleted topics."""
         rate = max(0, total - self._total) / max(elapsed_s, 0.001)
         self._total = total
         self._mean += (rate - self._mean) * (1 - math.exp(-elapsed_s / MEAN_OVER_S))
@@ -34,7 +34,7 @@ class LeaderLoad:
 
 
 def steps_to_total(topics: Iterable[TopicCounters]) -> Generator[None, None, int]:
-    """Return, a topic at a time, what all of them have moved since the node began."""
+    """Return the total of all topics since the node started; each step handles a topic."""
     total = 0
     for one in list(topics):
         moved = one.bytes_in + one.bytes_out + one.replication_bytes_out

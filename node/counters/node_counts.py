@@ -1,4 +1,4 @@
-"""What a node has counted since it began, over all topics and versions: numbers that add up over nodes."""
+"""Totals since the node started, over all topics and versions, which can be summed over nodes."""
 
 from collections.abc import Generator, Iterable, Mapping, Sequence
 from dataclasses import dataclass
@@ -26,7 +26,7 @@ FETCH: Final = "Fetch"
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class NodeCounts:
-    """At one moment: the sums of `METERS` over topics, requests by API, and how many took how long by API."""
+    """A reading: the sums of `METERS` over topics, requests by API, and histograms of latency by API."""
 
     meters: Mapping[str, int]
     requests: Mapping[str, int]
@@ -36,7 +36,7 @@ class NodeCounts:
 def read_counts(
     topics: Iterable[TopicCounters], requests: Iterable[RequestCounters]
 ) -> Generator[None, None, NodeCounts]:
-    """Steps that return the counts: a node may hold ten thousand topics, and its loop has others to serve."""
+    """Return the totals, in steps: a node may have ten thousand topics."""
     topics, requests = list(topics), list(requests)
     meters = dict.fromkeys(METERS, 0)
     for one in topics:
@@ -54,7 +54,7 @@ def read_counts(
 
 
 def latencies_of(requests: Iterable[RequestCounters]) -> dict[str, LatencyHistogram]:
-    """Latencies by API, followers' fetches and consumers' apart and together."""
+    """Return the latencies by API; fetches of followers and of consumers separately and together."""
     found = {one.name: one.latency for one in requests if one.requests}
     if FETCH in found:
         consumers, followers = found[FETCH], found.get(FOLLOWERS, LatencyHistogram())
@@ -66,7 +66,7 @@ def latencies_of(requests: Iterable[RequestCounters]) -> dict[str, LatencyHistog
 
 
 def request_counts(requests: Iterable[RequestCounters]) -> dict[tuple[str, int], int]:
-    """Requests by API and version; those of consumers beside those of followers and of both."""
+    """Return the requests by API and version; fetches of consumers and followers apart and together."""
     counts = {(one.name, one.version): one.requests for one in requests if one.requests}
     for (name, version), count in tuple(counts.items()):
         if name == FETCH:

@@ -1,16 +1,16 @@
-"""Requests in versions that this node does not serve: whose they were, for whoever looks for old clients.
+"""Requests in versions that this node does not serve, with their clients, to find old ones.
 
-A connection that asks so is closed, for no answer could be read; what is kept here is all that is left.
+The connection of such a request is closed, since the client could not read any response; only this remains.
 """
 
 from collections.abc import Sequence
 from typing import Final, NamedTuple
 
-MAX_KINDS: Final = 64  # a client may ask anything; the first kinds are enough to find it
+MAX_KINDS: Final = 64  # clients choose what they send; the first kinds are enough to find one
 
 
 class RefusedRequest(NamedTuple):
-    """A kind of request; `software` is empty of a client that did not name itself (KIP-511)."""
+    """A kind of request; `software` is empty if the client did not send its name (KIP-511)."""
 
     software: str
     api_key: int
@@ -18,7 +18,7 @@ class RefusedRequest(NamedTuple):
 
 
 class RefusedRequests:
-    """How often each kind came."""
+    """The number of requests of each kind."""
 
     __slots__ = ("_counts",)
 
@@ -26,11 +26,11 @@ class RefusedRequests:
         self._counts: dict[RefusedRequest, int] = {}
 
     def add(self, software: str, api_key: int, version: int) -> None:
-        """One more of them."""
+        """Count a request."""
         kind = RefusedRequest(software, api_key, version)
         if kind in self._counts or len(self._counts) < MAX_KINDS:
             self._counts[kind] = self._counts.get(kind, 0) + 1
 
     def kinds(self) -> Sequence[tuple[RefusedRequest, int]]:
-        """All kinds, sorted, with how often each came."""
+        """Return all kinds, sorted, with their numbers."""
         return sorted(self._counts.items())

@@ -1,8 +1,8 @@
-"""What a node counts of the requests of one API: how many, how long, with which errors.
+"""Counters of the requests of one API: number, time, errors.
 
-Every request counts, and is timed; but of those Produce requests that are known by their head and answered at
-once only every 16th, which stands for 16: to time one costs a twentieth of its work. Time runs from when a
-request is taken out of its connection's buffer until its answer is encoded.
+Every request is counted and timed, except Produce requests with a known head that are answered at once: every
+16th of them is timed and stands for 16, since timing one costs a twentieth of its work. The time runs from
+when a request is taken from its connection's buffer until its response is encoded.
 """
 
 from typing import Final
@@ -14,26 +14,26 @@ SAMPLE_MASK: Final = SAMPLE_EVERY - 1
 
 
 class RequestCounters:
-    """Of one API in one version."""
+    """The counters of one version of an API."""
 
     __slots__ = ("errors", "latency", "name", "requests", "runs", "version")
 
     def __init__(self, name: str, version: int, latency: LatencyHistogram, errors: dict[int, int]) -> None:
-        """`name` is the API's, as Kafka writes it; latency and errors are those of all of its versions."""
+        """`name` is Kafka's name of the API; all versions share latency and errors."""
         self.name = name
         self.version = version
         self.requests = 0
-        self.runs = 0  # requests that were served together count as one
+        self.runs = 0  # requests served together count as one
         self.latency = latency
         self.errors = errors  # by error code
 
     def count_error(self, code: int) -> None:
-        """An answer, or a partition in it, has this error."""
+        """Count an error of a response, or of a partition in it."""
         self.errors[code] = self.errors.get(code, 0) + 1
 
 
 class AllRequestCounters:
-    """Of all APIs of a node; one thread makes and adds, others may read `by_version`'s values."""
+    """The counters of all APIs. One thread creates and increments; others may read `by_version`."""
 
     __slots__ = ("_errors", "_latencies", "by_version")
 
@@ -43,7 +43,7 @@ class AllRequestCounters:
         self._errors: dict[str, dict[int, int]] = {}
 
     def of(self, name: str, version: int) -> RequestCounters:
-        """Those of an API and version, made when asked for first."""
+        """Return the counters of an API and version, created on first use."""
         found = self.by_version.get((name, version))
         if found is None:
             latency = self._latencies.setdefault(name, LatencyHistogram())

@@ -1,11 +1,11 @@
-"""How much of one kind of work the REST API has, and what it has refused."""
+"""One kind of work of the REST API: what runs, waits and was rejected."""
 
 from collections.abc import Mapping
 from typing import NamedTuple
 
 
 class RestWork(NamedTuple):
-    """The numbers of one kind of work: requests, pages of records, live tails or logins."""
+    """The counts of one kind of work: requests, pages of records, live tails or logins."""
 
     kind: str
     running: int

@@ -4,25 +4,25 @@ from typing import Final
 
 from ottla.logstore.words.latency import LatencyHistogram
 
-# Groups whose dead letters are counted one by one; those of all others are counted together.
+# Groups with a counter of their own for dead letters; all others share one.
 MAX_COUNTED_GROUPS: Final = 1_000
 OTHER_GROUPS: Final = ""
 
 
 class DeadLetterCounts:
-    """Dead letters of one group."""
+    """The dead letters of one group."""
 
     __slots__ = ("failed_produces", "produces", "records", "unobeyed")
 
     def __init__(self) -> None:
         self.records = 0
         self.produces = 0  # attempts
-        self.failed_produces = 0  # given up
-        self.unobeyed = 0  # records that were to have letters, which the level of share.version forbids
+        self.failed_produces = 0  # abandoned
+        self.unobeyed = 0  # records without a letter because the level of share.version forbids it
 
 
 class ShareCounters:
-    """Since the node began. The loop adds; other threads read."""
+    """Totals since the node started. The loop increments them; other threads read."""
 
     __slots__ = (
         "acknowledged",
@@ -33,14 +33,14 @@ class ShareCounters:
     )
 
     def __init__(self) -> None:
-        self.acknowledged = [0, 0, 0, 0, 0]  # records, by the number of the acknowledge type
-        self.expired_fetches = 0  # that waited for as long as they were allowed to
-        self.load_times = LatencyHistogram()  # of the states of share-partitions
-        self.lock_timeouts = 0  # records whose lock ended before their member said anything
+        self.acknowledged = [0, 0, 0, 0, 0]  # records by acknowledge type
+        self.expired_fetches = 0  # fetches that waited until their timeout
+        self.load_times = LatencyHistogram()  # of states of share-partitions
+        self.lock_timeouts = 0  # records whose lock expired before an acknowledgement
         self.dead_letters: dict[str, DeadLetterCounts] = {}
 
     def dead_letters_of(self, group: str) -> DeadLetterCounts:
-        """Return the counts of a group, or those of all others where there are too many."""
+        """Return the counters of a group, or those shared by all others if there are too many."""
         found = self.dead_letters.get(group)
         if found is None:
             if len(self.dead_letters) >= MAX_COUNTED_GROUPS:
@@ -50,10 +50,10 @@ class ShareCounters:
 
 
 class ShareCoordinatorCounters:
-    """Since the node began. The loop adds; other threads read."""
+    """Totals since the node started. The loop increments them; other threads read."""
 
     __slots__ = ("write_times", "writes")
 
     def __init__(self) -> None:
-        self.writes = 0  # of states, that succeeded
-        self.write_times = LatencyHistogram()  # of requests to write, until the records were committed
+        self.writes = 0  # successful writes of states
+        self.write_times = LatencyHistogram()  # from a write request until its records were committed

@@ -1,18 +1,18 @@
-"""What a node counts of one topic, over the partitions that it hosts; the names are Apache Kafka's meters.
+"""Counters of one topic, over the partitions that the node hosts, with the names of Apache Kafka's meters.
 
-The loop adds, once a request and partition; other threads read. A topic that is deleted takes its own counts
-along, as in Kafka, and they stay in the sum over all topics: a counter that fell would be taken for one that
-began anew, and all of it for new traffic.
+The loop increments them, once for each partition of a request; other threads read. A deleted topic's counters
+disappear, as in Kafka, but stay in the sum over all topics: a total that fell would look like a counter that
+was reset, and all of it like new traffic.
 """
 
 from collections.abc import Collection, Mapping
 from typing import Final
 
-DELETED_TOPICS: Final = ""  # no topic's name; under it stands what those that are gone had counted
+DELETED_TOPICS: Final = ""  # no topic can have this name; the sums of deleted topics
 
 
 class TopicCounters:
-    """Since the node has the topic."""
+    """The counters of a topic since the node has hosted it."""
 
     __slots__ = (
         "bytes_in",
@@ -34,7 +34,7 @@ class TopicCounters:
     def __init__(self) -> None:
         self.bytes_in = 0
         self.bytes_out = 0  # to consumers
-        self.bytes_rejected = 0  # of batches that are too large
+        self.bytes_rejected = 0  # of batches that were too large
         self.failed_fetch_requests = 0
         self.failed_produce_requests = 0
         self.failed_share_acknowledge_requests = 0
@@ -42,21 +42,21 @@ class TopicCounters:
         self.messages_in = 0
         self.replication_bytes_in = 0
         self.replication_bytes_out = 0
-        self.total_fetch_requests = 0  # partitions looked up for a fetch, by consumers and followers
+        self.total_fetch_requests = 0  # partitions of fetches by consumers and followers
         self.total_produce_requests = 0  # batches, as Kafka counts them
-        self.total_share_acknowledge_requests = 0  # requests with partitions of the topic, as the following
+        self.total_share_acknowledge_requests = 0  # requests with partitions of the topic; so do the next ones
         self.total_share_fetch_requests = 0
 
     def add(self, other: "TopicCounters") -> None:
-        """Count what the other has counted, too."""
+        """Add the counts of another one."""
         for name in self.__slots__:
             setattr(self, name, getattr(self, name) + getattr(other, name))
 
 
 def without_topics(counters: Mapping[str, TopicCounters], gone: Collection[str]) -> dict[str, TopicCounters]:
-    """The counters without those of topics that are gone, whose counts move to `DELETED_TOPICS`.
+    """Return the counters without those of deleted topics, which are added to `DELETED_TOPICS`.
 
-    A new dict, so that whoever reads the old one in another thread sees each count once.
+    The dict is a new one, so that a thread that reads the old one sees each count once.
     """
     past = TopicCounters()
     for name in (DELETED_TOPICS, *gone):

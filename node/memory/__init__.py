@@ -1,7 +1,7 @@
-"""ottla.node.memory: how much memory a node may have, and what takes it. Bottom-up:
+"""ottla.node.memory: the memory of a node: its limit, its division, its uses. Bottom-up:
 
-freed_objects  objects that are given back in masses, told to the collector of garbage
-memory_budget  one budget of memory for all that clients can make a node hold, divided among its parts
-memory_limit   how much memory this process may have
-memory_uses    how much of its memory each part of a node uses
+freed_objects  triggers garbage collection when very many objects are freed
+memory_budget  divides the memory that clients can make a node hold among its parts
+memory_limit   the memory limit of this process
+memory_uses    the memory that each part of a node uses
 """

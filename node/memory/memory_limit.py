@@ -1,6 +1,6 @@
-"""How much memory this process may have: the least that a cgroup above it or the machine allows.
+"""The memory limit of this process: the lowest limit of the machine and the cgroups around the process.
 
-In a container it is the container's limit; of cgroups both versions are read, as older clusters still have 1.
+In a container that is the container's limit. Both versions of cgroups are read: older clusters still have 1.
 """
 
 import os
@@ -8,18 +8,18 @@ from pathlib import Path
 from typing import Final
 
 ROOT: Final = Path("/")
-# A file of one line, or of one line for each hierarchy of version 1.
+# A file of one line, or one line for each hierarchy of version 1.
 _MAX_BYTES: Final = 64 * 1024
 
 
 def memory_limit_bytes(root: Path = ROOT) -> int:
-    """Return the limit of this process; `root` is where /proc and /sys are."""
+    """Return the limit of this process in bytes; /proc and /sys are below `root`."""
     physical = os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")
     return min(physical, *_cgroup_limits(root))
 
 
 def _cgroup_limits(root: Path) -> list[int]:
-    """Return the limits of the process's cgroups and of those around them, at least one number."""
+    """Return the limits of the process's cgroups and their parents, at least one number."""
     limits = [2**63 - 1]
     for line in _text(root / "proc/self/cgroup").splitlines():
         parts = line.split(":", 2)
@@ -34,9 +34,9 @@ def _cgroup_limits(root: Path) -> list[int]:
 
 
 def _limits_above(mount: Path, path: str, name: str) -> list[int]:
-    """Return the limits of a cgroup and its parents; "max", which is none, is left out.
+    """Return the limits of a cgroup and its parents, without "max", which means no limit.
 
-    In a container the path may be the host's, and what is mounted is the container's own cgroup.
+    In a container the path may be the host's while the mount is the container's own cgroup.
     """
     steps = [step for step in path.split("/") if step not in ("", ".", "..")]
     folders = [mount.joinpath(*steps[:count]) for count in range(len(steps) + 1)]
@@ -45,7 +45,7 @@ def _limits_above(mount: Path, path: str, name: str) -> list[int]:
 
 
 def _text(path: Path) -> str:
-    """Return the beginning of a small file, "" if it cannot be read."""
+    """Return the beginning of a small file, or "" if it is not readable."""
     try:
         with path.open("rb") as file:
             return file.read(_MAX_BYTES).decode(errors="replace")

@@ -1,6 +1,6 @@
-"""Measures what clients ask of a node against the quotas of the cluster.
+"""Measures the load that clients put on a node against the quotas of the cluster.
 
-Where there are none `are_set` is false, and that is all that a request asks for.
+Without quotas `are_set` is false, and a request checks nothing else.
 """
 
 from collections.abc import Callable, Iterable, Mapping
@@ -22,18 +22,18 @@ CONSUMER_BYTE_RATE: Final = "consumer_byte_rate"
 REQUEST_PERCENTAGE: Final = "request_percentage"
 CONTROLLER_MUTATION_RATE: Final = "controller_mutation_rate"
 
-PERCENT_PER_SECOND: Final = 100.0  # a second of each second is one thread in full
-_RATE_WINDOWS: Final = Windows(2, 30_000)  # of what is only shown
+PERCENT_PER_SECOND: Final = 100.0  # one second of each second is a whole thread
+_RATE_WINDOWS: Final = Windows(2, 30_000)  # of readings for display
 
 
 class QuotaReading(NamedTuple):
-    """The measurements of those who share a quota."""
+    """The measurements of the clients that share a quota."""
 
     user: str
     client_id: str
-    value: float  # a rate, or how many tokens there are
-    mutation_rate: float  # of controller mutations alone
-    throttle_ms: float  # the average of late
+    value: float  # a rate, or the number of tokens
+    mutation_rate: float  # only of controller mutations
+    throttle_ms: float  # the average over the last half minute to minute
 
 
 class _Measured:
@@ -45,7 +45,7 @@ class _Measured:
 
 
 class RateQuotas:
-    """The quotas of one key, and the rates of those who have one."""
+    """The quotas of one key, and the measured rates."""
 
     def __init__(
         self,
@@ -64,21 +64,21 @@ class RateQuotas:
         self.are_set = False
 
     def set(self, client_quotas: ImageQuotas) -> None:
-        """Have these quotas count from now on; what was measured stays."""
+        """Replace the quotas, and keep what was measured."""
         self._entities = QuotaEntities({}, self._key)
         self.follow(client_quotas, client_quotas)
 
     def follow(self, client_quotas: ImageQuotas, changed: Iterable[QuotaEntity]) -> None:
-        """Take over what became of the quotas of entities that were changed."""
+        """Apply the changed quotas of these entities."""
         self._entities.follow(client_quotas, changed)
         self.are_set = bool(self._entities)
 
     def has(self, principal: str, client_id: str | None) -> bool:
-        """Return whether there is a quota for a client; `principal` is "TYPE:NAME"."""
+        """Return True if the client has a quota; `principal` is "TYPE:NAME"."""
         return self._of(principal, client_id) is not None
 
     def record(self, principal: str, client_id: str | None, value: float) -> int:
-        """Count a value of a client; return how long (ms) it has to wait, 0 if it is within its quota."""
+        """Count a value of a client; return its throttle time (ms), 0 within its quota."""
         quota = self._of(principal, client_id)
         if quota is None:
             return 0
@@ -88,26 +88,26 @@ class RateQuotas:
         return rate.throttle_ms(quota.limit, now_ms, most_ms=self._most_throttle_ms)
 
     def add(self, principal: str, client_id: str | None, value: float) -> None:
-        """Count a value of a client that nobody waits for; a negative one takes back what was counted."""
+        """Count a value without throttling; a negative value takes back what was counted."""
         quota = self._of(principal, client_id)
         if quota is not None:
             now_ms = self._now_ms()
             self._measured.of(quota.sharers, now_ms).rate.record(float(value), now_ms)
 
     def throttled(self, principal: str, client_id: str | None, throttle_ms: int) -> None:
-        """Note that a client was told to wait, for the metrics."""
+        """Record the throttle time of a client, for the metrics."""
         quota = self._of(principal, client_id)
         if quota is not None:
             now_ms = self._now_ms()
             self._measured.of(quota.sharers, now_ms).throttled.record(throttle_ms, now_ms)
 
     def most_at_once(self, principal: str, client_id: str | None) -> int | None:
-        """Return the largest value that is not throttled for certain; None without a quota."""
+        """Return the largest value that is certain not to be throttled; None without a quota."""
         quota = self._of(principal, client_id)
         return None if quota is None else int(min(most_in_windows(quota.limit, self._windows), 2**63))
 
     def readings(self, most: int) -> list[QuotaReading]:
-        """Return what is measured now, of those who were seen last."""
+        """Return the current measurements of the most recently seen clients."""
         now_ms = self._now_ms()
         return [
             QuotaReading(
@@ -135,7 +135,7 @@ class _Mutated:
 
 
 class MutationQuotas:
-    """The quotas of changes to the cluster, and the tokens of those who have one."""
+    """The quotas of changes to the cluster, and the token buckets."""
 
     def __init__(self, windows: Windows, now_ms: Callable[[], int]) -> None:
         self._now_ms = now_ms
@@ -144,21 +144,21 @@ class MutationQuotas:
         self.are_set = False
 
     def set(self, client_quotas: ImageQuotas) -> None:
-        """Have these quotas count from now on; tokens stay."""
+        """Replace the quotas, and keep the tokens."""
         self._entities = QuotaEntities({}, CONTROLLER_MUTATION_RATE)
         self.follow(client_quotas, client_quotas)
 
     def follow(self, client_quotas: ImageQuotas, changed: Iterable[QuotaEntity]) -> None:
-        """Take over what became of the quotas of entities that were changed."""
+        """Apply the changed quotas of these entities."""
         self._entities.follow(client_quotas, changed)
         self.are_set = bool(self._entities)
 
     def has(self, principal: str, client_id: str | None) -> bool:
-        """Return whether there is a quota for a client; `principal` is "TYPE:NAME"."""
+        """Return True if the client has a quota; `principal` is "TYPE:NAME"."""
         return self._of(principal, client_id) is not None
 
     def take(self, payer: MutationPayer, mutations: int) -> Taken:
-        """Take a token for each mutation. Strictly, none are taken while the quota is exhausted; else they
+        """Take a token for each mutation. If strict, take none while the quota is exhausted; otherwise they
         are taken at any rate, and the client has to wait afterwards.
         """
         quota = self._of(payer.principal, payer.client_id)
@@ -182,7 +182,7 @@ class MutationQuotas:
         return Taken(False, throttle_ms)
 
     def readings(self, most: int) -> list[QuotaReading]:
-        """Return what is measured now, of those who were seen last."""
+        """Return the current measurements of the most recently seen clients."""
         now_ms = self._now_ms()
         found = []
         for sharers, one in self._mutated.latest(most, now_ms):
@@ -206,19 +206,19 @@ class ClientQuotas:
         self.fetched = RateQuotas(CONSUMER_BYTE_RATE, windows, now_ms)
         self.requests = RateQuotas(REQUEST_PERCENTAGE, windows, now_ms, most_throttle_ms=windows.window_ms)
         self.mutations = MutationQuotas(controller_windows, now_ms)
-        self.exempt = Rate(_RATE_WINDOWS)  # the time of requests that no quota counts, in percent
+        self.exempt = Rate(_RATE_WINDOWS)  # the time of requests that count for no quota, in percent
         self._now_ms = now_ms
         self.are_set = False  # any of them
-        self.count_produce = False  # those that a Produce request counts for
+        self.count_produce = False  # the quotas that a Produce request counts for
 
     def set(self, client_quotas: ImageQuotas) -> None:
-        """Have these quotas count from now on; what was measured stays."""
+        """Replace the quotas, and keep what was measured."""
         for one in (self.produced, self.fetched, self.requests, self.mutations):
             one.set(client_quotas)
         self._look()
 
     def follow(self, client_quotas: ImageQuotas, changed: Iterable[QuotaEntity]) -> None:
-        """Take over what became of the quotas of entities that were changed."""
+        """Apply the changed quotas of these entities."""
         changed = list(changed)
         for one in (self.produced, self.fetched, self.requests, self.mutations):
             one.follow(client_quotas, changed)
@@ -229,15 +229,15 @@ class ClientQuotas:
         self.are_set = self.count_produce or self.fetched.are_set or self.mutations.are_set
 
     def has_of_produce(self, principal: str, client_id: str | None) -> bool:
-        """Return whether a client has a quota that its Produce requests count for."""
+        """Return True if the client has a quota that its Produce requests count for."""
         return self.produced.has(principal, client_id) or self.requests.has(principal, client_id)
 
     def add_exempt(self, seconds: float) -> None:
-        """Count the time of a request that no quota counts."""
+        """Count the time of a request that counts for no quota."""
         self.exempt.record(seconds * PERCENT_PER_SECOND, self._now_ms())
 
     def exempt_percentage(self) -> float:
-        """Return how much of a thread requests take that no quota counts."""
+        """Return the share of a thread, in percent, taken by requests that count for no quota."""
         return self.exempt.per_second(self._now_ms())
 
 

@@ -1,7 +1,7 @@
-"""Measures how fast connections come, against the limits of the node, of its listeners and of addresses.
+"""Measures the rate of new connections against the limits of the node, its listeners and addresses.
 
-A connection beyond the rate of the node or of its listener waits until the rate is kept again; one beyond
-that of its address is not let in at all, and counts for nothing. No wait is longer than one window.
+A connection beyond the rate of the node or its listener waits until the rate is within the limit again. One
+beyond the rate of its address is closed and counts for nothing. No connection waits longer than one window.
 """
 
 from collections.abc import Callable, Iterable, Mapping
@@ -20,14 +20,14 @@ NO_LIMIT: Final = 2**31 - 1
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RateLimits:
-    """Names and defaults are Kafka's; listeners stand in capitals."""
+    """The limits, with Kafka's names and defaults; names of listeners are in upper case."""
 
     max_connection_creation_rate: int = NO_LIMIT
     listener_max_connection_creation_rate: Mapping[str, int] = field(default_factory=dict)
 
     @property
     def are_set(self) -> bool:
-        """Return whether any rate is limited."""
+        """Return True if any rate is limited."""
         rates = (self.max_connection_creation_rate, *self.listener_max_connection_creation_rate.values())
         return any(rate < NO_LIMIT for rate in rates)
 
@@ -37,16 +37,16 @@ class ListenerRates(NamedTuple):
 
     name: str
     per_second: float
-    throttle_ms: float  # the average of late, of connections that waited for the node or the listener
-    address_throttle_ms: float  # of those that were not let in because of their address
+    throttle_ms: float  # the average of connections that waited for the node or the listener
+    address_throttle_ms: float  # of connections closed because of their address
 
 
 class RateReadings(NamedTuple):
-    """The rates at which connections come."""
+    """The measured rates of new connections."""
 
     per_second: float
     listeners: list[ListenerRates]
-    addresses: list[tuple[str, float]]  # those that have a quota, and were seen last
+    addresses: list[tuple[str, float]]  # those with a quota that were seen last
 
 
 class _OfListener:
@@ -59,7 +59,7 @@ class _OfListener:
 
 
 class ConnectionRates:
-    """The rates of one node; `are_set` tells whether any is limited."""
+    """The rates of one node; `are_set` is true if any is limited."""
 
     def __init__(self, windows: Windows, now_ms: Callable[[], int]) -> None:
         self._windows = windows
@@ -72,24 +72,24 @@ class ConnectionRates:
         self.are_set = False
 
     def limit(self, limits: RateLimits) -> None:
-        """Have these limits of the node and its listeners hold from now on."""
+        """Replace the limits of the node and its listeners."""
         self._limits = limits
         self._look()
 
     def set(self, client_quotas: Mapping[QuotaEntity, Mapping[str, float]]) -> None:
-        """Have these quotas of addresses hold from now on; what was measured stays."""
+        """Replace the quotas of addresses, and keep what was measured."""
         self._entities = QuotaEntities({}, CONNECTION_CREATION_RATE)
         self.follow(client_quotas, client_quotas)
 
     def follow(
         self, client_quotas: Mapping[QuotaEntity, Mapping[str, float]], changed: Iterable[QuotaEntity]
     ) -> None:
-        """Take over what became of the quotas of addresses that were changed."""
+        """Apply the changed quotas of these addresses."""
         self._entities.follow(client_quotas, changed)
         self._look()
 
     def enter_address(self, listener: str, address: str) -> int:
-        """Count a connection from an address; return how long (ms) until it is closed, 0 if it is let in."""
+        """Count a connection from an address; return the delay (ms) before it is closed, 0 to accept it."""
         quota = self._entities.of_address(address)
         if quota is None:
             return 0
@@ -103,9 +103,9 @@ class ConnectionRates:
         return throttle_ms
 
     def enter(self, listener: str, *, is_protected: bool) -> int:
-        """Count a connection to a listener; return how long (ms) it has to wait.
+        """Count a connection to a listener; return how long (ms) it must wait.
 
-        One to a protected listener does not count for the node, which then waits for no client.
+        A connection to a protected listener does not count for the node, so clients cannot delay it.
         """
         now_ms, most_ms = self._now_ms(), self._windows.window_ms
         of = self._of(listener)
@@ -124,7 +124,7 @@ class ConnectionRates:
         return throttle_ms
 
     def readings(self, most: int) -> RateReadings:
-        """Return what is measured now, of `most` addresses."""
+        """Return the current measurements, of at most `most` addresses."""
         now_ms = self._now_ms()
         return RateReadings(
             self._of_node.per_second(now_ms),
@@ -146,7 +146,7 @@ class ConnectionRates:
 
     @property
     def _listener_default(self) -> int:
-        # Listeners of Apache Kafka take over the broker's setting where they have none of their own.
+        # As in Apache Kafka, a listener without a setting of its own uses the broker's.
         return self._limits.max_connection_creation_rate
 
     def _of(self, listener: str) -> _OfListener:

@@ -1,8 +1,8 @@
-"""Finds the quota of a client, and with whom the client shares it.
+"""Finds the quota of a client, and the clients that share it.
 
-The most specific one counts, as in Apache Kafka: those of a user by name come first, then those of the
-default user, then those of client ids alone; in each, a client id before the default one. Here a default is
-for clients without a client id, too: in Kafka they escape it.
+The most specific quota counts, as in Apache Kafka: first quotas of the user by name, then of the default
+user, then of client ids alone; within each, a client id before the default one. Unlike in Kafka, the default
+also applies to clients without a client id.
 """
 
 from collections import Counter
@@ -14,21 +14,21 @@ from ottla.metadata_raft.image import CLIENT_ID, IP, USER, QuotaEntity
 
 
 class Sharers(NamedTuple):
-    """The sharers of one quota: a user's clients of one id, all of a user, or all clients of one id."""
+    """The clients that share a quota: a user's of one client id, all of a user, or all of one client id."""
 
     user: str | None
     client_id: str | None
 
 
 class ClientQuota(NamedTuple):
-    """A quota, and for whom it is counted together."""
+    """A quota, and the clients that share it."""
 
     limit: float
     sharers: Sharers
 
 
 class _Level(NamedTuple):
-    """A form of a quota's entity: its user and client id by name, by default, or (None) not there."""
+    """A form of a quota's entity: user and client id are each a name, the default, or absent (None)."""
 
     is_user_named: bool | None
     is_client_named: bool | None
@@ -42,7 +42,7 @@ class _Level(NamedTuple):
         return tuple(found)
 
 
-# The order in which they count.
+# By precedence.
 _LEVELS: Final = (
     _Level(True, True),
     _Level(True, False),
@@ -56,7 +56,7 @@ _LEVELS: Final = (
 
 
 class QuotaEntities:
-    """The quotas of one key, such as `producer_byte_rate`, out of all that an image has."""
+    """The quotas of one key, such as `producer_byte_rate`, from the metadata image."""
 
     def __init__(self, client_quotas: Mapping[QuotaEntity, Mapping[str, float]], key: str) -> None:
         self._key = key
@@ -68,7 +68,7 @@ class QuotaEntities:
     def follow(
         self, client_quotas: Mapping[QuotaEntity, Mapping[str, float]], changed: Iterable[QuotaEntity]
     ) -> None:
-        """Take over what became of the quotas of entities that were changed: there may be 100,000 others."""
+        """Apply the changed quotas of these entities; the others, maybe 100,000, are left alone."""
         for entity in changed:
             limit = client_quotas.get(entity, {}).get(self._key)
             parts = tuple(sorted(map(_as_told, entity), key=_kind_of))
@@ -84,7 +84,7 @@ class QuotaEntities:
         return bool(self._limits)
 
     def of_client(self, user: str, client_id: str | None) -> ClientQuota | None:
-        """Return the quota for clients of a user (a principal's name without type), None for no limit."""
+        """Return the quota for clients of a user (a principal's name without its type), or None."""
         for level in self._levels:
             limit = self._limits.get(level.entity(user, client_id or ""))
             if limit is not None:
@@ -98,21 +98,21 @@ class QuotaEntities:
         return None
 
     def of_address(self, address: str) -> float | None:
-        """Return the quota for connections from an address as a socket tells it, None for no limit."""
-        address, _, _ = address.partition("%")  # A quota of an address has no interface.
+        """Return the quota for connections from an address as a socket returns it, or None."""
+        address, _, _ = address.partition("%")  # Quotas of addresses name no interface.
         limit = self._limits.get(((IP, address),))
         return self._limits.get(((IP, None),)) if limit is None else limit
 
 
 def _as_told(part: tuple[str, str | None]) -> tuple[str, str | None]:
-    """Return a part of an entity with its address, if it is one, as sockets tell it."""
+    """Return a part of an entity; an address is written as sockets return it."""
     kind, name = part
     if kind != IP or name is None:
         return part
     try:
         address = ip_address(name.partition("%")[0])
     except ValueError:
-        return part  # a name, as another version may have let in
+        return part  # not an address; another version may have accepted it
     return kind, str(getattr(address, "ipv4_mapped", None) or address)
 
 

@@ -1,8 +1,8 @@
-"""A rate over sliding windows, to the last bit as Apache Kafka's `Rate` over a `SampledStat` computes it.
+"""A rate over sliding windows, identical to the last bit to Apache Kafka's `Rate` over a `SampledStat`.
 
-Values are summed in samples, each of which begins with a value and is complete after one window. The rate is
-the sum of the samples that are not too old, over the time since the oldest began; a client that has just come
-is measured over all windows but one, so its first request does not look like a flood.
+Values are summed in samples. A sample starts with a value and is complete after one window. The rate is the
+sum of the samples that have not expired, divided by the time since the oldest started. A new client is
+measured over all windows but one, so its first request does not look like a flood.
 """
 
 from typing import Final, NamedTuple
@@ -11,14 +11,14 @@ MAX_THROTTLE_MS: Final = 2**31 - 1  # an int32 in each response
 
 
 class Windows(NamedTuple):
-    """Over how much time a rate is measured: `quota.window.num` and `quota.window.size.seconds`."""
+    """The time over which a rate is measured: `quota.window.num` and `quota.window.size.seconds`."""
 
     samples: int = 11
     window_ms: int = 1_000
 
 
 class _Sample:
-    """The sum of what came in about one window."""
+    """The sum of the values of about one window."""
 
     __slots__ = ("last_event_ms", "start_ms", "value")
 
@@ -41,13 +41,13 @@ class Rate:
         self._current = 0
 
     def record(self, value: float, now_ms: int) -> None:
-        """Add a value; a negative one takes back what was recorded just now."""
+        """Add a value; a negative one takes back a value recorded just now."""
         samples = self._samples
         if not samples:
             samples.append(_Sample(now_ms))
         sample = samples[self._current]
         if now_ms - sample.start_ms >= self._windows.window_ms:
-            # One more than is asked for: the oldest one overlaps the beginning of the time that is measured.
+            # One more than configured: the oldest overlaps the start of the measured time.
             self._current = (self._current + 1) % (self._windows.samples + 1)
             if self._current >= len(samples):
                 samples.append(_Sample(now_ms))
@@ -66,11 +66,11 @@ class Rate:
         return total / (self.measured_ms(now_ms) / 1_000.0)
 
     def measured_ms(self, now_ms: int) -> int:
-        """Return over how much time the rate is measured."""
+        """Return the time over which the rate is measured."""
         samples, window_ms = self._windows
         self._forget(now_ms)
         if not self._samples:
-            self._samples.append(_Sample(now_ms))  # the measured time begins with the first look
+            self._samples.append(_Sample(now_ms))  # the measured time starts with the first reading
         elapsed = now_ms - min(sample.start_ms for sample in self._samples)
         missing = samples - 1 - elapsed // window_ms
         if missing > 0:
@@ -78,18 +78,18 @@ class Rate:
         return max(elapsed, 1)
 
     def throttle_ms(self, quota: float, now_ms: int, *, most_ms: int = MAX_THROTTLE_MS) -> int:
-        """Return how long the client must wait until its rate is the quota again, 0 if it is not beyond.
+        """Return how long the client must wait until its rate is within the quota, 0 if it is.
 
-        Byte quotas have no limit of their own; those of requests and connections wait one window at most.
+        For bytes the wait has no limit of its own; for requests and connections it is at most one window.
         """
         rate = self.per_second(now_ms)
         if rate <= quota:
             return 0
-        # Not rounded before: with the smallest of quotas the time is infinite.
+        # Rounded last: with the smallest quotas the time is infinite.
         return rounded(min((rate - quota) / quota * self.measured_ms(now_ms), float(most_ms)))
 
     def _forget(self, now_ms: int) -> None:
-        """Empty the samples of which nothing is within the time that is measured."""
+        """Reset the samples that lie entirely before the measured time."""
         oldest_ms = now_ms - self._windows.samples * self._windows.window_ms
         for sample in self._samples:
             if sample.last_event_ms <= oldest_ms:
@@ -97,11 +97,11 @@ class Rate:
 
 
 def most_in_windows(quota: float, windows: Windows) -> float:
-    """Return the largest value that a client without a past can record at once and not be throttled."""
+    """Return the largest value that a new client can record at once without being throttled."""
     return quota * (windows.samples - 1) * (windows.window_ms / 1_000.0)
 
 
 def rounded(value: float) -> int:
-    """Round as Java does, halves up."""
+    """Round half up, as Java does."""
     whole = int(value // 1)
     return whole + (value - whole >= 0.5)

@@ -1,8 +1,8 @@
-"""Measures the processor time that one request takes: on the loop, and in threads that work for it.
+"""Measures the CPU time of one request, on the loop and in threads that work for it.
 
-Requests whose time counts have a meter, which is the running one while the loop is busy with them. Whatever
-hands work to a thread has it `metered`, so that its processor time goes to the running meter. Requests
-without a meter pay one look at a variable for each piece of work in a thread.
+A request whose time counts has a meter, which is the running meter while the loop works on that request.
+Code that hands work to a thread wraps it in `metered`, so that its CPU time counts for the running meter.
+Without a meter, a piece of work in a thread costs one check of a variable.
 """
 
 from collections.abc import Awaitable, Callable, Coroutine, Iterator
@@ -12,33 +12,33 @@ from typing import Any, Final, TypeAlias, TypeVar
 from ottla.node.clock import thread_cpu_s
 
 T = TypeVar("T")
-Step: TypeAlias = Any  # what a coroutine is sent and yields: the loop's affair
+Step: TypeAlias = Any  # the types that a coroutine is sent and yields, which only the loop uses
 
 
-# Of work in threads that a request waits for at a time. A task that a request began and that goes on for ever
-# has its meter, too, which nobody asks any more.
+# Entries for work in threads, of which a request waits for few at a time. A background task that a request
+# started keeps its meter, which is never read again.
 MAX_PIECES: Final = 1_000
 
 
 class RequestMeter:
-    """The processor time of one request, in seconds."""
+    """The CPU time of one request, in seconds."""
 
     __slots__ = ("_in_threads", "_resumed_s", "_spent_s")
 
     def __init__(self) -> None:
         self._spent_s = 0.0
-        self._resumed_s = 0.0  # 0: the loop is busy with something else
-        self._in_threads: list[float] = []  # threads append to it, which takes no lock
+        self._resumed_s = 0.0  # 0: the loop works on something else
+        self._in_threads: list[float] = []  # threads append, which needs no lock
 
     def add(self, seconds: float) -> None:
-        """Add time that a thread, or the loop before the meter was there, has spent."""
+        """Add time spent by a thread, or by the loop before the meter existed."""
         if len(self._in_threads) < MAX_PIECES:
             self._in_threads.append(seconds)
 
     def run(self, work: Callable[[], T]) -> T:
-        """Do a part of the request on the loop."""
+        """Run a part of the request on the loop, and measure it."""
         if self._resumed_s:
-            return work()  # within a part that is measured
+            return work()  # nested in a measured part
         self._resumed_s = thread_cpu_s()
         token = RUNNING.set(self)
         try:
@@ -49,7 +49,7 @@ class RequestMeter:
             self._resumed_s = 0.0
 
     def take(self) -> float:
-        """Return the time since this was last asked."""
+        """Return the time since the last call."""
         spent_s, self._spent_s = self._spent_s, 0.0
         while self._in_threads:
             spent_s += self._in_threads.pop()
@@ -64,7 +64,7 @@ RUNNING: Final[ContextVar[RequestMeter | None]] = ContextVar("RUNNING", default=
 
 
 def metered(work: Callable[[], T]) -> Callable[[], T]:
-    """Return `work` so that its processor time, in whichever thread, counts for the running request."""
+    """Return `work` wrapped so that its CPU time, in any thread, counts for the running request."""
     meter = RUNNING.get()
     if meter is None:
         return work
@@ -81,7 +81,7 @@ def metered(work: Callable[[], T]) -> Callable[[], T]:
 
 
 class MeteredSteps:
-    """A coroutine whose steps count for a request; while it waits for something nothing counts."""
+    """A coroutine whose steps count for a request; the time that it waits does not."""
 
     __slots__ = ("_meter", "_steps")
 
@@ -99,13 +99,13 @@ class MeteredSteps:
         return self.send(None)
 
     def send(self, value: Step) -> Step:
-        """Go on to the next thing that has to be waited for."""
+        """Resume the coroutine up to its next wait."""
         return self._meter.run(lambda: self._steps.send(value))
 
     def throw(self, *error: Step) -> Step:
-        """Go on with an error."""
+        """Raise an error in the coroutine."""
         return self._meter.run(lambda: self._steps.throw(*error))
 
     def close(self) -> None:
-        """Give up."""
+        """Close the coroutine."""
         self._steps.close()

@@ -1,6 +1,4 @@
-"""Tells how long clients were throttled of late: the average of the last half minute to minute, as Apache
-Kafka's `throttle-time` does.
-"""
+"""Averages the throttle times of the last half minute to minute, as Apache Kafka's `throttle-time` does."""
 
 from typing import Final
 
@@ -8,14 +6,14 @@ WINDOW_MS: Final = 30_000
 
 
 class ThrottleTimes:
-    """The throttle times of one client; those of 0 do not count."""
+    """The throttle times of one client; zeros do not count."""
 
     __slots__ = ("_before", "_count", "_start_ms", "_sum_ms")
 
     def __init__(self) -> None:
         self._start_ms = 0
         self._sum_ms = self._count = 0
-        self._before = (0, 0)  # sum and number in the window before
+        self._before = (0, 0)  # sum and count of the previous window
 
     def record(self, throttle_ms: int, now_ms: int) -> None:
         """Add a throttle time."""
@@ -24,7 +22,7 @@ class ThrottleTimes:
         self._count += 1
 
     def average_ms(self, now_ms: int) -> float:
-        """Return the average; 0 if nothing was throttled."""
+        """Return the average, 0 without any."""
         self._move_on(now_ms)
         sum_ms, count = self._before
         count += self._count

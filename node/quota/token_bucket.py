@@ -1,14 +1,14 @@
-"""Tokens that come back at the rate of a quota, to the last bit as Apache Kafka's `TokenBucket` counts them.
+"""A token bucket refilled at the rate of a quota, identical to the last bit to Apache Kafka's `TokenBucket`.
 
-One large request takes more tokens than there are, and who asks next waits for no longer than until they are
-back. A rate would stay beyond the quota until the request has left all windows (KIP-599).
+One large request may take more tokens than there are; the next one waits only until they are refilled. A rate
+would stay above the quota until the request has left all windows (KIP-599).
 """
 
 from ottla.node.quota.rate import MAX_THROTTLE_MS, Windows, rounded
 
 
 class TokenBucket:
-    """The tokens of one client; it begins full. The quota may be another one each time."""
+    """The tokens of one client; the bucket starts full. The quota may change between calls."""
 
     __slots__ = ("_tokens", "_updated_ms", "_windows")
 
@@ -18,7 +18,7 @@ class TokenBucket:
         self._updated_ms = 0
 
     def tokens(self, quota: float, now_ms: int) -> float:
-        """Return how many tokens there are; below 0 the quota is exhausted."""
+        """Return the number of tokens; below 0 the quota is exhausted."""
         most = self._most(quota)
         if self._tokens is None:
             self._tokens = most
@@ -28,18 +28,18 @@ class TokenBucket:
         return self._tokens
 
     def take(self, quota: float, value: float, now_ms: int) -> None:
-        """Take tokens, also such as are not there yet."""
+        """Take tokens, even if the bucket becomes negative."""
         self._tokens = min(self._most(quota), self.tokens(quota, now_ms) - value)
 
     def take_if_any(self, quota: float, value: float, now_ms: int) -> int | None:
-        """Take tokens and return None; while the quota is exhausted take none and return how long to wait."""
+        """Take tokens and return None; if the quota is exhausted, take none and return the wait (ms)."""
         if self.tokens(quota, now_ms) < 0:
-            return self.throttle_ms(quota, now_ms)  # It may be 0, rounded.
+            return self.throttle_ms(quota, now_ms)  # May round to 0.
         self.take(quota, value, now_ms)
         return None
 
     def throttle_ms(self, quota: float, now_ms: int) -> int:
-        """Return how long it takes until there are 0 tokens again, 0 if there are."""
+        """Return the time (ms) until the bucket is at 0 again, 0 if it is not negative."""
         tokens = self.tokens(quota, now_ms)
         return rounded(min(-tokens / quota * 1_000, float(MAX_THROTTLE_MS))) if tokens < 0 else 0
 

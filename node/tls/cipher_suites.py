@@ -1,9 +1,9 @@
-"""Names of cipher suites: `ssl.cipher.suites` has IANA's, as in Java, and OpenSSL has others for TLS 1.2."""
+"""Names of cipher suites: `ssl.cipher.suites` uses IANA's, as Java does; OpenSSL has its own for TLS 1.2."""
 
 from collections.abc import Sequence
 from typing import Final
 
-# Python chooses among the suites of TLS 1.2 only; OpenSSL offers these three of TLS 1.3, in this order.
+# Python can select suites of TLS 1.2 only; OpenSSL always offers these three of TLS 1.3, in this order.
 TLS_1_3_SUITES: Final = (
     "TLS_AES_256_GCM_SHA384",
     "TLS_CHACHA20_POLY1305_SHA256",
@@ -25,7 +25,7 @@ _EXCHANGES: Final = {
     "DHE_RSA": "DHE-RSA-",
     "RSA": "",
 }
-# Combinations that nobody has a name for.
+# Combinations without a name.
 _NONE: Final = {
     "TLS_ECDHE_ECDSA_WITH_AES_256_CBC_SHA256",
     "TLS_ECDHE_RSA_WITH_AES_256_CBC_SHA256",
@@ -42,7 +42,7 @@ OPENSSL_NAMES: Final = {
 
 
 def suites_problem(suites: Sequence[str]) -> str | None:
-    """Return why this node cannot do as `ssl.cipher.suites` says, as the end of a sentence, or None."""
+    """Return the reason why `ssl.cipher.suites` cannot be applied, as the end of a sentence, or None."""
     unknown = [one for one in suites if one not in OPENSSL_NAMES and one not in TLS_1_3_SUITES]
     if unknown:
         return f"the cipher suite {unknown[0][:100]} is not supported."
@@ -56,15 +56,15 @@ def suites_problem(suites: Sequence[str]) -> str | None:
 
 
 def allows_tls_1_2(suites: Sequence[str]) -> bool:
-    """Return whether any of these suites is one of TLS 1.2; with no suites, all are allowed."""
+    """Return True if any of these suites is one of TLS 1.2, or if there are none, which allows all."""
     return not suites or any(one in OPENSSL_NAMES for one in suites)
 
 
 def allows_tls_1_3(suites: Sequence[str]) -> bool:
-    """Return whether any of these suites is one of TLS 1.3; with no suites, all are allowed."""
+    """Return True if any of these suites is one of TLS 1.3, or if there are none, which allows all."""
     return not suites or any(one in TLS_1_3_SUITES for one in suites)
 
 
 def openssl_suites(suites: Sequence[str]) -> str:
-    """Return the suites of TLS 1.2 in OpenSSL's notation; "" for its own choice."""
+    """Return the suites of TLS 1.2 in OpenSSL's notation, or "" for its default."""
     return ":".join(OPENSSL_NAMES[one] for one in suites if one in OPENSSL_NAMES)

@@ -1,4 +1,4 @@
-"""Keystores and truststores, read into PEM. It blocks, so it is never done on the loop."""
+"""Reads keystores and truststores into PEM. Every function may block, so the loop calls none."""
 
 import os
 import subprocess
@@ -11,22 +11,22 @@ from ottla.node.tls import pem_store
 from ottla.node.tls.pem_store import MAX_STORE_BYTES, KeyPair, key_pair, unusable
 from ottla.node.tls.store_settings import PKCS12, StoreSettings
 
-READER_SECONDS: Final = 60.0  # it takes 0.3 s, and hosts may be busy
+READER_SECONDS: Final = 60.0  # takes 0.3 s on an idle host
 _READER: Final = Path(__file__).with_name("pkcs12_reader.py")
 
 
 class Stamp(NamedTuple):
-    """Identifies the content of a file that was read: of the file itself, not of a link to it."""
+    """Identifies the content of a file that was read; links are followed."""
 
     device: int
     inode: int
     modified_ns: int
-    changed_ns: int  # also when somebody else may read it
+    changed_ns: int  # including those that others may read
     size: int
 
 
 class Authorities(NamedTuple):
-    """The certificates that an end of connections trusts."""
+    """The certificates that a server or a client trusts."""
 
     source: str  # for messages
     pem: bytes
@@ -35,7 +35,7 @@ class Authorities(NamedTuple):
 def read_key_pair(store: StoreSettings, owner: str = "") -> KeyPair:
     """Read a private key and its chain; INVALID_CONFIG, with the file, if that fails.
 
-    `owner` says in messages whose they are, as in "of the listener SSL".
+    `owner` is their owner in messages, such as "of the listener SSL".
     """
     if store.key is not None and store.certificates is not None:
         return key_pair(
@@ -46,7 +46,7 @@ def read_key_pair(store: StoreSettings, owner: str = "") -> KeyPair:
         )
     source = f"ssl.keystore.location {store.location} {owner}".rstrip()
     pem = _read(store, source)
-    # The output of the reader of PKCS12 is not encrypted.
+    # PEM converted from PKCS12 is not encrypted.
     password = None if store.type == PKCS12 else store.key_password
     return key_pair(chain=pem, key=pem, key_password=password, source=source)
 
@@ -60,7 +60,7 @@ def read_authorities(store: StoreSettings, owner: str = "") -> Authorities:
 
 
 def stamps_of(stores: Iterable[StoreSettings | None]) -> tuple[Stamp | None, ...]:
-    """Return a stamp for each file that holds one of the stores, None for one that is not there."""
+    """Return a stamp for each file of the stores, None for a missing file."""
     return tuple(
         _stamp(store.location) for store in stores if store is not None and store.location is not None
     )
@@ -75,7 +75,7 @@ def _stamp(path: str) -> Stamp | None:
 
 
 def _read(store: StoreSettings, source: str) -> bytes:
-    """Return what a store file holds, as PEM."""
+    """Return the content of a store file as PEM."""
     assert store.location is not None, "the settings were checked"
     try:
         with Path(store.location).open("rb") as file:

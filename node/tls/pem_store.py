@@ -1,9 +1,8 @@
-"""Keys and certificates as PEM in memory, and how they come into a context of `ssl`.
+"""Keys and certificates as PEM in memory, and their loading into a context of `ssl`.
 
-`ssl` reads a key from a file only. Those of a setting are handed over in a file that has no name and lies in
-no file system (`memfd_create`); those of a file, too, so that key and chain are of one moment. A password is
-always given, even an empty one: without one OpenSSL would ask for it on the terminal, and a node would hang
-there.
+`ssl` reads a key from a file only. A key from a setting is passed in an anonymous file (`memfd_create`); a
+key from a file, too, so that key and chain were read at the same moment. A password is always passed, even an
+empty one: without it OpenSSL would ask on the terminal, and the node would hang.
 """
 
 import os
@@ -17,7 +16,7 @@ from typing import Final
 
 from ottla.logstore.words.errors import ErrorCode, KafkaError
 
-MAX_STORE_BYTES: Final = 1 << 20  # all authorities of a system take a quarter of that
+MAX_STORE_BYTES: Final = 1 << 20  # all authorities of a system take a quarter of this
 _CERTIFICATE: Final = re.compile(rb"-----BEGIN CERTIFICATE-----\s*[A-Za-z0-9+/=\s]+-----END CERTIFICATE-----")
 _BLOCK: Final = re.compile(rb"(-----BEGIN [^-]+-----)([A-Za-z0-9+/=\s]+)(-----END [^-]+-----)")
 _LINE_CHARS: Final = 64
@@ -28,22 +27,22 @@ _KEY: Final = re.compile(rb"-----BEGIN ((?:[A-Z]+ )*PRIVATE KEY)-----.*?-----END
 class KeyPair:
     """A private key with its certificate chain."""
 
-    source: str  # for messages: where it comes from
+    source: str  # its source, for messages
     chain: bytes  # PEM, the own certificate first
     key: bytes = field(repr=False)  # PEM
     key_password: str | None = field(repr=False)
 
     @property
     def certificate(self) -> bytes:
-        """The certificate itself (DER)."""
+        """The node's certificate, without its chain (DER)."""
         return ssl.PEM_cert_to_DER_cert(certificates_in(self.chain, self.source)[0].decode("ascii"))
 
     def load_into(self, context: ssl.SSLContext) -> None:
-        """Give a context this key; INVALID_CONFIG if OpenSSL does not take it."""
+        """Load the key into a context; INVALID_CONFIG if OpenSSL rejects it."""
         with _nameless_file(self.chain) as chain, _nameless_file(self.key) as key:
             try:
                 context.load_cert_chain(chain, key, password=self.key_password or "")
-            except (OSError, ValueError) as error:  # Python's errors of TLS are such, too.
+            except (OSError, ValueError) as error:  # ssl.SSLError is an OSError.
                 raise unusable(self.source, self._reason(error)) from None
 
     def _reason(self, error: Exception) -> str:
@@ -56,7 +55,7 @@ class KeyPair:
 
 
 def certificates_in(pem: bytes, source: str) -> list[bytes]:
-    """Return the certificates of a PEM, in their order; INVALID_CONFIG if there is none."""
+    """Return the certificates of a PEM in order; INVALID_CONFIG if there are none."""
     found = _CERTIFICATE.findall(pem)
     if not found:
         raise unusable(source, "it has no certificate (-----BEGIN CERTIFICATE-----)")
@@ -64,7 +63,7 @@ def certificates_in(pem: bytes, source: str) -> list[bytes]:
 
 
 def key_pair(*, chain: bytes, key: bytes, key_password: str | None, source: str) -> KeyPair:
-    """Return the key pair of two PEMs, which may be the same; INVALID_CONFIG for what is none."""
+    """Return the key pair of two PEMs, which may be equal; INVALID_CONFIG if one is not valid."""
     keys = [match[0] for match in _KEY.finditer(key)]
     if len(keys) != 1:
         raise unusable(source, f"it must have one private key, but it has {len(keys)}")
@@ -78,7 +77,7 @@ def key_pair(*, chain: bytes, key: bytes, key_password: str | None, source: str)
 
 
 def _in_lines(block: bytes) -> bytes:
-    """Return a block of PEM in lines: Java takes one with blanks in their place, as a setting may have it."""
+    """Return a block of PEM split into lines; as in Java, a setting may have blanks for line breaks."""
     match = _BLOCK.fullmatch(block)
     if match is None or b"\n" in block:
         return block
@@ -88,7 +87,7 @@ def _in_lines(block: bytes) -> bytes:
 
 
 def load_authorities(context: ssl.SSLContext, pem: bytes, source: str) -> None:
-    """Let a context trust the certificates of a PEM; INVALID_CONFIG if one cannot be read."""
+    """Make a context trust the certificates of a PEM; INVALID_CONFIG if one is not readable."""
     try:
         context.load_verify_locations(
             cadata=b"\n".join(certificates_in(pem, source)).decode("ascii", "replace")
@@ -98,12 +97,12 @@ def load_authorities(context: ssl.SSLContext, pem: bytes, source: str) -> None:
 
 
 def unusable(source: str, reason: str) -> KafkaError:
-    """Return the error for a key or certificates that cannot be used."""
+    """Return the error for an unusable key or unusable certificates."""
     return KafkaError(ErrorCode.INVALID_CONFIG, f"{source} cannot be used: {reason}.")
 
 
 def reason_of(error: Exception) -> str:
-    """Return what OpenSSL says of an error, without its numbers and places in its sources."""
+    """Return OpenSSL's reason for an error, without numbers and source locations."""
     if isinstance(error, ssl.SSLError) and error.reason:
         return error.reason.lower().replace("_", " ")
     if isinstance(error, OSError) and error.strerror:
@@ -113,11 +112,11 @@ def reason_of(error: Exception) -> str:
 
 @contextmanager
 def _nameless_file(content: bytes) -> Iterator[str]:
-    """Give the path of a file with this content that nobody else finds, until the end of the block."""
+    """Yield the path of an anonymous file with this content."""
     try:
         descriptor = os.memfd_create("ottla-key", os.MFD_CLOEXEC)
-    except (AttributeError, OSError):  # of other systems than Linux
-        with tempfile.NamedTemporaryFile(prefix="ottla-key-") as file:  # only its owner may read it
+    except (AttributeError, OSError):  # systems other than Linux
+        with tempfile.NamedTemporaryFile(prefix="ottla-key-") as file:  # readable only by its owner
             file.write(content)
             file.flush()
             yield file.name

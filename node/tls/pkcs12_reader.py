@@ -1,9 +1,9 @@
-"""Program: a PKCS12 store from standard input, its key and certificates as PEM to standard output.
+"""A program that converts a PKCS12 store on standard input to PEM on standard output.
 
-A process of its own, which ends at once: `cryptography` would take 10 MB of a node for good. Input: the
-length of the password in bytes (decimal) and a line feed, the password, the store. It imports nothing of
-ours, so that it starts quickly and runs wherever it lies. Its exit code is 1, with a sentence on standard
-error, if that is no such store or the password is wrong.
+It runs in a short-lived process of its own, since `cryptography` would occupy 10 MB of a node for good.
+Input: the length of the password in bytes (decimal) and a line feed, the password, the store. It imports none
+of our modules, so that it starts quickly and runs from anywhere. If the input is not a PKCS12 store or the
+password is wrong, it prints a sentence to standard error and exits with 1.
 """
 
 import sys
@@ -16,7 +16,7 @@ except ImportError:
 
 
 def main() -> int:
-    """Read, convert, write; return the exit code."""
+    """Read, convert and write; return the exit code."""
     size, _, rest = sys.stdin.buffer.read().partition(b"\n")
     password, store = rest[: int(size)], rest[int(size) :]
     try:

@@ -1,4 +1,4 @@
-"""The place of a key or of certificates: a file, or the setting itself; and which settings go together."""
+"""The settings of a key or of certificates, which name a file or contain the PEM, and their conflicts."""
 
 from dataclasses import dataclass, field
 from typing import Final
@@ -14,7 +14,7 @@ _TO_PKCS12: Final = (
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class StoreSettings:
-    """The place of a key or of certificates: a file, or the setting itself."""
+    """The settings of a key or of certificates: the path of a file, or the PEM itself."""
 
     type: str
     location: str | None
@@ -25,12 +25,12 @@ class StoreSettings:
 
     @property
     def is_given(self) -> bool:
-        """Return whether any setting says where the store is."""
+        """Return True if any setting has a store."""
         return self.location is not None or self.key is not None or self.certificates is not None
 
 
 def type_problem(value: object) -> str | None:
-    """Return what is wrong with a type of stores, as a sentence, or None."""
+    """Return the problem with a type of store as a sentence, or None."""
     if value in (PEM, PKCS12):
         return None
     if value in ("JKS", "JCEKS"):
@@ -39,7 +39,7 @@ def type_problem(value: object) -> str | None:
 
 
 def keystore_problem(store: StoreSettings) -> tuple[str, str] | None:
-    """Return the setting of a keystore that is at fault and the end of a sentence, or None."""
+    """Return the conflicting setting of a keystore and the end of a sentence about it, or None."""
     if store.key is not None and store.certificates is None:
         return "ssl.keystore.certificate.chain", "has ssl.keystore.key, so it needs this setting, too."
     if store.certificates is not None and store.key is None:
@@ -48,7 +48,7 @@ def keystore_problem(store: StoreSettings) -> tuple[str, str] | None:
 
 
 def store_problem(name: str, store: StoreSettings) -> tuple[str, str] | None:
-    """Return what a store of either kind lacks, as Apache Kafka sees it."""
+    """Return the setting that conflicts or is missing by Apache Kafka's rules, and the end of a sentence."""
     is_inline = store.certificates is not None
     if is_inline and store.location is not None:
         return f"{name}.location", "has the certificates in its settings, so it cannot have a file, too."

@@ -1,4 +1,4 @@
-"""Asks the leaders of partitions, all at once: this node by itself, others as far as they answer in time."""
+"""Asks the leaders of partitions, all at once; leaders that miss the deadline are left out."""
 
 import asyncio
 from collections.abc import Awaitable, Callable, Iterable, Sequence
@@ -20,8 +20,8 @@ async def ask_each_leader(
     there: Callable[[int, Sequence[P]], Awaitable[dict[P, A]]],
     deadline: float,
 ) -> dict[P, A]:
-    """Return what is said of each place until `deadline`, by the loop's clock; of others nothing, as nobody
-    else knows it. A leader is None, or below 0, where there is none.
+    """Return the answers that arrive until `deadline` (the loop's clock), by place; places of other leaders
+    are absent. A partition without a leader has None or a negative number.
     """
 
     async def ask(leader: int, mine: Sequence[P]) -> dict[P, A]:
@@ -31,7 +31,7 @@ async def ask_each_leader(
             async with asyncio.timeout_at(deadline):
                 return await there(leader, mine)
         except (KafkaError, TimeoutError):
-            return {}  # one that is older, hangs, or is gone
+            return {}  # an older version, a hanging node, or one that is down
 
     by_leader = await take_turns(_by_leader(places, leader_of))
     async with asyncio.TaskGroup() as tasks:

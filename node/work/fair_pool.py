@@ -1,10 +1,9 @@
 """Threads for one kind of work that a client may make long, shared fairly by CPU time.
 
-Next is the client that has had the least CPU time of those that wait: first among addresses (of IPv6 the
-/64, which one host may have whole), then among the connections of one. So whoever asks for little is served
-soon, however many batches that open into much another one sent. Work calls `pause` every few milliseconds: it
-raises once nobody waits for the work any more, as its client has gone or the node ends, and once it has used
-more than it may.
+The waiting client that has used the least CPU time is next: first among addresses (for IPv6 the /64, which
+one host may have whole), then among the connections of an address. So a client with little work is served
+soon, however many expensive batches another one sent. Work calls `pause` every few milliseconds; it raises
+when the client has disconnected, when the node stops, and when the work has used up its CPU time.
 """
 
 import asyncio
@@ -21,18 +20,18 @@ T = TypeVar("T")
 K = TypeVar("K", bound=Hashable)
 Pause = Callable[[], None]
 
-# Those that have had no more than everybody who waits need not be remembered.
+# Clients that have used no more than every waiting one need not be remembered.
 MAX_REMEMBERED: Final = 1_000
 
 
 class GivenUp(Exception):
-    """Nobody waits for this work any more."""
+    """The result of this work is no longer wanted."""
 
 
 class Allowance:
-    """What all the work of one request may use: CPU time and steps, of which one ends at each pause.
+    """The CPU time and the steps that all the work of one request may use; each pause ends a step.
 
-    A step is at most 256 KiB that are opened, or 65,536 records that are walked over.
+    A step decompresses at most 256 KiB or walks over at most 65,536 records.
     """
 
     __slots__ = ("left_cpu_s", "left_steps")
@@ -53,7 +52,7 @@ def _is_there(number: int) -> bool:
 class FairPool:
     """At most `threads` pieces of work at a time, each at most `max_cpu_s` of CPU time.
 
-    `is_open` tells of the number of a connection whether it is open; threads ask it, too.
+    `is_open` takes the number of a connection and returns True if it is open; threads call it, too.
     """
 
     def __init__(
@@ -83,10 +82,10 @@ class FairPool:
         allowance: Allowance | None = None,
         outlives_client: bool = False,
     ) -> "asyncio.Future[T]":
-        """Return the result of `work` to be; to cancel it stops the work at its next pause.
+        """Return a future of the result of `work`; to cancel it stops the work at its next pause.
 
-        The result is REQUEST_TIMED_OUT where the work used more CPU time than it may, or what its request is
-        allowed is used up, and GivenUp once the connection is closed, unless it `outlives_client`.
+        The future fails with REQUEST_TIMED_OUT if the work, or all work of its request, exceeds its CPU time,
+        and with GivenUp if the connection is closed, unless the work `outlives_client`.
         """
         return self.submit_for(
             network_of(client.client_host),
@@ -105,7 +104,7 @@ class FairPool:
         allowance: Allowance | None = None,
         outlives_client: bool = False,
     ) -> "asyncio.Future[T]":
-        """Do the same for what has no connection of Kafka's: `number` tells requests of an address apart."""
+        """Submit work of an HTTP client; `number` identifies a request of the address."""
         key = (address, number)
         future: asyncio.Future[T] = asyncio.get_running_loop().create_future()
         is_open = _is_there if outlives_client else self._is_open
@@ -128,7 +127,7 @@ class FairPool:
         return future
 
     def close(self) -> None:
-        """Give up all work, and take no more."""
+        """Stop all work and accept no more."""
         self._is_closed = True
         for of_address in self._waiting.values():
             for jobs in of_address.values():
@@ -176,7 +175,7 @@ class FairPool:
 
 
 class _Shares(Generic[K]):
-    """How much CPU time each has had; who comes anew begins with as much as those have had who are served."""
+    """The CPU time that each client has used; a new one starts with as much as those being served."""
 
     def __init__(self) -> None:
         self._used_s: dict[K, float] = {}
@@ -204,7 +203,7 @@ class _Shares(Generic[K]):
 
 
 class _Job:
-    """One piece of work. `run` is for a thread, everything else for the loop."""
+    """One piece of work. A thread calls `run`; everything else runs on the loop."""
 
     __slots__ = (
         "_allowance",
@@ -249,7 +248,7 @@ class _Job:
         self._error: BaseException | None = None
 
     def stop(self, future: "asyncio.Future[Any]") -> None:
-        """Have the work end at its next pause; what it holds is let go."""
+        """Stop the work at its next pause, and release what it holds."""
         self._is_stopped = True
         self._work = None
 
@@ -270,11 +269,11 @@ class _Job:
                 self._allowance.left_cpu_s -= self.cpu_s
 
     def is_wanted(self) -> bool:
-        """Tell whether somebody waits for this."""
+        """Return True if the result is still wanted."""
         return self._is_open(self.key[1])
 
     def tell(self) -> None:
-        """Give the result to whoever waits for it."""
+        """Set the result or the error of the future."""
         result, error = self._result, self._error
         self._result = self._error = None
         if self.future.done():

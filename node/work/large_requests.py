@@ -1,8 +1,8 @@
-"""How much memory requests with very many elements have together while they are served.
+"""Limits the memory of requests with very many elements while they are served.
 
-A partition of a fetch is 30 bytes in its frame and some 700 as objects, with its answer, so a few such
-requests at a time fill a small machine. Each asks for room before it is decoded, and those that find none
-wait in the order of asking. One alone may be larger than the room, so that every request is served at last.
+A partition of a fetch takes 30 bytes in its frame and some 700 as objects, including its response, so a few
+such requests at a time fill a small machine. Each reserves memory before it is decoded, and waits in order if
+there is too little. A request alone may exceed the limit, so that every request is served at last.
 """
 
 import asyncio
@@ -10,12 +10,12 @@ from collections import deque
 from typing import Final
 
 DEFAULT_LIMIT_BYTES: Final = 1 << 30
-# Times the size of its frame: what a request and its answer become, as measured with fetches.
+# Size of a request and its response as objects, in frames; measured with fetches.
 GROWTH: Final = 24
 
 
 class LargeRequests:
-    """Grants room to the large requests of one node's clients; lives on the event loop."""
+    """Reserves memory for the large requests to one node. For the event loop only."""
 
     def __init__(self, limit_bytes: int = DEFAULT_LIMIT_BYTES) -> None:
         self.limit_bytes = limit_bytes
@@ -23,7 +23,7 @@ class LargeRequests:
         self._waiting: deque[tuple[int, asyncio.Future[None]]] = deque()
 
     async def enter(self, frame_bytes: int) -> "Room":
-        """Wait until there is room for what this frame becomes; to be left."""
+        """Wait until there is memory for this frame as objects; the caller must `leave` the room."""
         size_bytes = frame_bytes * GROWTH
         if self._waiting or not self._fits(size_bytes):
             granted: asyncio.Future[None] = asyncio.get_running_loop().create_future()
@@ -43,7 +43,7 @@ class LargeRequests:
         return Room(self, size_bytes)
 
     def give_back(self, size_bytes: int) -> None:
-        """Take room back, and grant it to those who wait."""
+        """Release memory, and grant it to waiting requests."""
         self.used_bytes -= size_bytes
         self._serve()
 
@@ -59,7 +59,7 @@ class LargeRequests:
 
 
 class Room:
-    """The room that one request was granted."""
+    """The memory reserved for one request."""
 
     __slots__ = ("_requests", "_size_bytes")
 
@@ -68,7 +68,7 @@ class Room:
         self._size_bytes = size_bytes
 
     def leave(self) -> None:
-        """Give the room back, once: the request is answered, or only waits for news."""
+        """Release the memory, once: the request is answered, or only waits for data."""
         size_bytes, self._size_bytes = self._size_bytes, 0
         if size_bytes:
             self._requests.give_back(size_bytes)

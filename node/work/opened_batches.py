@@ -1,21 +1,21 @@
-"""How much memory batches have that were compressed anew, until they are appended.
+"""Limits the memory of recompressed batches until they are appended.
 
-A batch of some kB may become one of max.message.bytes, and a request may bring thousands. Beyond the limit a
-batch is refused with REQUEST_TIMED_OUT, after which producers send it again; one alone may be larger.
+A batch of a few kB may grow to max.message.bytes, and a request may contain thousands. A batch beyond the
+limit is rejected with REQUEST_TIMED_OUT, which producers retry; a batch alone may exceed it.
 """
 
 from ottla.logstore.words.errors import ErrorCode, KafkaError
 
 
 class OpenedBatches:
-    """Counts those of one node; lives on the event loop."""
+    """Counts the recompressed batches of one node. For the event loop only."""
 
     def __init__(self, limit_bytes: int = 1 << 30) -> None:
         self.limit_bytes = limit_bytes
         self.used_bytes = 0
 
     def hold(self, size_bytes: int) -> "HeldBatch":
-        """Count a batch for as long as what is returned is kept; REQUEST_TIMED_OUT if there is no room."""
+        """Count a batch until the returned object is freed; REQUEST_TIMED_OUT beyond the limit."""
         if self.used_bytes and self.used_bytes + size_bytes > self.limit_bytes:
             raise KafkaError(
                 ErrorCode.REQUEST_TIMED_OUT,
@@ -26,7 +26,7 @@ class OpenedBatches:
 
 
 class HeldBatch:
-    """The place of one batch, given up with the request, however that ends."""
+    """A counted batch; freed with its request, however that ends."""
 
     __slots__ = ("_batches", "_size_bytes")
 

@@ -1,8 +1,8 @@
-"""Work of groups beside the loop, in a few threads of its own, in turns.
+"""Runs work of groups in slices, in a few threads of its own.
 
-A piece of work has a thread for a slice at a time; then it goes to the end of its client's queue, and the
-client, which is an address (of IPv6 the /64), behind the others. So expressions that were made to be slow
-delay that of another client by a slice for each slice of that, however many groups they are of.
+After each slice a piece of work goes to the end of its client's queue, and the client, which is an address
+(for IPv6 the /64), behind the others. So expressions made to be slow delay another client's by one slice for
+each of its own, however many groups they belong to.
 """
 
 import asyncio
@@ -16,7 +16,7 @@ from ottla.groupcoord.consumer.executor_tasks import ExecutorResult, ExecutorTas
 from ottla.node.clock import thread_cpu_s
 from ottla.node.net.connection_info import network_of
 
-THREADS: Final = 2  # as many as Kafka has by default (group.coordinator.background.threads)
+THREADS: Final = 2  # Kafka's default (group.coordinator.background.threads)
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -28,7 +28,7 @@ class _Piece:
 
 
 class TaskExecutor:
-    """Runs work in slices, fairly. Lives on the event loop; only the slices run in threads."""
+    """Runs work in slices, fairly. For the event loop only; the slices run in threads."""
 
     def __init__(
         self,
@@ -36,26 +36,26 @@ class TaskExecutor:
         cpu_s: Callable[[], float] = thread_cpu_s,
         executor: ThreadPoolExecutor | None = None,
     ) -> None:
-        """`executor` has as many `threads`, and is shut down by `close`."""
+        """`executor` has this number of `threads`; `close` shuts it down."""
         self._cpu_s = cpu_s
-        self._waiting: dict[str, deque[_Piece]] = {}  # of each client; who comes first is served next
+        self._waiting: dict[str, deque[_Piece]] = {}  # by client; the first one is next
         self._free = threads
-        # Not those of the loop: the disks must not wait for an expression.
+        # Not the loop's default executor: disks must not wait for an expression.
         self._threads = executor or ThreadPoolExecutor(threads, thread_name_prefix="groups")
         self._is_closed = False
 
     def run(
         self, work: ExecutorTask, is_wanted: Callable[[], bool], done: Callable[[ExecutorResult | None], None]
     ) -> None:
-        """Have it done. `done` is told the result on the loop; None where, between two slices, nobody wants
-        it any more. Nothing is told after `close`.
+        """Run work. `done` is called on the loop with its result, or with None if the result was no longer
+        wanted between two slices. It is not called after `close`.
         """
-        address = network_of(work.client_host.removeprefix("/"))  # groups have it as Java writes it
+        address = network_of(work.client_host.removeprefix("/"))  # groups store addresses as Java writes them
         self._wait(_Piece(address, steps(work, self._cpu_s), is_wanted, done))
         self._begin()
 
     def close(self) -> None:
-        """Stop after the slices that run now, and wait for none."""
+        """Stop after the running slices, without waiting for them."""
         self._is_closed = True
         self._waiting.clear()
         self._threads.shutdown(wait=False, cancel_futures=True)
@@ -64,7 +64,7 @@ class TaskExecutor:
         self._waiting.setdefault(piece.address, deque()).append(piece)
 
     def _next(self) -> _Piece:
-        """Take the first piece of the client whose turn it is, which is the last one then."""
+        """Return the first piece of work of the next client, and move the client to the end."""
         address = next(iter(self._waiting))
         pieces = self._waiting.pop(address)
         piece = pieces.popleft()
@@ -73,7 +73,7 @@ class TaskExecutor:
         return piece
 
     def _begin(self) -> None:
-        """Give each free thread the next slice."""
+        """Start the next slice on each free thread."""
         while self._free and self._waiting and not self._is_closed:
             piece = self._next()
             if not piece.is_wanted():
@@ -98,7 +98,7 @@ class TaskExecutor:
 
 
 def _run_slice(doing: Generator[None, None, ExecutorResult]) -> ExecutorResult | None:
-    """Work on until the next pause; the result where there is none."""
+    """Run up to the next pause; return the result if there is none."""
     try:
         next(doing)
     except StopIteration as end:

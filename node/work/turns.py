@@ -1,7 +1,7 @@
-"""Requests with very many elements give way to others: their work in turns with the event loop.
+"""Splits the work of requests with very many elements into turns of the event loop.
 
-A handler writes its work as steps, a generator that yields between two elements and returns the answer. Those
-of a request of usual size run at once, without a task.
+A handler writes its work as steps: a generator that yields between two elements and returns the response. For
+a request of usual size all steps run at once, without a task.
 """
 
 import asyncio
@@ -19,26 +19,25 @@ T = TypeVar("T")
 H = TypeVar("H", bound=Hashable)
 Steps: TypeAlias = Generator[None, None, T]
 
-# A step takes some 2 to 10 us, so a turn stays below what a fetch of 16 MiB takes of the loop. Some steps
-# take a hundred times as long, so a turn also ends when it has taken so much of the processor, which is
-# looked at after every few steps.
+# A step takes some 2 to 10 us, so a turn is shorter than a fetch of 16 MiB. Some steps take a hundred times
+# as long, so a turn also ends when it has used this CPU time, which is checked every few steps.
 STEPS_PER_TURN = 256
 STEPS_PER_LOOK = 4
 TURN_CPU_S = 0.004
-ITEMS_OF_STEP = 16  # that are only put into a set, at some 0.4 us
-ITEMS_OF_RUN = 128  # that are sorted at once, at some 0.2 us
-# Objects that are given back in one step, some 0.1 ms in which nobody else has the interpreter.
+ITEMS_OF_STEP = 16  # elements put into a set, at some 0.4 us each
+ITEMS_OF_RUN = 128  # elements sorted at once, at some 0.2 us each
+# Objects freed in one step: some 0.1 ms during which no other thread has the interpreter.
 APART_AT_ONCE = 256
-_OWN_REFERENCES = 2  # a local name, and the argument of `getrefcount`
+_OWN_REFERENCES = 2  # the local variable, and the argument of `getrefcount`
 
 
 def in_turns(steps: Steps[T], *, is_large: bool) -> T | Coroutine[Any, Any, T]:
-    """The answer, or for a large request a coroutine that gives it."""
+    """Return the response, or for a large request a coroutine that returns it."""
     return take_turns(steps) if is_large else at_once(steps)
 
 
 def at_once(steps: Steps[T]) -> T:
-    """Go through the steps without giving way."""
+    """Run all steps without yielding to the loop, and return the response."""
     try:
         while True:
             next(steps)
@@ -48,8 +47,9 @@ def at_once(steps: Steps[T]) -> T:
 
 
 def one_turn_at_once(steps: Steps[T]) -> T | Coroutine[Any, Any, T]:
-    """The answer if one turn of steps is enough, which the size of a request need not tell; else a coroutine
-    that goes on from there.
+    """Return the response if the steps fit into one turn, otherwise a coroutine that continues from there.
+
+    For requests whose size does not say how many steps they take.
     """
     try:
         for _ in range(STEPS_PER_TURN):
@@ -61,7 +61,7 @@ def one_turn_at_once(steps: Steps[T]) -> T | Coroutine[Any, Any, T]:
 
 
 async def take_turns(steps: Steps[T], steps_per_turn: int = STEPS_PER_TURN) -> T:
-    """Go through the steps, and let others have the loop every now and then."""
+    """Run the steps, yielding to the loop after each turn; return the response."""
     try:
         while True:
             began_s = thread_cpu_s()
@@ -76,7 +76,7 @@ async def take_turns(steps: Steps[T], steps_per_turn: int = STEPS_PER_TURN) -> T
 
 
 async def listed(items: Iterable[T], *, is_large: bool) -> list[T]:
-    """The items as a list; those of a large request, which are made as they are asked for, in turns."""
+    """Return the items as a list; for a large request, whose items are made lazily, in turns."""
     if not is_large:
         return list(items)
     made: list[T] = []
@@ -91,23 +91,23 @@ async def listed(items: Iterable[T], *, is_large: bool) -> list[T]:
 
 
 async def give_way() -> None:
-    """Let others have the loop."""
+    """Yield to the loop."""
     await asyncio.sleep(0)
 
 
 class Turn:
-    """The present turn of a coroutine that goes through very many elements and waits in between."""
+    """The current turn of a coroutine that handles very many elements and awaits in between."""
 
     __slots__ = ("_began_s", "_count", "_steps")
 
     def __init__(self, steps: int = STEPS_PER_TURN) -> None:
-        """A turn has at most so many `steps`, fewer where they take long."""
+        """A turn has at most this number of `steps`, fewer if they take long."""
         self._steps = steps
         self._count = 0
         self._began_s = thread_cpu_s()
 
     async def step(self) -> None:
-        """Count an element; where the turn was long enough, let others have the loop first."""
+        """Count an element; if the turn is over, yield to the loop first."""
         self._count += 1
         if self._count < self._steps and not self._has_taken_long():
             return
@@ -115,12 +115,12 @@ class Turn:
         self._count, self._began_s = 0, thread_cpu_s()
 
     def _has_taken_long(self) -> bool:
-        """Look at the CPU time after every few steps."""
+        """Check the CPU time, every few steps."""
         return self._count % STEPS_PER_LOOK == 0 and thread_cpu_s() - self._began_s > TURN_CPU_S
 
 
 def ordered(items: Iterable[str]) -> Steps[list[str]]:
-    """Return all items, sorted: runs of them in a step each, which then take a third of the time to merge."""
+    """Return the items sorted: a step sorts a run of them, and merging runs takes a third of the time."""
     result: list[str] = []
     more = iter(items)
     while run := sorted(islice(more, ITEMS_OF_RUN)):
@@ -131,7 +131,7 @@ def ordered(items: Iterable[str]) -> Steps[list[str]]:
 
 
 def distinct(items: Iterable[H]) -> Steps[tuple[set[H], set[H]]]:
-    """Return all items, and those of them that come more than once; each step looks at some."""
+    """Return all items, and those that occur more than once; each step handles some."""
     seen: set[H] = set()
     repeated: set[H] = set()
     for count, item in enumerate(items, 1):
@@ -144,16 +144,16 @@ def distinct(items: Iterable[H]) -> Steps[tuple[set[H], set[H]]]:
 
 
 class ThreadLane:
-    """Pure work beside the loop, one piece at a time: all that wait share one thread's time with the loop."""
+    """Runs pure work in a thread, one piece at a time, so that only one thread competes with the loop."""
 
     def __init__(self) -> None:
         self._lock = asyncio.Lock()
 
     async def run(self, work: Callable[[], T]) -> T:
-        """Return the result of `work`, which must touch nothing that the loop changes.
+        """Return the result of `work`, which must not use anything that the loop changes.
 
-        Whoever is cancelled meanwhile goes on, with CancelledError, when the thread has done its piece: what
-        that reads is not taken apart under it, and the lane has one piece at a time.
+        A caller cancelled meanwhile gets its CancelledError only after the thread has finished: the data that
+        the thread reads stays as it is, and the lane never has two pieces.
         """
         async with self._lock:
             done = asyncio.get_running_loop().run_in_executor(None, metered(work))
@@ -163,13 +163,13 @@ class ThreadLane:
                 if not done.done():
                     await asyncio.wait([done])
                 if not done.cancelled():
-                    done.exception()  # nobody is left to be told
+                    done.exception()  # retrieved, so that asyncio does not log it: the caller is gone
                 raise
 
 
 def take_apart(pieces: list[Any]) -> None:
-    """Give back large messages some objects at a time: at once they would keep the interpreter for as long as
-    it took to make them. What others know, too, is left as it is.
+    """Free large messages some objects at a time: at once it would hold the interpreter for as long as it
+    took to create them. Objects with other references are left as they are.
     """
     while pieces:
         piece = pieces.pop()
@@ -197,7 +197,7 @@ def _has_arrays(element: object) -> bool:
 
 @cache
 def _arrays_of(cls: type) -> tuple[str, ...]:
-    """The names of a struct's arrays; nothing of another class."""
+    """Return the names of a struct's arrays, none for any other class."""
     if not hasattr(cls, "__schema__"):
         return ()
     return tuple(field.name for field in schema_of(cls).fields if field.is_array)

@@ -16,7 +16,6 @@ from tests.english import Finding, Text, findings, sources, texts
 UNREAD = (
     "logstore/",
     "metadata_raft/",
-    "node/audit/",
     "node/broker.py",
     "node/cli/",
     "node/client/",
@@ -37,7 +36,6 @@ UNREAD = (
     "node/node_state.py",
     "node/node_view.py",
     "node/process/",
-    "node/quota/",
     "node/replica/",
     "node/rest_api/",
     "node/secure_client/",
@@ -48,7 +46,6 @@ UNREAD = (
     "node/start/",
     "node/tools/",
     "node/wire/",
-    "node/work/",
     "pipeline/",
     "scripts/",
     "tests/chaos/",
