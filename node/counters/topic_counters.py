@@ -44,7 +44,9 @@ class TopicCounters:
         self.replication_bytes_out = 0
         self.total_fetch_requests = 0  # partitions of fetches by consumers and followers
         self.total_produce_requests = 0  # batches, as Kafka counts them
-        self.total_share_acknowledge_requests = 0  # requests with partitions of the topic; so do the next ones
+        self.total_share_acknowledge_requests = (
+            0  # requests with partitions of the topic; so do the next ones
+        )
         self.total_share_fetch_requests = 0
 
     def add(self, other: "TopicCounters") -> None:

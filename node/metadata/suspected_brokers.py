@@ -27,7 +27,7 @@ WAIT_S: Final = 0.4  # for the metadata; an election takes a third of it unless 
 GONE_S: Final = 3.0  # until a broker that is gone is told as a leader again, should nobody be elected
 TURNS: Final = 2  # after which a transport has told of its end
 MOST_LOOKED_FOR: Final = 4  # leaders of one request
-LOOK_S: Final = 0.02  # for which a leader's port is waited for
+LOOK_S: Final = 0.02  # for which leaders are waited for
 LOOK_PAUSE_S: Final = 0.05  # between two looks
 LEAST_WAIT_S: Final = 0.002  # more than by which a timer may be early
 NAMED_S: Final = 1.0  # for which a broker that has fallen is still named
@@ -72,7 +72,7 @@ class SuspectedBrokers:
             self._gone[broker_id] = asyncio.get_running_loop().time() + GONE_S
 
     def look_by(self, look: Callable[[int], Awaitable[object]]) -> None:
-        """Have `look` dial a broker, and suspect it if its port refuses connections."""
+        """Have `look` ask a broker for a sign of life, and suspect it if its connection ends instead."""
         self._look = look
 
     async def hear(self, leaders: Callable[[], Collection[int]]) -> None:
@@ -80,9 +80,8 @@ class SuspectedBrokers:
 
         A client whose leader is killed may ask within a millisecond, and franz-go then asks again after 5 s.
         The ends of connections that came in the same turn of the loop are handled first. A dying process
-        closes its sockets one by one, though, and its clients may run meanwhile: their connections end before
-        ours, but after its listeners, which are older. So the leaders' ports are dialled, at most once in a
-        while.
+        closes its sockets one by one, though, the newest first, and its clients may run meanwhile: their
+        connections end before ours. So the leaders are asked for a sign of life, at most once in a while.
         """
         for _ in range(TURNS):
             await asyncio.sleep(0)

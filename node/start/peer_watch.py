@@ -8,16 +8,21 @@ import asyncio
 from collections.abc import Callable, Sequence
 from typing import Final
 
+from ottla.logstore.words.errors import ErrorCode, KafkaError
 from ottla.metadata_raft.delta import MetadataChanges
 from ottla.metadata_raft.image import MetadataImage
 from ottla.node.metadata.command_sender import HEARTBEAT_PURPOSE
 from ottla.node.metadata.metadata_runtime import MetadataRuntime
+from ottla.node.metadata.suspected_brokers import LOOK_S
 from ottla.node.net.peer_network import EndedConnection, PeerNetwork
 from ottla.node.start.node_tasks import NodeTasks
+from ottla.node.wire.messages.api_versions import ApiVersionsRequest, ApiVersionsResponse
 
 # A dying process closes its sockets one after the other, so its port may still take the first connection.
 GONE_PROBES: Final = 4
 GONE_PROBE_PAUSE_S: Final = 0.05
+PULSE: Final = ApiVersionsRequest(client_software_name="ottla-pulse", client_software_version="1")
+PULSE_PURPOSE: Final = "pulse"
 CLOSING_S: Final = 0.01  # in which a dying process has closed its other connections
 
 
@@ -49,9 +54,14 @@ class PeerWatch:
         self._looked_for: set[tuple[int, int]] = set()  # processes, by node and broker epoch
 
     async def look(self, node_id: int) -> None:
-        """Dial a node, and suspect it if its port refuses connections."""
-        if node_id != self._node_id and await self._peers.is_refused(node_id):
-            self._suspect(node_id)
+        """Ask a node for a sign of life, and suspect it if its connection ends instead."""
+        if node_id == self._node_id:
+            return
+        try:
+            await self._peers.ask(node_id, PULSE_PURPOSE, PULSE, ApiVersionsResponse, LOOK_S)
+        except KafkaError as error:
+            if error.code is ErrorCode.NETWORK_EXCEPTION:
+                self._suspect(node_id)
 
     def peer_lost(self, node_id: int) -> None:
         """Take notice that a peer's last connection to this node ended."""
