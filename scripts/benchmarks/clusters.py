@@ -163,7 +163,9 @@ def _ottla_commands(folder: Path, addresses: Sequence[str], base_port: int) -> l
     commands = []
     for home in homes:
         command = [sys.executable, "-P", "-m", "ottla", "start", "--config", str(home.properties)]
-        for override in _places(addresses, base_port, home.node_id):
+        # As in Apache Kafka without an authorizer; nodes with addresses of their own are remote to the clients.
+        administrators = "ottla.anonymous.administrators=anywhere"
+        for override in (*_places(addresses, base_port, home.node_id), administrators):
             command += ["--override", override]
         commands.append(command)
     return commands
