@@ -163,7 +163,7 @@ def _ottla_commands(folder: Path, addresses: Sequence[str], base_port: int) -> l
     commands = []
     for home in homes:
         command = [sys.executable, "-P", "-m", "ottla", "start", "--config", str(home.properties)]
-        # As in Apache Kafka without an authorizer; nodes with addresses of their own are remote to the clients.
+        # As in Apache Kafka without an authorizer: nodes with addresses of their own are remote to clients.
         administrators = "ottla.anonymous.administrators=anywhere"
         for override in (*_places(addresses, base_port, home.node_id), administrators):
             command += ["--override", override]
