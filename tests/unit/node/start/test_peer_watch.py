@@ -1,0 +1,81 @@
+"""A leader is asked for a sign of life, and suspected if its connection ends instead."""
+
+import asyncio
+from collections.abc import Coroutine
+from typing import Any, cast
+
+import pytest
+
+from ottla.logstore.words.errors import ErrorCode, KafkaError
+from ottla.metadata_raft.image import MetadataImage
+from ottla.node.metadata.suspected_brokers import SuspectedBrokers
+from ottla.node.start.peer_watch import PeerWatch
+from tests.unit.metadata_raft.metadata_world import MetadataWorld
+
+OWN, OTHER = 0, 1
+
+
+class Peers:
+    """The connections to other nodes, on which a request fails with this error."""
+
+    def __init__(self, code: ErrorCode) -> None:
+        self._code = code
+        self.asked: list[int] = []
+
+    async def ask(self, node_id: int, *_: object) -> None:
+        self.asked.append(node_id)
+        if self._code:
+            raise KafkaError(self._code, "")
+
+    async def is_refused(self, node_id: int) -> bool:
+        return False
+
+
+class Metadata:
+    """The part of the metadata that the watch uses."""
+
+    def __init__(self, image: MetadataImage) -> None:
+        self.image = image
+        self.suspects = SuspectedBrokers()
+
+
+class Tasks:
+    """Background tasks, which are never run."""
+
+    are_open = True
+
+    def start(self, task: Coroutine[Any, Any, None]) -> None:
+        task.close()
+
+
+async def suspected_after(code: ErrorCode, node_id: int) -> tuple[bool, list[int]]:
+    """Return whether a node is suspected after a look at it, and the nodes that were asked."""
+    world = MetadataWorld(brokers=2)
+    peers, metadata = Peers(code), Metadata(world.image)
+    watch = PeerWatch(
+        node_id=OWN,
+        metadata=cast(Any, metadata),
+        peers=cast(Any, peers),
+        has_peer=lambda node_id: True,
+        tasks=cast(Any, Tasks()),
+        is_voter=True,
+        controller_changed=lambda: None,
+    )
+    await watch.look(node_id)
+    return metadata.suspects.wait_s(lambda brokers: node_id in brokers) > 0, peers.asked
+
+
+@pytest.mark.parametrize(
+    ("code", "is_suspected"),
+    [
+        (ErrorCode.NONE, False),
+        (ErrorCode.NETWORK_EXCEPTION, True),
+        (ErrorCode.REQUEST_TIMED_OUT, False),  # it may be busy
+    ],
+)
+def test_a_node_whose_connection_ends_is_suspected(code: ErrorCode, is_suspected: bool) -> None:
+    assert asyncio.run(suspected_after(code, OTHER)) == (is_suspected, [OTHER])
+
+
+def test_a_node_does_not_ask_itself() -> None:
+    assert asyncio.run(suspected_after(ErrorCode.NETWORK_EXCEPTION, OWN)) == (False, [])
