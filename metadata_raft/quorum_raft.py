@@ -20,7 +20,7 @@ from ottla.metadata_raft.quorum import QuorumListener, QuorumStatus
 from ottla.metadata_raft.raft_core import CoreSettings, CoreView, RaftCore, SnapshotRule
 from ottla.metadata_raft.raft_entry import encode_entry, surely_fits
 from ottla.metadata_raft.raft_journal import RaftJournal
-from ottla.metadata_raft.raft_link import LinkSettings
+from ottla.metadata_raft.raft_link import AcceptedLink, LinkSettings
 from ottla.metadata_raft.raft_node import LEADER_FALLBACK_SECONDS
 from ottla.metadata_raft.raft_snapshots import PAUSE_SECONDS, RESTORE, SnapshotStore
 from ottla.metadata_raft.raft_thread import LoopThread
@@ -240,6 +240,12 @@ class RaftQuorum:
         if self._waiting and self._core is not None and self._call_core is not None:
             batches, self._waiting = list(self._waiting), deque()
             self._call_core(self._core.append, batches)
+
+    def take_link(self, link: AcceptedLink) -> None:
+        """Go on with a link that the node has accepted; it is closed while the voter does not run."""
+        core, call = self._core, self._call_core
+        if core is None or call is None or not call(core.take_link, link):
+            link.sock.close()
 
     async def teach(self, voter: Voter, timeout_seconds: float) -> None:
         """Give a node the log until it has all of it, that it may be made a voter; REQUEST_TIMED_OUT."""

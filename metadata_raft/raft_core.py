@@ -20,7 +20,7 @@ from ottla.metadata_raft.quorum import QuorumListener, QuorumStatus, ReplicaStat
 from ottla.metadata_raft.raft_entry import open_entry
 from ottla.metadata_raft.raft_guard import Links
 from ottla.metadata_raft.raft_journal import JournalEntry, RaftJournal
-from ottla.metadata_raft.raft_link import LinkSettings, RaftLinks
+from ottla.metadata_raft.raft_link import AcceptedLink, LinkSettings, RaftLinks
 from ottla.metadata_raft.raft_member import RaftMember
 from ottla.metadata_raft.raft_node import use_clock
 from ottla.metadata_raft.raft_snapshots import SnapshotStore, StoredSnapshot
@@ -166,6 +166,13 @@ class RaftCore:
             self.member.engine.hand_over()
             self._loop.call_later(CLOSE_SECONDS, self._end)
             self._wake()
+
+    def take_link(self, link: AcceptedLink) -> None:
+        """Go on with a link that another loop has accepted."""
+        if self.links is None:
+            link.sock.close()
+        else:
+            self.links.take(link)
 
     @staticmethod
     async def _listen(links: RaftLinks, address: tuple[str, int]) -> None:

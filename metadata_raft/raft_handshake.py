@@ -24,6 +24,9 @@ MAX_HANDSHAKE_BYTES: Final = 8 * 1024  # of one frame before the proof; endpoint
 # A link carries messages of voters; a question is answered with where the voters serve brokers, and ends.
 LINK: Final = 1
 QUESTION: Final = 2
+LINK_PROTOCOL: Final = (
+    "ottla-link/1"  # what the dialling end names in TLS (ALPN): a port may serve others, too
+)
 _SERVER: Final = b"ottla raft link 1: server"
 _CLIENT: Final = b"ottla raft link 1: client"
 

@@ -7,11 +7,12 @@ serve brokers, and is sent away with the answer.
 
 import asyncio
 import logging
+import socket
 import ssl
 from collections.abc import Callable, Mapping, Sequence
 from functools import partial
 from random import Random
-from typing import Any, Final, NamedTuple
+from typing import Any, Final, NamedTuple, cast
 
 from ottla.logstore.words.errors import ErrorCode, KafkaError
 from ottla.metadata_raft.image import Endpoint
@@ -89,11 +90,20 @@ class LinkListener(NamedTuple):
     users: Callable[[], Mapping[str, str]] | None = None  # passwords by user; None: it takes no logins
 
 
+class AcceptedLink(NamedTuple):
+    """A link that came in through a listener which serves other protocols, too."""
+
+    place: int  # of the listener: 0 for the first, then those of `more`
+    sock: socket.socket
+    received: bytes  # from it
+
+
 class LinkSettings(NamedTuple):
     """The settings of links.
 
     `listen` is host and port of the controller listener by which this node dials others, with its `tls`.
-    There may be `more`, by which others reach this node: so a quorum goes over to TLS, node by node.
+    There may be `more`, by which others reach this node: so a quorum goes over to TLS, node by node. If
+    `is_shared` other protocols are served there, too, and links are accepted by somebody else.
     """
 
     identity: LinkIdentity
@@ -103,6 +113,12 @@ class LinkSettings(NamedTuple):
     more: Sequence[LinkListener] = ()
     users: Callable[[], Mapping[str, str]] | None = None  # of the listener; None: it takes no logins
     login: Callable[[], LinkLogin | None] = lambda: None  # of this node, at others
+    is_shared: bool = False
+
+    @property
+    def listeners(self) -> Sequence[LinkListener]:
+        """All of them."""
+        return (LinkListener(*self.listen, self.tls, self.users), *self.more)
 
     def __repr__(self) -> str:
         """Return a text without the secret."""
@@ -142,10 +158,12 @@ class RaftLinks:
     # ---- start and stop --------------------------------------------------------------------------------
 
     async def listen(self) -> None:
-        """Bind the listeners for controllers; OSError if an address is taken."""
+        """Bind the listeners for controllers, unless others do; OSError if an address is taken."""
         settings, loop = self._settings, asyncio.get_running_loop()
+        if settings.is_shared:
+            return
         try:
-            for one in (LinkListener(*settings.listen, settings.tls, settings.users), *settings.more):
+            for one in settings.listeners:
                 make: Any = partial(LinkWire, partial(self._meet, one))  # a protocol by its methods
                 # TLS begins later: who does not go through with it is a stranger like any other.
                 server = await loop.create_server(make, one.host or None, one.port, start_serving=False)
@@ -324,6 +342,22 @@ class RaftLinks:
         self.endpoints[told.node_id] = Endpoint(told.host, told.port, told.security_protocol)
 
     # ---- being dialled ---------------------------------------------------------------------------------
+
+    def take(self, link: AcceptedLink) -> None:
+        """Go on with a connection that was accepted elsewhere."""
+        if self._tasks is None:
+            link.sock.close()
+        else:
+            self._tasks.create_task(self._take(link))
+
+    async def _take(self, link: AcceptedLink) -> None:
+        listener = self._settings.listeners[link.place]
+        wire = partial(LinkWire, partial(self._meet, listener), link.received)
+        make = cast("Callable[[], asyncio.Protocol]", wire)
+        try:
+            await asyncio.get_running_loop().connect_accepted_socket(make, link.sock)
+        except OSError:
+            link.sock.close()
 
     def _meet(self, listener: LinkListener, wire: LinkWire) -> None:
         if self._tasks is None:

@@ -38,15 +38,16 @@ class LoopThread:
             self.call(self._cancel)
             await asyncio.to_thread(self._thread.join, JOIN_SECONDS)
 
-    def call(self, action: Callable[..., object], *arguments: object) -> None:
-        """Let the thread's loop call something; nothing happens once it has ended."""
+    def call(self, action: Callable[..., object], *arguments: object) -> bool:
+        """Let the thread's loop call something; return False, and call nothing, while it has no loop."""
         loop = self._loop
         if loop is None:
-            return
+            return False
         try:
             loop.call_soon_threadsafe(action, *arguments)
         except RuntimeError:  # The loop is closed.
-            return
+            return False
+        return True
 
     # ---- in the thread ---------------------------------------------------------------------------------
 

@@ -28,8 +28,11 @@ _LENGTH: Final = struct.Struct(">I")
 class LinkWire:
     """A protocol of asyncio's; `on_frame` takes over what arrives once it is set."""
 
-    def __init__(self, on_made: Callable[["LinkWire"], None] | None = None) -> None:
+    def __init__(self, on_made: Callable[["LinkWire"], None] | None = None, received: bytes = b"") -> None:
+        """`received` was read from the socket before it came here."""
         self._on_made = on_made
+        self._received = received
+        self._is_held = False
         self._transport: asyncio.Transport | None = None
         self._content = bytearray()
         self._frames: deque[bytes] = deque()  # that arrived before `on_frame` was set
@@ -52,6 +55,8 @@ class LinkWire:
         self.peer_host = str(name[0]) if name else ""
         if self._on_made is not None:
             self._on_made(self)
+        if self._received and not self._is_held:
+            self.data_received(self._received)
 
     def data_received(self, data: bytes) -> None:
         self.heard_at = asyncio.get_running_loop().time()
@@ -107,12 +112,17 @@ class LinkWire:
     def hold(self) -> None:
         """Read nothing until TLS begins; called when the connection is made."""
         assert self._transport is not None
+        self._is_held = True
         self._transport.pause_reading()
 
     async def begin_tls(self, context: ssl.SSLContext, timeout_seconds: float) -> None:
         """Be the server of a TLS handshake; OSError or NETWORK_EXCEPTION if the client does not succeed."""
         assert self._transport is not None
-        made: asyncio.Transport | None = await asyncio.get_running_loop().start_tls(
+        loop = asyncio.get_running_loop()
+        if self._received:
+            # In the next turn of the loop TLS is the protocol of the transport, which has read nothing more.
+            loop.call_soon(loop.call_soon, self._give_received)
+        made: asyncio.Transport | None = await loop.start_tls(
             self._transport,
             cast(asyncio.Protocol, self),
             context,
@@ -123,6 +133,19 @@ class LinkWire:
             self.has_left = self.has_left or not self.is_closed
             raise KafkaError(ErrorCode.NETWORK_EXCEPTION, CLOSED)
         self._transport = made
+
+    def _give_received(self) -> None:
+        """Have TLS read first what came before it began."""
+        if self._transport is None or not self._is_open:
+            return
+        protocol, rest = self._transport.get_protocol(), memoryview(self._received)
+        assert isinstance(protocol, asyncio.BufferedProtocol)
+        while rest:
+            room = memoryview(protocol.get_buffer(len(rest)))
+            count = min(len(room), len(rest))
+            room[:count] = rest[:count]
+            protocol.buffer_updated(count)
+            rest = rest[count:]
 
     # ---- use -------------------------------------------------------------------------------------------
 

@@ -46,7 +46,7 @@ from ottla.node.start.secured_mark import refuse_to_open
 from ottla.node.start.services import apply_settings, make_services
 from ottla.node.start.sockets import (
     bind_listeners,
-    inter_broker_listener,
+    listeners_for_nodes,
     registered_listeners,
     rest_doors,
     rest_token_verifier,
@@ -170,8 +170,9 @@ class Broker:
         tasks.start(quorum.assignments.run())
         tasks.start(make_balancer(base, quorum).run())
         tasks.start(services.maintenance.run())
+        for_nodes = listeners_for_nodes(base.config, self.listeners)
         for listener in self.listeners:
-            if base.peer_gate is None or listener is not inter_broker_listener(base.config, self.listeners):
+            if listener not in for_nodes:
                 await listener.start()
         base.dispatcher.serve_clients()
 
@@ -185,9 +186,9 @@ class Broker:
         tasks.start_lasting(run_metadata(base.config, quorum.metadata))
         if opened.asks_to_join:
             tasks.start(join_quorum(base, quorum.metadata))
-        if base.peer_gate is not None:
-            # Peers need what this node knows before it serves clients, and it needs them to start.
-            await inter_broker_listener(base.config, self.listeners).start()
+        # Peers need what this node knows before it serves clients, and it needs them to start.
+        for listener in listeners_for_nodes(base.config, self.listeners):
+            await listener.start()
         await quorum.lifecycle.register()
         base.dispatcher.serve_logins_of_peers()
         tasks.start(quorum.lifecycle.run())

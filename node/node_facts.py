@@ -13,6 +13,7 @@ from typing import Any, Final, Protocol, TypeVar
 from ottla.logstore.words.errors import ErrorCode, KafkaError
 from ottla.logstore.words.topic_partition import uuid_to_text
 from ottla.metadata_raft.acl import AclOperation
+from ottla.metadata_raft.image import SASL_PLAINTEXT, SASL_SSL, SSL, Endpoint
 from ottla.metadata_raft.peer_certificate import is_named
 from ottla.node.counters.rest_work import RestWork
 from ottla.node.net import act_for
@@ -116,14 +117,23 @@ class NodeFacts:
         """Where a client of Kafka finds the cluster: this node first, the others after."""
         node = self._node
         own = next(one for one in node.listeners if one.name == node.config.inter_broker_listener_name)
-        found = {(own.host if own.host not in ANYWHERE else "127.0.0.1", own.port): None}
-        if node.state.is_serving:
-            name = node.config.inter_broker_listener_name
-            for registered in node.services.metadata.image.brokers.values():
-                endpoint = registered.listeners.get(name)
-                if endpoint is not None and registered.broker_id != node.config.node_id:
-                    found[endpoint.host, endpoint.port] = None
-        return list(found)
+        at = (own.host if own.host not in ANYWHERE else "127.0.0.1", own.port)
+        found = {at: None} if node.config.is_broker else {}
+        found |= dict.fromkeys(self._other_brokers())
+        return list(found) or [at]
+
+    def _other_brokers(self) -> dict[tuple[str, int], Endpoint]:
+        """Return where the other brokers serve nodes, by address, as far as clients are served here."""
+        node = self._node
+        if not node.state.is_serving:
+            return {}
+        name = node.config.inter_broker_listener_name
+        found = (
+            one.endpoint_for_peers(name) if not node.config.is_broker else one.listeners.get(name)
+            for one in node.services.metadata.image.brokers.values()
+            if one.broker_id != node.config.node_id
+        )
+        return {(one.host, one.port): one for one in found if one is not None}
 
     @property
     def false_credentials(self) -> FalseCredentials:
@@ -211,8 +221,14 @@ class NodeFacts:
         """
         node = self._node
         tls: DialTls | None = None
-        if node.config.inter_broker_listener_name in node.config.listener_security:
-            tls = node.listener_tls.dialling(node.config.inter_broker_listener_name)
+        name, login = node.config.inter_broker_listener_name, node.rest.login()
+        has_tls = name in node.config.listener_security
+        if not node.config.is_broker and (broker := self._other_brokers().get((host, port))):
+            # A controller has no listener like that of the brokers, and dials them as it dials controllers.
+            has_tls = has_tls and broker.security_protocol in (SSL, SASL_SSL)
+            login = login if broker.security_protocol in (SASL_PLAINTEXT, SASL_SSL) else None
+        if has_tls:
+            tls = node.listener_tls.dialling(name)
 
         def check_names(names: frozenset[str]) -> None:
             node_ids = {node.config.node_id}
@@ -231,7 +247,7 @@ class NodeFacts:
             client_id=client_id,
             timeout_s=timeout_s,
             tls=None if tls is None else tls.context,
-            login=node.rest.login(),
+            login=login,
             check_names=check_names if tls is not None and tls.checks_names else None,
         )
         client.keep_login()

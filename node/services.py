@@ -33,6 +33,7 @@ from ottla.node.log_care.log_maintenance import LogMaintenance
 from ottla.node.memory.memory_uses import MemoryUses
 from ottla.node.metadata.assignments_manager import AssignmentsManager
 from ottla.node.metadata.broker_lifecycle import BrokerLifecycle
+from ottla.node.metadata.controller_lifecycle import ControllerLifecycle
 from ottla.node.metadata.metadata_feed import MetadataFeed
 from ottla.node.metadata.metadata_runtime import MetadataRuntime
 from ottla.node.metadata.producer_ids import ProducerIds
@@ -69,7 +70,7 @@ class QuorumServices:
     quorum: Quorum
     metadata: MetadataRuntime
     metadata_feed: MetadataFeed | None  # of a voter, for nodes that are none
-    lifecycle: BrokerLifecycle
+    lifecycle: BrokerLifecycle | ControllerLifecycle
     assignments: AssignmentsManager
     producer_ids: ProducerIds
     elections: ElectionCounters

@@ -92,6 +92,10 @@ def derive_nodes(texts: Mapping[str, str], count: int, memory_bytes: int) -> lis
             "of some hosts, and a listener for controllers. For a cluster on one machine, use "
             "`ottla cluster up`."
         )
+    if texts.get("process.roles", "").strip() == "controller":
+        raise CommandError(
+            f"{NODES_PER_HOST} is for brokers, and process.roles=controller: a controller needs one core."
+        )
     first_id = texts.get("node.id", texts.get("broker.id", ""))
     if not first_id.isdecimal():
         raise CommandError(f"With {NODES_PER_HOST}, node.id must be set: it is that of the first node.")

@@ -125,6 +125,11 @@ class NodeProcess:
             )
 
     @property
+    def is_broker(self) -> bool:
+        """Whether clients are served there; not by a node that is only a controller."""
+        return " bootstrap=" in self.ready_line
+
+    @property
     def bootstrap(self) -> str:
         """HOST:PORT as the node told it."""
         return self.ready_line.split(" bootstrap=", 1)[1].split()[0]

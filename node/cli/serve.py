@@ -121,7 +121,8 @@ def settings_text(config: BrokerConfig) -> str:
 
 def _tell_ready(node: Broker) -> None:
     directories = ",".join(str(path) for path in node.config.log_dirs)
-    lines = [f"READY bootstrap={_bootstrap(node)} rest={_rest(node)} data={directories}"]
+    what = "bootstrap" if node.config.is_broker else "controller"
+    lines = [f"READY {what}={_bootstrap(node)} rest={_rest(node)} data={directories}"]
     files = node.config.secure_files
     if files is not None and files.client_properties.exists():
         lines += administrator_lines(files, client_bootstrap(node.config) or _bootstrap(node))

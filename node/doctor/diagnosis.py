@@ -175,7 +175,7 @@ async def diagnose_node(
     found += security_findings.of_tls(await asyncio.to_thread(look_at_tls, config, now, not_yet))
     found += security_findings.of_trust(await asyncio.to_thread(look_at_trust, config))
     found += security_findings.of_files(await asyncio.to_thread(look_at_files, config, written))
-    own = (*config.listeners, *config.controller_listeners)
+    own = config.all_listeners
     has_authorizer = config.authorizer is not None
     reached = NodeListeners(config.node_id, own, has_authorizer, anonymous_ways_of(config))
     found += security_findings.of_listeners([reached], names_nodes=False)

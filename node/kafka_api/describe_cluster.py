@@ -1,14 +1,15 @@
-"""DescribeCluster: the brokers of the cluster (KIP-700). Since 2 also those that are fenced, if asked.
+"""DescribeCluster: the brokers of the cluster (KIP-700). Since 2 also those that are fenced, if asked. A node
+that is only a controller tells of the controllers instead (KIP-919), to who may alter the cluster.
 
 Who asks by Ottla's own tags is told what this node has counted: so any node can show what goes through all;
 and who leads the metadata quorum, or since when this node has no contact to a leader, so that what it shows
 is old.
 """
 
-from collections.abc import Coroutine
+from collections.abc import Coroutine, Sequence
 from typing import Any, Final
 
-from ottla.logstore.words.errors import ErrorCode
+from ottla.logstore.words.errors import ErrorCode, KafkaError
 from ottla.logstore.words.topic_partition import uuid_to_text
 from ottla.metadata_raft.acl import AclOperation, ResourceType
 from ottla.node.counters.node_counts import NodeCounts, read_counts
@@ -61,20 +62,76 @@ def _describe(
     services: Services, context: RequestContext, request: DescribeClusterRequest, counts: NodeCounts | None
 ) -> DescribeClusterResponse:
     image, since_ms = services.metadata.image, services.cut_off_since_ms
-    if request.endpoint_type == CONTROLLERS:
+    own_type = BROKERS if services.config.is_broker else CONTROLLERS
+    problem = _problem_with(request.endpoint_type, own_type)
+    if (
+        problem is None
+        and own_type == CONTROLLERS
+        and not context.access.allows_of_cluster(AclOperation.ALTER)
+    ):
+        problem = KafkaError(ErrorCode.CLUSTER_AUTHORIZATION_FAILED)
+    if problem is not None:
         return DescribeClusterResponse(
-            error_code=ErrorCode.MISMATCHED_ENDPOINT_TYPE,
-            error_message="The request was sent to an endpoint of type BROKER, but we wanted an endpoint of"
-            " type CONTROLLER",
-            endpoint_type=BROKERS,
+            error_code=problem.code, error_message=problem.detail, endpoint_type=own_type
         )
-    if request.endpoint_type != BROKERS:
-        return DescribeClusterResponse(
-            error_code=ErrorCode.UNSUPPORTED_ENDPOINT_TYPE,
-            error_message=f"Unsupported endpoint type {request.endpoint_type}",
-            endpoint_type=BROKERS,
-        )
-    brokers = []
+    brokers = _brokers(services, context, request) if own_type == BROKERS else _controllers(services)
+    reachable = [one.broker_id for one in brokers if not one.is_fenced]
+    return DescribeClusterResponse(
+        endpoint_type=own_type,
+        cluster_id=uuid_to_text(image.cluster_id),
+        controller_id=_controller_to_name(services, own_type, reachable),
+        brokers=brokers,
+        cluster_authorized_operations=(
+            authorized_operations.of_cluster(context.access)
+            if request.include_cluster_authorized_operations
+            else authorized_operations.NOT_ASKED
+        ),
+        meters=[] if counts is None else [_meter(*one) for one in counts.meters.items()],
+        requests=[] if counts is None else [_requests(api, counts) for api in counts.requests],
+        quorum_leader_id=services.quorum_leader_id if request.include_contact else NOT_TOLD,
+        cut_off_since_ms=-1 if since_ms is None or not request.include_contact else since_ms,
+    )
+
+
+def _controller_to_name(services: Services, own_type: int, reachable: Sequence[int]) -> int:
+    leader_id = services.quorum_leader_id
+    if own_type == CONTROLLERS and leader_id in reachable:
+        return leader_id  # a controller hears of it from its own voter
+    return controller_to_name(services, reachable)
+
+
+def _problem_with(asked_type: int, own_type: int) -> KafkaError | None:
+    """Return why a node of one type does not answer about another."""
+    if asked_type == own_type:
+        return None
+    names = {BROKERS: "BROKER", CONTROLLERS: "CONTROLLER"}
+    if asked_type not in names:
+        return KafkaError(ErrorCode.UNSUPPORTED_ENDPOINT_TYPE, f"Unsupported endpoint type {asked_type}")
+    return KafkaError(
+        ErrorCode.MISMATCHED_ENDPOINT_TYPE,
+        f"The request was sent to an endpoint of type {names[own_type]}, but we wanted an endpoint of type "
+        f"{names[asked_type]}",
+    )
+
+
+def _controllers(services: Services) -> list[DescribeClusterBroker]:
+    """Return the voters that serve Kafka's protocol where they listen for voters, as brokers do not."""
+    image, quorum, own_id = services.metadata.image, services.quorum, services.config.node_id
+    found = []
+    for voter in image.voters:
+        told = quorum.endpoint_of(voter.voter_id)
+        for point in list(voter.endpoints.values())[:1]:
+            if voter.voter_id == own_id or (told is not None and told.port == point.port):
+                found.append(
+                    DescribeClusterBroker(broker_id=voter.voter_id, host=point.host, port=point.port)
+                )
+    return found
+
+
+def _brokers(
+    services: Services, context: RequestContext, request: DescribeClusterRequest
+) -> list[DescribeClusterBroker]:
+    image, brokers = services.metadata.image, []
     for one in image.brokers.values():
         endpoint = services.endpoint_of(one.broker_id, context.connection)
         if one.fenced and request.include_fenced_brokers:
@@ -89,24 +146,7 @@ def _describe(
                     is_fenced=one.fenced,
                 )
             )
-    return DescribeClusterResponse(
-        endpoint_type=BROKERS,
-        cluster_id=uuid_to_text(image.cluster_id),
-        controller_id=controller_to_name(
-            services,
-            [one.broker_id for one in brokers if not image.brokers[one.broker_id].fenced],
-        ),
-        brokers=brokers,
-        cluster_authorized_operations=(
-            authorized_operations.of_cluster(context.access)
-            if request.include_cluster_authorized_operations
-            else authorized_operations.NOT_ASKED
-        ),
-        meters=[] if counts is None else [_meter(*one) for one in counts.meters.items()],
-        requests=[] if counts is None else [_requests(api, counts) for api in counts.requests],
-        quorum_leader_id=services.quorum_leader_id if request.include_contact else NOT_TOLD,
-        cut_off_since_ms=-1 if since_ms is None or not request.include_contact else since_ms,
-    )
+    return brokers
 
 
 def _meter(name: str, count: int) -> CountedMeter:

@@ -366,7 +366,8 @@ class Dispatcher:
         """Make ready what every client and follower asks for: it takes some 50 ms, once."""
         self._services = services
         for api in USUAL:
-            self.load_route(api, SERVED[api][1])
+            if api in self._served_apis:
+                self.load_route(api, SERVED[api][1])
 
     def serve_clients(self) -> None:
         """Serve everybody."""

@@ -96,6 +96,38 @@ SERVED: dict[ApiKey, tuple[int, int]] = {
     ApiKey.DELETE_SHARE_GROUP_OFFSETS: (0, 0),
 }
 
+# What a node serves that is only a controller: of Kafka's controller APIs, those of clients.
+CONTROLLER_APIS: Final = frozenset(
+    {
+        ApiKey.SASL_HANDSHAKE,
+        ApiKey.API_VERSIONS,
+        ApiKey.CREATE_TOPICS,
+        ApiKey.DELETE_TOPICS,
+        ApiKey.DESCRIBE_ACLS,
+        ApiKey.CREATE_ACLS,
+        ApiKey.DELETE_ACLS,
+        ApiKey.DESCRIBE_CONFIGS,
+        ApiKey.ALTER_CONFIGS,
+        ApiKey.SASL_AUTHENTICATE,
+        ApiKey.CREATE_PARTITIONS,
+        ApiKey.CREATE_DELEGATION_TOKEN,
+        ApiKey.RENEW_DELEGATION_TOKEN,
+        ApiKey.EXPIRE_DELEGATION_TOKEN,
+        ApiKey.ELECT_LEADERS,
+        ApiKey.INCREMENTAL_ALTER_CONFIGS,
+        ApiKey.ALTER_PARTITION_REASSIGNMENTS,
+        ApiKey.LIST_PARTITION_REASSIGNMENTS,
+        ApiKey.ALTER_CLIENT_QUOTAS,
+        ApiKey.ALTER_USER_SCRAM_CREDENTIALS,
+        ApiKey.DESCRIBE_QUORUM,
+        ApiKey.UPDATE_FEATURES,
+        ApiKey.DESCRIBE_CLUSTER,
+        ApiKey.UNREGISTER_BROKER,
+        ApiKey.ADD_RAFT_VOTER,
+        ApiKey.REMOVE_RAFT_VOTER,
+    }
+)
+
 # What nodes of the cluster are served once they have proven themselves, and nobody is told of.
 SERVED_TO_PEERS: dict[PeerApi, tuple[int, int]] = {
     PeerApi.SUBMIT_COMMAND: (0, 1),
@@ -105,6 +137,7 @@ SERVED_TO_PEERS: dict[PeerApi, tuple[int, int]] = {
     PeerApi.DESCRIBE_SHARE_PARTITIONS: (0, 0),
 }
 
+NO_VERSIONS = (0, -1)
 PEER_HANDSHAKE_VERSIONS = (0, 0)  # 0 is for ever: by it nodes of different releases find their versions
 # By these the other end of a connection proves who it is, so they are served to whoever has not yet.
 PROOFS: Final = frozenset({PeerApi.PEER_HANDSHAKE, PeerApi.ACT_FOR})
@@ -131,6 +164,8 @@ def served_by(config: BrokerConfig) -> Served:
     """What a node of this configuration serves: its clients may leave the end of a transaction to others
     (KIP-939) only where that is wanted, as no version of that is final.
     """
+    if not config.is_broker:
+        return {key: versions for key, versions in SERVED.items() if key in CONTROLLER_APIS}
     if config.transaction_two_phase_commit_enable or config.unstable_api_versions_enable:
         return {**SERVED, ApiKey.INIT_PRODUCER_ID: (0, 6)}
     return SERVED
@@ -139,7 +174,7 @@ def served_by(config: BrokerConfig) -> Served:
 def is_advertised(served: Served, key: ApiKey | PeerApi, version: int) -> bool:
     """Whether a client (or a peer) was told that it may send this version."""
     if isinstance(key, ApiKey):
-        first, last = served[key]
+        first, last = served.get(key, NO_VERSIONS)
     else:
         first, last = SERVED_TO_PEERS.get(key, PEER_HANDSHAKE_VERSIONS)
     return first <= version <= last

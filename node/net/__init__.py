@@ -32,6 +32,7 @@ peer_network        connections of this node to the others of its cluster
 connection          bytes in, requests in order, bytes out: the moves of `connection_states`, made
 arrivals            connections that wait to be let in, since they come too fast
 acceptor            accepts connections on a listening socket, several in each turn of the loop
+link_door           one port for links among voters and for Kafka's protocol: the first bytes tell
 connection_quota    how many connections a node lets in over all its listeners
 listener            a listening socket and the connections that came in through it, with their limits
 """

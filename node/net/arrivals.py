@@ -31,6 +31,21 @@ class Entrance(Protocol):
     def make_protocol(self) -> asyncio.BufferedProtocol: ...
 
 
+def give_to(protocol: asyncio.BufferedProtocol, transport: asyncio.Transport, early: memoryview) -> None:
+    """Let a connection go on with another protocol, which gets first what the client sent early."""
+    transport.set_protocol(protocol)
+    protocol.connection_made(transport)
+    if transport.is_closing():
+        return
+    transport.resume_reading()
+    while early and not transport.is_closing():
+        room = memoryview(protocol.get_buffer(len(early)))
+        piece = early[: len(room)]
+        room[: len(piece)] = piece
+        early = early[len(piece) :]
+        protocol.buffer_updated(len(piece))
+
+
 class Arrivals:
     """The connections of one listener that are not let in yet."""
 
@@ -112,19 +127,7 @@ class Arrivals:
         transport = arrival.transport
         if transport.is_closing():
             return
-        protocol = self._listener.make_protocol()
-        transport.set_protocol(protocol)
-        protocol.connection_made(transport)
-        if transport.is_closing():
-            return
-        transport.resume_reading()
-        early = arrival.early
-        while early and not transport.is_closing():
-            room = memoryview(protocol.get_buffer(len(early)))
-            piece = early[: len(room)]
-            room[: len(piece)] = piece
-            early = early[len(piece) :]
-            protocol.buffer_updated(len(piece))
+        give_to(self._listener.make_protocol(), transport, arrival.early)
 
     def _make_room(self, network: str) -> bool:
         """Give up the newest connection of the network that has most, unless that is this very one."""

@@ -26,6 +26,7 @@ from ottla.node.net.connection_reserve import is_opening
 from ottla.node.net.file_pipe import FilePipe
 from ottla.node.net.gathered_answers import GatheredAnswers
 from ottla.node.net.handshake_lane import HandshakeLane
+from ottla.node.net.link_door import LinkDoor, TakeLink
 from ottla.node.net.login import FailureLimits, LoginCounts, LoginGate, OnFailedLogin
 from ottla.node.net.pacing import pace, stop_pacing
 from ottla.node.net.receive_memory import ReceiveMemory
@@ -84,6 +85,7 @@ class Listener:
         login_gate: LoginGate[Connection] | None = None,
         on_failed_login: OnFailedLogin | None = None,
         failures: FailureLimits | None = None,
+        take_link: TakeLink | None = None,
     ) -> None:
         """`access_of` gives the rights of a principal from an address; by default everything is allowed.
         Connections to a listener that `is_protected` do not count for the rate of the node.
@@ -91,7 +93,8 @@ class Listener:
         With `tls` its connections are encrypted, and shake hands in `handshakes`; with a `login_gate` its
         clients have to log in. `on_failed_login` is told of certificates that are refused, and `failures`
         limits how often clients may fail in either. The lane of `handshakes`, `unsent`, `receive_windows` and
-        `send_buffers` are the node's; by default each has its own.
+        `send_buffers` are the node's; by default each has its own. Links among voters that come in here are
+        given to `take_link`; None where there are none.
         """
         self.name = name
         self.security_protocol = security_protocol
@@ -125,6 +128,7 @@ class Listener:
         self._congestion_control = b""  # the system's choice where connections of other machines get it back
         self._on_peer_lost = on_peer_lost
         self.arrivals = Arrivals(self, quota.rates)
+        self._links = None if take_link is None else LinkDoor(self, take_link, has_tls=tls is not None)
         self._peers: Counter[int] = Counter()  # connections of each node that has proven itself
         self._lines = ClientLines(log)
         self._is_stopping = False
@@ -176,6 +180,8 @@ class Listener:
 
     def _new_protocol(self) -> asyncio.BufferedProtocol:
         """Make the protocol of an accepted socket, which may have to wait first."""
+        if self._links is not None:
+            return self._links.new()
         if self.quota.rates.are_set:
             return self.arrivals.new()
         self.quota.rates.enter(self.name, is_protected=self._is_protected)
@@ -203,6 +209,8 @@ class Listener:
         """Take no more connections; those that are open go on."""
         self._is_stopping = True
         self.arrivals.close()
+        if self._links is not None:
+            self._links.close()
         if self._acceptor is not None:
             self._acceptor.close()
             self._acceptor = None

@@ -37,6 +37,14 @@ class EndedConnection(NamedTuple):
     purpose: str
 
 
+class ControllerDoor(NamedTuple):
+    """How to dial nodes that are only controllers; see `tls` and `login` of a `PeerNetwork`."""
+
+    is_one: Callable[[int], bool]  # whether a node is only a controller
+    tls: Callable[[], DialTls] | None
+    login: Callable[[], SaslLogin | None]
+
+
 class _Peer:
     """What there is to one peer for one purpose."""
 
@@ -64,11 +72,12 @@ class PeerNetwork:
         on_lost: Callable[[EndedConnection], None] = lambda ended: None,
         tls: Callable[[], DialTls] | None = None,
         login: Callable[[], SaslLogin | None] = lambda: None,
+        controllers: ControllerDoor | None = None,
     ) -> None:
         """`on_lost` is told of each connection that ends.
 
         `tls` gives by what nodes are dialled whose listener has TLS, `login` the user for those whose
-        listener has SASL, both as of now.
+        listener has SASL, both as of now; `controllers` the same for nodes that are only controllers.
         """
         self._gate = gate
         self._client_id = CLIENT_ID.format(node_id)
@@ -77,6 +86,7 @@ class PeerNetwork:
         self._on_lost = on_lost
         self._tls = tls
         self._login = login
+        self._controllers = controllers
         self._peers: dict[tuple[int, str], _Peer] = {}
         self._broker_epochs: dict[int, int] = {}
         self._is_closed = False
@@ -147,15 +157,18 @@ class PeerNetwork:
         if gate is None:
             raise KafkaError(ErrorCode.CLUSTER_AUTHORIZATION_FAILED, "This node has no cluster.secret.")
         tls: DialTls | None = None
+        tls_of, login_of, door = self._tls, self._login, self._controllers
+        if door is not None and door.is_one(expected_node_id):
+            tls_of, login_of = door.tls, door.login
         if endpoint.security_protocol in (SSL, SASL_SSL):
-            if self._tls is None:
+            if tls_of is None:
                 raise KafkaError(
                     ErrorCode.NETWORK_EXCEPTION,
                     f"Nodes reach {endpoint.host}:{endpoint.port} by TLS, but this node has no listener with "
                     "TLS whose keystore and truststore it could use for that.",
                 )
-            tls = self._tls()
-        login = self._login_at(endpoint)
+            tls = tls_of()
+        login = _login_at(endpoint, login_of)
         check_names, hosts = None, None
         if tls is not None and tls.checks_names:
             hosts = [] if tls.needs_node_id else [endpoint.host]
@@ -182,19 +195,6 @@ class PeerNetwork:
         except BaseException:
             client.abort()
             raise
-
-    def _login_at(self, endpoint: Endpoint) -> SaslLogin | None:
-        """Return by which user this node logs in there; None where nobody has to."""
-        if endpoint.security_protocol not in (SASL_PLAINTEXT, SASL_SSL):
-            return None
-        login = self._login()
-        if login is None:
-            raise KafkaError(
-                ErrorCode.CLUSTER_AUTHORIZATION_FAILED,
-                f"Nodes log in at {endpoint.host}:{endpoint.port}, but this node has no user for that "
-                "(sasl.mechanism.inter.broker.protocol, listener.name.NAME.MECHANISM.sasl.jaas.config).",
-            )
-        return login
 
     def registered(self, node_id: int, broker_epoch: int) -> None:
         """A node has registered, perhaps as another process: what is asked of an earlier one has no answer.
@@ -240,6 +240,20 @@ class PeerNetwork:
         for peer in self._peers.values():
             if peer.client is not None:
                 peer.client.abort()
+
+
+def _login_at(endpoint: Endpoint, login_of: Callable[[], SaslLogin | None]) -> SaslLogin | None:
+    """Return by which user this node logs in there; None where nobody has to."""
+    if endpoint.security_protocol not in (SASL_PLAINTEXT, SASL_SSL):
+        return None
+    login = login_of()
+    if login is None:
+        raise KafkaError(
+            ErrorCode.CLUSTER_AUTHORIZATION_FAILED,
+            f"Nodes log in at {endpoint.host}:{endpoint.port}, but this node has no user for that "
+            "(sasl.mechanism.inter.broker.protocol, listener.name.NAME.MECHANISM.sasl.jaas.config).",
+        )
+    return login
 
 
 async def _shake_hands(

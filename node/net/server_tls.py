@@ -14,6 +14,7 @@ class ServerTls(NamedTuple):
     principal_of: Callable[[bytes | None], str]
     # By which this node dials such a listener of another node; None without a truststore.
     dialling: ssl.SSLContext | None = None
+    linking: ssl.SSLContext | None = None  # the same for links among voters, which name their protocol
 
 
 class DialTls(NamedTuple):

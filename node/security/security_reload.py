@@ -99,10 +99,16 @@ class SecurityReload:
 
     def dialling(self, listener: str) -> DialTls:
         """Return the TLS by which this node dials such a listener of another node now."""
-        found = self._listeners[listener]
-        context = found.tls.current.dialling
+        return self._dial_tls(listener, self._listeners[listener].tls.current.dialling)
+
+    def linking(self, listener: str) -> DialTls:
+        """Return the TLS by which a voter dials such a listener of another voter now; for any thread."""
+        return self._dial_tls(listener, self._listeners[listener].tls.current.linking)
+
+    def _dial_tls(self, listener: str, context: ssl.SSLContext | None) -> DialTls:
+        security = self._listeners[listener].security
         assert context is not None, f"the listener {listener} trusts nobody"
-        return DialTls(context, found.security.checks_names, found.security.needs_node_id)
+        return DialTls(context, security.checks_names, security.needs_node_id)
 
     def accepting(self, listener: str) -> ssl.SSLContext:
         """Return the context of the accepting end now."""

@@ -11,6 +11,7 @@ from typing import Final
 
 from ottla.logstore.words.errors import ErrorCode, KafkaError
 from ottla.metadata_raft.peer_certificate import named_by_common_name
+from ottla.metadata_raft.raft_handshake import LINK_PROTOCOL
 from ottla.node.authorization.access import ANONYMOUS
 from ottla.node.net.server_tls import ServerTls
 from ottla.node.security.distinguished_name import (
@@ -66,19 +67,23 @@ def build_tls(security: ListenerSecurity) -> BuiltTls:
         is_required = security.client_auth == REQUIRED
         context.verify_mode = ssl.CERT_REQUIRED if is_required else ssl.CERT_OPTIONAL
     dialling: ssl.SSLContext | None = None
+    linking: ssl.SSLContext | None = None
     if authorities is not None:
-        dialling = _dialling_context(security, context)
-        pair.load_into(dialling)
-        load_authorities(dialling, authorities.pem, authorities.source)
+        dialling = _dialling_context(security, context, pair, authorities)
+        linking = _dialling_context(security, context, pair, authorities)
+        linking.set_alpn_protocols([LINK_PROTOCOL])
     names_clients = security.client_auth != NONE
 
     def principal(certificate: bytes | None) -> str:
         return principal_of(certificate if names_clients else None, rules)
 
-    return BuiltTls(server=ServerTls(context, principal, dialling), certificate=_own_certificate(pair))
+    server = ServerTls(context, principal, dialling, linking)
+    return BuiltTls(server=server, certificate=_own_certificate(pair))
 
 
-def _dialling_context(security: ListenerSecurity, server: ssl.SSLContext) -> ssl.SSLContext:
+def _dialling_context(
+    security: ListenerSecurity, server: ssl.SSLContext, pair: KeyPair, authorities: Authorities
+) -> ssl.SSLContext:
     """Return the context by which this node dials such a listener of another node.
 
     The names in the certificate of the other end are left to be checked by the caller: one is the id of a
@@ -91,6 +96,8 @@ def _dialling_context(security: ListenerSecurity, server: ssl.SSLContext) -> ssl
         client.set_ciphers(names)
     client.options |= ssl.OP_NO_RENEGOTIATION | ssl.OP_NO_COMPRESSION
     client.verify_flags |= ssl.VERIFY_X509_PARTIAL_CHAIN
+    pair.load_into(client)
+    load_authorities(client, authorities.pem, authorities.source)
     return client
 
 

@@ -107,9 +107,10 @@ _QUORUM = (
         "process.roles",
         LIST,
         (),
-        "The roles of this process: broker,controller or broker. Every node is a broker; the "
-        "nodes in controller.quorum.voters must be controllers too. If empty, the node gets the "
-        "roles that controller.quorum.voters implies.",
+        "The roles of this process: broker,controller, broker, or controller. The nodes in "
+        "controller.quorum.voters must be controllers. One that is only a controller votes and may lead "
+        "the metadata quorum; it stores no records and serves no clients but administrators. If empty, "
+        "the node is a broker, and a controller if controller.quorum.voters implies it.",
         list_of("broker", "controller"),
         importance=HIGH,
     ),
@@ -117,9 +118,9 @@ _QUORUM = (
         "controller.listener.names",
         LIST,
         (),
-        "The names of the listeners for communication between controllers; clients are not "
-        "served there. A node that is only a broker uses the first of them to connect to the "
-        "controllers.",
+        "The names of the listeners for communication between controllers. Only nodes that are not "
+        "brokers serve Kafka's protocol there, to brokers and administrators. A node that is only a "
+        "broker uses the first of them to connect to the controllers.",
         importance=HIGH,
     ),
     setting(

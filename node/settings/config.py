@@ -31,7 +31,7 @@ from ottla.node.settings.first_users import FirstUser, parse_first_users
 from ottla.node.settings.group_settings import check_group_settings, within_limits
 from ottla.node.settings.invalid_setting import invalid
 from ottla.node.settings.listener_settings import Listener, parse_connection_limits, parse_protocol_map
-from ottla.node.settings.open_listeners import open_listeners, secured_listeners
+from ottla.node.settings.open_listeners import is_only_controller, open_listeners, secured_listeners
 from ottla.node.settings.properties_file import MAX_PROPERTIES_BYTES, parse_properties
 from ottla.node.settings.quorum_role import quorum_role
 from ottla.node.settings.rest_security_settings import RestLogins, rest_logins, rest_security
@@ -88,7 +88,8 @@ class BrokerConfig:
     listeners: tuple[Listener, ...]
     advertised_listeners: tuple[Listener, ...]  # empty: what the client reached
     advertised_controllers: tuple[Listener, ...]  # empty: those of controller_listeners
-    inter_broker_listener_name: str
+    inter_broker_listener_name: str  # that other nodes dial
+    is_broker: bool  # whether it has the role of a broker, as all nodes but those that are only controllers
     is_voter: bool  # whether this node decides about the metadata, alone or with others
     may_vote: bool  # whether it may be given a vote later: it has a listener for controllers
     controller_listeners: tuple[Listener, ...]
@@ -317,6 +318,11 @@ class BrokerConfig:
                 )
         raise AssertionError("a node runs with its own settings")
 
+    @property
+    def all_listeners(self) -> tuple[Listener, ...]:
+        """The listeners of clients and of controllers."""
+        return tuple(dict.fromkeys((*self.listeners, *self.controller_listeners)))
+
     def is_set(self, name: str) -> bool:
         """Return whether somebody has set this setting; else it has its default."""
         return any(name in texts for texts in (self.static_texts, self.cluster_texts, self.broker_texts))
@@ -429,9 +435,7 @@ def parse_config(texts: Mapping[str, str], *, warnings: Sequence[str] = ()) -> B
     config = _build(known, {}, {}, tuple(all_warnings))
     refuse_unhonoured(texts, _honoured(config))
     if config.secure_files is not None:
-        refuse_contradictions(
-            config.values, (*config.listeners, *config.controller_listeners), config.ottla_rest_listeners
-        )
+        refuse_contradictions(config.values, config.all_listeners, config.ottla_rest_listeners)
     return config
 
 
@@ -464,7 +468,7 @@ def _content(path: Path) -> bytes | None:
 
 def _honoured(config: BrokerConfig) -> Honoured:
     """Return what settings of security can have to do with in this configuration."""
-    open_ones = (*config.listeners, *config.controller_listeners)
+    open_ones = config.all_listeners
     names = (
         *(one.name for one in open_ones),
         *(
@@ -568,6 +572,7 @@ def _build(
     special: dict[str, Any] = {
         "node_id": node_id,
         "broker_rack": typed["broker_rack"] or None,  # a host that has none, as a pod is told
+        "is_broker": not is_only_controller(typed),
         "is_voter": quorum.is_voter,
         "may_vote": not quorum.is_voter and bool(quorum.listeners),
         "controller_listeners": quorum.listeners,

@@ -90,7 +90,7 @@ def anonymous_ways_of(config: BrokerConfig) -> list[str]:
 def open_way_warnings(config: BrokerConfig) -> Sequence[str]:
     """Return what a node says at each start of ways in that are too open, a sentence each."""
     found = (
-        plaintext_sentence((*config.listeners, *config.controller_listeners)),
+        plaintext_sentence(config.all_listeners),
         rest_sentence(config.ottla_rest_listeners),
         anonymous_sentence(anonymous_ways_of(config)),
     )

@@ -36,7 +36,7 @@ class OpenListeners(NamedTuple):
     of_controllers: tuple[Listener, ...]  # in the order of the names: by the first this node dials others
     controllers: tuple[str, ...]  # the names
     first_controller: Listener | None  # that nodes dial, which this one may not have
-    inter_broker: str
+    inter_broker: str  # of a node that is only a controller, the first listener for controllers
 
 
 def open_listeners(typed: Typed) -> OpenListeners:
@@ -45,23 +45,35 @@ def open_listeners(typed: Typed) -> OpenListeners:
     controllers = tuple(name.strip().upper() for name in typed["controller_listener_names"])
     spare = _spare(protocols, controllers)
     every = parse_listeners(typed["listeners"], "listeners", spare)
-    of_clients = _without(every, controllers)
     all_advertised = parse_listeners(typed["advertised_listeners"] or (), "advertised.listeners", spare)
-    advertised = _without(all_advertised, controllers)
-    if not of_clients:
-        raise invalid("listeners", "all listeners are controller listeners; add one for clients.")
-    _check_advertised(every, of_clients, all_advertised)
     by_name = {one.name: one for one in every}
+    of_controllers = tuple(by_name[one] for one in dict.fromkeys(controllers) if one in by_name)
+    if is_only_controller(typed):
+        # Brokers and tools reach it where the other controllers do.
+        of_clients, advertised = of_controllers, all_advertised
+        _check_all_are_of_controllers(every, controllers)
+        inter_broker = of_controllers[0].name
+    else:
+        of_clients, advertised = _without(every, controllers), _without(all_advertised, controllers)
+        if not of_clients:
+            raise invalid("listeners", "all listeners are controller listeners; add one for clients.")
+        inter_broker = _inter_broker_listener(typed, of_clients)
+    _check_advertised(every, _without(of_clients, controllers), all_advertised)
     return OpenListeners(
         all=every,
         of_clients=of_clients,
         advertised=advertised,
-        advertised_controllers=tuple(one for one in all_advertised if one not in advertised),
-        of_controllers=tuple(by_name[one] for one in dict.fromkeys(controllers) if one in by_name),
+        advertised_controllers=tuple(one for one in all_advertised if one.name in controllers),
+        of_controllers=of_controllers,
         controllers=controllers,
         first_controller=_first_controller(controllers, every, protocols),
-        inter_broker=_inter_broker_listener(typed, of_clients),
+        inter_broker=inter_broker,
     )
+
+
+def is_only_controller(typed: Typed) -> bool:
+    """Return whether the settings make a node a controller, and no broker."""
+    return set(typed["process_roles"]) == {"controller"}
 
 
 class SecuredListeners(NamedTuple):
@@ -91,11 +103,15 @@ def secured_listeners(
     own_keystore: str | None,
 ) -> SecuredListeners:
     """Return what settings come to; `own_keystore` is the one that `ottla.secure` makes, None without it."""
-    of_sasl = _sasl(found.of_clients, values, texts)
     first = found.first_controller
     controller_sasl, login = _of_controllers(
         first, for_controllers, typed["sasl_mechanism_controller_protocol"], values, texts
     )
+    of_sasl, peer_login = controller_sasl, login
+    if not is_only_controller(typed):
+        of_sasl = _sasl(found.of_clients, values, texts)
+        mechanism = typed["sasl_mechanism_inter_broker_protocol"]
+        peer_login = _peer_login(found.inter_broker, of_sasl, mechanism)
     security = _security(found, values, texts)
     if own_keystore is not None:
         security = _bound_to_ids(security, own_keystore)
@@ -106,7 +122,7 @@ def secured_listeners(
         controller_sasl=controller_sasl,
         controller_login=login,
         peer_security=_peer_security(found.inter_broker, found.of_clients, security),
-        peer_login=_peer_login(found.inter_broker, of_sasl, typed["sasl_mechanism_inter_broker_protocol"]),
+        peer_login=peer_login,
     )
 
 
@@ -117,6 +133,18 @@ def _spare(protocols: Mapping[str, str], controllers: Sequence[str]) -> dict[str
 
 def _without(listeners: tuple[Listener, ...], controllers: Sequence[str]) -> tuple[Listener, ...]:
     return tuple(listener for listener in listeners if listener.name not in controllers)
+
+
+def _check_all_are_of_controllers(listeners: Sequence[Listener], controllers: Sequence[str]) -> None:
+    """Raise INVALID_CONFIG unless a node that is only a controller has listeners for controllers alone."""
+    if not controllers:
+        raise invalid("controller.listener.names", "a controller needs it, such as CONTROLLER.")
+    for other in _without(tuple(listeners), controllers):
+        raise invalid(
+            "listeners",
+            f"with process.roles=controller it must contain only listeners in controller.listener.names, and "
+            f"{other.name} is none of them.",
+        )
 
 
 def _check_advertised(

@@ -24,8 +24,6 @@ def quorum_role(node_id: int, typed: Typed, listeners: Sequence[Listener]) -> Qu
     voters = parse_voters(typed["controller_quorum_voters"])
     servers = parse_bootstrap_servers(typed["controller_quorum_bootstrap_servers"])
     roles = set(typed["process_roles"])
-    if roles == {"controller"}:
-        raise invalid("process.roles", "it must contain broker: every node of this cluster is a broker.")
     is_named = any(voter.node_id == node_id for voter in voters)
     if voters and "controller" in roles and not is_named:
         raise invalid("controller.quorum.voters", f"it does not contain this controller, node {node_id}.")
@@ -42,7 +40,8 @@ def quorum_role(node_id: int, typed: Typed, listeners: Sequence[Listener]) -> Qu
     own_ports = {listener.port for listener in listeners}
     founds = not voters and roles != {"broker"} and own_ports.issuperset(port for _, port in servers)
     is_voter = is_named or founds
-    _check_peers_prove_themselves(len(voters) > 1 or not is_voter, typed)
+    has_peers = len(voters) > 1 or not is_voter or roles == {"controller"}
+    _check_peers_prove_themselves(has_peers, typed)
     if len(voters) > 1 and is_voter and not listeners:
         raise invalid(
             "controller.listener.names",

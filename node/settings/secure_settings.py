@@ -154,7 +154,7 @@ def secured(
     INVALID_CONFIG where something is missing that cannot be assumed.
     """
     controllers = [name.upper() for name in cast("Sequence[str]", values["controller.listener.names"])]
-    has_peers = _has_peers(values)
+    has_peers, is_only_controller = _has_peers(values), values["process.roles"] == ("controller",)
     if has_peers and secrets.cluster_secret is None and "cluster.secret" not in texts:
         raise _refused(
             f"this node is one of several, and {files.directory} has no {files.cluster_secret.name}. Make "
@@ -164,6 +164,8 @@ def secured(
     listeners = listeners or [f"{CLIENT_LISTENER}://:9092"]
     names = [one.strip().partition("://")[0].upper() for one in listeners]
     inter_broker = _inter_broker_name(texts, values, names)
+    if is_only_controller:
+        inter_broker = next(iter(controllers), None)
     if inter_broker is None:
         if has_peers:
             raise _refused(
@@ -193,7 +195,7 @@ def secured(
         implied["ssl.keystore.location"] = str(files.node(node_id))
     if not _brings_keys(texts, "ssl.truststore"):
         implied["ssl.truststore.location"] = str(files.authority)
-    if "security.inter.broker.protocol" not in texts:
+    if "security.inter.broker.protocol" not in texts and not is_only_controller:
         implied["inter.broker.listener.name"] = inter_broker
     if secrets.cluster_secret is not None:
         implied["cluster.secret"] = secrets.cluster_secret

@@ -12,6 +12,7 @@ from ottla.logstore.log_manager import LogManager
 from ottla.logstore.volume import DirectoryLock
 from ottla.logstore.words.errors import ErrorCode, KafkaError
 from ottla.logstore.words.topic_partition import ZERO_UUID, TopicPartition
+from ottla.metadata_raft.raft_link import AcceptedLink
 from ottla.node.audit.audit_file import AuditFile
 from ottla.node.audit.audit_log import AuditLog
 from ottla.node.authorization.access import Access
@@ -29,7 +30,7 @@ from ottla.node.net.connection_quota import ConnectionQuota
 from ottla.node.net.handshake_lane import HandshakeLane
 from ottla.node.net.own_hosts import own_hosts
 from ottla.node.net.peer_handshake import PeerGate, PeerIdentity
-from ottla.node.net.peer_network import EndedConnection, PeerNetwork
+from ottla.node.net.peer_network import ControllerDoor, EndedConnection, PeerNetwork
 from ottla.node.net.receive_memory import ReceiveMemory
 from ottla.node.net.receive_windows import ReceiveWindows, widest_bytes
 from ottla.node.net.send_buffers import SendBuffers
@@ -44,6 +45,7 @@ from ottla.node.security.security_reload import SecurityReload
 from ottla.node.security.token_verifiers import TokenVerifiers
 from ottla.node.settings.audit_settings import AUDIT_FILE
 from ottla.node.settings.config import BrokerConfig
+from ottla.node.settings.sasl_settings import NodeLogin
 from ottla.node.start.node_tasks import NodeTasks
 from ottla.node.start.part_settings import (
     client_quotas,
@@ -104,6 +106,7 @@ class Foundation:
     failed_logins: FailedLogins
     false_credentials: FalseCredentials  # their key is there once the log directories are
     token_verifiers: TokenVerifiers
+    link_accepted: Signal[AcceptedLink]  # through a listener that serves Kafka's protocol, too
     lasting_work: list[Callable[[], Coroutine[Any, Any, None]]]  # to be begun with the node's tasks
     listener_tls: SecurityReload
     audit: AuditLog
@@ -211,6 +214,13 @@ def lay_foundation(config: BrokerConfig, world: World) -> Foundation:
             else partial(listener_tls.dialling, own.listener),
             login=lambda: node_login(state.config),
             on_lost=peer_connection_lost,
+            controllers=ControllerDoor(
+                is_one=addresses.is_only_controller,
+                tls=None
+                if (of_controllers := config.controller_security) is None
+                else partial(listener_tls.dialling, of_controllers.listener),
+                login=lambda: _sasl_login(state.config.controller_login),
+            ),
         ),
         peer_lost=Signal[int](),
         peer_connection_lost=peer_connection_lost,
@@ -220,6 +230,7 @@ def lay_foundation(config: BrokerConfig, world: World) -> Foundation:
         failed_logins=FailedLogins(failure_allowance(config)),
         false_credentials=FalseCredentials(dispatcher.scram_credentials),
         token_verifiers=TokenVerifiers(world.clock.now_ms),
+        link_accepted=Signal[AcceptedLink](),
         lasting_work=[],
         audit=audit,
         authorizer=None if config.authorizer is None else Authorizer(config.authorizer, audit.judged),
@@ -337,5 +348,8 @@ def _make_audit_log(config: BrokerConfig, world: World) -> AuditLog:
 
 def node_login(config: BrokerConfig) -> SaslLogin | None:
     """Return by which user this node logs in at others."""
-    own = config.peer_login
+    return _sasl_login(config.peer_login)
+
+
+def _sasl_login(own: NodeLogin | None) -> SaslLogin | None:
     return None if own is None else SaslLogin(mechanism=own.mechanism, user=own.user, password=own.password)

@@ -41,6 +41,12 @@ def claim_directories(base: Foundation, found: FoundQuorum | None) -> None:
             "cluster.id names another one: choose another log.dirs, or remove cluster.id.",
         )
     manager.claim(cluster_id=base.state.cluster_id, node_id=config.node_id)
+    if not config.is_broker and manager.holds_logs():
+        raise KafkaError(
+            ErrorCode.INVALID_CONFIG,
+            "process.roles=controller, but there are partitions in log.dirs. Add the role broker, move the "
+            f"partitions away (`ottla broker decommission {config.node_id}`), or choose another log.dirs.",
+        )
     base.false_credentials.use_key(find_login_key(base))
     if config.secure_files is not None:
         _mark(manager)

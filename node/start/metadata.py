@@ -10,6 +10,7 @@ from ottla.node.counters.election_counters import ElectionCounters
 from ottla.node.metadata.assignments_manager import AssignmentsManager
 from ottla.node.metadata.broker_lifecycle import BrokerLifecycle, Registration
 from ottla.node.metadata.command_sender import CommandSender
+from ottla.node.metadata.controller_lifecycle import ControllerLifecycle
 from ottla.node.metadata.encoded_answers import EncodedAnswers
 from ottla.node.metadata.metadata_feed import MetadataFeed
 from ottla.node.metadata.metadata_publisher import controller_config
@@ -67,28 +68,21 @@ def make_metadata(base: Foundation, opened: OpenQuorum, listeners: Sequence[List
         controller_changed=lambda: lifecycle.controller_changed(),
     )
     runtime.suspects.look_by(watch.look)
-    lifecycle = BrokerLifecycle(
-        metadata=runtime,
-        registration=Registration(
-            broker_id=config.node_id,
-            incarnation_id=world.unique(16),
-            listeners=registered,
-            rack=config.broker_rack,
-            log_dirs=[one.directory_id for one in base.log_manager.online_dirs if one.directory_id],
-            features=world.supported_features,
-            previous_broker_epoch=base.log_manager.clean_shutdown_epoch(),
-            page_cache_id=base.log_manager.disk.page_cache_id(),
-            peer_listener=config.inter_broker_listener_name,
-            controllers=registered_controllers(config),
-        ),
-        contact=base.state.contact,
-        clock=world.clock,
-        heartbeat_interval_ms=config.broker_heartbeat_interval_ms,
-        registration_timeout_ms=config.initial_broker_registration_timeout_ms,
-        on_cut_off=base.cut_off,
-        leader_load=lambda: base.leader_load.bytes_per_second,
-        is_quorum_gone=lambda: watch.is_quorum_gone(_voter_ids(config, runtime.image)),
-    )
+    lifecycle: BrokerLifecycle | ControllerLifecycle
+    if config.is_broker:
+        lifecycle = BrokerLifecycle(
+            metadata=runtime,
+            registration=_registration(base, registered),
+            contact=base.state.contact,
+            clock=world.clock,
+            heartbeat_interval_ms=config.broker_heartbeat_interval_ms,
+            registration_timeout_ms=config.initial_broker_registration_timeout_ms,
+            on_cut_off=base.cut_off,
+            leader_load=lambda: base.leader_load.bytes_per_second,
+            is_quorum_gone=lambda: watch.is_quorum_gone(_voter_ids(config, runtime.image)),
+        )
+    else:
+        lifecycle = ControllerLifecycle(metadata=runtime, contact=base.state.contact, clock=world.clock)
 
     def cut_off(is_cut_off: bool) -> None:
         base.state.is_cut_off = is_cut_off
@@ -115,6 +109,22 @@ def make_metadata(base: Foundation, opened: OpenQuorum, listeners: Sequence[List
         assignments=AssignmentsManager(runtime, failure_timeout_ms=config.log_dir_failure_timeout_ms),
         producer_ids=ProducerIds(runtime),
         elections=elections,
+    )
+
+
+def _registration(base: Foundation, listeners: dict[str, Endpoint]) -> Registration:
+    config, world = base.config, base.world
+    return Registration(
+        broker_id=config.node_id,
+        incarnation_id=world.unique(16),
+        listeners=listeners,
+        rack=config.broker_rack,
+        log_dirs=[one.directory_id for one in base.log_manager.online_dirs if one.directory_id],
+        features=world.supported_features,
+        previous_broker_epoch=base.log_manager.clean_shutdown_epoch(),
+        page_cache_id=base.log_manager.disk.page_cache_id(),
+        peer_listener=config.inter_broker_listener_name,
+        controllers=registered_controllers(config),
     )
 
 

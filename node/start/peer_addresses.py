@@ -31,6 +31,21 @@ class PeerAddresses:
             return registered
         return self._told_to_quorum(node_id) or registered
 
+    def is_only_controller(self, node_id: int) -> bool:
+        """Return whether a node is only a controller: it serves nodes where it listens for voters."""
+        image, told = self._image(), self._told_to_quorum(node_id)
+        if told is None or node_id in image.brokers:
+            return False
+        configured = self._state.config.controller_quorum_voters
+        ports = {one.port for one in configured if one.node_id == node_id}
+        ports |= {
+            point.port
+            for voter in image.voters
+            if voter.voter_id == node_id
+            for point in voter.endpoints.values()
+        }
+        return told.port in ports
+
     def hosts_of(self, node_id: int) -> set[str]:
         """Return at which hosts the cluster knows a node."""
         broker = self._image().brokers.get(node_id)

@@ -166,6 +166,7 @@ def open_quorum(base: Foundation, found: FoundQuorum | None, endpoint: Endpoint)
     asks_to_join = loaded.is_empty and config.node_id in configured
     if links is None:
         return OpenQuorum(quorum, loaded.image, asks_to_join)
+    base.link_accepted.connect(quorum.take_link)
     member = MemberQuorum(
         config.node_id,
         quorum,
@@ -250,6 +251,7 @@ def _links(base: Foundation, identity: LinkIdentity) -> LinkSettings | None:
         ],
         _users_of(base, first.name),
         lambda: _login(base),
+        is_shared=not config.is_broker,
     )
 
 
@@ -277,4 +279,4 @@ def _tls_of(base: Foundation, name: str) -> Callable[[], LinkTls] | None:
     if name not in base.config.listener_security:
         return None
     stores = base.listener_tls
-    return lambda: LinkTls(stores.accepting(name), *stores.dialling(name))
+    return lambda: LinkTls(stores.accepting(name), *stores.linking(name))

@@ -44,9 +44,7 @@ def refuse_to_open(config: BrokerConfig, disk: Disk) -> None:
 def _is_closed(config: BrokerConfig) -> bool:
     """Return whether single settings close the node to everybody who has no login and no right."""
     try:
-        refuse_contradictions(
-            config.values, (*config.listeners, *config.controller_listeners), config.ottla_rest_listeners
-        )
+        refuse_contradictions(config.values, config.all_listeners, config.ottla_rest_listeners)
     except KafkaError:
         return False
     return True

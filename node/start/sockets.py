@@ -2,8 +2,10 @@
 
 import socket
 from collections.abc import Callable, Sequence
+from functools import partial
 
 from ottla.metadata_raft.image import Endpoint
+from ottla.metadata_raft.raft_link import AcceptedLink
 from ottla.node.kafka_api.sasl_gate import SaslGate
 from ottla.node.net.gathered_answers import GatheredAnswers
 from ottla.node.net.listener import Listener, ListenerLimits
@@ -61,6 +63,7 @@ async def bind_listeners(base: Foundation, gathered: GatheredAnswers) -> list[Li
                 if address.name in config.listener_sasl
                 else None,
                 on_failed_login=base.audit.failed_login,
+                take_link=None if config.is_broker else partial(_tell_link, base, len(listeners)),
             )
             listeners.append(listener)
             try:
@@ -106,7 +109,13 @@ def _of_controllers(config: BrokerConfig) -> list[ListenerSecurity]:
     names = dict.fromkeys(one.name for one in config.controller_listeners)
     if config.controller_security is not None:
         names[config.controller_security.listener] = None
-    return [config.listener_security[name] for name in names if name in config.listener_security]
+    # Those of a node that is only a controller are its listeners, and have been opened.
+    closed = config.listener_security.keys() - {one.name for one in config.listeners}
+    return [config.listener_security[name] for name in names if name in closed]
+
+
+def _tell_link(base: Foundation, place: int, sock: socket.socket, received: bytes) -> None:
+    base.link_accepted(AcceptedLink(place, sock, received))
 
 
 async def _login_gate(base: Foundation, name: str, *, is_for_nodes_only: bool) -> SaslGate:
@@ -141,7 +150,11 @@ def registered_listeners(config: BrokerConfig, listeners: Sequence[Listener]) ->
     protocols = {one.name: one.security_protocol_id for one in config.listeners}
     return {
         one.name: Endpoint(
-            advertised[one.name].host if one.name in advertised else one.host or socket.gethostname(),
+            advertised[one.name].host
+            if one.name in advertised
+            else socket.gethostname()
+            if one.host in ANYWHERE
+            else one.host,
             advertised[one.name].port if one.name in advertised else one.port,
             protocols[one.name],
         )
@@ -160,6 +173,8 @@ def registered_controllers(config: BrokerConfig) -> dict[str, Endpoint]:
     }
 
 
-def inter_broker_listener(config: BrokerConfig, listeners: Sequence[Listener]) -> Listener:
-    """Return the listener that other nodes dial."""
-    return next(one for one in listeners if one.name == config.inter_broker_listener_name)
+def listeners_for_nodes(config: BrokerConfig, listeners: Sequence[Listener]) -> list[Listener]:
+    """Return the listeners that serve other nodes, before there are clients; none where nobody can be one."""
+    if config.cluster_secret is None:
+        return []
+    return [one for one in listeners if not config.is_broker or one.name == config.inter_broker_listener_name]

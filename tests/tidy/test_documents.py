@@ -109,6 +109,14 @@ def test_the_settings_of_several_hosts_start_a_node() -> None:
     assert config.warnings == ()
 
 
+def test_the_settings_of_separate_controllers_and_brokers_start_nodes() -> None:
+    for title, is_voter in (("controller.properties", True), ("broker.properties", False)):
+        [block] = page_blocks("docs/cluster.md", "properties", title=title)
+        config = parse_config({**parse_properties(block.encode()), "cluster.secret": "0123456789abcdef"})
+
+        assert (config.is_voter, config.is_broker, config.warnings) == (is_voter, not is_voter, ())
+
+
 def test_the_settings_of_a_host_of_many_cores_start_its_nodes() -> None:
     [block] = page_blocks("docs/cluster.md", "properties", title="host1.properties")
     settings = {**parse_properties(block.encode()), "cluster.secret": "0123456789abcdef"}

@@ -32,7 +32,7 @@ class Cluster:
 
     @property
     def bootstrap(self) -> str:
-        return ",".join(node.bootstrap for node in self.nodes.values())
+        return ",".join(node.bootstrap for node in self.nodes.values() if node.is_broker)
 
     def start(self, *node_ids: int) -> None:
         """Start nodes together; returns when all of them serve."""
@@ -68,7 +68,8 @@ class Cluster:
 
     def admin(self, node_id: int | None = None) -> AdminClient:
         """An admin client that begins with one node, or with all that run."""
-        running = [node_id] if node_id is not None else self.running()
+        brokers = [one for one in self.running() if self.nodes[one].is_broker]
+        running = [node_id] if node_id is not None else brokers
         servers = ",".join(self.nodes[one].bootstrap for one in running)
         client = self._admins.get(servers)
         if client is None:

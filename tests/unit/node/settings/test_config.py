@@ -45,6 +45,7 @@ def test_every_attribute_is_a_setting() -> None:
         "secure_files",
         "authorizer",
         "audit_file",
+        "is_broker",
         "is_voter",
         "may_vote",
         "advertised_controllers",
@@ -131,7 +132,7 @@ REFUSED = [
     ({"num.partitions": "0"}, "num.partitions"),
     ({"num.partitions": "x"}, "num.partitions"),
     ({"process.roles": "broker"}, "controller.quorum.voters"),
-    ({"process.roles": "controller"}, "process.roles"),
+    ({"process.roles": "controller"}, "controller.listener.names"),
     ({"log.dirs": "/a,/b,/a/../b"}, "twice"),
     ({"log.dirs": ""}, "log.dirs: it must not be empty"),
     ({"log.dirs": "/a,,/b"}, "log.dirs: it must not contain an empty entry"),
@@ -421,6 +422,50 @@ def test_a_quorum_that_cannot_be_is_refused_in_one_sentence(texts: dict[str, str
 
     assert refused.value.code is ErrorCode.INVALID_CONFIG
     assert word in refused.value.detail and "\n" not in refused.value.detail
+
+
+CONTROLLER = {
+    "process.roles": "controller",
+    "node.id": "1",
+    "listeners": "CONTROLLER://127.0.0.1:9093",
+    "controller.listener.names": "CONTROLLER",
+    "controller.quorum.voters": "1@127.0.0.1:9093",
+    "cluster.secret": SECRET,
+}
+
+
+def test_a_node_may_be_a_controller_and_no_broker() -> None:
+    """Brokers and tools reach it where other controllers do."""
+    config = parse_config(CONTROLLER)
+    advertised = parse_config({**CONTROLLER, "advertised.listeners": "CONTROLLER://example.com:1"})
+    anywhere = parse_config({**CONTROLLER, "listeners": "CONTROLLER://0.0.0.0:9093"})
+
+    assert config.is_voter and not config.is_broker and parse_config({}).is_broker
+    assert config.listeners == config.controller_listeners == config.all_listeners
+    assert config.inter_broker_listener_name == "CONTROLLER" and not config.warnings
+    assert [one.host for one in advertised.advertised_listeners] == ["example.com"]
+    assert anywhere.listeners[0].host == "0.0.0.0"
+
+
+@pytest.mark.parametrize(
+    ("texts", "word"),
+    [
+        ({"listeners": "PLAINTEXT://:9092,CONTROLLER://:9093"}, "PLAINTEXT is none of them"),
+        ({"listeners": "PLAINTEXT://:9092"}, "PLAINTEXT is none of them"),
+        ({"controller.quorum.voters": "2@127.0.0.1:9093"}, "it does not contain this controller, node 1"),
+        ({"cluster.secret": None}, "cluster.secret"),
+        ({"process.roles": "controller,observer"}, "process.roles"),
+    ],
+)
+def test_settings_that_a_mere_controller_cannot_have_are_refused(
+    texts: dict[str, str | None], word: str
+) -> None:
+    given = {name: text for name, text in {**CONTROLLER, **texts}.items() if text is not None}
+
+    with pytest.raises(KafkaError) as refused:
+        parse_config(given)
+
+    assert refused.value.code is ErrorCode.INVALID_CONFIG and word in refused.value.detail
 
 
 def test_several_nodes_without_a_secret_do_not_start() -> None:

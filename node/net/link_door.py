@@ -1,0 +1,150 @@
+"""One port for two protocols: links among voters, and Kafka's, which brokers and tools speak to a controller.
+
+The first bytes of a connection tell which it is. A link begins with a frame whose first byte is its purpose,
+a request of Kafka with the high byte of its API key, which is another. With TLS both are encrypted, so the
+dialling end of a link names its protocol in its ClientHello (ALPN), and no client of Kafka does. Nothing is
+answered before it is known: a link goes on in the thread of the voter, with the bytes that have come.
+
+What has sent too little to be known is closed after `OPENING_SECONDS`, or earlier when too many wait; those
+of one address push out each other.
+"""
+
+import asyncio
+import os
+import socket
+from collections.abc import Callable
+from typing import Final, Protocol, cast
+
+from ottla.metadata_raft.raft_handshake import LINK, LINK_PROTOCOL, QUESTION
+from ottla.metadata_raft.raft_strangers import Strangers
+from ottla.node.net.arrivals import give_to
+from ottla.node.net.connection_info import plain_address
+from ottla.node.net.tls_transport import HANDSHAKE_RECORD
+
+OPENING_SECONDS: Final = 5.0
+_RECORD_HEADER_BYTES: Final = 5  # kind, version, length
+MAX_OPENING_BYTES: Final = _RECORD_HEADER_BYTES + 16 * 1024  # the longest record of TLS
+_PURPOSE_AT: Final = 4  # behind the length of a frame, as the API key of a request
+_NAMED_PROTOCOL: Final = bytes([len(LINK_PROTOCOL)]) + LINK_PROTOCOL.encode()
+
+# Takes over the socket of a link, and what was received from it.
+TakeLink = Callable[[socket.socket, bytes], None]
+
+
+def begins_link(received: memoryview, *, has_tls: bool) -> bool | None:
+    """Return whether a connection that begins with these bytes is a link; None while too few have come."""
+    if not has_tls:
+        return received[_PURPOSE_AT] in (LINK, QUESTION) if len(received) > _PURPOSE_AT else None
+    if len(received) and received[0] != HANDSHAKE_RECORD:
+        return False  # the listener says what is wrong with it
+    if len(received) < _RECORD_HEADER_BYTES:
+        return None
+    end = _RECORD_HEADER_BYTES + int.from_bytes(received[3:_RECORD_HEADER_BYTES])
+    if len(received) < min(end, MAX_OPENING_BYTES):
+        return None
+    return _NAMED_PROTOCOL in bytes(received[:end])
+
+
+class Entrance(Protocol):
+    """The listener, as far as it is needed here."""
+
+    loop: asyncio.AbstractEventLoop
+
+    def make_protocol(self) -> asyncio.BufferedProtocol: ...
+
+
+class LinkDoor:
+    """The connections of one listener of which it is not known yet what they speak."""
+
+    def __init__(self, listener: Entrance, take_link: TakeLink, *, has_tls: bool) -> None:
+        self._listener = listener
+        self._take_link = take_link
+        self._has_tls = has_tls
+        self._strangers = Strangers()
+        self._openings: set[Opening] = set()
+
+    def __len__(self) -> int:
+        return len(self._openings)
+
+    def new(self) -> "Opening":
+        """Return the protocol of a socket that was just accepted."""
+        return Opening(self)
+
+    def entered(self, opening: "Opening") -> None:
+        """Wait for the first bytes of a connection."""
+        opening.timer = self._listener.loop.call_later(OPENING_SECONDS, opening.abort)
+        self._openings.add(opening)
+        pushed_out = self._strangers.enter(opening)
+        if pushed_out is not None:
+            pushed_out.abort()
+
+    def left(self, opening: "Opening") -> None:
+        """Forget a connection that has ended, or is known."""
+        opening.timer.cancel()
+        self._openings.discard(opening)
+        self._strangers.leave(opening)
+
+    def close(self) -> None:
+        """End the connections of which nothing is known."""
+        for opening in list(self._openings):
+            opening.abort()
+
+    def heard(self, opening: "Opening") -> None:
+        """Hand a connection on if it is known by now what it speaks."""
+        is_link = begins_link(opening.received, has_tls=self._has_tls)
+        if is_link is None:
+            return
+        self.left(opening)
+        transport = opening.transport
+        if not is_link:
+            give_to(self._listener.make_protocol(), transport, opening.received)
+            return
+        transport.pause_reading()
+        # The transport closes its own descriptor; the connection stays.
+        sock = socket.socket(fileno=os.dup(transport.get_extra_info("socket").fileno()))
+        sock.setblocking(False)
+        transport.abort()
+        self._take_link(sock, bytes(opening.received))
+
+
+class Opening(asyncio.BufferedProtocol):
+    """The protocol of a connection whose first bytes are awaited (asyncio demands the base class)."""
+
+    __slots__ = ("_buffer", "_door", "_length", "peer_host", "timer", "transport")
+
+    def __init__(self, door: LinkDoor) -> None:
+        self._door = door
+        self._buffer = bytearray()
+        self._length = 0
+        self.peer_host = ""
+        self.timer: asyncio.TimerHandle = cast(asyncio.TimerHandle, None)  # set, as what follows, when made
+        self.transport: asyncio.Transport = cast(asyncio.Transport, None)
+
+    @property
+    def received(self) -> memoryview:
+        """Return what has come so far."""
+        return memoryview(self._buffer)[: self._length]
+
+    def abort(self) -> None:
+        """End the connection without a word."""
+        self.transport.abort()
+
+    def connection_made(self, transport: asyncio.BaseTransport) -> None:
+        self.transport = cast(asyncio.Transport, transport)
+        self.peer_host = plain_address((transport.get_extra_info("peername") or ("", 0))[0])
+        self._door.entered(self)
+
+    def connection_lost(self, exc: Exception | None) -> None:
+        self._door.left(self)
+
+    def get_buffer(self, sizehint: int) -> memoryview:
+        if not self._buffer:
+            self._buffer = bytearray(MAX_OPENING_BYTES)
+        return memoryview(self._buffer)[self._length :]
+
+    def buffer_updated(self, nbytes: int) -> None:
+        self._length += nbytes
+        self._door.heard(self)
+
+    def eof_received(self) -> bool:
+        return False

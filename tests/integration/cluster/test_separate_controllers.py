@@ -1,0 +1,260 @@
+"""Controllers that are no brokers: three of them lead a cluster of two brokers, each a process of its own."""
+
+import json
+import urllib.request
+from collections.abc import Iterator
+from pathlib import Path
+from uuid import uuid4
+
+import pytest
+from confluent_kafka import Consumer
+
+from ottla.logstore.words.errors import ErrorCode
+from ottla.node.kafka_api.served_apis import CONTROLLER_APIS
+from tests.compat.wire_client import Closed, WireClient
+from tests.integration.certificates import write_certificates
+from tests.integration.cluster.conftest import Cluster, eventually, written
+from tests.integration.cluster.rolling import change, setting
+from tests.integration.cluster.test_cluster import consume, create, produce
+from tests.integration.cluster.test_quorum_grows import ottla
+from tests.ports import free_ports
+
+pytestmark = pytest.mark.slow
+CONTROLLERS, BROKERS = (0, 1, 2), (3, 4)
+PATIENT_S = 60.0
+
+
+def separate(cluster: Cluster) -> Cluster:
+    """Have the first three nodes be controllers alone, and the others brokers alone."""
+    addresses = [
+        next(one for one in setting(home, "listeners").split(",") if one.startswith("CONTROLLER://"))
+        for home in cluster.homes[: len(CONTROLLERS)]
+    ]
+    voters = ",".join(f"{index}@{one.removeprefix('CONTROLLER://')}" for index, one in enumerate(addresses))
+    rest = free_ports(len(CONTROLLERS))
+    for home in cluster.homes:
+        listener = setting(home, "listeners").split(",")[0]
+        settings: dict[str, object] = {"process_roles": "broker", "listeners": listener}
+        if home.node_id in CONTROLLERS:
+            settings = {"process_roles": "controller", "listeners": addresses[home.node_id]}
+            settings["ottla_rest_listeners"] = f"http://127.0.0.1:{rest + home.node_id}"
+        change(home, controller_quorum_voters=voters, offsets_topic_replication_factor=2, **settings)
+    return cluster
+
+
+@pytest.fixture(scope="module")
+def cluster(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Cluster]:
+    made = separate(written(tmp_path_factory.mktemp("cluster"), 5))
+    try:
+        made.start(*CONTROLLERS, *BROKERS)
+        yield made
+    finally:
+        made.stop()
+    for home in made.homes:
+        assert "Traceback" not in made.output(home.node_id), made.output(home.node_id)[-5000:]
+
+
+def at_controller(cluster: Cluster, node_id: int) -> WireClient:
+    return WireClient(setting(cluster.homes[node_id], "listeners").removeprefix("CONTROLLER://"))
+
+
+def leader_of(cluster: Cluster) -> int:
+    told = json.loads(ottla(cluster, "quorum", "status", "--output", "json"))
+    assert [one["node"] for one in told["voters"]] == list(CONTROLLERS)
+    leader: int = told["leader"]
+    return leader
+
+
+def read_in_a_group(cluster: Cluster, topic: str, count: int) -> list[int]:
+    settings = {"bootstrap.servers": cluster.bootstrap, "group.id": topic, "auto.offset.reset": "earliest"}
+    consumer, values = Consumer(settings), []
+    consumer.subscribe([topic])
+
+    def has_all() -> bool:
+        values.extend(int(one.value()) for one in consumer.consume(count, 0.5) if not one.error())
+        return len(values) >= count
+
+    try:
+        eventually(has_all, "all is read", PATIENT_S)
+    finally:
+        consumer.close()
+    return sorted(values)
+
+
+def test_controllers_are_no_brokers_and_hold_nothing(cluster: Cluster) -> None:
+    topic = create(cluster, by=3, replicas=2, partitions=6)
+    produce(cluster, topic, 200)
+
+    told = cluster.admin().list_topics(timeout=PATIENT_S)
+
+    assert sorted(told.brokers) == list(BROKERS)
+    assert all(
+        sorted(one.replicas) == list(BROKERS)
+        for found in told.topics.values()
+        for one in found.partitions.values()
+    )
+    assert read_in_a_group(cluster, topic, 200) == list(range(200))
+    for home in cluster.homes[: len(CONTROLLERS)]:
+        assert [one.name for one in (home.directory / "data").iterdir() if one.is_dir()] == [
+            "__cluster_metadata-0"
+        ]
+    for node_id in CONTROLLERS:
+        assert cluster.nodes[node_id].ready_line.startswith("READY controller=127.0.0.1:")
+
+
+def test_when_the_active_controller_is_killed_another_creates_topics(cluster: Cluster) -> None:
+    before = create(cluster, by=3, replicas=2, min_insync_replicas="2")
+    produce(cluster, before, 100)
+    killed = leader_of(cluster)
+
+    cluster.kill(killed)
+    after = create(cluster, by=4, replicas=2, min_insync_replicas="2")
+    produce(cluster, before, 100)
+    produce(cluster, after, 100)
+    leader = leader_of(cluster)
+    cluster.start(killed)
+
+    assert leader in CONTROLLERS and leader != killed
+    assert len(consume(cluster, before, 200)) == 200 and len(consume(cluster, after, 100)) == 100
+
+
+def test_a_controller_that_is_told_to_stop_hands_over_the_quorum(cluster: Cluster) -> None:
+    leader = leader_of(cluster)
+
+    assert cluster.terminate(leader) == 0
+    create(cluster, by=3, replicas=2)
+    cluster.start(leader)
+
+    assert leader_of(cluster) != leader
+
+
+@pytest.mark.parametrize("node_id", CONTROLLERS)
+def test_each_controller_answers_what_administrators_ask(cluster: Cluster, node_id: int) -> None:
+    """KIP-919: controllers tell of each other, and take changes of the cluster."""
+    leader, name = leader_of(cluster), f"topic-{uuid4().hex[:8]}"
+    with at_controller(cluster, node_id) as client:
+        versions = client.call("api_versions", 3, client_software_name="test", client_software_version="1")
+        described = client.call("describe_cluster", 1, endpoint_type=2)
+        of_brokers = client.call("describe_cluster", 1, endpoint_type=1)
+        quorum = client.call(
+            "describe_quorum",
+            2,
+            topics=[{"topic_name": "__cluster_metadata", "partitions": [{"partition_index": 0}]}],
+        )
+        configs = client.call(
+            "describe_configs", 4, resources=[{"resource_type": 4, "resource_name": str(node_id)}]
+        )
+        made = client.call(
+            "create_topics", 7, topics=[{"name": name, "num_partitions": 1, "replication_factor": 2}]
+        )
+
+    assert {one.api_key for one in versions.api_keys} == CONTROLLER_APIS
+    assert described.endpoint_type == 2 and described.controller_id == leader
+    assert [one.broker_id for one in described.brokers] == list(CONTROLLERS)
+    assert [f"{one.host}:{one.port}" for one in described.brokers] == [
+        setting(home, "listeners").removeprefix("CONTROLLER://") for home in cluster.homes[:3]
+    ]
+    assert of_brokers.error_code == ErrorCode.MISMATCHED_ENDPOINT_TYPE
+    [partition] = quorum.topics[0].partitions
+    assert partition.leader_id == leader
+    assert sorted(one.replica_id for one in partition.current_voters) == list(CONTROLLERS)
+    assert sorted(one.replica_id for one in partition.observers) == list(BROKERS)
+    roles = {one.name: one.value for one in configs.results[0].configs}["process.roles"]
+    assert roles == "controller"
+    assert made.topics[0].error_code == 0, made.topics[0].error_message
+    eventually(
+        lambda: name in cluster.admin().list_topics(timeout=PATIENT_S).topics, "brokers know it", PATIENT_S
+    )
+
+
+def test_a_broker_does_not_answer_for_controllers(cluster: Cluster) -> None:
+    with WireClient(cluster.nodes[3].bootstrap) as client:
+        told = client.call("describe_cluster", 1, endpoint_type=2)
+
+    assert told.error_code == ErrorCode.MISMATCHED_ENDPOINT_TYPE
+
+
+@pytest.mark.parametrize("api", ["metadata", "find_coordinator", "list_groups"])
+def test_an_api_of_brokers_ends_the_connection_to_a_controller(cluster: Cluster, api: str) -> None:
+    with at_controller(cluster, 0) as client, pytest.raises(Closed):
+        client.call(api, 0, **{"key": "group"} if api == "find_coordinator" else {})
+
+
+def test_strange_bytes_end_a_connection_to_a_controller_and_nothing_else(cluster: Cluster) -> None:
+    for strange in (b"GET / HTTP/1.1\r\n\r\n", b"\0\0\0\x10\x01" + b"\xff" * 15, b"\0\0\0\x04\0\x12\0\0"):
+        with at_controller(cluster, 0) as client, pytest.raises(Closed):
+            client.send_bytes(strange)
+            while True:  # a voter says first why it refuses somebody
+                client.receive_frame()
+    with at_controller(cluster, 0) as slow:
+        frame = slow.frame("api_versions", 0)
+        for index in range(len(frame)):
+            slow.send_bytes(frame[index : index + 1])
+        assert slow.receive("api_versions", 0, slow.correlation_id).error_code == 0
+
+
+def test_a_controller_has_probes_metrics_and_the_rest_api_of_its_cluster(cluster: Cluster) -> None:
+    topic = create(cluster, by=3, replicas=2)
+
+    def ask(path: str) -> bytes:
+        with urllib.request.urlopen(f"{cluster.nodes[1].rest}{path}", timeout=PATIENT_S) as answer:
+            told: bytes = answer.read()
+        return told
+
+    assert json.loads(ask("/healthz")) and json.loads(ask("/readyz"))
+    assert b"current_leader" in ask("/metrics")
+    assert topic in ask("/v1/topics").decode()
+    assert json.loads(ask("/v1/node"))
+
+
+def test_the_doctor_finds_nothing_wrong_with_separate_controllers(cluster: Cluster) -> None:
+    assert "nothing is wrong" in ottla(cluster, "doctor")
+
+
+@pytest.mark.parametrize("protocol", ["SSL", "SASL_SSL"])
+def test_links_and_brokers_reach_controllers_by_tls_and_logins(tmp_path: Path, protocol: str) -> None:
+    """Links among voters and requests of brokers share a port there, too; clients go without."""
+    certificates = write_certificates(tmp_path / "keys", *(f"node-{one}" for one in (*CONTROLLERS, *BROKERS)))
+    made = separate(written(tmp_path / "cluster", 5))
+    login = (
+        "org.apache.kafka.common.security.plain.PlainLoginModule required "
+        'username="node" password="node-secret" user_node="node-secret";'
+    )
+    for home in made.homes:
+        change(
+            home,
+            listener_security_protocol_map=f"PLAINTEXT:PLAINTEXT,CONTROLLER:{protocol}",
+            ssl_keystore_location=certificates / f"node-{home.node_id}.pem",
+            ssl_keystore_type="PEM",
+            ssl_truststore_location=certificates / "ca.pem",
+            ssl_truststore_type="PEM",
+        )
+        if protocol == "SASL_SSL":
+            change(
+                home,
+                sasl_mechanism_controller_protocol="PLAIN",
+                **{
+                    "listener.name.controller.sasl.enabled.mechanisms": "PLAIN",
+                    "listener.name.controller.plain.sasl.jaas.config": login,
+                },
+            )
+    try:
+        made.start(*CONTROLLERS, *BROKERS)
+        before = create(made, by=3, replicas=2)
+        produce(made, before, 100)
+        killed = leader_of(made)
+        made.kill(killed)
+        after = create(made, by=4, replicas=2)
+        made.start(killed)
+        produce(made, after, 100)
+        with urllib.request.urlopen(f"{made.nodes[1].rest}/v1/topics", timeout=PATIENT_S) as answer:
+            told = answer.read().decode()
+
+        assert before in told and after in told
+        assert len(consume(made, before, 100)) == len(consume(made, after, 100)) == 100
+        with at_controller(made, 0) as client, pytest.raises(Closed):
+            client.call("api_versions", 0)
+    finally:
+        made.stop()
+    for home in made.homes:
+        assert "Traceback" not in made.output(home.node_id), made.output(home.node_id)[-5000:]
