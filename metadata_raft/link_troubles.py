@@ -48,7 +48,7 @@ class LinkTroubles:
             for one in missing
         }
 
-    def due(self, missing: VoterSet, *, has_majority: bool, now: float) -> str | None:
+    def due(self, missing: VoterSet, *, has_majority: bool, now: float, is_new: bool = False) -> str | None:
         """The sentence to log now; None while nothing is missing, or it was said a little while ago."""
         if not len(missing):
             self._due_at, self._pause = None, FIRST_SAID_SECONDS
@@ -59,16 +59,20 @@ class LinkTroubles:
             return None
         self._pause = min(2 * self._pause, MAX_SAID_SECONDS)
         self._due_at = now + self._pause
-        return sentence(self.of(missing), has_majority=has_majority)
+        return sentence(self.of(missing), has_majority=has_majority, is_new=is_new)
 
 
-def sentence(missing: Mapping[int, str], *, has_majority: bool) -> str:
-    """Whom the node waits for, and what that means."""
-    what = (
-        "the other voters are a majority, so the quorum works without them"
-        if has_majority
-        else "without them the quorum has no majority"
-    )
+def sentence(missing: Mapping[int, str], *, has_majority: bool, is_new: bool = False) -> str:
+    """Return whom the node waits for, and what that means; `is_new`: as far as it knows, nobody ever led."""
+    if is_new:
+        what = (
+            "a new quorum begins when all of its voters are up at the same time, since an empty disk may be "
+            "one that was lost"
+        )
+    elif has_majority:
+        what = "the other voters are a majority, so the quorum works without them"
+    else:
+        what = "without them the quorum has no majority"
     return f"Waiting for {', '.join(missing.values())}: {what}."
 
 

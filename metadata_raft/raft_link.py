@@ -229,16 +229,19 @@ class RaftLinks:
         return self._troubles.of(self._missing())
 
     def waits_for(self) -> str | None:
-        """Whom this node waits for, in a sentence; None with links to a majority of the voters."""
-        missing = self._missing()
-        if not len(missing) or self._has_majority(missing):
+        """Whom this node waits for, in a sentence; None with links to enough voters to elect a leader.
+
+        These are a majority; where nobody has named the voters' disks yet, all of them.
+        """
+        missing, is_new = self._missing(), not self._voters.is_settled
+        if not len(missing) or (self._has_majority(missing) and not is_new):
             return None
-        return sentence(self._troubles.of(missing), has_majority=False)
+        return sentence(self._troubles.of(missing), has_majority=False, is_new=is_new)
 
     def _say_missing(self) -> None:
         missing, now = self._missing(), asyncio.get_running_loop().time()
-        has_majority = self._has_majority(missing)
-        said = self._troubles.due(missing, has_majority=has_majority, now=now)
+        has_majority, is_new = self._has_majority(missing), not self._voters.is_settled
+        said = self._troubles.due(missing, has_majority=has_majority, now=now, is_new=is_new)
         if said is not None:
             log.warning("%s", said)
 

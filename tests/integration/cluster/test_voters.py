@@ -9,12 +9,13 @@ from typing import Any
 import pytest
 
 from ottla.logstore.words.errors import ErrorCode
-from ottla.node.cli.local_cluster import NodeHome
+from ottla.node.cli.local_cluster import NodeHome, NodeProcess, wait_until_ready
 from tests.compat.wire_client import WireClient
 from tests.compat.wire_client import eventually as asked_until
-from tests.integration.cluster.conftest import QUICK, Cluster, eventually
+from tests.integration.cluster.conftest import QUICK, Cluster, MakeCluster, eventually
 from tests.integration.cluster.test_cluster import consume, create
 from tests.integration.cluster.test_failures import Load, in_sync
+from tests.node_fork import popen
 from tests.ports import free_ports
 
 pytestmark = pytest.mark.slow
@@ -127,3 +128,21 @@ def test_one_node_becomes_three_and_one_again_under_load(growing: Growing) -> No
     assert made_without_the_founder in topics(cluster, of=2)
     # Who was not asked hears of a topic a moment after it was made.
     eventually(lambda: made_with_one_voter in topics(cluster, of=2), "a topic made with one voter is known")
+
+
+def test_a_new_quorum_waits_for_all_of_its_voters_and_says_so(make_cluster: MakeCluster) -> None:
+    """D33: a majority of empty disks may be of voters that lost what they had acknowledged."""
+    cluster = make_cluster(5)
+    early = {one: NodeProcess(cluster.homes[one], start=popen) for one in (0, 1, 2)}
+    cluster.nodes |= early
+    said = "a new quorum begins when all of its voters are up at the same time"
+    for node_id in early:
+        eventually(lambda one=node_id: said in cluster.output(one), f"node {node_id} says so")  # type: ignore[misc]
+    assert "the quorum works without them" not in "".join(map(cluster.output, early))
+
+    cluster.start(3, 4)
+    wait_until_ready(list(early.values()), [])
+    cluster.kill(3)
+    cluster.kill(4)
+
+    assert create(cluster, by=0, replicas=3), "from now on a majority is enough"

@@ -4,7 +4,7 @@ import itertools
 import socket
 
 from ottla.logstore.words.errors import ErrorCode, KafkaError
-from ottla.metadata_raft.link_troubles import FIRST_SAID_SECONDS, MAX_SAID_SECONDS, LinkTroubles
+from ottla.metadata_raft.link_troubles import FIRST_SAID_SECONDS, MAX_SAID_SECONDS, LinkTroubles, sentence
 from ottla.metadata_raft.voters import Voter, VoterSet
 
 ONE, TWO = (Voter(one, bytes(16), f"host{one}", 9093) for one in (1, 2))
@@ -24,6 +24,17 @@ def test_the_voters_that_are_waited_for_are_named_with_addresses_and_reasons() -
         "Waiting for voter 1 at host1:9093 (Node 3 has a different cluster.secret than this node), voter 2 at"
         " host2:9093: without them the quorum has no majority."
     )
+
+
+def test_a_new_quorum_says_that_it_waits_for_all_of_its_voters_though_others_are_a_majority() -> None:
+    """A disk is empty because it is new, or because it was lost: only all voters together know (D33)."""
+    told = sentence(LinkTroubles().of(MISSING), has_majority=True, is_new=True)
+
+    assert told == (
+        "Waiting for voter 1 at host1:9093, voter 2 at host2:9093: a new quorum begins when all of its "
+        "voters are up at the same time, since an empty disk may be one that was lost."
+    )
+    assert "works without them" in sentence(LinkTroubles().of(MISSING), has_majority=True)
 
 
 def test_a_connection_that_just_ends_does_not_hide_the_reason() -> None:
