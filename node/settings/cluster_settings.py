@@ -141,6 +141,14 @@ _QUORUM = (
         importance=HIGH,
     ),
     setting(
+        "controller.quorum.auto.join.enable",
+        BOOLEAN,
+        False,
+        "Whether a controller that is not a voter, and never was one with this disk, becomes one by itself. "
+        "Without it, `ottla quorum add` makes a broker a voter.",
+        importance=LOW,
+    ),
+    setting(
         "controller.quorum.request.timeout.ms",
         INT,
         2_000,

@@ -95,6 +95,7 @@ class BrokerConfig:
     controller_listeners: tuple[Listener, ...]
     controller_quorum_voters: tuple[QuorumVoter, ...]  # empty: this node alone, or those that it joins
     controller_quorum_bootstrap_servers: tuple[tuple[str, int], ...]
+    controller_quorum_auto_join_enable: bool
     controller_quorum_request_timeout_ms: int
     controller_quorum_retry_backoff_ms: int
     cluster_secret: str | None = field(repr=False)

@@ -21,8 +21,10 @@ from ottla.node.metadata.member_quorum import MemberQuorum
 from ottla.node.metadata.metadata_observer import MetadataObserver
 from ottla.node.metadata.metadata_runtime import MetadataRuntime
 from ottla.node.security.cluster_key import cluster_key
+from ottla.node.settings.cluster_settings import QuorumVoter
 from ottla.node.settings.config import BrokerConfig
 from ottla.node.start.foundation import Foundation
+from ottla.node.start.sockets import registered_controllers
 from ottla.node.wire.sasl_mechanisms import PLAIN
 
 ASK_PAUSE_SECONDS: Final = 0.5
@@ -163,7 +165,8 @@ def open_quorum(base: Foundation, found: FoundQuorum | None, endpoint: Endpoint)
             "is missing or empty: restore it from a backup, or move the partitions away to start "
             "with an empty node.",
         )
-    asks_to_join = loaded.is_empty and config.node_id in configured
+    joins = config.may_vote and config.controller_quorum_auto_join_enable
+    asks_to_join = loaded.is_empty and (joins or config.node_id in configured)
     if links is None:
         return OpenQuorum(quorum, loaded.image, asks_to_join)
     base.link_accepted.connect(quorum.take_link)
@@ -201,13 +204,14 @@ def _brokers_of_voters(config: BrokerConfig, quorum: RaftQuorum, image: Metadata
 
 
 async def join_quorum(base: Foundation, metadata: MetadataRuntime) -> None:
-    """Ask for the vote that the settings name, once this node, which began with an empty disk, has the log.
+    """Ask for the vote that the settings want, once this node, which began with an empty disk, has the log.
 
     A new quorum names its voters itself. One that lost its disk waits until the vote of the old one is gone.
     """
     own = base.identity()
-    where = next(one for one in base.config.controller_quorum_voters if one.node_id == own.node_id)
     name = next((one.name for one in base.config.controller_listeners), CONTROLLER_LISTENER)
+    named = [one for one in base.config.controller_quorum_voters if one.node_id == own.node_id]
+    where: QuorumVoter | Endpoint = named[0] if named else registered_controllers(base.config)[name]
     command = AddRaftVoter(
         voter_id=own.node_id,
         voter_directory_id=own.directory_id,

@@ -10,13 +10,14 @@ import pytest
 from confluent_kafka import Consumer
 
 from ottla.logstore.words.errors import ErrorCode
+from ottla.node.cli.failure import CommandError
 from ottla.node.kafka_api.served_apis import CONTROLLER_APIS
 from tests.compat.wire_client import Closed, WireClient
 from tests.integration.certificates import write_certificates
-from tests.integration.cluster.conftest import Cluster, eventually, written
+from tests.integration.cluster.conftest import Cluster, MakeCluster, eventually, written
 from tests.integration.cluster.rolling import change, setting
 from tests.integration.cluster.test_cluster import consume, create, produce
-from tests.integration.cluster.test_quorum_grows import ottla
+from tests.integration.cluster.test_quorum_grows import ottla, voters
 from tests.ports import free_ports
 
 pytestmark = pytest.mark.slow
@@ -209,6 +210,52 @@ def test_a_controller_has_probes_metrics_and_the_rest_api_of_its_cluster(cluster
 
 def test_the_doctor_finds_nothing_wrong_with_separate_controllers(cluster: Cluster) -> None:
     assert "nothing is wrong" in ottla(cluster, "doctor")
+
+
+def test_a_broker_with_partitions_does_not_start_as_a_mere_controller(cluster: Cluster) -> None:
+    create(cluster, by=3, replicas=2)
+    home = cluster.homes[4]
+    own = home.properties.read_text()
+    assert cluster.terminate(4) == 0
+
+    first = setting(cluster.homes[0], "listeners").removeprefix("CONTROLLER://")
+    change(
+        home,
+        process_roles="controller",
+        listeners=f"CONTROLLER://127.0.0.1:{free_ports(1)}",
+        controller_quorum_voters=None,
+        controller_quorum_bootstrap_servers=first,
+    )
+    try:
+        with pytest.raises(CommandError, match=r"there are partitions in log\.dirs"):
+            cluster.start(4)
+        assert cluster.nodes[4].process.wait(PATIENT_S) == 1
+    finally:
+        home.properties.write_text(own)
+        cluster.start(4)
+
+
+def test_controllers_join_a_running_cluster_by_themselves(make_cluster: MakeCluster) -> None:
+    """KIP-1186: one founds the quorum alone, and the others get their votes from it."""
+    cluster = separate(make_cluster(5))
+    first = setting(cluster.homes[0], "listeners").removeprefix("CONTROLLER://")
+    for home in cluster.homes:
+        change(home, controller_quorum_voters=None, controller_quorum_bootstrap_servers=first)
+        if home.node_id in CONTROLLERS[1:]:
+            change(home, controller_quorum_auto_join_enable="true")
+
+    cluster.start(0)
+    cluster.start(*CONTROLLERS[1:], *BROKERS)
+    eventually(lambda: voters(cluster) == list(CONTROLLERS), "all controllers vote", PATIENT_S)
+    cluster.kill(0)
+    topic = create(cluster, by=3, replicas=2)
+    produce(cluster, topic, 10)
+    cluster.start(0)
+    assert "is not a voter any more" in ottla(cluster, "quorum", "remove", "2")
+    assert cluster.terminate(2) == 0
+    cluster.start(2)
+
+    assert voters(cluster) == [0, 1], "one that was removed does not come back by itself"
 
 
 @pytest.mark.parametrize("protocol", ["SSL", "SASL_SSL"])

@@ -148,6 +148,22 @@ def test_controllers_have_tls(tmp_path: Path) -> None:
     assert config.controller_security is not None and config.controller_security.client_auth == "required"
 
 
+def test_a_node_that_is_only_a_controller_has_tls(tmp_path: Path) -> None:
+    write_files(tmp_path)
+
+    config = secure(
+        tmp_path,
+        process_roles="controller",
+        listeners="CONTROLLER://:9093",
+        controller_listener_names="CONTROLLER",
+        controller_quorum_voters="0@a:9093,1@b:9093,2@c:9093",
+    )
+
+    assert [(one.name, one.security_protocol) for one in config.all_listeners] == [("CONTROLLER", "SSL")]
+    assert config.peer_security is not None and config.peer_security.needs_node_id
+    assert config.listener_security["CONTROLLER"].client_auth == "required"
+
+
 @pytest.mark.parametrize(
     ("settings", "words"),
     [
