@@ -10,6 +10,7 @@ clients read it (aiokafka to 0.12).
 """
 
 from collections.abc import Sequence
+from functools import partial
 from typing import Final
 
 from ottla.logstore.words.errors import KafkaError
@@ -18,7 +19,7 @@ from ottla.node.kafka_api import replica_fetch
 from ottla.node.kafka_api.api_description import ApiDescription, Asks, Echo
 from ottla.node.kafka_api.fetch_answer import FetchAnswer, Located
 from ottla.node.kafka_api.request_context import RequestContext
-from ottla.node.net.answers import Result
+from ottla.node.net.answers import Delayed, Result
 from ottla.node.replica.fetch_session import (
     FINAL_EPOCH,
     INITIAL_EPOCH,
@@ -79,6 +80,18 @@ def handle(services: Services, context: RequestContext, request: FetchRequest) -
     if context.is_large:
         return _handle_in_turns(request, fetch, items)
     located = fetch.locate(items)
+    if fetch.met_newer_epoch and request.max_wait_ms > 0:
+        # The metadata come within moments, and the error would cost the client its backoff. Kafka answers it.
+        waited = services.metadata.suspects.wait_for_metadata(
+            partial(fetch.is_behind, items), request.max_wait_ms / 1_000
+        )
+        return Delayed(waited, lambda _: _handle_at_once(request, fetch, items, fetch.locate(items)))
+    return _handle_at_once(request, fetch, items, located)
+
+
+def _handle_at_once(
+    request: FetchRequest, fetch: FetchAnswer, items: Sequence[FetchItem], located: Sequence[Located]
+) -> Result[FetchResponse]:
     if fetch.is_cold:
         return _handle_cold(request, fetch, items)
     return _handle_located(request, fetch, items, located, was_in_turns=False)

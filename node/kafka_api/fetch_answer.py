@@ -134,6 +134,7 @@ class FetchAnswer:
         "_services",
         "_session",
         "_session_id",
+        "met_newer_epoch",
     )
 
     def __init__(
@@ -151,6 +152,7 @@ class FetchAnswer:
         """
         self._services = services
         self._cold_reads: list[ColdRead] = []
+        self.met_newer_epoch = False  # the client knows a leader epoch that this node has not heard of
         self._context = context
         access = context.access
         self._access = None if access.is_open else access
@@ -186,6 +188,20 @@ class FetchAnswer:
         if len(items) == 1:
             return [self._locate_one(items[0], self._max_bytes, True)]
         return at_once(self.steps_to_locate(items))
+
+    def is_behind(self, items: Sequence[FetchItem]) -> bool:
+        """Return whether the metadata of this node lack a leader epoch that the client knows."""
+        topics = self._services.metadata.image.topics
+        for topic_key, wanted in ((one.topic, one.wanted) for one in items):
+            by_id = isinstance(topic_key, bytes)
+            topic = topics.by_id.get(topic_key) if by_id else topics.by_name.get(topic_key)
+            partitions = () if topic is None else topic.partitions
+            if (
+                0 <= wanted.partition < len(partitions)
+                and wanted.current_leader_epoch > partitions[wanted.partition].leader_epoch
+            ):
+                return True
+        return False
 
     @property
     def is_cold(self) -> bool:
@@ -257,6 +273,8 @@ class FetchAnswer:
         except KafkaError as error:
             if name is not None:
                 self._remember(item, name)
+            if error.code is ErrorCode.UNKNOWN_LEADER_EPOCH:
+                self.met_newer_epoch = True
             return Located(item, None, None, self._failed(name, wanted, error.code), 0)
         data = PartitionData(
             partition_index=wanted.partition,

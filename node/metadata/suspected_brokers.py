@@ -5,8 +5,8 @@ told of the dead one it would look again only when a timer ends (librdkafka's is
 for what a suspected broker leads waits a little for the metadata to change, and hears then that there is no
 leader if the broker's port refuses connections.
 
-So does a client that reaches the next leader before the metadata do, with records: NOT_LEADER_OR_FOLLOWER
-would cost it its backoff.
+So does a client that reaches the next leader before the metadata do, with records, or with a leader epoch
+that they do not have yet: the error would cost it its backoff, of librdkafka half a second.
 
 Two things are true for a moment after the metadata know of a broker's end. Partitions may have no leader
 until another broker is heard of: who asks for them waits, too. And answers go on to name the broker.
@@ -37,6 +37,7 @@ class SuspectedBrokers:
     """The suspected brokers, on the loop of the node; false while there are none."""
 
     __slots__ = (
+        "_behind",
         "_changed",
         "_fallen",
         "_gone",
@@ -57,6 +58,7 @@ class SuspectedBrokers:
         self._changed = asyncio.Event()  # set, and replaced, when somebody is trusted or the metadata changed
         self._look: Callable[[int], Awaitable[object]] | None = None
         self._next_look_s = 0.0
+        self._behind = 0  # who waits for any change of the metadata
 
     def __bool__(self) -> bool:
         return bool(self._suspected or self._gone or self._fallen)
@@ -113,6 +115,7 @@ class SuspectedBrokers:
             for broker_id in changes.brokers:
                 self._suspected.pop(broker_id, None)
                 self._gone.pop(broker_id, None)
+        if self or self._behind:
             self._wake()
 
     def _fell(self, broker_id: int) -> None:
@@ -145,6 +148,19 @@ class SuspectedBrokers:
             with suppress(TimeoutError):
                 async with asyncio.timeout(wait_s + LEAST_WAIT_S):
                     await self._changed.wait()
+
+    async def wait_for_metadata(self, is_behind: Callable[[], bool], most_s: float = WAIT_S) -> None:
+        """Return when the metadata know what a client knows, or were waited for; `most_s` bounds that."""
+        loop = asyncio.get_running_loop()
+        deadline = loop.time() + min(most_s, WAIT_S)
+        self._behind += 1
+        try:
+            while is_behind() and (wait_s := deadline - loop.time()) > 0:
+                with suppress(TimeoutError):
+                    async with asyncio.timeout(wait_s + LEAST_WAIT_S):
+                        await self._changed.wait()
+        finally:
+            self._behind -= 1
 
     def wait_s(self, concerns: Callable[[Collection[int]], bool]) -> float:
         """Return for how long `wait_while` would wait, at first, if nothing changed; 0 if not at all."""

@@ -12,9 +12,11 @@ from ottla.logstore.disk import FileRecords
 from ottla.logstore.record import ControlType, EndTransactionMarker
 from ottla.logstore.words.errors import ErrorCode
 from ottla.metadata_raft.acl_set import AclSet, AuthorizerSettings
+from ottla.metadata_raft.delta import MetadataChanges
 from ottla.node.authorization.authorizer import Authorizer
 from ottla.node.kafka_api import fetch, fetch_answer
 from ottla.node.kafka_api.request_context import RequestContext
+from ottla.node.metadata.suspected_brokers import SuspectedBrokers
 from ottla.node.net.answers import Delayed
 from ottla.node.replica.fetch_session import FEW_PARTITIONS
 from ottla.node.wire.messages.fetch import (
@@ -259,6 +261,36 @@ def test_leader_epochs_are_checked(world: ReplicaWorld, epoch: int, code: ErrorC
     world.create_topic(leader_epoch=5)
 
     assert only(send(world, request(want(current_leader_epoch=epoch)))).error_code == code
+
+
+@pytest.mark.parametrize(
+    ("is_told", "code"), [(True, ErrorCode.NONE), (False, ErrorCode.UNKNOWN_LEADER_EPOCH)]
+)
+def test_an_epoch_that_the_metadata_do_not_have_yet_is_waited_for_a_moment(
+    world: ReplicaWorld, is_told: bool, code: ErrorCode
+) -> None:
+    world.create_topic(leader_epoch=5)
+    world.append()
+    suspects = world.metadata.suspects = SuspectedBrokers()  # type: ignore[attr-defined]
+    asked = request(want(current_leader_epoch=6), max_wait_ms=60_000 if is_told else 50)
+
+    async def scene() -> PartitionData:
+        delayed = fetch.handle(world, context(1, 12), asked)  # type: ignore[arg-type]
+        assert isinstance(delayed, Delayed)
+        waiting = asyncio.ensure_future(delayed.future)
+        await asyncio.sleep(0)
+        assert not waiting.done()
+        if is_told:
+            world.create_topic(leader_epoch=6)
+            suspects.meet_metadata(world.metadata.image, MetadataChanges((), frozenset(), frozenset(), False))
+        await waiting
+        response = delayed.answer(None)
+        assert isinstance(response, FetchResponse)
+        return only(response)
+
+    data = asyncio.run(scene())
+
+    assert data.error_code == code and bool(size_of(data)) == is_told
 
 
 def test_a_log_that_parted_is_told_where(world: ReplicaWorld) -> None:

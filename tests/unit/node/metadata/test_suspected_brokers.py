@@ -227,3 +227,29 @@ def test_a_leader_that_cannot_be_reached_delays_nobody_for_long() -> None:
         assert looks == [1] and not suspects
 
     asyncio.run(story())
+
+
+def test_whoever_knows_more_than_the_metadata_waits_for_them_and_not_for_long(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(suspected_brokers, "WAIT_S", 0.2)
+    known = False
+
+    async def story() -> None:
+        nonlocal known
+        suspects, loop = SuspectedBrokers(), asyncio.get_running_loop()
+        began = loop.time()
+        await suspects.wait_for_metadata(lambda: True, 60)
+        assert 0.2 <= loop.time() - began < 30
+        waiting = asyncio.ensure_future(suspects.wait_for_metadata(lambda: not known))
+        await asyncio.sleep(0)
+        suspects.meet_metadata(EMPTY, changed())
+        await asyncio.sleep(0.01)
+        assert not waiting.done(), "this change is about something else"
+
+        known = True
+        suspects.meet_metadata(EMPTY, changed())
+        await waiting
+        assert not suspects and await passes(suspects.wait_for_metadata(lambda: False))
+
+    asyncio.run(story())
