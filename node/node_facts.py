@@ -114,13 +114,21 @@ class NodeFacts:
         return found
 
     def bootstrap(self) -> list[tuple[str, int]]:
-        """Where a client of Kafka finds the cluster: this node first, the others after."""
+        """Where a client of Kafka finds the cluster: this node first, the others after.
+
+        BROKER_NOT_AVAILABLE from a node that is only a controller and knows none.
+        """
         node = self._node
         own = next(one for one in node.listeners if one.name == node.config.inter_broker_listener_name)
         at = (own.host if own.host not in ANYWHERE else "127.0.0.1", own.port)
         found = {at: None} if node.config.is_broker else {}
         found |= dict.fromkeys(self._other_brokers())
-        return list(found) or [at]
+        if not found:
+            raise KafkaError(
+                ErrorCode.BROKER_NOT_AVAILABLE,
+                "This node is only a controller, and it knows no broker to ask.",
+            )
+        return list(found)
 
     def _other_brokers(self) -> dict[tuple[str, int], Endpoint]:
         """Return where the other brokers serve nodes, by address, as far as clients are served here."""

@@ -193,8 +193,9 @@ class FetchAnswer:
         """Return whether the metadata of this node lack a leader epoch that the client knows."""
         topics = self._services.metadata.image.topics
         for topic_key, wanted in ((one.topic, one.wanted) for one in items):
-            by_id = isinstance(topic_key, bytes)
-            topic = topics.by_id.get(topic_key) if by_id else topics.by_name.get(topic_key)
+            topic = (
+                topics.by_id.get(topic_key) if isinstance(topic_key, bytes) else topics.by_name.get(topic_key)
+            )
             partitions = () if topic is None else topic.partitions
             if (
                 0 <= wanted.partition < len(partitions)

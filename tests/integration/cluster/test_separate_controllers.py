@@ -4,6 +4,7 @@ import json
 import urllib.request
 from collections.abc import Iterator
 from pathlib import Path
+from urllib.error import HTTPError
 from uuid import uuid4
 
 import pytest
@@ -245,6 +246,8 @@ def test_controllers_join_a_running_cluster_by_themselves(make_cluster: MakeClus
             change(home, controller_quorum_auto_join_enable="true")
 
     cluster.start(0)
+    with pytest.raises(HTTPError, match="503"):
+        urllib.request.urlopen(f"{cluster.nodes[0].rest}/v1/topics", timeout=PATIENT_S)
     cluster.start(*CONTROLLERS[1:], *BROKERS)
     eventually(lambda: voters(cluster) == list(CONTROLLERS), "all controllers vote", PATIENT_S)
     cluster.kill(0)
@@ -256,6 +259,27 @@ def test_controllers_join_a_running_cluster_by_themselves(make_cluster: MakeClus
     cluster.start(2)
 
     assert voters(cluster) == [0, 1], "one that was removed does not come back by itself"
+
+
+def test_controllers_and_a_node_that_is_a_broker_too_form_one_quorum(make_cluster: MakeCluster) -> None:
+    """So a cluster goes over, node by node; tools are told of the controllers that answer them."""
+    cluster = separate(make_cluster(5))
+    listeners = f"PLAINTEXT://127.0.0.1:{free_ports(1)},{setting(cluster.homes[0], 'listeners')}"
+    change(cluster.homes[0], process_roles="broker,controller", listeners=listeners)
+
+    cluster.start(*CONTROLLERS, *BROKERS)
+    topic = create(cluster, by=3, replicas=3)
+    produce(cluster, topic, 100)
+    with at_controller(cluster, 1) as client:
+        described = client.call("describe_cluster", 1, endpoint_type=2)
+    for node_id in (leader_of(cluster), 3):
+        cluster.kill(node_id)
+        create(cluster, by=4, replicas=1)
+        cluster.start(node_id)
+
+    assert sorted(cluster.admin(4).list_topics(timeout=PATIENT_S).brokers) == [0, *BROKERS]
+    assert [one.broker_id for one in described.brokers] == [1, 2] and described.controller_id in (1, 2)
+    assert len(consume(cluster, topic, 100)) == 100
 
 
 @pytest.mark.parametrize("protocol", ["SSL", "SASL_SSL"])

@@ -131,7 +131,7 @@ def test_one_node_becomes_three_and_one_again_under_load(growing: Growing) -> No
 
 
 def test_a_new_quorum_waits_for_all_of_its_voters_and_says_so(make_cluster: MakeCluster) -> None:
-    """D33: a majority of empty disks may be of voters that lost what they had acknowledged."""
+    """metadata_raft D33: a majority of empty disks may be of voters that lost what they had acknowledged."""
     cluster = make_cluster(5)
     early = {one: NodeProcess(cluster.homes[one], start=popen) for one in (0, 1, 2)}
     cluster.nodes |= early

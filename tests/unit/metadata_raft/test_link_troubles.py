@@ -27,7 +27,7 @@ def test_the_voters_that_are_waited_for_are_named_with_addresses_and_reasons() -
 
 
 def test_a_new_quorum_says_that_it_waits_for_all_of_its_voters_though_others_are_a_majority() -> None:
-    """A disk is empty because it is new, or because it was lost: only all voters together know (D33)."""
+    """A disk is empty because it is new, or because it was lost: only all voters know (metadata_raft D33)."""
     told = sentence(LinkTroubles().of(MISSING), has_majority=True, is_new=True)
 
     assert told == (
