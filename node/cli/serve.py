@@ -124,7 +124,7 @@ def _tell_ready(node: Broker) -> None:
     what = "bootstrap" if node.config.is_broker else "controller"
     lines = [f"READY {what}={_bootstrap(node)} rest={_rest(node)} data={directories}"]
     files = node.config.secure_files
-    if files is not None and files.client_properties.exists():
+    if files is not None and files.client_properties.exists() and node.config.is_broker:
         lines += administrator_lines(files, client_bootstrap(node.config) or _bootstrap(node))
         _warn_without_administrator(node, files.client_properties)
     try:
