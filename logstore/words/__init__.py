@@ -1,21 +1,22 @@
-"""ottla.logstore.words: what all packages say, and what knows nothing of a log.
+"""ottla.logstore.words: the vocabulary that all packages share; nothing in it knows about logs.
 
-Error codes, names of partitions, and the notations in which messages, records and settings are written.
+Here are error codes, names of partitions, and the notations in which messages, records and settings are
+declared.
 
 The map, bottom-up; a module imports only from lines above its own, and nothing else of Ottla:
 
 errors              ErrorCode, KafkaError
-error_words         sentences about errors where a server gives none
-dial_errors         why a connection could not be made, in words
-escaped_text        control characters as escapes, for terminals and logs
-latency             how long things take, in fixed buckets
+error_words         describes an error code in a sentence, where the server sent no message
+dial_errors         describes why a connection could not be made
+escaped_text        replaces control characters by escapes, for terminals and logs
+latency             histograms of latencies, in fixed buckets
 topic_partition     the name of a partition; legal topic names; ids as text
-old_names           settings of Kafka 0.8 and earlier, and what is to be written instead
+old_names           settings of Kafka 0.8 and earlier, and their replacements
 config_def          a table of settings: types, limits, parsing by Kafka's rules
 varint              zig-zag varints of the record format
 schema              the notation of wire messages and records: field functions, @struct, @message
-schema_source       Python source under construction
-schema_decode       writes the decoder of one version of a message
-schema_encode       writes its encoder
+schema_source       collects the source of one generated function and compiles it
+schema_decode       generates the decoder of one version of a message
+schema_encode       generates its encoder
 schema_compiler     decoder(cls, version), encoder(cls, version), compiled when first used
 """

@@ -1,11 +1,12 @@
-"""Named settings: type, default, limits, documentation, and how a text becomes a value.
+"""Named settings: their types, defaults, limits and documentation, and the parser of their values.
 
 Topic, broker and group settings are all tables of `ConfigKey` in a `ConfigDef`. Texts are parsed by the rules
 of Kafka's own parser (numbers trimmed and signed, booleans in any case, lists split at commas with repeats
-dropped), because the same `server.properties` and the same AdminClient calls must mean the same here. A text
-that is refused raises INVALID_CONFIG with one sentence that names the key, the value and what is allowed.
+dropped), because the same `server.properties` and the same AdminClient calls must have the same effect here.
+A text that is rejected raises INVALID_CONFIG with one sentence that names the setting, the value and what is
+allowed.
 
-Where this is stricter than Kafka: a DOUBLE must be a finite decimal number; NaN and hexadecimal are refused.
+One rule is stricter than Kafka's: a DOUBLE must be a finite decimal number; NaN and hexadecimal are rejected.
 """
 
 import re
@@ -19,11 +20,11 @@ from ottla.logstore.words.errors import ErrorCode, KafkaError
 INT_MAX = 2**31 - 1
 SHORT_MAX = 2**15 - 1
 LONG_MAX = 2**63 - 1
-MAX_CONFIG_VALUE_LENGTH = 1 << 15  # characters; what a STRING of the wire protocol can hold
-_SHOWN_VALUE_LENGTH = 200  # how much of a refused value an error repeats
-_JAVA_BLANKS = "".join(map(chr, range(33)))  # what Java's String.trim() strips
+MAX_CONFIG_VALUE_LENGTH = 1 << 15  # characters; the most that a STRING of the wire protocol can hold
+_SHOWN_VALUE_LENGTH = 200  # characters of a rejected value that an error repeats
+_JAVA_BLANKS = "".join(map(chr, range(33)))  # the characters that Java's String.trim() strips
 _INTEGER = re.compile(r"[+-]?\d+")
-# Digits are never given back: to try each end of 32,000 of them would take a minute.
+# The quantifiers are possessive: backtracking over 32,000 digits would take a minute.
 _DECIMAL = re.compile(r"[+-]?(?:\d++(?:\.\d*+)?|\.\d++)(?:[eE][+-]?\d++)?[fFdD]?")
 _SPACE = re.compile(r"\s")
 
@@ -46,7 +47,7 @@ class ConfigType(IntEnum):
 
 
 class ConfigScope(IntEnum):
-    """From where a broker setting may change while the broker runs: Kafka's update modes (KIP-226)."""
+    """The scope in which a setting can change while the broker runs: Kafka's update modes (KIP-226)."""
 
     READ_ONLY = 0  # only by a restart
     PER_BROKER = 1  # for one broker or for all
@@ -54,7 +55,7 @@ class ConfigScope(IntEnum):
 
 
 class Importance(IntEnum):
-    """How much a reader of the documentation should care."""
+    """The importance of a setting to a reader of the documentation."""
 
     HIGH = 0
     MEDIUM = 1
@@ -63,7 +64,7 @@ class Importance(IntEnum):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Validator:
-    """What a parsed value must satisfy: `problem_of(value)` is None or the end of an error sentence."""
+    """A condition on a parsed value: `problem_of(value)` returns None or the end of an error sentence."""
 
     allowed: str  # for documentation: "[0,...]", "[compact, delete]"
     problem_of: Callable[[ConfigValue], str | None]
@@ -71,7 +72,7 @@ class Validator:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ConfigKey:
-    """One setting. `default` is a typed value; None is Kafka's null: no value unless one is set."""
+    """A setting. `default` is a typed value; None is Kafka's null: no value unless one is set."""
 
     name: str
     type: ConfigType
@@ -82,16 +83,16 @@ class ConfigKey:
     scope: ConfigScope = ConfigScope.READ_ONLY
     sensitive: bool = False
     internal: bool = False
-    prefixed_scope: ConfigScope | None = None  # of a longer name that stands for it, where that is another
+    prefixed_scope: ConfigScope | None = None  # the scope of its name with a prefix; None: `scope`, too
 
     @property
     def read_only(self) -> bool:
-        """Whether DescribeConfigs says that no request can change it."""
+        """True if no request can change the setting, as DescribeConfigs reports it."""
         return self.scope is ConfigScope.READ_ONLY
 
     def parse(self, text: str) -> ConfigValue:
-        """The typed value of `text`, checked; INVALID_CONFIG if Kafka would refuse it."""
-        if "\0" in text:  # no file or host may be called so, and nothing else needs it
+        """Return the typed value of `text`; raise INVALID_CONFIG if Kafka would reject it."""
+        if "\0" in text:  # no name of a file or host may contain it, and no other setting needs it
             raise _refused(self, text, "it contains a zero byte.")
         value = _typed(self, text)
         self.check(value, text)
@@ -106,10 +107,10 @@ class ConfigKey:
 
 
 class ConfigDef:
-    """A table of settings by name; `kind` ("topic", "broker", "group") names it in errors.
+    """A table of settings by name; `kind` ("topic", "broker", "group") names the table in errors.
 
-    `base_name` gives the setting that a longer name stands for, such as `max.connections` for one listener's
-    `listener.name.inner.max.connections`, or None.
+    `base_name` returns the setting to which a name with a prefix belongs, or None: `max.connections` for
+    `listener.name.inner.max.connections`.
     """
 
     __slots__ = ("_base_name", "keys", "kind")
@@ -136,7 +137,7 @@ class ConfigDef:
         return len(self.keys)
 
     def key(self, name: str) -> ConfigKey:
-        """The setting of that name; INVALID_CONFIG if there is none."""
+        """Return the setting of that name; raise INVALID_CONFIG if there is none."""
         found = self.keys.get(name)
         if found is None:
             base = self.keys.get(self._base_name(name) or "")
@@ -146,17 +147,17 @@ class ConfigDef:
         return found
 
     def parse(self, name: str, text: str) -> ConfigValue:
-        """The typed and checked value of `text` for the setting `name`."""
+        """Return the typed and checked value of `text` for the setting `name`."""
         return self.key(name).parse(text)
 
     def parse_all(self, texts: Mapping[str, str]) -> dict[str, ConfigValue]:
-        """Every setting's value: that of `texts` where given, else the default. Unknown names are refused."""
+        """Return the value of every setting: the one in `texts`, or the default. Reject unknown names."""
         given = {name: self.parse(name, text) for name, text in texts.items()}
         return {name: given.get(name, key.default) for name, key in self.keys.items()}
 
 
 def invalid_value(name: str, value: object, problem: str) -> KafkaError:
-    """The error for a refused value, in the shape in which Kafka words it: what, of which setting, why."""
+    """Return the error for a rejected value, in Kafka's words: the value, the setting and the reason."""
     shown = str(value)
     if len(shown) > _SHOWN_VALUE_LENGTH:
         shown = shown[:_SHOWN_VALUE_LENGTH] + "..."
@@ -164,12 +165,12 @@ def invalid_value(name: str, value: object, problem: str) -> KafkaError:
 
 
 def at_least(minimum: float) -> Validator:
-    """Numbers from `minimum` on."""
+    """Return a validator that accepts numbers from `minimum` on."""
     return between(minimum, None)
 
 
 def between(minimum: float | None, maximum: float | None) -> Validator:
-    """Numbers from `minimum` to `maximum`, both included; None is no limit. A null value passes."""
+    """Return a validator of numbers from `minimum` to `maximum`, inclusive; None is no limit. Null passes."""
 
     def problem_of(value: ConfigValue) -> str | None:
         if not isinstance(value, int | float):
@@ -185,7 +186,7 @@ def between(minimum: float | None, maximum: float | None) -> Validator:
 
 
 def between_or(minimum: int, maximum: int, other: int) -> Validator:
-    """Integers from `minimum` to `maximum`, and one `other` that has a meaning of its own."""
+    """Return a validator of integers from `minimum` to `maximum`, or `other`, which has a special meaning."""
 
     def problem_of(value: ConfigValue) -> str | None:
         if isinstance(value, int) and (value == other or minimum <= value <= maximum):
@@ -196,7 +197,7 @@ def between_or(minimum: int, maximum: int, other: int) -> Validator:
 
 
 def one_of(*allowed: str, ignore_case: bool = False) -> Validator:
-    """One of the given words."""
+    """Return a validator that accepts one of the given words."""
     words = {word.lower() for word in allowed} if ignore_case else set(allowed)
     shown = ", ".join(allowed)
 
@@ -209,7 +210,7 @@ def one_of(*allowed: str, ignore_case: bool = False) -> Validator:
 
 
 def list_of(*allowed: str, may_be_empty: bool = True) -> Validator:
-    """A list whose entries are all among the given words."""
+    """Return a validator of lists whose entries are all among the given words."""
     words = set(allowed)
     shown = ", ".join(allowed)
 
@@ -222,7 +223,7 @@ def list_of(*allowed: str, may_be_empty: bool = True) -> Validator:
 
 
 def entries(*, may_be_absent: bool = False) -> Validator:
-    """A list of at least one entry, none of them empty; with `may_be_absent` also no list at all."""
+    """Return a validator of lists with at least one entry and no empty one; `may_be_absent` admits null."""
 
     def problem_of(value: ConfigValue) -> str | None:
         if value is None and may_be_absent:
@@ -235,14 +236,14 @@ def entries(*, may_be_absent: bool = False) -> Validator:
 
 
 def value_to_text(value: ConfigValue) -> str | None:
-    """A typed value as DescribeConfigs shows it: Java's text forms, lists joined by commas, null as None."""
+    """Return a typed value as DescribeConfigs shows it: in Java's form, lists with commas, null as None."""
     match value:
         case None:
             return None
         case bool():
             return "true" if value else "false"
         case float():
-            # Java switches to an exponent outside [1e-3, 1e7), and writes it as "1.0E-4".
+            # Java writes numbers outside [1e-3, 1e7) with an exponent, as "1.0E-4".
             if value == 0 or 1e-3 <= abs(value) < 1e7:
                 return repr(value)
             exact = Decimal(repr(value)).normalize()
@@ -255,7 +256,7 @@ def value_to_text(value: ConfigValue) -> str | None:
 
 
 def _refused(key: ConfigKey, text: object, problem: str) -> KafkaError:
-    """Return the error for a refused value of a setting, which is not shown where it is a secret."""
+    """Return the error for a rejected value of a setting; it hides the value of a sensitive one."""
     return invalid_value(key.name, "(hidden)" if key.sensitive else text, problem)
 
 
@@ -289,7 +290,8 @@ def _typed(key: ConfigKey, text: str) -> ConfigValue:
 
 
 def _integer(key: ConfigKey, text: str, trimmed: str, maximum: int) -> int:
-    # Ten times the digits of a long, for leading zeros; more would only cost time in int().
+    # Ten times the digits of a long leave room for leading zeros; a longer text would only cost time in
+    # int().
     number = int(trimmed) if len(trimmed) <= 200 and _INTEGER.fullmatch(trimmed) else None
     if number is None or not -maximum - 1 <= number <= maximum:
         raise _refused(key, text, f"it is not a number of type {key.type.name}.")

@@ -1,7 +1,8 @@
-"""Why a connection could not be made, in words.
+"""Descriptions of the reason for which a connection could not be made.
 
-The event loop's own are "[Errno 113] Connect call failed ('10.0.0.1', 9093)", whatever the number means, or
-for a name with several addresses "Multiple exceptions: ..." without a number of its own.
+The event loop's own message is "[Errno 113] Connect call failed ('10.0.0.1', 9093)", which does not say what
+the number means. For a name with several addresses it is "Multiple exceptions: ...", and the error has no
+errno.
 """
 
 import errno
@@ -13,12 +14,12 @@ _NUMBER: Final = re.compile(r"\[Errno ([0-9]{1,4})\] Connect call failed")
 
 
 def is_refused(error: Exception) -> bool:
-    """Return whether a machine is there and none of its processes listens."""
+    """Return True if the machine was reached, but none of its processes listens on the port."""
     return isinstance(error, ConnectionRefusedError) or errno.ECONNREFUSED in _numbers(error)
 
 
 def dial_problem(error: Exception) -> str:
-    """Return the reason, or "" if none is known."""
+    """Return the reason in words, or "" if the error gives none."""
     said = tls_problem(error)
     if said:
         return said
@@ -30,8 +31,8 @@ def dial_problem(error: Exception) -> str:
 
 
 def tls_problem(error: BaseException | None) -> str:
-    """Return what an error of TLS says, without OpenSSL's numbers and places; "" for other errors."""
-    # Errors of `ssl`, known by what they have: whoever only wants words need not load OpenSSL.
+    """Return a TLS error in words, without OpenSSL's numbers and source lines; "" for other errors."""
+    # An error of `ssl` is recognised by its attributes, so that a caller without TLS need not load OpenSSL.
     reason = getattr(error, "reason", None)
     if not isinstance(reason, str) or not hasattr(error, "library"):
         return ""
@@ -48,5 +49,5 @@ def tls_problem(error: BaseException | None) -> str:
 
 
 def _numbers(error: Exception) -> list[int]:
-    """Return the system's numbers of what the event loop tells of in words of its own."""
+    """Return the errno of each failed attempt, which asyncio only puts into the text of its error."""
     return [int(found) for found in _NUMBER.findall(str(error))] if isinstance(error, OSError) else []

@@ -1,6 +1,6 @@
-"""Sentences about errors of the protocol where a server gives none of its own: what happened, and to what.
+"""Sentences that say what an error code of the protocol means, for servers that send the code alone.
 
-Without them a user would read no more than what was asked about, with the name of a code behind it.
+Without them a user would read only the name of a code beside the name of a topic or group.
 """
 
 from collections.abc import Mapping
@@ -10,7 +10,7 @@ from ottla.logstore.words.errors import ErrorCode
 
 E = ErrorCode
 
-# {} is the subject, as "topic 'orders'", "orders-0" or "the offsets of group 'billing'".
+# {} is the subject: "topic 'orders'", "orders-0" or "the offsets of group 'billing'".
 _SENTENCES: Final[Mapping[str, tuple[ErrorCode, ...]]] = {
     "{} does not exist": (
         E.UNKNOWN_TOPIC_OR_PARTITION,
@@ -66,12 +66,12 @@ _SENTENCES: Final[Mapping[str, tuple[ErrorCode, ...]]] = {
     "the server failed while handling {}; its log has the reason": (E.UNKNOWN_SERVER_ERROR,),
 }
 _SENTENCE_OF: Final = {code: sentence for sentence, codes in _SENTENCES.items() for code in codes}
-_REFUSED: Final = "the server refused {}"  # the code behind it says why
+_REFUSED: Final = "the server refused {}"  # the caller adds the code, which says why
 _NAMED: Final = ("topic ", "group ", "transactional id ")
 
 
 def subject_of(kind_and_name: str) -> str:
-    """Put the name that a user chose into quotes: topic orders -> topic 'orders'."""
+    """Return the text with the name that a user chose in quotes: topic orders -> topic 'orders'."""
     for kind in _NAMED:
         before, found, name = kind_and_name.partition(kind)
         if found and name and (not before or before.endswith(" ")) and not name.startswith("'"):
@@ -80,5 +80,5 @@ def subject_of(kind_and_name: str) -> str:
 
 
 def sentence_of(code: ErrorCode, subject: str) -> str:
-    """Say what an error code means for what was asked about; without a full stop, and begun in lower case."""
+    """Return what an error code means for the subject, as a sentence in lower case without a full stop."""
     return _SENTENCE_OF.get(code, _REFUSED).format(subject_of(subject))

@@ -1,7 +1,7 @@
-"""Kafka's error codes, and the one exception that carries one.
+"""Kafka's error codes, and the exception that carries one.
 
-A `KafkaError` is an *answer*: raised anywhere below a request handler and caught where the response has a
-field for it. Numbers, names and which of them a client may retry are those of Apache Kafka 4.4's protocol.
+A `KafkaError` is an *answer*: it is raised anywhere below a request handler and caught where the response has
+a field for it. Numbers, names and the set of retriable errors are those of Apache Kafka 4.4's protocol.
 """
 
 from enum import IntEnum
@@ -9,7 +9,7 @@ from typing import TypeVar
 
 
 class ErrorCode(IntEnum):
-    """An error of the Kafka protocol, as it stands in a response (int16)."""
+    """An error of the Kafka protocol, by its number in a response (int16)."""
 
     UNKNOWN_SERVER_ERROR = -1
     NONE = 0
@@ -152,7 +152,7 @@ class ErrorCode(IntEnum):
 
     @property
     def retriable(self) -> bool:
-        """Whether a client may send the same request again and hope for success."""
+        """True if the same request may succeed when the client sends it again."""
         return self in _RETRIABLE
 
 
@@ -198,7 +198,7 @@ E = TypeVar("E", bound=BaseException)
 
 
 class KafkaError(Exception):
-    """An error that a client is told about: the protocol's code and one sentence of detail."""
+    """An error to answer a client with: a code of the protocol and one sentence of detail."""
 
     def __init__(self, code: ErrorCode, detail: str = "") -> None:
         super().__init__(code, detail)
@@ -210,9 +210,9 @@ class KafkaError(Exception):
 
 
 def kept(error: E) -> E:
-    """Return a caught error that is kept as an answer, without the frames that it was raised in.
+    """Return a caught error that is kept as an answer, without the frames in which it was raised.
 
-    They hold what a request asked for, and the answer, so both would stay until a collection of garbage.
+    The frames hold the request and the answer: both would stay in memory until the next garbage collection.
     """
     error.__traceback__ = None
     error.__context__ = None

@@ -1,4 +1,4 @@
-"""How long things take: counts in fixed buckets, which cost an addition each and can be summed over nodes."""
+"""Histograms of latencies, with fixed buckets: counting costs an addition, and nodes can be summed."""
 
 from bisect import bisect_left
 from collections.abc import Sequence
@@ -13,9 +13,10 @@ BOUNDS_S: Final = (
 
 
 class LatencyHistogram:
-    """`counts[n]` were at most `BOUNDS_S[n]` long and longer than the bound before; the last have no bound.
+    """The number of samples in each bucket, and the sum of all samples.
 
-    One thread observes; others may read at any time, and see an observation or not.
+    `counts[n]` samples were at most `BOUNDS_S[n]` long and longer than the bound before; the last bucket has
+    no upper bound. One thread observes; other threads may read at any time, and may miss the latest sample.
     """
 
     __slots__ = ("counts", "sum_s")
@@ -25,15 +26,16 @@ class LatencyHistogram:
         self.sum_s = 0.0
 
     def observe(self, seconds: float, weight: int = 1) -> None:
-        """Count what took so long; a sample stands for `weight` of its kind."""
+        """Count a sample of so many seconds; where only some are measured, it stands for `weight` of them."""
         self.counts[bisect_left(BOUNDS_S, seconds)] += weight
         self.sum_s += seconds * weight
 
 
 def quantile(counts: Sequence[int], share: float) -> float:
-    """About how long (seconds) the fastest `share` (0 to 1) of what was counted took at most; 0 for nothing.
+    """Return an estimate (seconds) of the quantile `share`, from 0 to 1; 0 if nothing was counted.
 
-    Within a bucket, all are believed to be spread evenly; beyond the last bound nothing is known but that.
+    The samples of a bucket are assumed to be spread evenly over it. In the last bucket the estimate is its
+    lower bound.
     """
     total = sum(counts)
     if not total:

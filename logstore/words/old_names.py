@@ -1,7 +1,8 @@
-"""Settings of Apache Kafka 0.8 and earlier that have another name today, or nothing that does the same.
+"""Settings of Apache Kafka 0.8 and earlier, which have another name today or no replacement.
 
-Books and old files are full of them. To pass over one would be to do otherwise than it says, so they are
-refused with what to write instead. Names that librdkafka still takes are refused, too: they are not Java's.
+Books and old files are full of them. A node that ignored such a setting would not do what its file says, so
+the settings are rejected, and the error names the replacement. Names that librdkafka still accepts are
+rejected too, because the Java clients do not know them.
 """
 
 from collections.abc import Mapping
@@ -10,7 +11,7 @@ from typing import Final
 
 _NO_ZOOKEEPER = "controller.quorum.voters, as there is no ZooKeeper"
 
-# Each with what is to be written instead.
+# Old name -> the text that says what to use instead.
 OLD_BROKER_NAMES: Final[Mapping[str, str]] = MappingProxyType(
     {
         **dict.fromkeys(("advertised.host.name", "advertised.port"), "advertised.listeners"),
@@ -111,6 +112,6 @@ OLD_CLIENT_NAMES: Final[Mapping[str, str]] = MappingProxyType(
 
 
 def why_old(name: str, old_names: Mapping[str, str]) -> str | None:
-    """Return the rest of the sentence that begins with an old name; None for any other name."""
+    """Return the rest of a sentence that begins with an old name; None for any other name."""
     instead = old_names.get(name)
     return None if instead is None else f"is a name of Apache Kafka 0.8 or earlier; use {instead}"

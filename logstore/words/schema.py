@@ -1,8 +1,8 @@
 """The notation in which every message and record of Kafka's wire format is declared.
 
-One class holds all versions of a struct. A field function (`int32`, `string`, `array` ...) says how a field
-looks on the wire and in which versions it is there; the decorators `struct` and `message` turn such a class
-into a plain one that is constructed by keyword, compared by value and never changed once built (mypy holds
+One class holds all versions of a struct. A field function (`int32`, `string`, `array` ...) declares the type
+of a field on the wire and the versions that have it; the decorators `struct` and `message` turn such a class
+into a plain one whose objects are constructed by keyword, compared by value and immutable (mypy enforces
 that, not the runtime). A field that was left out, or that a version does not have, reads as its default.
 
     @struct
@@ -16,7 +16,7 @@ that, not the runtime). A field that was left out, or that a version does not ha
         topics: Sequence[FetchTopic] = schema.array(FetchTopic)
         cluster_id: str | None = schema.string(tag=0, since=12, nullable_since=12, default=None)
 
-Versions are those of the message that the struct stands in. A field with `tag` lives in the tagged section
+Versions are those of the message that contains the struct. A field with `tag` is in the tagged section
 (KIP-482). Nothing here reads or writes bytes: `schema_compiler` does.
 """
 
@@ -41,10 +41,10 @@ Buffer = bytes | bytearray | memoryview
 # Record batches: decoding gives one view into the frame; encoding takes one buffer or several, uncopied.
 Records = Buffer | Sequence[Buffer]
 
-LATEST = 2**15 - 1  # versions are int16: "and all that follow"
+LATEST = 2**15 - 1  # the largest int16, for "and all later versions"
 ZERO_UUID = bytes(16)  # "no topic id", "no directory id"
-SECRET = "(secret)"  # in place of what is shown nowhere
-# The ends of the names of settings whose values are secrets, of whatever listener or mechanism.
+SECRET = "(secret)"  # printed in place of a secret value
+# The ends of the names of settings whose values are secrets, for any listener or mechanism.
 SECRET_SETTINGS = (
     "password",
     "secret",
@@ -57,7 +57,7 @@ SECRET_SETTINGS = (
 
 
 class Kind(Enum):
-    """The type of a field on the wire; the value of a fixed-size one is its code in the struct module."""
+    """The type of a field on the wire; the value of a fixed-size type is its code in the struct module."""
 
     BOOLEAN = "?"
     INT8 = "b"
@@ -75,7 +75,7 @@ class Kind(Enum):
 
 
 class Field(NamedTuple):
-    """One field of a struct: its type, the versions it is there in, and its default."""
+    """A field of a struct: its type, the versions that have it, and its default."""
 
     kind: Kind
     default: object
@@ -87,8 +87,8 @@ class Field(NamedTuple):
     tagged_since: int = 0
     of: type | None = None  # the class of a STRUCT
     is_array: bool = False
-    name: str = ""  # given by the decorator
-    is_secret: bool = False  # its value is shown nowhere
+    name: str = ""  # set by the decorator
+    is_secret: bool = False  # its value is never printed
 
     def is_in(self, version: int) -> bool:
         return self.since <= version <= self.until
@@ -101,7 +101,7 @@ class Field(NamedTuple):
 
 
 class Schema(NamedTuple):
-    """What is declared about a class: its fields in wire order and, for a message, its versions."""
+    """The declaration of a class: its fields in wire order and, for a message, its versions."""
 
     name: str
     fields: tuple[Field, ...]
@@ -114,17 +114,17 @@ class Schema(NamedTuple):
         return self.flexible_since is not None and version >= self.flexible_since
 
     def plain_fields(self, version: int) -> list[Field]:
-        """The fields outside the tagged section, in wire order."""
+        """Return the fields outside the tagged section, in wire order."""
         return [field for field in self.fields if field.is_in(version) and not field.is_tagged(version)]
 
     def tagged_fields(self, version: int) -> list[Field]:
-        """The fields of the tagged section, in the order of their tags."""
+        """Return the fields of the tagged section, in the order of their tags."""
         tagged = [field for field in self.fields if field.is_in(version) and field.is_tagged(version)]
         return sorted(tagged, key=lambda field: cast(int, field.tag))
 
 
 def schema_of(cls: type) -> Schema:
-    """The declaration of a class that `struct` or `message` decorated; TypeError for any other."""
+    """Return the declaration of a class that `struct` or `message` decorated; TypeError for any other."""
     schema = cls.__dict__.get("__schema__")
     if not isinstance(schema, Schema):
         raise TypeError(f"{cls.__name__} is neither a struct nor a message of the wire format")
@@ -136,7 +136,7 @@ def schema_of(cls: type) -> Schema:
 
 @dataclass_transform(kw_only_default=True, frozen_default=True)
 def struct(cls: type[T]) -> type[T]:
-    """Make a class body of field functions a struct that messages can hold."""
+    """Turn a class of field functions into a struct that messages can contain."""
     return _declare(cls, Schema(cls.__name__, _fields_of(cls)))
 
 
@@ -144,9 +144,9 @@ def struct(cls: type[T]) -> type[T]:
 def message(
     *, versions: tuple[int, int], api_key: int | None = None, flexible_since: int | None = None
 ) -> Callable[[type[T]], type[T]]:
-    """Make a class body of field functions a message (or record) with the versions `(first, last)`.
+    """Turn a class of field functions into a message (or record) with the versions `(first, last)`.
 
-    `flexible_since` is the first version with compact lengths and tagged sections (KIP-482), None if never.
+    `flexible_since` is the first version with compact lengths and tagged sections (KIP-482), or None.
     """
 
     def decorate(cls: type[T]) -> type[T]:
@@ -157,14 +157,14 @@ def message(
 
 
 def replace(original: T, **changes: object) -> T:
-    """A copy of a struct or message with some fields changed."""
+    """Return a copy of a struct or message with some fields changed."""
     return type(original)(**{**vars(original), **changes})
 
 
 def _fields_of(cls: type) -> tuple[Field, ...]:
     fields = tuple(value._replace(name=name) for name, value in vars(cls).items() if isinstance(value, Field))
     for field in fields:
-        # The compiler writes these names into source, so they must be plain names; a class body sees to it.
+        # The compiler writes these names into source. A class body admits identifiers only; this asserts it.
         assert field.name.isidentifier() and not keyword.iskeyword(field.name), field.name
     return fields
 
@@ -186,12 +186,12 @@ def _declare(cls: type[T], schema: Schema) -> type[T]:
     return cls
 
 
-# `Any` below: these become methods of every declared class, whose attributes only its own annotations know.
+# `Any` below: these become methods of every declared class, and each class has other attributes.
 def _init(self: Any, **fields: object) -> None:
     if not self.__names__.issuperset(fields):
         unknown = sorted(fields.keys() - self.__names__)
         raise TypeError(f"{type(self).__name__} has no field {', '.join(unknown)}")
-    self.__dict__ = fields  # a dict that the call made, and nobody else has
+    self.__dict__ = fields  # the call made this dict, so no other object shares it
 
 
 def _repr(self: Any) -> str:
@@ -202,7 +202,7 @@ def _repr(self: Any) -> str:
 
 
 def is_secret(owner: Any, name: str) -> bool:
-    """Return whether the value of a field is shown nowhere: it is a secret, or that of a secret setting."""
+    """Return True if a field's value must not be printed: it is secret, or that of a secret setting."""
     if name in owner.__secrets__:
         return True
     if name != "value" or "name" not in owner.__names__:
@@ -214,7 +214,7 @@ def is_secret(owner: Any, name: str) -> bool:
 def _eq(self: Any, other: Any) -> bool:
     if type(self) is not type(other):
         return False
-    for name in self.__names__:  # no generator: encoders compare with defaults
+    for name in self.__names__:  # a loop is faster than a generator, and encoders compare with defaults
         one, another = getattr(self, name), getattr(other, name)
         if one is not another and not _equal(one, another):
             return False
@@ -222,7 +222,7 @@ def _eq(self: Any, other: Any) -> bool:
 
 
 def _equal(one: object, other: object) -> bool:
-    """Equality in which a list equals a tuple: decoding makes either, as is faster."""
+    """Compare two values; a list equals a tuple, as decoding makes whichever is faster."""
     if isinstance(one, list | tuple) and isinstance(other, list | tuple):
         return len(one) == len(other) and all(map(_equal, one, other))
     return one == other
@@ -230,12 +230,12 @@ def _equal(one: object, other: object) -> bool:
 
 # ---- fields --------------------------------------------------------------------------------------
 # Each function is typed as the value that the attribute will hold, so that mypy checks annotation and
-# default. None of them stands in `field_specifiers` of the decorators: mypy then takes each for a default
+# default. None of them is listed in `field_specifiers` of the decorators: so mypy takes each for a default
 # value, and every field may be left out.
 
 
 class Versions(TypedDict, total=False):
-    """Where a field is: versions `since` to `until`; with `tag`, tagged from `tagged_since` (or `since`)."""
+    """The versions of a field: `since` to `until`; with `tag`, tagged from `tagged_since` (or `since`) on."""
 
     since: int
     until: int
@@ -244,7 +244,7 @@ class Versions(TypedDict, total=False):
 
 
 class NullableVersions(Versions):
-    """The same for a field that may be None in the versions `nullable_since` to `nullable_until`."""
+    """The versions of a field that may be None in those from `nullable_since` to `nullable_until`."""
 
     nullable_since: Required[int]
     nullable_until: NotRequired[int]
@@ -289,7 +289,7 @@ def float64(*, default: float = 0.0, **versions: Unpack[Versions]) -> float:
 
 
 def uuid(*, default: bytes = ZERO_UUID, **versions: Unpack[Versions]) -> bytes:
-    """A UUID as its 16 bytes."""
+    """Declare a UUID, held as its 16 bytes."""
     return cast(bytes, _field(Kind.UUID, default, versions))
 
 
@@ -298,7 +298,7 @@ def string(*, default: str = "", **versions: Unpack[Versions]) -> str: ...
 @overload
 def string(*, default: str | None = "", **versions: Unpack[NullableVersions]) -> str | None: ...
 def string(*, default: str | None = "", **versions: int) -> Any:
-    """UTF-8 text of at most 32,767 bytes."""
+    """Declare a UTF-8 text of at most 32,767 bytes."""
     return _field(Kind.STRING, default, versions)
 
 
@@ -307,12 +307,12 @@ def bytes_(*, default: bytes = b"", **versions: Unpack[Versions]) -> bytes: ...
 @overload
 def bytes_(*, default: bytes | None = b"", **versions: Unpack[NullableVersions]) -> bytes | None: ...
 def bytes_(*, default: bytes | None = b"", **versions: int) -> Any:
-    """Bytes that mean nothing to the wire; decoding copies them out of the frame."""
+    """Declare opaque bytes; decoding copies them out of the frame."""
     return _field(Kind.BYTES, default, versions)
 
 
 def secret(**versions: Unpack[Versions]) -> bytes:
-    """Bytes that are shown nowhere: they prove who somebody is, or hold what does."""
+    """Declare bytes that are never printed: a credential, or bytes that contain one."""
     return cast(bytes, _field(Kind.BYTES, b"", versions, is_secret=True))
 
 
@@ -321,7 +321,7 @@ def records(*, default: bytes = b"", **versions: Unpack[Versions]) -> Buffer: ..
 @overload
 def records(*, default: bytes | None = b"", **versions: Unpack[NullableVersions]) -> Buffer | None: ...
 def records(*, default: bytes | None = b"", **versions: int) -> Any:
-    """Record batches: a memoryview of the frame when decoded, `Records` when encoded."""
+    """Declare record batches: a memoryview of the frame when decoded, `Records` when encoded."""
     return _field(Kind.RECORDS, default, versions)
 
 
@@ -330,7 +330,7 @@ def struct_(of: type[T], **versions: Unpack[Versions]) -> T: ...
 @overload
 def struct_(of: type[T], *, default: None = ..., **versions: Unpack[NullableVersions]) -> T | None: ...
 def struct_(of: type[T], *, default: object = ..., **versions: int) -> Any:
-    """One struct; the default is a struct with all its defaults, or None where that is stated."""
+    """Declare a struct; its default is a struct of defaults, or None if `default=None` is given."""
     return _field(Kind.STRUCT, of() if default is ... else default, versions, of=of)
 
 
@@ -341,7 +341,7 @@ def array(
     of: Callable[..., T], *, default: Sequence[T] | None = (), **versions: Unpack[NullableVersions]
 ) -> Sequence[T] | None: ...
 def array(of: Callable[..., Any], *, default: object = (), **versions: int) -> Any:
-    """Any number of a struct class or of what a field function stands for: `array(Voter)`, `array(int32)`."""
+    """Declare an array of a struct class or of a field function's type: `array(Voter)`, `array(int32)`."""
     if isinstance(of, type):
         return _field(Kind.STRUCT, default, versions, of=of, is_array=True)
     return _field(of().kind, default, versions, is_array=True)

@@ -1,8 +1,8 @@
-"""Turns declarations into functions: one flat encoder and one flat decoder for each version of each message.
+"""Compiles declarations into one flat encoder and one flat decoder for each version of each message.
 
-They are compiled when first asked for and kept; asking again costs a dict look-up. `decode` of a hostile
-buffer raises KafkaError(INVALID_REQUEST), `encode` of a value that does not fit its field raises
-ValueError, and a version that the message does not have is KafkaError(UNSUPPORTED_VERSION) in both.
+Both are compiled at first use and kept; later uses cost a dict look-up. `decode` of a hostile buffer raises
+KafkaError(INVALID_REQUEST), `encode` of a value that does not fit its field raises ValueError, and a version
+that the message does not have raises KafkaError(UNSUPPORTED_VERSION) in both.
 """
 
 import struct
@@ -19,8 +19,10 @@ T_contra = TypeVar("T_contra", contravariant=True)
 
 
 class Decoder(Protocol[T_co]):
-    """Reads the message at a position, returns it and the position behind it; records are views of the
-    buffer. `TooManyElements` if its arrays have more than `max_elements` in all.
+    """A function that decodes the message at a position and returns it with the position after it.
+
+    Records are views of the buffer. Raises `TooManyElements` if the arrays have more than `max_elements` in
+    all.
     """
 
     def __call__(
@@ -29,7 +31,10 @@ class Decoder(Protocol[T_co]):
 
 
 class Encoder(Protocol[T_contra]):
-    """Appends to `writer`; returns the buffers of the message: `writer` first, records uncopied."""
+    """A function that encodes a message behind `writer` and returns its buffers.
+
+    The first buffer is `writer`; records follow uncopied.
+    """
 
     def __call__(self, value: T_contra, writer: bytearray, /) -> list[Buffer]: ...
 
@@ -39,7 +44,7 @@ _encoders: dict[tuple[type, int], Encoder[object]] = {}
 
 
 def decoder(cls: type[T], version: int) -> Decoder[T]:
-    """The function that reads this version of a message."""
+    """Return the function that decodes this version of a message."""
     known = _decoders.get((cls, version))
     if known is None:
         check_version(cls, version)
@@ -48,7 +53,7 @@ def decoder(cls: type[T], version: int) -> Decoder[T]:
 
 
 def encoder(cls: type[T], version: int) -> Encoder[T]:
-    """The function that writes this version of a message."""
+    """Return the function that encodes this version of a message."""
     known = _encoders.get((cls, version))
     if known is None:
         check_version(cls, version)
@@ -57,7 +62,7 @@ def encoder(cls: type[T], version: int) -> Encoder[T]:
 
 
 def check_version(cls: type, version: int) -> None:
-    """KafkaError(UNSUPPORTED_VERSION) unless the message has this version."""
+    """Raise KafkaError(UNSUPPORTED_VERSION) unless the message has this version."""
     schema = schema_of(cls)
     if not schema.min_version <= version <= schema.max_version:
         raise KafkaError(
@@ -67,18 +72,18 @@ def check_version(cls: type, version: int) -> None:
 
 
 def decode(cls: type[T], version: int, buffer: Buffer) -> T:
-    """The message in a buffer; bytes behind it are ignored."""
+    """Return the message at the start of a buffer; ignore the bytes behind it."""
     value, _ = decoder(cls, version)(buffer, 0)
     return value
 
 
 def encode(value: object, version: int) -> bytes:
-    """The message in one piece."""
+    """Return the encoded message as one buffer."""
     return b"".join(encoder(type(value), version)(value, bytearray()))
 
 
 def decode_versioned(cls: type[T], buffer: Buffer) -> T:
-    """A record that begins with its version (int16), as the values of `__consumer_offsets` do."""
+    """Decode a record that begins with its version (int16), as the values of `__consumer_offsets` do."""
     if len(buffer) < 2:
         raise KafkaError(ErrorCode.INVALID_REQUEST, f"malformed {cls.__name__}: no version in so few bytes")
     (version,) = struct.unpack_from(">h", buffer)
@@ -87,5 +92,5 @@ def decode_versioned(cls: type[T], buffer: Buffer) -> T:
 
 
 def encode_versioned(value: object, version: int) -> bytes:
-    """The version (int16) and the record behind it."""
+    """Return the version (int16), followed by the encoded record."""
     return b"".join(encoder(type(value), version)(value, bytearray(struct.pack(">h", version))))

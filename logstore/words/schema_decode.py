@@ -1,12 +1,13 @@
-"""Writes the function that decodes one version of one message.
+"""Generates the function that decodes one version of one message.
 
-The function takes any buffer and a position and returns the object and the position behind it. The buffer
-may come from anybody: a count is held against the bytes that are left before anything is allocated, lengths
-against the end, and whatever is wrong becomes one `KafkaError(INVALID_REQUEST)`. Bytes behind the message
-are the caller's business, unknown tags are skipped (KIP-482).
+The function takes any buffer and a position and returns the object and the position after it. The buffer is
+not trusted: a count is compared with the bytes that are left before anything is allocated, lengths with the
+end, and any fault becomes one `KafkaError(INVALID_REQUEST)`. Bytes behind the message are left to the caller;
+unknown tags are skipped (KIP-482).
 
-A decoder may have limits on texts and bytes, by field. What is longer is refused where its length stands, or
-is cut: then the message is read for no more than the names in an answer that refuses it.
+A decoder may limit the length of texts and bytes, by field. It rejects a longer one as soon as it has read
+the length. A decoder that cuts them instead is for a message that is rejected anyway, and decoded for the
+names that the response must contain.
 """
 
 import struct
@@ -25,19 +26,19 @@ from ottla.logstore.words.schema_source import (
 )
 
 # The elements of all arrays of one message together; four numbers count as one. An element may be two bytes
-# on the wire and 200 in memory, so the size of a frame is no bound: this one stands for some 100 MB beside
-# the text itself, and for Metadata about half a million partitions.
+# on the wire and 200 in memory, so the size of a frame does not bound the memory: this limit stands for some
+# 100 MB beside the texts, and in a Metadata message for about half a million partitions.
 MAX_ELEMENTS = 2**19
 VARINT_MAX_BYTES = 5
 ONE_BYTE_LENGTH = 126  # the longest text whose length, plus one, is a varint of one byte
 
 
 class TooManyElements(KafkaError):
-    """A message has more elements than its reader allows: INVALID_REQUEST, or a reader with more patience."""
+    """A message has more elements than its decoder allows; the caller may try again with a higher limit."""
 
 
 class FieldLimit(NamedTuple):
-    """How long a text may be, as UTF-8, or bytes; and the code by which more is refused."""
+    """The largest number of bytes (UTF-8 for a text) of a field, and the error code for a longer one."""
 
     max_bytes: int
     code: ErrorCode
@@ -47,7 +48,7 @@ class FieldTooLong(KafkaError):
     """A field is longer than its limit; the code is the limit's."""
 
 
-# By the field's path: its name behind those of the structs that it stands in, with dots.
+# The limits by the path of a field: the names of the structs that contain it, then its own, joined by dots.
 Limits = Mapping[str, FieldLimit]
 NO_LIMITS: Limits = {}
 
@@ -55,8 +56,10 @@ NO_LIMITS: Limits = {}
 def build_decoder(
     cls: type, version: int, limits: Limits = NO_LIMITS, *, cuts: bool = False
 ) -> Callable[..., Any]:
-    """The function `decode(buffer, position=0, left=MAX_ELEMENTS) -> (object, position)` for one version of a
-    message class; `left` elements are allowed. What is longer than its limit is FieldTooLong, or cut.
+    """Return the function `decode(buffer, position=0, left=MAX_ELEMENTS) -> (object, position)`.
+
+    It decodes one version of a message class, with at most `left` elements. A field that is longer than its
+    limit raises FieldTooLong, or is cut if `cuts` is set.
     """
     schema = schema_of(cls)
     writer = _DecoderWriter(schema, version, limits, cuts=cuts)
@@ -81,19 +84,19 @@ def build_decoder(
     source.lines[:0] = filter(None, head)
     source.line(1, "except faults as fault:")
     source.line(2, f"raise malformed('{schema.name}', {version}, fault) from None")
-    # A slice beyond the end is silently shorter; each pushes the position past the end, so one check finds
-    # all.
+    # A slice beyond the end is silently shorter. Each pushes the position past the end, so one check at the
+    # end finds them all.
     source.line(1, "if p > end:")
     source.line(2, f"raise malformed('{schema.name}', {version}, None)")
     source.line(1, "return o, p")
     return source.build("decode", f"decode {schema.name} v{version}")
 
 
-# ---- what the written functions call ------------------------------------------------------------
+# ---- called by the generated functions ------------------------------------------------------------
 
 
 def read_uvarint(b: Buffer, p: int) -> tuple[int, int]:
-    """An unsigned varint of at most five bytes, and the position behind it."""
+    """Return an unsigned varint of at most five bytes and the position after it."""
     value = shift = 0
     for _ in range(VARINT_MAX_BYTES):
         byte = b[p]
@@ -106,7 +109,7 @@ def read_uvarint(b: Buffer, p: int) -> tuple[int, int]:
 
 
 def read_string_length(b: Buffer, p: int) -> tuple[int, int]:
-    """The same for the length of a compact string, plus one."""
+    """Return the length of a compact string, plus one, and the position after it."""
     value, p = read_uvarint(b, p)
     if value > STRING_MAX_BYTES + 1:
         raise ValueError(f"a string of {value - 1} bytes is longer than {STRING_MAX_BYTES}")
@@ -114,19 +117,19 @@ def read_string_length(b: Buffer, p: int) -> tuple[int, int]:
 
 
 def too_many(name: str, count: int, is_there: bool) -> Exception:
-    """More elements than were allowed, or than the bytes that are left can hold."""
+    """Return the error for more elements than are allowed (`is_there`), or than the bytes left can hold."""
     if is_there:
         return TooManyElements(ErrorCode.INVALID_REQUEST, f"{name} has {count} elements, too many in all")
     return ValueError(f"{name} cannot have {count} elements in so few bytes")
 
 
 def too_long(name: str, length: int, limit: FieldLimit) -> FieldTooLong:
-    """A field of so many bytes is refused."""
+    """Return the error for a field that is longer than its limit."""
     return FieldTooLong(limit.code, f"{name} has {length} bytes; at most {limit.max_bytes} are allowed")
 
 
 def malformed(name: str, version: int | None, fault: Exception | None) -> KafkaError:
-    """The answer to bytes that are not what they should be."""
+    """Return the error for bytes that are not an encoding of the message."""
     if isinstance(fault, UnicodeDecodeError):
         reason = "text that is not UTF-8"
     elif fault is None or isinstance(fault, IndexError | struct.error):
@@ -141,7 +144,7 @@ def malformed(name: str, version: int | None, fault: Exception | None) -> KafkaE
 
 
 def min_bytes(field: Field, version: int, flexible: bool) -> int:
-    """The fewest bytes that one element of a field can take."""
+    """Return the smallest number of bytes that an element of a field can take."""
     if field.kind is Kind.STRUCT:
         assert field.of is not None
         inner = schema_of(field.of).plain_fields(version)
@@ -160,12 +163,16 @@ def _min_field_bytes(field: Field, version: int, flexible: bool) -> int:
 
 
 class _DecoderWriter:
-    """What all fields of one function share: `b` buffer, `p` position, `end`, `left` elements, `o` object."""
+    """The writer of one function.
+
+    Its local variables are `b`, the buffer; `p`, the position; `end`; `left`, the elements that are still
+    allowed; and `o`, the object.
+    """
 
     def __init__(self, schema: Schema, version: int, limits: Limits, *, cuts: bool) -> None:
         self._limits = limits
         self._cuts = cuts
-        self._path: list[str] = []  # names of the fields that are being written
+        self._path: list[str] = []  # the names of the nested fields that are being generated
         self.source = Source()
         self.version = version
         self.flexible = schema.is_flexible(version)
@@ -174,7 +181,7 @@ class _DecoderWriter:
     def write_struct(self, depth: int, cls: type, schema: Schema, out: str) -> None:
         source = self.source
         source.line(depth, f"{out} = new({source.bind(cls.__name__, cls)})")
-        run: list[Field] = []  # neighbours of fixed size are unpacked with one call
+        run: list[Field] = []  # adjacent fields of fixed size, which are unpacked with one call
         for field in schema.plain_fields(self.version):
             if is_fixed(field.kind) and not field.is_array:
                 run.append(field)
@@ -202,7 +209,7 @@ class _DecoderWriter:
             self._write_array(depth, field, out)
         elif field.kind is Kind.STRUCT and field.is_nullable(self.version):
             self.source.line(depth, "p += 1")
-            # A negative int8 says: none; in a tagged section the number is unsigned, and 0 says so.
+            # Null is a negative int8; in a tagged section it is the unsigned number 0.
             is_none = "b[p - 1] == 0" if field.is_tagged(self.version) else "b[p - 1] > 127"
             self.source.line(depth, f"if {is_none}:")
             self.source.line(depth + 1, f"{out} = None")
@@ -273,7 +280,10 @@ class _DecoderWriter:
             source.line(depth + 1, f"{elements}.append({element})")
 
     def _write_length(self, depth: int, kind: Kind | None, limit: FieldLimit | None = None) -> str:
-        """Read the length of a string, of bytes or (None) of an array: as on the wire, in a new variable."""
+        """Generate code that reads the length of a string, of bytes or (None) of an array.
+
+        Return the new variable that holds it, as it is on the wire.
+        """
         source = self.source
         length = source.variable()
         if self.flexible:
@@ -282,7 +292,8 @@ class _DecoderWriter:
             source.line(depth, "p += 1")
             source.line(depth, f"if {length} > 127:")
             source.line(depth + 1, f"{length}, p = {read}(b, p - 1)")
-            # A length of one byte, as nearly all have, is below every limit that is larger: it costs nothing.
+            # Nearly every length is one byte. If the limit is larger than such a length can be, the check
+            # goes into the branch for longer ones, and costs nothing.
             depth += limit is not None and limit.max_bytes >= ONE_BYTE_LENGTH
         else:
             code = "h" if kind is Kind.STRING else "i"
@@ -296,7 +307,7 @@ class _DecoderWriter:
         return length
 
     def _write_null(self, depth: int, field: Field, length: str, out: str) -> int:
-        """What a length says that stands for None; returns the depth at which the value follows."""
+        """Generate the test for null; return the depth of the code that reads a value."""
         self.source.line(depth, f"if not {length}:" if self.flexible else f"if {length} < 0:")
         if field.is_nullable(self.version):
             self.source.line(depth + 1, f"{out} = None")

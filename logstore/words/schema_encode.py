@@ -1,9 +1,9 @@
-"""Writes the function that encodes one version of one message.
+"""Generates the function that encodes one version of one message.
 
-The function appends to a bytearray and returns the list of buffers that make up the whole: that bytearray
-alone, or with record batches between its parts, which are passed on without a copy. A value that its field
-cannot hold (None, a number out of range, text too long) is the caller's mistake: ValueError, with the way
-to the field.
+The function appends to a bytearray and returns the buffers of the message in order: that bytearray alone, or
+several of them with record batches in between, which are not copied. A value that its field cannot hold
+(None, a number out of range, a text that is too long) is a bug of the caller: it raises ValueError with the
+path of the field.
 """
 
 import struct
@@ -22,7 +22,7 @@ from ottla.logstore.words.schema_source import (
 
 
 def build_encoder(cls: type, version: int) -> Callable[..., Any]:
-    """The function `encode(object, writer) -> [buffer, ...]` for one version of a message class."""
+    """Return the function `encode(object, writer) -> [buffer, ...]` for one version of a message class."""
     schema = schema_of(cls)
     writer = _EncoderWriter(schema, version)
     writer.write_struct(2, schema, "o")
@@ -48,11 +48,11 @@ def build_encoder(cls: type, version: int) -> Callable[..., Any]:
     return source.build("encode", f"encode {schema.name} v{version}")
 
 
-# ---- what the written functions call ------------------------------------------------------------
+# ---- called by the generated functions ------------------------------------------------------------
 
 
 def uvarint(value: int) -> bytes:
-    """An unsigned varint."""
+    """Return the bytes of an unsigned varint."""
     encoded = bytearray()
     while value > 127:
         encoded.append(value & 127 | 128)
@@ -62,14 +62,14 @@ def uvarint(value: int) -> bytes:
 
 
 def string_length(length: int) -> bytes:
-    """The length of a compact string that takes more than one byte, plus one."""
+    """Return the bytes of a compact string's length, plus one, for a length that takes more than one byte."""
     if length > STRING_MAX_BYTES:
         raise ValueError(f"a string of {length} bytes is longer than {STRING_MAX_BYTES}")
     return uvarint(length + 1)
 
 
 def checked_uuid(value: bytes) -> bytes:
-    """The struct module would cut or fill up a UUID of another size without a word."""
+    """Return a UUID after checking its size, as the struct module silently truncates or pads another size."""
     if len(value) != UUID_BYTES:
         raise ValueError(f"a UUID has {UUID_BYTES} bytes, not {len(value)}")
     return value
@@ -83,13 +83,13 @@ def tagged_section(tags: Sequence[tuple[int, bytearray]]) -> bytearray:
 
 
 def unfit(schema: Schema, version: int, value: object, fault: Exception) -> ValueError:
-    """The error that names the field which cannot hold its value."""
+    """Return an error that names the field that cannot hold its value."""
     place = find_unfit(schema, version, value, schema.name) or str(fault)
     return ValueError(f"cannot encode {schema.name} version {version}: {place}")
 
 
 def find_unfit(schema: Schema, version: int, value: object, path: str) -> str | None:
-    """The first field under `value` that cannot be encoded, in words."""
+    """Return a description of the first field in `value` that cannot be encoded, or None."""
     for field in schema.plain_fields(version) + schema.tagged_fields(version):
         where = f"{path}.{field.name}"
         if not hasattr(value, field.name):
@@ -135,7 +135,9 @@ def _find_unfit_value(field: Field, version: int, value: object, where: str) -> 
 
 
 class _EncoderWriter:
-    """What all fields of one function share: `o` object, `w` writer, `chunks` finished buffers, `n`
+    """The writer of one function.
+
+    Its local variables are `o`, the object; `w`, the bytearray; `chunks`, the finished buffers; and `n`, a
     length.
     """
 
@@ -147,7 +149,7 @@ class _EncoderWriter:
     def write_struct(self, depth: int, schema: Schema, owner: str) -> None:
         source = self.source
         tagged = schema.tagged_fields(self.version)
-        run: list[Field] = []  # neighbours of fixed size are packed with one call
+        run: list[Field] = []  # adjacent fields of fixed size, which are packed with one call
         for field in schema.plain_fields(self.version):
             if is_fixed(field.kind) and not field.is_array:
                 run.append(field)
@@ -157,7 +159,7 @@ class _EncoderWriter:
         if not self.flexible or tagged:
             self._write_run(depth, run, owner, "")
         elif run:
-            self._write_run(depth, run, owner, "x")  # the empty tagged section goes along as a zero byte
+            self._write_run(depth, run, owner, "x")  # the pad byte is the empty tagged section
         else:
             source.line(depth, "w.append(0)")
         if self.flexible and tagged:
@@ -215,7 +217,7 @@ class _EncoderWriter:
             self._write_one(depth + 1, field, element)
 
     def _write_one(self, depth: int, field: Field, held: str) -> None:
-        """One value, or one element of an array, that is not None."""
+        """Generate code that encodes a value, or an element of an array, that is not None."""
         source = self.source
         if field.kind is Kind.STRUCT:
             assert field.of is not None
@@ -235,7 +237,7 @@ class _EncoderWriter:
             self._write_records(depth, held)
 
     def _write_records(self, depth: int, held: str) -> None:
-        """Finish the buffer at hand, let the records follow as they are, and go on in a new one."""
+        """Generate code that finishes the buffer, adds the records uncopied and begins a new buffer."""
         source = self.source
         several = source.variable()
         source.line(depth, f"{several} = type({held}) in sequences")
@@ -249,7 +251,7 @@ class _EncoderWriter:
         source.line(depth + 1, "w = bytearray()")
 
     def _write_length(self, depth: int, length: str) -> None:
-        """The length of bytes, records or an array, left in `n` as it goes on the wire."""
+        """Generate code that encodes the length of bytes, records or an array, and leaves it in `n`."""
         source = self.source
         if self.flexible:
             source.line(depth, f"n = {length} + 1")
@@ -273,7 +275,7 @@ class _EncoderWriter:
             source.line(depth, f"w += {source.bind_packer('pack', 'h')}({length})")
 
     def _write_tags(self, depth: int, tagged: list[Field], owner: str) -> None:
-        """Tagged fields go out only where they differ from their default (KIP-482)."""
+        """Generate code that encodes the tagged fields that differ from their defaults (KIP-482)."""
         source = self.source
         conditions = [self._differs(field, f"{owner}.{field.name}") for field in tagged]
         tags, outer = source.variable(), source.variable()
@@ -296,6 +298,6 @@ class _EncoderWriter:
         if field.is_array:
             return f"({value} is None or {value})" if field.is_nullable(self.version) else value
         default = self.source.bind(f"default_{field.name}", field.default)
-        if field.kind is Kind.STRUCT:  # most have the very default; comparing two structs is slow
+        if field.kind is Kind.STRUCT:  # usually it is the default object, and comparing structs is slow
             return f"({value} is not {default} and {value} != {default})"
         return f"{value} != {default}"

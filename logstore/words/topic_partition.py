@@ -1,7 +1,7 @@
 """The name of a partition, and the text form of Kafka's 16-byte ids.
 
-A topic's name becomes a directory, so what counts as a legal name is decided here, once, for every way
-that a name can come in.
+A topic's name becomes the name of a directory, so this module alone decides which names are legal, wherever
+a name comes from.
 """
 
 import binascii
@@ -17,7 +17,7 @@ _LEGAL_NAME = re.compile(r"[a-zA-Z0-9._-]+")
 
 
 class TopicPartition(NamedTuple):
-    """One partition of one topic."""
+    """The name of a partition: its topic and its number."""
 
     topic: str
     partition: int
@@ -44,12 +44,12 @@ def check_topic_name(name: str) -> None:
 
 
 def uuid_to_text(uuid: bytes) -> str:
-    """A 16-byte id as Kafka prints it: URL-safe base64 without padding, 22 characters."""
+    """Return a 16-byte id as Kafka prints it: URL-safe base64 without padding, 22 characters."""
     return urlsafe_b64encode(uuid).rstrip(b"=").decode()
 
 
 def uuid_from_text(text: str) -> bytes:
-    """The inverse of `uuid_to_text`; INVALID_REQUEST for anything that is not 22 base64url characters."""
+    """Return the 16 bytes of an id; raise INVALID_REQUEST unless the text is 22 base64url characters."""
     try:
         uuid = urlsafe_b64decode(text + "==")
     except (binascii.Error, ValueError):

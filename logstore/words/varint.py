@@ -1,9 +1,8 @@
-"""Zig-zag varints: how record batch v2 writes lengths, deltas and counts (as Protocol Buffers' sint32,
-sint64).
+"""Zig-zag varints (Protocol Buffers' sint32 and sint64): lengths, deltas and counts of record batch v2.
 
-Seven bits a byte, least significant first, the high bit says that more follow. Signed numbers are folded so
-that small negative ones stay short: 0 -1 1 -2 2 become 0 1 2 3 4. Bytes that are no varint raise
-INVALID_RECORD.
+Each byte has seven bits of the number, least significant first; its high bit says that more bytes follow.
+Signed numbers are folded so that small negative ones stay short: 0 -1 1 -2 2 become 0 1 2 3 4. Bytes that are
+not a varint raise INVALID_RECORD.
 """
 
 from typing import Final
@@ -26,7 +25,7 @@ def append_varint(target: bytearray, number: int) -> None:
 
 
 def read_varint(source: ByteSource, position: int, *, max_bytes: int = MAX_VARINT_BYTES) -> tuple[int, int]:
-    """The number at `position` and the position after it; INVALID_RECORD when it is cut off or too long."""
+    """Return the number at `position` and the position after it; INVALID_RECORD if cut off or too long."""
     try:
         byte = source[position]
         if byte < 0x80:  # Nearly every varint of a record is one byte long.
@@ -51,5 +50,5 @@ def read_varint(source: ByteSource, position: int, *, max_bytes: int = MAX_VARIN
 
 
 def read_varlong(source: ByteSource, position: int) -> tuple[int, int]:
-    """`read_varint` for 64-bit numbers (timestamp deltas)."""
+    """Return the 64-bit number (a timestamp delta) at `position` and the position after it."""
     return read_varint(source, position, max_bytes=MAX_VARLONG_BYTES)
