@@ -1,10 +1,11 @@
-/* The compiled twin of pure_record_walk.py: the same functions, the same answers, a hundredth of the time.
+/* The compiled functions of pure_record_walk.py: they return the same results in a hundredth of the time.
 
-   Nothing here allocates by what a record says, and no byte beyond the buffer is read: each length is compared with
-   what is left before it is used. The buffer is not copied. Walks of large buffers release the interpreter's lock;
-   short ones keep it, as taking it again may cost more than the walk.
+   No length in a record decides how much memory is allocated, and no byte beyond the buffer is read: each
+   length is compared with the bytes that are left before it is used. The buffer is not copied. Walks of large
+   buffers release the interpreter's lock; short walks keep it, as taking it again may cost more than the
+   walk.
 
-   Written against the limited API of Python 3.11, so that one build serves all later versions. */
+   This uses only the limited API of Python 3.11, so that one build serves all later versions. */
 
 #define PY_SSIZE_T_CLEAN
 #ifndef Py_LIMITED_API
@@ -28,7 +29,7 @@
 static const char deliver_at[] = "ottla.deliver.at";
 static const char deliver_after[] = "ottla.deliver.after.ms";
 
-/* Also in pure_record_walk.py. */
+/* The numbers are also in pure_record_walk.py. */
 enum { SOUND, LENGTH, FIELD, DELTA, HEADERS, HEADER_NAME, ENDS_EARLY, KEYLESS, TIMESTAMP, DELAY, TOO_LATE };
 
 typedef const unsigned char *place;
@@ -50,7 +51,7 @@ static int64_t long_varint(place *at, place end, int max_bytes, int *is_bad) {
     return 0;
 }
 
-/* Most have one byte or two. */
+/* The common cases are inlined: most varints have one byte or two. */
 static inline int64_t varint(place *at, place end, int max_bytes, int *is_bad) {
     place p = *at;
     if (end - p >= 2) {
@@ -68,7 +69,7 @@ static inline int64_t varint(place *at, place end, int max_bytes, int *is_bad) {
     return long_varint(at, end, max_bytes, is_bad);
 }
 
-/* Steps over so many bytes; a negative length stands for null. */
+/* Moves *at forward by `length` bytes; a negative length stands for null. */
 static inline void step(place *at, place end, int64_t length, int *is_bad) {
     if (length > end - *at) *is_bad = 1;
     else if (length > 0) *at += length;
@@ -78,13 +79,13 @@ static inline int64_t wrapped_sum(int64_t one, int64_t other) {
     return (int64_t)((uint64_t)one + (uint64_t)other);
 }
 
-/* The end of the record that begins at *at, which is moved to its timestamp delta; NULL: its length is wrong. */
+/* Returns the end of the record at *at, and moves *at to its timestamp delta; NULL if the length is wrong. */
 static inline place record_end(place *at, place stop) {
     int is_bad = 0;
     int64_t length = varint(at, stop, MAX_VARINT_BYTES, &is_bad);
     if (is_bad || length < MIN_RECORD_BYTES - 1 || length > stop - *at) return NULL;
     place end = *at + length;
-    *at += 1; /* attributes, which mean nothing yet */
+    *at += 1; /* the attributes, which are not used yet */
     return end;
 }
 
@@ -118,7 +119,8 @@ static void walk_records(walked_t *walked, place stop, int64_t last, int64_t max
         int64_t headers = varint(&p, end, MAX_VARINT_BYTES, &is_bad);
         if (is_bad) problem = FIELD;
         else if (delta != index) problem = DELTA;
-        else if (headers < 0 || headers > (end - p) / 2) problem = HEADERS; /* one is two bytes at least */
+        else if (headers < 0 || headers > (end - p) / 2) problem = HEADERS; /* a header takes at least two
+        bytes */
         for (; problem == SOUND && headers; headers--) {
             int64_t name = varint(&p, end, MAX_VARINT_BYTES, &is_bad);
             if (is_bad) { problem = FIELD; break; }
@@ -146,7 +148,7 @@ static void walk_records(walked_t *walked, place stop, int64_t last, int64_t max
     walked->largest = largest;
 }
 
-/* Walks with the lock of the interpreter released where the buffer is large. */
+/* Walks over the records; releases the interpreter's lock if the buffer is large. */
 static void walk_buffer(walked_t *walked, const Py_buffer *view, int64_t last, int64_t max_bytes, const rules_t *rules) {
     place stop = (place)view->buf + view->len;
     PyThreadState *state = view->len >= RELEASE_LOCK_BYTES ? PyEval_SaveThread() : NULL;
@@ -154,7 +156,7 @@ static void walk_buffer(walked_t *walked, const Py_buffer *view, int64_t last, i
     if (state != NULL) PyEval_RestoreThread(state);
 }
 
-/* Whole numbers from the arguments; 0 and an exception where one is none. */
+/* Converts arguments to integers; returns 0 with an exception set if one is not an integer. */
 static int numbers(PyObject *const *arguments, Py_ssize_t count, int64_t *into) {
     for (Py_ssize_t i = 0; i < count; i++) {
         into[i] = PyLong_AsLongLong(arguments[i]);
@@ -163,7 +165,9 @@ static int numbers(PyObject *const *arguments, Py_ssize_t count, int64_t *into) 
     return 1;
 }
 
-/* The buffer among the arguments, all of which but the first are whole numbers. */
+/* Reads the arguments: a buffer, then integers, the first of which is a position in the buffer. Returns 0
+with an
+   exception set if they do not fit. */
 static int opened(PyObject *const *arguments, Py_ssize_t given, Py_ssize_t wanted, Py_buffer *view,
                   int64_t *into) {
     if (given != wanted) {
@@ -246,7 +250,7 @@ static PyObject *find(PyObject *self, PyObject *const *arguments, Py_ssize_t giv
                          (long long)(is_found ? timestamp : 0));
 }
 
-/* One tuple of a span; NULL with an exception where there is no memory. */
+/* Returns the tuple of one span; NULL with an exception set if there is no memory. */
 static PyObject *span(place begin, place start, place rest, place end, int64_t delta, int64_t timestamp_delta, place key,
                       int64_t key_length, int has_value) {
     PyObject *made = PyTuple_New(7);
@@ -295,7 +299,8 @@ static PyObject *spans(PyObject *self, PyObject *const *arguments, Py_ssize_t gi
         step(&p, end, key_length, &is_bad);
         int64_t value = varint(&p, end, MAX_VARINT_BYTES, &is_bad);
         step(&p, end, value, &is_bad);
-        if (is_bad || p >= end) { problem = FIELD; p = start; break; } /* the count of headers still has to come */
+        if (is_bad || p >= end) { problem = FIELD; p = start; break; } /* the count of headers must still
+        follow */
         if (delta < 0) { problem = DELTA; p = start; break; }
         PyObject *one = span(begin, start, rest, end, delta, timestamp_delta, key, key_length, value >= 0);
         if (one == NULL || PyList_Append(found, one) < 0) {
@@ -313,7 +318,7 @@ static PyObject *spans(PyObject *self, PyObject *const *arguments, Py_ssize_t gi
     return Py_BuildValue("(iLnN)", problem, (long long)index, position, found);
 }
 
-/* The records that are not due yet, in order: as many as were found, in room that is doubled when it is full. */
+/* The records that are not due yet, in order; the room for them is doubled when it is full. */
 typedef struct {
     int32_t *deltas;
     int64_t *times;
@@ -336,13 +341,14 @@ static int add_delayed(delayed_t *found, int64_t delta, int64_t time) {
     return 1;
 }
 
-/* The value of a header; at is NULL where there is no such header, and length negative where it is null. */
+/* The value of a header; at is NULL if there is no such header, and length is negative if the value is null.
+*/
 typedef struct {
     place at;
     int64_t length;
 } value_t;
 
-/* The number of such a header; 0 where it has none. */
+/* Stores the number in the value of a delivery header; returns 0 if there is none. */
 static int header_number(const value_t *value, int64_t *number) {
     uint64_t folded = 0;
     int64_t i = 0;
@@ -362,11 +368,12 @@ static inline int64_t capped_sum(int64_t timestamp, int64_t delay) {
     return timestamp > 0 && delay > INT64_MAX - timestamp ? INT64_MAX : timestamp + delay;
 }
 
-/* Steps over the headers; returns a problem, or the last values of the two that say when. */
+/* Moves *at behind the headers and stores the last value of each delivery header; returns a problem or SOUND.
+*/
 static int delivery_headers(place *at, place end, int64_t headers, value_t *said_at, value_t *said_after) {
     place p = *at;
     int is_bad = 0;
-    if (headers < 0 || headers > (end - p) / 2) return HEADERS; /* one is two bytes at least */
+    if (headers < 0 || headers > (end - p) / 2) return HEADERS; /* a header takes at least two bytes */
     for (; headers; headers--) {
         int64_t name_length = varint(&p, end, MAX_VARINT_BYTES, &is_bad);
         if (is_bad) return FIELD;
@@ -389,7 +396,7 @@ typedef struct {
     int64_t base_timestamp, is_stamped, default_delay, now, latest, is_strict;
 } delays_t;
 
-/* Walks over records until `last`; returns 0 where there is no memory. */
+/* Walks over records until `last` and stores those that are not due; returns 0 if there is no memory. */
 static int find_delayed(walked_t *walked, place stop, int64_t last, const delays_t *rules, delayed_t *found) {
     place p = walked->at;
     int64_t index = walked->index;
@@ -403,7 +410,7 @@ static int find_delayed(walked_t *walked, place stop, int64_t last, const delays
         for (int i = 0; i < 2; i++) step(&p, end, varint(&p, end, MAX_VARINT_BYTES, &is_bad), &is_bad); /* key, value */
         int64_t headers = varint(&p, end, MAX_VARINT_BYTES, &is_bad);
         if (is_bad) problem = FIELD;
-        else if (delta < 0 || delta > INT32_MAX) problem = DELTA; /* a varint of five bytes may say more */
+        else if (delta < 0 || delta > INT32_MAX) problem = DELTA; /* a varint of five bytes may be larger */
         if (problem != SOUND) { p = start; break; }
         int64_t timestamp = rules->is_stamped ? rules->base_timestamp
                                               : wrapped_sum(rules->base_timestamp, timestamp_delta);
@@ -461,10 +468,11 @@ static PyObject *due_times(PyObject *self, PyObject *const *arguments, Py_ssize_
     return answer;
 }
 
-/* What `places` writes of each record, a column after the other. */
+/* The columns that `places` writes, one after the other. */
 enum { END, TIMESTAMP_DELTA, OFFSET_DELTA, KEY_AT, KEY_BYTES, VALUE_AT, VALUE_BYTES, PLACES };
 
-/* Notes where the parts of `count` records stand, which end at `stop`; `into` is the first record's row. */
+/* Writes the positions of the parts of `count` records that end at `stop`; `into` is the first record's row.
+*/
 static void place_records(walked_t *walked, place begin, place stop, int64_t count, int64_t *into, int64_t rows) {
     place p = walked->at;
     int64_t index = 0;
@@ -528,7 +536,7 @@ static uint64_t big_endian(place at, int bytes) {
     return number;
 }
 
-/* Numbers of a batch's header that are looked at together, where they stand in it. */
+/* The fields of a batch's header, in order. */
 enum { BASE_OFFSET, BATCH_LENGTH, LEADER_EPOCH, MAGIC_BYTE, CRC, ATTRIBUTES, LAST_DELTA, BASE_TIME, MAX_TIME,
        PRODUCER_ID, PRODUCER_EPOCH, BASE_SEQUENCE, COUNT, FIELDS };
 static const unsigned char field_bytes[FIELDS] = {8, 4, 4, 1, 4, 2, 4, 8, 8, 8, 2, 4, 4};

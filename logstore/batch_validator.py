@@ -1,12 +1,13 @@
-"""What a leader checks before it appends a batch, and what it changes in it.
+"""The checks of a leader before it appends a batch, and the changes that it makes to the batch.
 
-Every record of a client's batch is checked, as Apache Kafka does: one batch that no reader can open ends all
-reading of its partition. With `validate.records=false` the header is believed once CRC, sizes and deltas
-agree; then records are opened for compacted topics (each needs a key), to name the records of a refused
-batch, and where `compression.type` asks for another codec. Codes are those that Apache Kafka answered when it
-was asked, but where it stores what cannot be read again.
+Every record of a client's batch is checked, as Apache Kafka does: a single batch that consumers cannot open
+stops all consumers of its partition. With `validate.records=false` the header is trusted once CRC, sizes and
+deltas agree; then records are opened only in compacted topics (each needs a key), to name the invalid records
+of a rejected batch, and if `compression.type` demands another codec. Error codes are those that Apache Kafka
+was seen to return, except where Kafka stores a batch that cannot be read again.
 
-What would hold up an event loop is left to a thread: `validate_at_once` says so before it has cost much.
+Work that would hold up an event loop is left to a thread: `validate_at_once` returns None before it has cost
+much.
 """
 
 import struct
@@ -61,21 +62,23 @@ from ottla.logstore.words.varint import ByteSource
 
 LATEST_PRODUCE_VERSION: Final = 13
 FIRST_ZSTD_PRODUCE_VERSION: Final = 7
-# The smallest entry that any format had, after base offset and length: what is less is no batch at all.
+# The smallest entry of any message format, after base offset and length: anything shorter is not a batch.
 MIN_BATCH_LENGTH: Final = 14
 MAGIC_POSITION: Final = 16
 ATTRIBUTES_POSITION: Final = 22  # their low byte
-# A refused batch may have a million bad records; these many are enough to find the mistake.
+# A rejected batch may have a million bad records; this many are enough to find the mistake.
 MAX_RECORD_ERRORS: Final = 100
-# Limits of the work that an event loop does at once. Compressed bytes may open into a thousand times as many,
-# so the opened size is bounded by the received one: a client pays for what it asks (256 KiB take 0.5 ms).
+# Limits of the work that an event loop does at once. Compressed bytes may decompress into a thousand times as
+# many, so the opened size is bounded by the received size: a client cannot cause much work with few bytes
+# (256 KiB take 0.5 ms).
 MAX_COMPRESSED_AT_ONCE_BYTES: Final = 64 * 1024
 MAX_OPENED_AT_ONCE_BYTES: Final = 256 * 1024
 OPENED_FROM_ANY_BYTES: Final = 4 * 1024
 OPENED_BY_RECEIVED: Final = 16
-# A megabyte of these is opened in 0.3 ms, which is less than what a thread for it costs.
+# A megabyte of these is decompressed in 0.3 ms, which is less than a thread for it costs.
 FAST_CODECS: Final = frozenset({int(Compression.LZ4), int(Compression.SNAPPY)})
-# To compress takes ten times as long as to open, to check a record in Python a hundred times as long as in C.
+# Compressing takes ten times as long as decompressing; checking a record in Python takes a hundred times as
+# long as in C.
 MAX_RECOMPRESSED_AT_ONCE_BYTES: Final = 8 * 1024
 COMPRESSED_AT_ONCE_BYTES: Final = 64 * 1024  # between two pauses in a thread: some milliseconds
 MAX_PYTHON_AT_ONCE_BYTES: Final = 8 * 1024
@@ -96,7 +99,7 @@ _TARGETS = {
     "lz4": Compression.LZ4,
     "zstd": Compression.ZSTD,
 }
-# What is said of a whole batch in which some records are at fault; a timestamp's is said first.
+# The error message of a batch with invalid records. An invalid timestamp takes precedence.
 _REFUSALS = {
     ErrorCode.INVALID_RECORD: (
         "One or more records have been rejected: compacted topics need a key in every record"
@@ -116,14 +119,14 @@ _DELAY_REFUSALS = {
 
 
 class RecordError(NamedTuple):
-    """Why one record of a batch was refused (Produce v8 and later)."""
+    """The index of a rejected record in its batch, and the reason (Produce v8 and later)."""
 
     batch_index: int
     message: str
 
 
 class RecordsRefused(KafkaError):
-    """A KafkaError that knows the records which caused it."""
+    """A KafkaError with the records that caused it."""
 
     def __init__(self, code: ErrorCode, detail: str, record_errors: tuple[RecordError, ...]) -> None:
         super().__init__(code, detail)
@@ -131,11 +134,11 @@ class RecordsRefused(KafkaError):
 
 
 class _TooMuchAtOnce(Exception):
-    """Opening the batch would hold up who asked."""
+    """Opening the batch would hold up the event loop of the caller."""
 
 
 class ValidBatch(NamedTuple):
-    """A batch fit to be appended: its header, and its bytes, which may be the caller's."""
+    """A batch that is ready to be appended: its header, and its bytes, which may be the caller's."""
 
     header: BatchHeader
     batch: ByteSource
@@ -153,11 +156,11 @@ def validate_batch(
     """Return the one batch in `records`, checked, and changed as the topic's settings demand.
 
     Raises INVALID_RECORD, CORRUPT_MESSAGE, MESSAGE_TOO_LARGE, INVALID_TIMESTAMP,
-    UNSUPPORTED_COMPRESSION_TYPE, or UNKNOWN_SERVER_ERROR where compressed records do not open; with
-    `RecordsRefused.record_errors` where single records are at fault. A torn batch after the first is dropped.
-    Batches of a coordinator (not `is_client`) may be control batches and are not held to topic settings.
-    Compressed records are opened, and others compressed, a piece at a time; `pause` is called before each,
-    and may raise.
+    UNSUPPORTED_COMPRESSION_TYPE, or UNKNOWN_SERVER_ERROR if compressed records cannot be opened. If single
+    records are at fault, the error is a `RecordsRefused` with `record_errors`. A torn batch after the first
+    is dropped. Batches of a coordinator (not `is_client`) may be control batches, and topic settings do not
+    apply to them. Records are decompressed and recompressed a piece at a time; `pause` is called before each
+    piece, and may raise.
     """
     return _validate(records, config, now_ms, produce_version, is_client, at_once=False, pause=pause)
 
@@ -165,7 +168,7 @@ def validate_batch(
 def validate_at_once(
     records: ByteSource | None, *, config: LogConfig, now_ms: int, produce_version: int
 ) -> ValidBatch | None:
-    """Return what `validate_batch` returns for a client's batch; None if that would hold up an event loop."""
+    """Validate a client's batch as `validate_batch` does; return None if that would hold up an event loop."""
     try:
         return _validate(records, config, now_ms, produce_version, True, at_once=True)
     except _TooMuchAtOnce:
@@ -183,7 +186,7 @@ def _validate(
     pause: Callable[[], None] = NO_PAUSE,
 ) -> ValidBatch:
     header, view = _read_batch(records)
-    # Every batch comes by here: taking all of the header apart costs as much as three of its attributes.
+    # Every batch passes here: unpacking the whole header costs as much as reading three of its attributes.
     (
         base_offset,
         batch_length,
@@ -203,7 +206,7 @@ def _validate(
     if magic != MAGIC:
         raise _invalid(f"Message format {magic} is not supported: use format 2.")
     codec = attributes & COMPRESSION_MASK
-    # The one thing that Apache Kafka says of a request before it looks at the batch in it.
+    # Apache Kafka makes this check of the request before any check of the batch in it.
     if is_client and codec == _ZSTD and produce_version < FIRST_ZSTD_PRODUCE_VERSION:
         raise _unsupported(codec, produce_version)
     if is_client and base_offset != 0:
@@ -212,7 +215,7 @@ def _validate(
         raise _too_large(size_bytes, config)
     is_opened = codec and config.opens_records
     if at_once and is_opened and not _room_at_once(codec, size_bytes - HEADER_SIZE, records_count):
-        raise _TooMuchAtOnce  # A thread opens it, and looks at its CRC.
+        raise _TooMuchAtOnce  # A thread opens the batch and checks its CRC.
     if crc32c(view[CRC_START:]) != crc:
         raise _corrupt("The CRC of the batch does not match.")
     if last_offset_delta < 0 or last_offset_delta != records_count - 1:
@@ -243,11 +246,12 @@ def plain_header(
     latest_codec: int = _ZSTD,
     max_opened_bytes: int = MAX_DECOMPRESSED_BYTES,
 ) -> tuple[int, ...] | None:
-    """The fields of a client's batch that `validate_batch` would take as it is, seen in one look.
+    """Return the header fields of a client's batch that `validate_batch` would accept unchanged, or None.
 
-    None where there is anything to be said or done: then `validate_batch` says or does it. Timestamps between
-    `earliest_ms` and `latest_ms` are taken, codecs up to `latest_codec`, records that open into no more than
-    `max_opened_bytes`. Small batches come often: so keywords, which cost, are not used for the arguments.
+    This is the fast path for plain batches; after None, `validate_batch` finds the error or makes the change.
+    A plain batch has timestamps between `earliest_ms` and `latest_ms`, a codec up to `latest_codec`, and
+    records that decompress into at most `max_opened_bytes`. The arguments are positional because keywords
+    cost time, and small batches are frequent.
     """
     fields = plain_fields(view, max_bytes, earliest_ms, latest_ms, latest_codec)
     if fields is None:
@@ -257,7 +261,7 @@ def plain_header(
     if codec and checks_records:
         room = min(_room_at_once(codec, len(view) - HEADER_SIZE, count), max_opened_bytes)
         if not room:
-            return None  # A thread opens it, and looks at its CRC.
+            return None  # A thread opens the batch and checks its CRC.
     if crc32c(view[CRC_START:]) != crc:
         return None
     if not checks_records:
@@ -268,20 +272,20 @@ def plain_header(
             if content and is_plain(content, 0, count, base_ms, max_ms, earliest_ms, latest_ms):
                 return fields
             return None
-    # Most are small: that is seen without a call.
+    # Most batches are small, which is decided here without a call.
     is_small = len(view) <= MAX_PYTHON_AT_ONCE_BYTES or is_small_walk(len(view), count)
     is_sound = is_small and is_plain(view, HEADER_SIZE, count, base_ms, max_ms, earliest_ms, latest_ms)
     return fields if is_sound else None
 
 
 def _most_records(attributes: int, size_bytes: int) -> int:
-    """Return how many records a batch of that size has at most, also one that is not opened."""
+    """Return the largest number of records that a batch of this size can have, opened or not."""
     opened_bytes = MAX_DECOMPRESSED_BYTES if attributes & COMPRESSION_MASK else size_bytes - HEADER_SIZE
     return opened_bytes // MIN_RECORD_BYTES
 
 
 def _room_at_once(codec: int, size_bytes: int, count: int) -> int:
-    """Return into how many bytes so many of so many records may open on an event loop; 0: they may not."""
+    """Return the limit for decompressing `count` records in `size_bytes` on an event loop; 0: not there."""
     received, opened = MAX_COMPRESSED_AT_ONCE_BYTES, MAX_OPENED_AT_ONCE_BYTES
     if codec in FAST_CODECS and count <= MAX_RECORDS_AT_ONCE and record_walk.IS_COMPILED:
         received = opened = MAX_USUAL_AT_ONCE_BYTES
@@ -291,7 +295,7 @@ def _room_at_once(codec: int, size_bytes: int, count: int) -> int:
 
 
 def most_opened_at_once(records: ByteSource) -> int:
-    """Return how much `validate_at_once` opens at most, or compresses, of a batch that `may_take_long`."""
+    """Return the most bytes that `validate_at_once` (de)compresses of a batch that `may_take_long`."""
     size_bytes, codec = len(records), records[ATTRIBUTES_POSITION] & COMPRESSION_MASK
     count = _RECORDS_COUNT.unpack_from(records, _RECORDS_COUNT_POSITION)[0]
     room = _room_at_once(codec, size_bytes, count) if codec else 0
@@ -299,7 +303,7 @@ def most_opened_at_once(records: ByteSource) -> int:
 
 
 def is_small_walk(size_bytes: int, count: int) -> bool:
-    """Tell whether so many bytes of so many records, not compressed, are checked in a millisecond or two."""
+    """Return True if `count` uncompressed records in `size_bytes` are checked in a millisecond or two."""
     if not record_walk.IS_COMPILED:
         return size_bytes <= MAX_PYTHON_AT_ONCE_BYTES
     return size_bytes <= MAX_PLAIN_AT_ONCE_BYTES or (
@@ -308,7 +312,7 @@ def is_small_walk(size_bytes: int, count: int) -> bool:
 
 
 def may_take_long(records: ByteSource | None, config: LogConfig) -> bool:
-    """Tell whether `validate_batch` would open compressed records, compress them anew, or check very many."""
+    """Return True if `validate_batch` would decompress or recompress records, or check very many."""
     if records is None or len(records) < HEADER_SIZE or records[MAGIC_POSITION] != MAGIC:
         return False
     codec, size_bytes = records[ATTRIBUTES_POSITION] & COMPRESSION_MASK, len(records)
@@ -323,12 +327,12 @@ def may_take_long(records: ByteSource | None, config: LogConfig) -> bool:
 
 
 def latest_codec(produce_version: int) -> int:
-    """Return the last of the codecs that clients of that version may use."""
+    """Return the highest codec that a client may use in this version of Produce."""
     return _ZSTD if produce_version >= FIRST_ZSTD_PRODUCE_VERSION else _ZSTD - 1
 
 
 def takes_as_it_is(config: LogConfig) -> bool:
-    """Tell whether a topic's settings leave batches unchanged, whose records are sound."""
+    """Return True if a valid batch is stored unchanged under the topic's settings."""
     return (
         config.compression_type == "producer"
         and config.message_timestamp_type == "CreateTime"
@@ -338,7 +342,7 @@ def takes_as_it_is(config: LogConfig) -> bool:
 
 
 def accepted_timestamps(config: LogConfig, now_ms: int) -> tuple[int, int]:
-    """Return the earliest and the latest timestamp that a client may send, but for NO_TIMESTAMP."""
+    """Return the earliest and the latest timestamp that a client may send besides NO_TIMESTAMP."""
     return (
         max(now_ms - config.message_timestamp_before_max_ms, LONG_MIN),
         min(now_ms + config.message_timestamp_after_max_ms, _NO_LIMIT_MS),
@@ -352,7 +356,7 @@ def _read_batch(records: ByteSource | None) -> tuple[BatchHeader, memoryview]:
     length = len(view)
     if length < HEADER_SIZE:
         raise _invalid(f"{length} bytes are too short for a batch.")
-    header = tuple.__new__(BatchHeader, HEADER.unpack_from(view))  # _make, without its check of the length
+    header = tuple.__new__(BatchHeader, HEADER.unpack_from(view))  # as _make, without its check of the length
     size_bytes = LOG_OVERHEAD + header.batch_length
     if header.magic != MAGIC or size_bytes < HEADER_SIZE:
         _check_start(header.batch_length, header.magic)
@@ -371,7 +375,7 @@ def _read_batch(records: ByteSource | None) -> tuple[BatchHeader, memoryview]:
 
 
 def _check_start(batch_length: int, magic: int) -> None:
-    """CORRUPT_MESSAGE for what is no batch of any format, whether all of it is there or not."""
+    """Raise CORRUPT_MESSAGE for the start of a whole or torn batch that is not one of any format."""
     if batch_length < MIN_BATCH_LENGTH:
         raise _corrupt(f"A batch length of {batch_length} bytes is too small.")
     if not 0 <= magic <= MAGIC:
@@ -420,7 +424,7 @@ def _apply_settings(
     if largest is not None and not is_stamped:
         if largest != max_timestamp:
             return _stamped(view, TimestampType.CREATE_TIME, largest)
-        return tuple.__new__(ValidBatch, (header, view))  # without the detour over its keywords
+        return tuple.__new__(ValidBatch, (header, view))  # faster than with keywords
     if not _is_in_window(max_timestamp, config, now_ms) or (
         base_timestamp != max_timestamp and not _is_in_window(base_timestamp, config, now_ms)
     ):
@@ -446,7 +450,7 @@ def _is_in_window(timestamp: int, config: LogConfig, now_ms: int) -> bool:
 
 
 def _out_of_window(header: BatchHeader, view: memoryview, config: LogConfig, now_ms: int) -> KafkaError:
-    """Return the refusal of a batch by its header, with the records at fault where they are soon found."""
+    """Return the error for timestamps in the header, with the records at fault if they are found quickly."""
     try:
         with BorrowedOpener() as opener:
             content = _opened(opener, header, view, config, None, at_once=True)
@@ -455,7 +459,7 @@ def _out_of_window(header: BatchHeader, view: memoryview, config: LogConfig, now
     except (_TooMuchAtOnce, KafkaError) as refusal:
         if isinstance(refusal, RecordsRefused):
             return kept(refusal)
-    # The header lies, its records do not: still not a batch to take.
+    # The timestamp in the header is wrong, those of the records are not: the batch is rejected all the same.
     return RecordsRefused(
         ErrorCode.INVALID_TIMESTAMP,
         _REFUSALS[ErrorCode.INVALID_TIMESTAMP],
@@ -479,7 +483,7 @@ def _opened(
     target: Compression | None,
     at_once: bool,
 ) -> ByteSource:
-    """Return the records of a batch; compressed ones only `at_once`."""
+    """Return the decompressed records of a batch; compressed ones are opened here only `at_once`."""
     codec = header.attributes & COMPRESSION_MASK
     records = view[HEADER_SIZE:]
     size_bytes = len(records)
@@ -497,7 +501,7 @@ def _opened(
     room = min(room, _max_opened_bytes(config))
     content = opener.open(Compression(codec), records, room)
     if not content:
-        raise _TooMuchAtOnce  # or damaged: it is opened once on a loop, and judged in a thread
+        raise _TooMuchAtOnce  # or the batch is damaged, which a thread decides
     return content
 
 
@@ -509,8 +513,9 @@ def _check_pieces(
     target: Compression | None,
     pause: Callable[[], None],
 ) -> int | None:
-    """Check records as they are opened: `_check_records`; None where no package opens them, and only their
-    check asks for it.
+    """Check records as they are decompressed; return the result of `_check_records`.
+
+    None if the package for their codec is not installed and nothing but this check needs it.
     """
     codec, limit = Compression(header.attributes & COMPRESSION_MASK), _max_opened_bytes(config)
     records = view[HEADER_SIZE:]
@@ -529,17 +534,18 @@ def _check_pieces(
             return None
         if error.code is not ErrorCode.CORRUPT_MESSAGE:
             raise
-        # As Apache Kafka. That of a batch that was damaged on its way would be sent again and again.
+        # As in Apache Kafka: after CORRUPT_MESSAGE, which is retriable, the client would send the batch
+        # forever.
         raise KafkaError(ErrorCode.UNKNOWN_SERVER_ERROR, error.detail) from None
 
 
 def _pieces(
     header: BatchHeader, view: memoryview, config: LogConfig, pause: Callable[[], None]
 ) -> Iterator[ByteSource]:
-    """Yield the records of a batch, which was checked, with a pause before each piece."""
+    """Yield the records of a batch that was checked, with a pause before each piece."""
     codec, records = Compression(header.attributes & COMPRESSION_MASK), view[HEADER_SIZE:]
     for piece in decompress_pieces(codec, records, max_bytes=_max_opened_bytes(config)):
-        # Of records that are not compressed there is one piece, and to compress takes ten times as long.
+        # Uncompressed records are one large piece, and compressing takes ten times as long as decompressing.
         for start in range(0, len(piece), COMPRESSED_AT_ONCE_BYTES):
             pause()
             yield memoryview(piece)[start : start + COMPRESSED_AT_ONCE_BYTES]
@@ -550,10 +556,11 @@ def _max_opened_bytes(config: LogConfig) -> int:
 
 
 def _check_whole(header: BatchHeader, content: ByteSource, config: LogConfig, now_ms: int) -> int | None:
-    """Check records of which all are opened: `_check_records`."""
+    """Check records that are all decompressed; return the result of `_check_records`."""
     count = header.records_count
     if record_walk.IS_COMPILED:
-        # One call where nothing is wrong; else all is looked at again, to say what is.
+        # One call suffices if nothing is wrong; otherwise the records are checked again for the error
+        # message.
         earliest, latest = _accepted_timestamps_of(header, config, now_ms)
         rest = (header.base_timestamp, earliest, latest, config.compact)
         problem, _, end, largest = walk(content, 0, 0, count, count, _NO_LIMIT_BYTES, *rest)
@@ -570,7 +577,7 @@ def _accepted_timestamps_of(header: BatchHeader, config: LogConfig, now_ms: int)
 
 
 def _check_records(header: BatchHeader, opened: OpenedRecords, config: LogConfig, now_ms: int) -> int | None:
-    """Check the records; return their largest timestamp, None where not all timestamps were read."""
+    """Check the records; return their largest timestamp, or None if not all timestamps were read."""
     count, max_bytes = header.records_count, _NO_LIMIT_BYTES
     needs_keys = config.compact
     earliest, latest = _accepted_timestamps_of(header, config, now_ms)
@@ -609,7 +616,7 @@ def _check_records(header: BatchHeader, opened: OpenedRecords, config: LogConfig
 
 
 def _check_delays(header: BatchHeader, opened: OpenedRecords, config: LogConfig, now_ms: int) -> None:
-    """Refuse records that say when to deliver them in no number, or too far ahead; the others are sound."""
+    """Raise RecordsRefused if the delay of a record is not a number or too long."""
     errors = list[RecordError]()
     code = ErrorCode.INVALID_RECORD
     for index, problem in refused_delays(header, opened, config, now_ms):
@@ -654,10 +661,9 @@ def _corrupt(detail: str) -> KafkaError:
 def check_follower_batches(
     view: memoryview, next_offset: int, topic_partition: TopicPartition
 ) -> list[tuple[int, BatchHeader]]:
-    """(position, header) of the whole batches that a leader sent, to be appended as they are from
-    `next_offset` on.
+    """Return (position, header) of each whole batch that a leader sent, to be appended from `next_offset` on.
 
-    CORRUPT_MESSAGE when one is not valid, OFFSET_OUT_OF_RANGE when offsets do not grow; a torn last one is
+    CORRUPT_MESSAGE if a batch is not valid, OFFSET_OUT_OF_RANGE if offsets do not grow. A torn last batch is
     dropped.
     """
     headers: list[tuple[int, BatchHeader]] = []

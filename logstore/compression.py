@@ -1,17 +1,16 @@
-"""The five compressions of a record batch, each opened with a bound on what may come out.
+"""The five compressions of a record batch, each decompressed with a bound on the size of the result.
 
 Two framings need care. Snappy arrives raw (librdkafka, franz-go) or in the frames of xerial's Java library
-(magic 0x82 'SNAPPY' 0); both are read, the second is written because it is what Kafka's own clients write.
-LZ4 is the standard frame, but Kafka's Java reader refuses linked blocks, so we write independent ones of 64
-KiB.
+(magic 0x82 'SNAPPY' 0); both are read, and the second is written, as Kafka's own clients write it. LZ4 has
+its standard frame, but Kafka's Java reader rejects linked blocks, so we write independent blocks of 64 KiB.
 
-A batch of a kilobyte can claim to open into terabytes. Nothing here asks for memory because a header says so:
-output grows as it comes out, and past `max_bytes` the batch is refused. So is one of more pieces (blocks,
-frames, members of gzip) than any client makes: each costs time, even if nothing comes out of it.
+A batch of a kilobyte can claim to decompress into terabytes. Nothing here allocates memory by a size in a
+header: the output grows as it is decompressed, and a batch whose output exceeds `max_bytes` is rejected. So
+is a batch of more pieces (blocks, frames, members of gzip) than any client makes, because each costs time
+even if it is empty.
 
-The packages for lz4 and snappy are loaded when a batch needs them. Where one was taken out of the
-installation, records to be opened are UNSUPPORTED_COMPRESSION_TYPE; batches that nobody opens are stored all
-the same.
+The packages for lz4 and snappy are loaded when a batch needs them. If one has been uninstalled, opening such
+records raises UNSUPPORTED_COMPRESSION_TYPE; batches that need not be opened are still stored.
 """
 
 import importlib
@@ -30,18 +29,17 @@ from ottla.logstore.words.varint import ByteSource
 # A batch may not open into more than the largest request could have carried without compression
 # (`socket.request.max.bytes`, 100 MiB).
 MAX_DECOMPRESSED_BYTES: Final = 100 * 1024 * 1024
-# zstd frames name a window that the reader must keep. 128 MiB is the largest that Kafka's Java reader
-# accepts.
+# A zstd frame names a window of output that the reader must keep. Kafka's Java reader accepts up to 128 MiB.
 MAX_ZSTD_WINDOW_BYTES: Final = 128 * 1024 * 1024
 
 # Clients make blocks of 32 KiB and more, and one frame or member.
 MAX_BLOCKS: Final = 16 * 1024
 MAX_GZIP_MEMBERS: Final = 1_000
-PIECE_BYTES: Final = 256 * 1024  # of opened records: a millisecond at most
+PIECE_BYTES: Final = 256 * 1024  # of decompressed records; takes a millisecond at most
 
 _XERIAL_MAGIC = b"\x82SNAPPY\x00"
-_XERIAL_HEADER = struct.Struct(">8sii")  # magic, version, oldest version that can read it
-_XERIAL_BLOCK_BYTES = 32 * 1024  # what xerial's own writer uses
+_XERIAL_HEADER = struct.Struct(">8sii")  # magic, version, oldest compatible version
+_XERIAL_BLOCK_BYTES = 32 * 1024  # the size that xerial's own writer uses
 _BLOCK_LENGTH = struct.Struct(">i")
 _READ_BYTES = 256 * 1024
 _GZIP_PIECE_BYTES = 64 * 1024
@@ -54,16 +52,16 @@ _LZ4_INDEPENDENT = 0x20
 _LZ4_HAS_BLOCK_CHECKSUMS = 0x10
 _LZ4_HAS_SIZE = 0x08
 _LZ4_HAS_CHECKSUM = 0x04
-_LZ4_NOT_OF_KAFKA = 0x03  # a dictionary, and a bit that is reserved
+_LZ4_NOT_OF_KAFKA = 0x03  # a dictionary, and a reserved bit
 
 
-# Contexts to be used again: one takes as long to make as 16 KiB to open. A context that has opened more than
-# a piece keeps memory for that, so it is dropped.
+# Contexts for reuse: making one takes as long as decompressing 16 KiB. A context that has decompressed more
+# than one piece keeps the memory for it, so it is dropped.
 _idle_zstd: list[zstandard.ZstdDecompressor] = []
 
 
 class Compression(IntEnum):
-    """How the records of a batch are compressed: bits 0 to 2 of the batch's attributes."""
+    """The compression of a batch's records: bits 0 to 2 of the batch's attributes."""
 
     NONE = 0
     GZIP = 1
@@ -81,7 +79,7 @@ CRAMJAM: Final = "cramjam"
 
 
 def missing_codecs() -> tuple[Compression, ...]:
-    """The compressions that this process cannot open, as their packages are not installed. May block."""
+    """Return the compressions that this process lacks because their packages are not installed. May block."""
     missing = []
     for compression, name in ((Compression.SNAPPY, CRAMJAM), (Compression.LZ4, _LZ4_LIBRARY)):
         try:
@@ -92,9 +90,9 @@ def missing_codecs() -> tuple[Compression, ...]:
 
 
 def codec_library(name: str, compression: Compression) -> Any:
-    """Return the package that knows a compression, loaded when it is first needed.
+    """Return the package that implements a compression; load it at first use.
 
-    UNSUPPORTED_COMPRESSION_TYPE where it is not installed.
+    UNSUPPORTED_COMPRESSION_TYPE if it is not installed.
     """
     try:
         return importlib.import_module(name)
@@ -107,8 +105,9 @@ def codec_library(name: str, compression: Compression) -> Any:
 
 
 def compress(compression: Compression, records: ByteSource, level: int | None = None) -> bytes:
-    """`records` as Kafka's own clients would compress them; `level` as in compression.*.level, None for
-    default.
+    """Return `records` compressed in the format of Kafka's own clients.
+
+    `level` is as in compression.*.level, None for Kafka's default.
     """
     if compression is Compression.NONE:
         return bytes(records)
@@ -140,9 +139,9 @@ def compress_pieces(
     *,
     max_bytes: int = sys.maxsize,
 ) -> bytearray:
-    """Return what `compress` makes of all pieces, which are held one at a time.
+    """Return all pieces compressed as one, holding one piece at a time in memory.
 
-    MESSAGE_TOO_LARGE as soon as it is more than `max_bytes`.
+    MESSAGE_TOO_LARGE as soon as the result exceeds `max_bytes`.
     """
     written = bytearray()
     for part in _closed_parts(compression, pieces, level):
@@ -190,17 +189,20 @@ def _closed_parts(
 
 
 def _lz4_level(level: int) -> int:
-    """Kafka takes its level 9, the default, for "fast"; any other is the high-compression coder's."""
+    """Return the level of the LZ4 library for one of Kafka's.
+
+    Kafka's level 9, the default, selects the fast encoder, any other the high-compression encoder.
+    """
     return 0 if level == DEFAULT_LEVELS[Compression.LZ4] else level
 
 
 def decompress(
     compression: Compression, data: ByteSource, *, max_bytes: int = MAX_DECOMPRESSED_BYTES
 ) -> ByteSource:
-    """The records inside `data`.
+    """Return the decompressed `data`.
 
-    CORRUPT_MESSAGE when `data` is not what `compression` says, MESSAGE_TOO_LARGE when more than `max_bytes`
-    would come out (a producer answers that by splitting the batch).
+    CORRUPT_MESSAGE if `data` is not in the format of `compression`; MESSAGE_TOO_LARGE if the result exceeds
+    `max_bytes` (a producer then splits the batch).
     """
     try:
         if compression is Compression.NONE:
@@ -245,10 +247,10 @@ def _decompress_gzip(data: ByteSource, max_bytes: int) -> bytes:
     view = memoryview(data)
     chunks: list[bytes] = []
     room, position = max_bytes + 1, 0
-    for _ in range(MAX_GZIP_MEMBERS):  # A gzip file is one member or several, one after the other.
+    for _ in range(MAX_GZIP_MEMBERS):  # A gzip stream is a sequence of members.
         member = zlib.decompressobj(31)
         while not member.eof:
-            # A piece at a time: what is behind the end of a member is copied.
+            # A piece at a time, because zlib copies the input behind the end of a member.
             piece = view[position : position + _GZIP_PIECE_BYTES]
             if not piece:
                 raise _cut_off(Compression.GZIP)
@@ -266,7 +268,7 @@ def _decompress_gzip(data: ByteSource, max_bytes: int) -> bytes:
 
 def _decompress_lz4(data: ByteSource, max_bytes: int) -> bytes:
     frame = codec_library(_LZ4_LIBRARY, Compression.LZ4).LZ4FrameDecompressor()
-    # It asks for as much memory as may come out, so what may come out grows by what did.
+    # The library allocates the largest output that it is allowed, so the limit grows with the output so far.
     step = min(max_bytes + 1, max(_READ_BYTES, 4 * len(data)))
     output: bytes = frame.decompress(data, step)
     if not frame.eof:
@@ -283,10 +285,10 @@ def _decompress_lz4(data: ByteSource, max_bytes: int) -> bytes:
 
 
 def lz4_frame_end(data: ByteSource, most: int = MAX_BLOCKS) -> int:
-    """Return where the first frame ends.
+    """Return the position at which the first frame ends.
 
-    CORRUPT_MESSAGE for one that is cut off, has more than `most` blocks, or is none that Kafka's Java reader
-    opens: it knows neither linked blocks nor dictionaries, and takes a block of nothing for the end.
+    CORRUPT_MESSAGE if it is cut off, has more than `most` blocks, or cannot be read by Kafka's Java reader,
+    which supports neither linked blocks nor dictionaries, and takes an empty block for the end.
     """
     if len(data) < 7 or _WORD.unpack_from(data)[0] != _LZ4_MAGIC:
         raise _cut_off(Compression.LZ4)
@@ -327,9 +329,10 @@ def _largest_zstd_window(data: ByteSource) -> int:
 
 
 def check_zstd_is_whole(data: ByteSource, starts: list[int] | None = None, most: int = MAX_BLOCKS) -> None:
-    """Walk the block headers of RFC 8878: the library's stream reader takes a cut-off frame for a short
-    one. CORRUPT_MESSAGE where one is, or where there are more than `most` pieces; `starts` is given the
-    positions of the frames.
+    """Raise CORRUPT_MESSAGE if a frame is cut off, or if there are more than `most` frames and blocks.
+
+    This walks over the block headers (RFC 8878), because the library's stream reader takes a frame that is
+    cut off for a short one. The positions of the frames are appended to `starts`.
     """
     position = pieces = 0
     while position < len(data) or position == 0:
@@ -380,7 +383,7 @@ def _decompress_snappy(data: ByteSource, max_bytes: int) -> bytes:
 
 
 def snappy_blocks(view: memoryview, most: int = MAX_BLOCKS) -> Iterator[memoryview]:
-    """Yield the blocks of either framing; CORRUPT_MESSAGE if one is cut off, or they are more than `most`."""
+    """Yield the blocks of either framing; CORRUPT_MESSAGE if one is cut off or there are more than `most`."""
     if view[:8] != _XERIAL_MAGIC:
         yield view
         return
@@ -415,12 +418,13 @@ def _open_snappy_block(block: memoryview, room: int, max_bytes: int) -> bytes:
 
 
 def snappy_block_bytes(block: memoryview) -> int:
-    """Return what a block says of its size; CORRUPT_MESSAGE if that is a lie told to make us allocate.
+    """Return the decompressed size that a block claims; CORRUPT_MESSAGE if no block of its length can have
+    it.
 
-    cramjam.DecompressionError if it says nothing.
+    cramjam.DecompressionError if the block has no valid size.
     """
     size: int = codec_library(CRAMJAM, Compression.SNAPPY).snappy.decompress_raw_len(block)
-    if size > 32 * len(block) + 64:  # Snappy cannot do better than 64 bytes out of 3 in.
+    if size > 32 * len(block) + 64:  # Snappy encodes at most 64 bytes in 3.
         raise _cut_off(Compression.SNAPPY)
     return size
 
@@ -433,11 +437,11 @@ def decompress_pieces(
     piece_bytes: int = PIECE_BYTES,
     max_window_bytes: int = MAX_ZSTD_WINDOW_BYTES,
 ) -> Iterator[ByteSource]:
-    """Yield what `decompress` returns in pieces, each opened when it is asked for.
+    """Yield the decompressed data in pieces, each decompressed when it is requested.
 
-    Errors come with the piece in which they show. Pieces have at most `piece_bytes`, those of snappy as many
-    as its blocks. MESSAGE_TOO_LARGE also where zstd has to remember more than `max_window_bytes` of what came
-    out, which takes memory as long as the pieces are read.
+    An error is raised at the piece in which it is found. A piece has at most `piece_bytes`; for snappy it is
+    a block. MESSAGE_TOO_LARGE also if zstd must keep a window of more than `max_window_bytes`, which stays in
+    memory until the last piece is read.
     """
     if compression is Compression.NONE:
         yield data
@@ -490,7 +494,7 @@ def _lz4_pieces(data: ByteSource, piece_bytes: int) -> Iterator[bytes]:
     frame = codec_library(_LZ4_LIBRARY, Compression.LZ4).LZ4FrameDecompressor()
     view, position = memoryview(data), 0
     while not frame.eof:
-        # A piece at a time: the library copies what it has not read yet.
+        # A piece at a time, because the library copies the input that it has not read yet.
         waiting: ByteSource = b""
         if frame.needs_input:
             waiting = view[position : position + _GZIP_PIECE_BYTES]
@@ -508,7 +512,7 @@ def _zstd_pieces(data: ByteSource, piece_bytes: int) -> Iterator[bytes]:
         opener = zstandard.ZstdDecompressor(max_window_size=MAX_ZSTD_WINDOW_BYTES)
     stream = opener.stream_reader(data, read_across_frames=True)
     piece = stream.read(piece_bytes)
-    if len(piece) < piece_bytes:  # all of it
+    if len(piece) < piece_bytes:  # the only piece
         _idle_zstd.append(opener)
     while piece:
         yield piece

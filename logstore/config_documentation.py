@@ -1,4 +1,4 @@
-"""What each topic setting is for, in one to three sentences; DescribeConfigs returns it."""
+"""The documentation of each topic setting, in one to three sentences, as DescribeConfigs returns it."""
 
 from collections.abc import Mapping
 

@@ -1,8 +1,9 @@
-"""When the records of a batch are due: share groups are given none earlier (`ottla.delivery.delay.enable`).
+"""The times at which the records of a batch are due, before which no share group gets them.
 
-A record says it in a header, `ottla.deliver.at` or `ottla.deliver.after.ms`; `pure_record_walk.due_times` has
-the rules. What a topic would refuse may be there all the same, from before it delayed anything: a header
-without a number then means "at once", and a record that is due too far ahead waits as long as one may.
+The delay is set in a header of the record, `ottla.deliver.at` or `ottla.deliver.after.ms`;
+`pure_record_walk.due_times` has the rules, and `ottla.delivery.delay.enable` switches them on for a topic.
+Records that the topic would reject may have been stored before delays were enabled: then a header without a
+number means "at once", and a record that is due too far ahead waits for the maximum delay.
 """
 
 from array import array
@@ -20,11 +21,11 @@ from ottla.logstore.words.config_def import LONG_MAX
 from ottla.logstore.words.errors import ErrorCode, KafkaError
 from ottla.logstore.words.varint import ByteSource
 
-WALKED_AT_ONCE: Final = 16 * 1024  # records between two pauses: a millisecond, and 200 kB of what was found
+WALKED_AT_ONCE: Final = 16 * 1024  # records between two pauses: a millisecond, and results of 200 kB
 
 
 class DueTimes(NamedTuple):
-    """Some records of one batch that are not due yet: their offsets, which grow, and when each is due."""
+    """Some records of one batch that are not due yet: their offsets, in order, and the due time of each."""
 
     offsets: "array[int]"
     due_ms: "array[int]"
@@ -40,8 +41,8 @@ def delayed_records(
 ) -> Iterator[DueTimes]:
     """Yield the records of a batch that are due after `now_ms`, in order, a piece at a time.
 
-    Compressed batches are opened piece by piece; `pause` is called between pieces and may raise.
-    CORRUPT_MESSAGE or INVALID_RECORD on bytes that are no batch.
+    Compressed batches are decompressed piece by piece; `pause` is called between pieces and may raise.
+    CORRUPT_MESSAGE or INVALID_RECORD for bytes that are not a batch.
     """
     if header.is_control or not header.records_count:
         return
@@ -67,14 +68,14 @@ def delayed_records(
 
 
 def _grow(deltas: "array[int]", first: int, last: int) -> bool:
-    """Return whether deltas grow from `first` on, up to `last`: 0.3 ms for 16,384 of them."""
+    """Return True if the deltas ascend and lie between `first` and `last`: 0.3 ms for 16,384 of them."""
     return first <= deltas[0] and deltas[-1] <= last and all(map(lt, deltas, islice(deltas, 1, None)))
 
 
 def _those_that_grow(
     deltas: "array[int]", due_ms: "array[int]", following: int, last: int
 ) -> tuple["array[int]", "array[int]"]:
-    """Leave out what is not behind the one before, or not in its batch: some topics check nothing."""
+    """Drop offset deltas that do not ascend or lie outside the batch: some topics do not check records."""
     kept_deltas, kept_due_ms = array("i"), array("q")
     for delta, due in zip(deltas, due_ms, strict=True):
         if following <= delta <= last:
@@ -87,15 +88,15 @@ def _those_that_grow(
 def refused_delays(
     header: BatchHeader, opened: OpenedRecords, config: LogConfig, now_ms: int
 ) -> Iterator[tuple[int, int]]:
-    """Yield the index of each record that the topic refuses, with DELAY or TOO_LATE.
+    """Yield the index of each record that the topic rejects for its delay, with DELAY or TOO_LATE.
 
-    `opened` are records that were found sound, as a producer sent them.
+    `opened` has records as a producer sent them, which have passed all other checks.
     """
     latest_ms = min(now_ms + config.ottla_delivery_delay_max_ms, LONG_MAX)
     base_timestamp, is_stamped = header.base_timestamp, False
     if config.log_append_time:
         base_timestamp, is_stamped = now_ms, True
-    # Nothing is due later than the end of time, so none is listed.
+    # No record is due later than LONG_MAX, so `due_times` lists none and only reports problems.
     rest = (base_timestamp, is_stamped, 0, LONG_MAX, latest_ms, True)
     count, index = header.records_count, 0
     while index < count:
@@ -110,7 +111,7 @@ def refused_delays(
 
 
 def _timestamps_of(header: BatchHeader) -> tuple[int, bool]:
-    """Return the base timestamp of a batch in a log, and whether all of its records have this one."""
+    """Return a timestamp of a batch in a log: the one of all its records and True, or its base and False."""
     if header.attributes & LOG_APPEND_TIME_BIT:
         return header.max_timestamp, True
     return header.base_timestamp, False

@@ -1,13 +1,14 @@
 """The topic settings that a log obeys, and the broker settings from which they take their defaults.
 
-`LogConfig` is what a log sees: every topic config of Kafka 4.4 as a typed attribute, its defaults Kafka's,
-and those of delayed delivery, which Kafka does not have.
-`TOPIC_CONFIG_DEF` is the table behind CreateTopics, AlterConfigs and DescribeConfigs; `BROKER_SYNONYMS` tells
-which broker settings stand behind a topic setting, the first that is set wins (`log.retention.ms`, then
-`.minutes`, then `.hours`); `BROKER_LOG_KEYS` are those broker settings, for the broker's own table.
+`LogConfig` has the settings of one log: every topic setting of Kafka 4.4 as a typed attribute, with Kafka's
+default, and those of delayed delivery, which Kafka does not have.
 
-There is no tiered storage here, so `remote.storage.enable=true` is refused as Kafka refuses it where tiered
-storage is off; the other remote settings are accepted, shown and without effect, as they are there.
+`TOPIC_CONFIG_DEF` is the table behind CreateTopics, AlterConfigs and DescribeConfigs. `BROKER_SYNONYMS` has
+the broker settings that give a topic setting its default; the first that is set wins (`log.retention.ms`,
+then `.minutes`, then `.hours`). `BROKER_LOG_KEYS` are those broker settings, for the broker's own table.
+
+There is no tiered storage, so `remote.storage.enable=true` is rejected, as Kafka rejects it when tiered
+storage is off. The other remote settings are accepted and shown but have no effect, as in Kafka.
 """
 
 import re
@@ -45,7 +46,7 @@ MAX_DELAYED_RECORDS = 10_000_000  # of one share group in one partition: some 20
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class LogConfig:
-    """The settings of one topic. Attribute and config name differ by '_' for '.' only."""
+    """The settings of one topic. An attribute has the name of its setting, with '_' for '.'."""
 
     cleanup_policy: tuple[str, ...] = ("delete",)
     compression_gzip_level: int = -1
@@ -72,9 +73,9 @@ class LogConfig:
     min_compaction_lag_ms: int = 0
     min_insync_replicas: int = 1
     ottla_delivery_delay_enable: bool = False
-    # No record may wait longer than one is kept by default, or it would be deleted before anybody had it.
+    # The default retention time: a record that waited for longer would be deleted before its delivery.
     ottla_delivery_delay_max_ms: int = 7 * 24 * HOUR_MS
-    # Of some 20 bytes each, in each share group that reads the partition.
+    # Each takes some 20 bytes of memory in every share group that reads the partition.
     ottla_delivery_delay_max_records: int = 100_000
     ottla_delivery_delay_ms: int = 0
     preallocate: bool = False
@@ -90,32 +91,32 @@ class LogConfig:
     segment_jitter_ms: int = 0
     segment_ms: int = 7 * 24 * HOUR_MS
     unclean_leader_election_enable: bool = False
-    # A broker-level switch of ours, no topic config: open and check every record that is produced.
+    # A broker setting of Ottla, not a topic setting: open and check every record that is produced.
     validate_records: bool = True
 
     @property
     def compact(self) -> bool:
-        """Whether the cleaner keeps only the last record of each key."""
+        """True if the cleaner keeps only the last record of each key."""
         return "compact" in self.cleanup_policy
 
     @property
     def delete(self) -> bool:
-        """Whether old segments go by time and size."""
+        """True if old segments are deleted by time and size."""
         return "delete" in self.cleanup_policy
 
     @property
     def log_append_time(self) -> bool:
-        """Whether the broker stamps batches with its own clock."""
+        """True if the broker sets the timestamps of batches by its own clock."""
         return self.message_timestamp_type == "LogAppendTime"
 
     @property
     def opens_records(self) -> bool:
-        """Whether records are opened when they are produced, and not only counted."""
+        """True if records are opened and checked when they are produced, not only counted."""
         return self.validate_records or self.compact or self.ottla_delivery_delay_enable
 
     @property
     def max_segment_ms(self) -> int:
-        """The age at which a segment is rolled: lower where the cleaner must get at its records in time."""
+        """The age at which a segment is rolled; in a compacted topic at most max.compaction.lag.ms."""
         return min(self.segment_ms, self.max_compaction_lag_ms) if self.compact else self.segment_ms
 
     @classmethod
@@ -124,10 +125,11 @@ class LogConfig:
         topic_overrides: Mapping[str, str] | None = None,
         broker_values: Mapping[str, ConfigValue] | None = None,
     ) -> "LogConfig":
-        """The settings of a topic with these overrides (texts) on a broker with these settings (typed).
+        """Return the settings of a topic with these overrides (texts) on a broker with these settings
+        (typed).
 
-        INVALID_CONFIG for an unknown name or a refused value. Overrides are taken as they are stored;
-        what a request must not ask for is `check_topic_configs`' business.
+        INVALID_CONFIG for an unknown name or an invalid value. The overrides come from the metadata; those of
+        a request are judged by `check_topic_configs`.
         """
         broker_values = broker_values or {}
         values = topic_defaults(broker_values)
@@ -144,7 +146,7 @@ class LogConfig:
 def topic_config(
     name: str, topic_overrides: Mapping[str, str], broker_values: Mapping[str, ConfigValue]
 ) -> ConfigValue:
-    """One setting of a topic as `LogConfig.from_configs` takes it, for those who need no other."""
+    """Return one setting of a topic as `LogConfig.from_configs` computes it, without the others."""
     text = topic_overrides.get(name)
     if text is not None:
         return TOPIC_CONFIG_DEF.parse(name, text)
@@ -159,12 +161,12 @@ class BrokerSynonym:
     factor: int = 1
 
 
-# Those asked for last: a node makes thousands of logs by the same settings, which take 40 us to go through.
+# The latest result: a node opens thousands of logs with the same settings, and computing them takes 40 us.
 _last_defaults: tuple[Mapping[str, ConfigValue], Mapping[str, ConfigValue]] | None = None
 
 
 def topic_defaults(broker_values: Mapping[str, ConfigValue]) -> dict[str, ConfigValue]:
-    """Each topic config's value on a broker with these typed settings, for a topic without overrides."""
+    """Return the value of each topic setting on a broker with these settings, without overrides."""
     global _last_defaults
     last = _last_defaults
     if last is not None and last[0] is broker_values and type(broker_values) is MappingProxyType:
@@ -177,7 +179,7 @@ def topic_defaults(broker_values: Mapping[str, ConfigValue]) -> dict[str, Config
 def check_topic_configs(
     overrides: Mapping[str, str], broker_values: Mapping[str, ConfigValue] | None = None
 ) -> dict[str, ConfigValue]:
-    """The typed overrides, or INVALID_CONFIG if no topic may have them, all of them together."""
+    """Return the typed overrides; raise INVALID_CONFIG if one is invalid or two contradict each other."""
     for name, text in overrides.items():
         if text is None:
             raise KafkaError(ErrorCode.INVALID_CONFIG, f"Null value not supported for topic configs: {name}")
@@ -191,7 +193,7 @@ def check_topic_configs(
 
 
 def check_compaction_lags(values: Mapping[str, ConfigValue]) -> None:
-    """Refuse a minimum compaction lag above the maximum; `values` are typed, by topic config name."""
+    """Reject a minimum compaction lag above the maximum; `values` are typed, by topic setting."""
     low, high = values["min.compaction.lag.ms"], values["max.compaction.lag.ms"]
     if isinstance(low, int) and isinstance(high, int) and low > high:
         raise invalid_value(
@@ -202,7 +204,7 @@ def check_compaction_lags(values: Mapping[str, ConfigValue]) -> None:
 
 
 def check_delivery_delay(values: Mapping[str, ConfigValue]) -> None:
-    """Refuse a default delay above the longest; `values` are typed, by topic config name."""
+    """Reject a default delay above the longest; `values` are typed, by topic setting."""
     delay, longest = values["ottla.delivery.delay.ms"], values["ottla.delivery.delay.max.ms"]
     if isinstance(delay, int) and isinstance(longest, int) and delay > longest:
         raise invalid_value(
@@ -231,7 +233,7 @@ _THROTTLED_REPLICAS = re.compile(r"(?:\d++:\d++,)*+")
 
 def _throttled_replicas_problem(value: ConfigValue) -> str | None:
     if isinstance(value, tuple):
-        # All at once: there may be thousands, and a request may have many such lists.
+        # One match for the whole list: it may have thousands of entries, and a request may have many lists.
         together = ",".join((*value, ""))
         if value == ("*",) or _THROTTLED_REPLICAS.fullmatch(together):
             return None
@@ -359,7 +361,7 @@ BROKER_SYNONYMS: Mapping[str, tuple[BrokerSynonym, ...]] = {
     "unclean.leader.election.enable": _synonyms("unclean.leader.election.enable"),
 }
 
-# Where the broker setting is not simply the topic setting under another name.
+# The broker settings whose type, default or limits differ from those of the topic setting.
 _BROKER_OWN = {
     "log.retention.ms": (_LONG, None, None),
     "log.retention.minutes": (_INT, None, None),
@@ -371,7 +373,7 @@ _BROKER_OWN = {
     "log.flush.interval.ms": (_LONG, None, None),
     "log.flush.scheduler.interval.ms": (_LONG, LONG_MAX, None),
 }
-# Read once at start: Kafka lets only the first of several synonyms change while it runs.
+# These are read once, at start: of several synonyms, Kafka lets only the first change while a broker runs.
 _BROKER_READ_ONLY = {
     "log.retention.minutes",
     "log.retention.hours",

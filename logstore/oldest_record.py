@@ -1,6 +1,6 @@
-"""The first record at or after an offset: how old is what a reader has not read yet.
+"""The first record at or after an offset, which gives the age of the records that a reader has not read yet.
 
-Of each record its length, timestamp and offset are read, no more; markers of transactions are passed over.
+Only the length, the timestamp and the offset of each record are read; transaction markers are skipped.
 """
 
 from collections.abc import Callable
@@ -13,8 +13,9 @@ from ottla.logstore.words.varint import ByteSource
 
 
 class Oldest(NamedTuple):
-    """Offset and timestamp (-1: it has none) of the first record; None if no batch had one from there on, and
-    the offset is where to look on.
+    """The offset of a record and its timestamp (-1 for none).
+
+    The timestamp is None if no record was found; then the offset is the one from which to search on.
     """
 
     offset: int
@@ -22,9 +23,10 @@ class Oldest(NamedTuple):
 
 
 def oldest_record(batches: bytes | memoryview, position: int) -> Oldest:
-    """The first data record at or after `position` in a run of batches, the last of which may be torn.
+    """Return the first data record at or after the offset `position` in batches, the last of which may be
+    torn.
 
-    CORRUPT_MESSAGE and its like on bytes that are no batches.
+    CORRUPT_MESSAGE or INVALID_RECORD for bytes that are not batches.
     """
     view = memoryview(batches)
     next_offset = position
@@ -50,9 +52,9 @@ def first_record(
 ) -> Oldest | None:
     """Return the first record at or after `offset` whose timestamp is `timestamp_ms` or later, or None.
 
-    With `is_exact` its timestamp is `timestamp_ms`. Of each record only the head is read, and nothing behind
-    the record is opened; `pause` is called every millisecond or so, and may raise. CORRUPT_MESSAGE or
-    INVALID_RECORD on bytes that are no batch.
+    With `is_exact` its timestamp must equal `timestamp_ms`. Only the first fields of each record are read,
+    and nothing behind the record is decompressed. `pause` is called every millisecond or so, and may raise.
+    CORRUPT_MESSAGE or INVALID_RECORD for bytes that are not a batch.
     """
     is_log_append_time = header.attributes & LOG_APPEND_TIME_BIT
     if is_log_append_time:

@@ -1,7 +1,6 @@
-"""A batch that is being written: records are appended as bytes, one by one or many alike at once.
+"""A batch under construction, to which records are appended one by one, or many similar ones at once.
 
-What `record.build_batch` makes of records that are all known, this makes of those that come one after the
-other, with the same bytes.
+The result has the same bytes as `record.build_batch`, which needs all records beforehand.
 """
 
 from collections.abc import Sequence
@@ -21,13 +20,13 @@ from ottla.logstore.record_batch import (
 )
 from ottla.logstore.words.varint import append_varint
 
-# Offset deltas from which on a varint takes one byte more.
+# The offset deltas from which on a varint takes one more byte.
 _WIDER: Final = (64, 8_192, 1_048_576)
-_varints: list[bytes] = []  # from 0 on, as many as a batch has had records at most
+_varints: list[bytes] = []  # the varints from 0 on, up to the largest number of records of a batch so far
 
 
 class OpenBatch:
-    """Records with consecutive offsets; the timestamp of the first one is the batch's."""
+    """Records with consecutive offsets; the first one's timestamp is the base timestamp of the batch."""
 
     def __init__(self) -> None:
         self.count = 0
@@ -54,12 +53,12 @@ class OpenBatch:
     ) -> None:
         """Append a record for each tail of a key and its value, all of one length and without headers.
 
-        A record takes a tenth of a microsecond so, and four alone.
+        This takes a tenth of a microsecond a record, where `append` takes four.
         """
         key_bytes, value_bytes = len(key_head) + len(key_tails[0]), len(values[0])
         key_head = _varint(key_bytes) + key_head
         value_length = _varint(value_bytes)
-        # Behind the length of the record: attributes and timestamp.
+        # The bytes after the length of the record: attributes and timestamp delta.
         start = b"\0" + _varint(self._timestamp_delta(timestamp_ms))
         rest_bytes = len(start) + len(key_head) + len(key_tails[0]) + len(value_length) + value_bytes + 1
         if len(values) == 1:
@@ -85,7 +84,7 @@ class OpenBatch:
                 repeat(value_length),
                 values[done:more],
                 repeat(b"\0"),
-                strict=False,  # what repeats has no end
+                strict=False,  # `repeat` is infinite
             )
             self._records += b"".join(chain.from_iterable(pieces))
             self.count, done = until, more
@@ -99,7 +98,7 @@ class OpenBatch:
         base_sequence: int = NO_SEQUENCE,
         is_transactional: bool = False,
     ) -> bytearray:
-        """The batch of what was appended, at least one record, ready for the log."""
+        """Return the batch of the records that were appended, at least one, ready for the log."""
         assert self.count, "a batch has a record"
         plain = self._records
         content = plain if compression is Compression.NONE else compress(compression, plain)

@@ -1,9 +1,9 @@
-"""The opened records of a batch, a piece at a time: 4 kB may open into 100 MiB, and into millions of records.
+"""The decompressed records of a batch, a piece at a time: 4 kB may decompress into 100 MiB of records.
 
-`content` holds what was opened and not passed yet. Whoever reads there moves `position` to the next record
-that is not whole and asks for `more`. So memory is that of a piece, or of one record where that is larger,
-and a reader who stops has opened no more than it read. `pause` is called before each further
-piece and may raise.
+`content` holds the bytes that were decompressed and not consumed yet. A reader consumes whole records, moves
+`position` to the first record that is not whole, and calls `more`. So the memory is that of one piece, or of
+one record if that is larger, and a reader that stops early has decompressed no more than it read. `pause` is
+called before each further piece and may raise.
 """
 
 from collections.abc import Callable, Iterator
@@ -21,16 +21,16 @@ from ottla.logstore.record_walk import IS_COMPILED, find, sentence
 from ottla.logstore.words.errors import ErrorCode, KafkaError
 from ottla.logstore.words.varint import MAX_VARINT_BYTES, ByteSource, read_varint
 
-FOUND_AT_ONCE: Final = 64 * 1024  # records of a walk between two pauses: a millisecond
+FOUND_AT_ONCE: Final = 64 * 1024  # records between two pauses of a walk: a millisecond
 SKIPPED_AT_ONCE: Final = 256
 
 
 def NO_PAUSE() -> None:
-    """Go on at once."""
+    """Continue at once; the default of `pause`."""
 
 
 class OpenedRecords:
-    """The records of one batch, opened as they are read."""
+    """The records of one batch, decompressed as they are read."""
 
     __slots__ = ("_pause", "_pieces", "_room_bytes", "content", "position")
 
@@ -49,15 +49,15 @@ class OpenedRecords:
             compression, records, max_bytes=max_bytes, max_window_bytes=max_window_bytes
         )
         content = next(self._pieces, b"")
-        # The walk in Python copies what is not bytes at each call.
+        # The walk in Python would copy any other buffer at each call.
         self.content: ByteSource = content if IS_COMPILED else bytes(content)
         self.position = 0
         self._room_bytes -= len(self.content)
 
     def more(self) -> bool:
-        """Open on until the record at `position` is whole; False if it never will be.
+        """Decompress until the record at `position` is whole; return False if the batch ends before.
 
-        What lies before it is dropped, and `position` is 0.
+        The content before the record is dropped, so `position` becomes 0.
         """
         held = len(self.content) - self.position
         needed = self._needed_bytes(held)
@@ -78,18 +78,18 @@ class OpenedRecords:
         return True
 
     def is_at_end(self) -> bool:
-        """Tell whether nothing is left behind `position`; what is left is opened to see it."""
+        """Return True if no byte is left after `position`; decompress the next record to find out."""
         return self.position == len(self.content) and not self.more()
 
     def left_bytes(self) -> int:
-        """Return how much of the content lies behind `position`."""
+        """Return the number of bytes of the content after `position`."""
         return len(self.content) - self.position
 
     def _needed_bytes(self, held: int) -> int:
         try:
             length, end = read_varint(self.content, self.position)
         except KafkaError:
-            # Cut off, or no number at all.
+            # The length is cut off, or is not a varint.
             return held + 1 if held < MAX_VARINT_BYTES else held
         return end - self.position + length
 
@@ -124,9 +124,10 @@ def find_record(
     offset_delta: int = 0,
     pause: Callable[[], None] = NO_PAUSE,
 ) -> tuple[int, int, int]:
-    """Return the index behind the next record that is late and far enough, its offset delta and timestamp.
+    """Find the next record from `index` on with at least this timestamp and this offset delta.
 
-    The delta is -1 where there is none. INVALID_RECORD if the records are not `count`.
+    Return the index after the record, its offset delta (-1 if there is none) and its timestamp.
+    INVALID_RECORD if there are fewer than `count` records.
     """
     while index < count:
         index, delta, found_ms = _step(
@@ -139,9 +140,10 @@ def find_record(
 
 
 def skip_records(opened: OpenedRecords, index: int, count: int, offset_delta: int) -> Iterator[int]:
-    """Yield the index of a record before the first with this offset delta, nearer and nearer.
+    """Skip records before the first one with at least this offset delta; yield the index reached so far.
 
-    The last one is at most `SKIPPED_AT_ONCE` records before it, and at most `count`.
+    A yield is a pause. The last index is at most `SKIPPED_AT_ONCE` records before that record, and at most
+    `count`.
     """
     walked = 0
     while index < count:
@@ -167,7 +169,7 @@ def _step(
     timestamp: int,
     offset_delta: int,
 ) -> tuple[int, int, int]:
-    """Walk over some records; open on where the next is not whole."""
+    """Walk over some records; decompress more if the next one is not whole."""
     problem, index, opened.position, delta, found_ms = find(
         opened.content, opened.position, index, count, max_records, base_timestamp, timestamp, offset_delta
     )

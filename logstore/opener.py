@@ -1,8 +1,8 @@
-"""Opens compressed batches of the usual size into memory that is used again: the first choice of a leader.
+"""Decompresses batches of the usual size into memory that is reused; a leader tries this first.
 
-Fresh memory for a megabyte takes as long as to open it by lz4. An opener returns the same records as
+Allocating a megabyte takes as long as decompressing it by lz4. An opener returns the same records as
 `compression`, or None for anything unusual: several lz4 frames, very many blocks, more than `OPENER_BYTES`,
-any damage. `compression` then says what is wrong.
+or damage. Then `compression` decides what is wrong.
 """
 
 from types import TracebackType
@@ -25,12 +25,12 @@ from ottla.logstore.words.errors import KafkaError
 from ottla.logstore.words.varint import ByteSource
 
 OPENER_BYTES: Final = 2 * 1024 * 1024
-# Larger batches are not tried: most of them open into more than OPENER_BYTES.
+# Larger batches are not tried: most of them decompress into more than OPENER_BYTES.
 _MOST_RECEIVED_BYTES: Final = 1024 * 1024 + 64 * 1024
 
 
 class Opener:
-    """Memory and a context for one batch at a time; borrowed as a context manager."""
+    """Memory and a zstd context for one batch at a time; see `BorrowedOpener`."""
 
     __slots__ = ("_memory", "_zstd")
 
@@ -39,7 +39,7 @@ class Opener:
         self._zstd = zstandard.ZstdDecompressor(max_window_size=MAX_ZSTD_WINDOW_BYTES)
 
     def open(self, compression: Compression, records: ByteSource, max_bytes: int) -> ByteSource | None:
-        """Return the records, which stay until the opener opens again; None for `compression` to judge."""
+        """Return the records, valid until the next call, or None if `compression` must open the batch."""
         if max_bytes <= 0 or len(records) > _MOST_RECEIVED_BYTES:
             return None
         room = self._memory[: min(max_bytes, OPENER_BYTES)]
@@ -66,7 +66,7 @@ class Opener:
 
 
 def _open_lz4(records: ByteSource, room: memoryview) -> memoryview | None:
-    # cramjam opens the frames that follow as well, and readers of a batch do not.
+    # cramjam also opens the frames that follow, which readers of a batch ignore.
     if lz4_frame_end(records, _most_blocks(records)) != len(records):
         return None
     library = codec_library(CRAMJAM, Compression.LZ4)
@@ -90,16 +90,16 @@ def _open_snappy(records: ByteSource, room: memoryview) -> memoryview | None:
 
 
 def _most_blocks(records: ByteSource) -> int:
-    """Return how many blocks are looked at: each costs a microsecond, and clients make them of 32 KiB."""
+    """Return the limit on blocks: each costs a microsecond, and those of clients have 32 KiB."""
     return 16 + len(records) // 1024
 
 
-# Openers that nobody uses now; as many are made as batches are opened at one time.
+# Openers that are not in use; at most as many are made as batches are opened at one time.
 _idle: list[Opener] = []
 
 
 class BorrowedOpener:
-    """An opener for the time of a `with`; what it opened must not be used afterwards."""
+    """A context manager that lends an opener; the records that it opened are invalid after the `with`."""
 
     __slots__ = ("_opener",)
 

@@ -1,12 +1,13 @@
-"""Walks over the records of an opened batch, in Python alone: the judge of the compiled twin.
+"""Walks over the records of a decompressed batch in pure Python: the reference of the compiled functions.
 
-Each function goes over `content`, the opened records of one batch, from `position`, where record `index` of
-`count` begins, and stops after `max_records`: so a walk can be paused and taken up again with the index and
-the position that it returned. Nothing is believed: each length is compared with what is left.
+Each function walks over `content`, the decompressed records of one batch, from `position`, where record
+`index` of `count` begins, and stops after `max_records`. So a walk can be paused, and continued with the
+index and the position that it returned. No length is trusted: each is compared with the bytes that are left.
 
-An answer begins with one of the numbers below: SOUND, or what is wrong with the record at the index and
-position that follow. Both twins give the same answers (`tests/property/walk_twins.py`, `scripts/fuzz-walk`).
-What is not `bytes` is copied at each call, but by `plain_fields`, which looks at a batch's header alone.
+A result begins with one of the numbers below: SOUND, or the problem of the record at the index and position
+that follow. The compiled functions return the same results (`tests/property/walk_twins.py`,
+`scripts/fuzz-walk`). A buffer other than `bytes` is copied at each call, except by `plain_fields`, which
+reads only the header of a batch.
 """
 
 from array import array
@@ -22,25 +23,25 @@ NO_TIMESTAMP: Final = -1
 
 SOUND: Final = 0
 LENGTH: Final = 1  # the record is cut off, or too short
-FIELD: Final = 2  # a field leaves its record, or a varint is too long
+FIELD: Final = 2  # a field extends beyond its record, or a varint is too long
 DELTA: Final = (
-    3  # the offset delta is not the record's index (for `find`, `spans` and `due_times`: cannot be one)
+    3  # the offset delta is not the record's index (`find`, `spans`, `due_times`: is out of range)
 )
-HEADERS: Final = 4  # headers that many cannot be
+HEADERS: Final = 4  # the number of headers is negative, or more than fit
 HEADER_NAME: Final = 5  # the name of a header is null
 ENDS_EARLY: Final = 6  # bytes are left between the headers and the end of the record
-KEYLESS: Final = 7  # there is no key where one is needed
-TIMESTAMP: Final = 8  # outside of what is accepted
-DELAY: Final = 9  # a header that says when it is due has no number
-TOO_LATE: Final = 10  # a header says that it is due too far ahead
+KEYLESS: Final = 7  # the key is null where one is required
+TIMESTAMP: Final = 8  # the timestamp is outside the accepted range
+DELAY: Final = 9  # the value of a delivery header is not a number
+TOO_LATE: Final = 10  # by its delivery header the record is due too far ahead
 
 DELIVER_AT: Final = b"ottla.deliver.at"
 DELIVER_AFTER: Final = b"ottla.deliver.after.ms"
-MAX_DIGITS: Final = 19  # of 2^63-1
+MAX_DIGITS: Final = 19  # as many as 2^63-1 has
 LONG_MAX: Final = 2**63 - 1
-INT_MAX: Final = 2**31 - 1  # a varint of five bytes may say more
+INT_MAX: Final = 2**31 - 1  # a varint of five bytes may be larger
 
-FULLY_CHECKED_RECORDS: Final = 16  # of a batch, where there was no compiler
+FULLY_CHECKED_RECORDS: Final = 16  # per batch, where the walk is not compiled
 _DIGITS: Final = frozenset(b"0123456789")
 Span = tuple[int, int, int, int, int, bytes | None, bool]
 
@@ -58,19 +59,19 @@ def walk(
     needs_key: bool,
     /,
 ) -> tuple[int, int, int, int]:
-    """Check all of each record; return (problem, index, position, largest timestamp).
+    """Check every field of each record; return (problem, index, position, largest timestamp).
 
     The walk also pauses before a record that begins `max_bytes` or more after `position`. After KEYLESS and
-    TIMESTAMP the position is behind the record, so that the walk can go on with index + 1. The largest
-    timestamp is -2^63 of no records; after TIMESTAMP it is that of the record at fault. A timestamp of -1
-    is always accepted.
+    TIMESTAMP the position is behind the record, so that the walk can continue with index + 1. The largest
+    timestamp is -2^63 if there was no record; after TIMESTAMP it is the one of the record at fault. A
+    timestamp of -1 is always accepted.
     """
     content = bytes(content)
     last, pause = min(count, index + max(max_records, 0)), position + max_bytes
     size, largest = len(content), LONG_MIN
     while index < last and position < pause:
         start = position
-        # Most varints here are one byte, so that case is written out.
+        # Most varints here are one byte, so that case is inlined.
         try:
             byte = content[position]
             if byte < 0x80:
@@ -83,7 +84,7 @@ def walk(
         if length < MIN_RECORD_BYTES - 1 or end > size:
             return LENGTH, index, start, largest
         try:
-            position += 1  # attributes, which mean nothing yet
+            position += 1  # the attributes, which are not used yet
             byte = content[position]
             if byte < 0x80:
                 timestamp, position = base_timestamp + ((byte >> 1) ^ -(byte & 1)), position + 1
@@ -139,7 +140,7 @@ def walk(
 
 
 def _step_over_headers(content: bytes, position: int, end: int, headers: int) -> tuple[int, int]:
-    if not 0 < headers <= (end - position) // 2:  # one is two bytes at least
+    if not 0 < headers <= (end - position) // 2:  # a header takes at least two bytes
         return HEADERS, position
     try:
         for _ in range(headers):
@@ -167,9 +168,9 @@ def is_plain(
     latest: int,
     /,
 ) -> bool:
-    """Tell whether there is nothing to say about `count` records, which end where `content` ends.
+    """Return True if `count` records pass all checks of `walk` and end exactly where `content` ends.
 
-    That is what `walk` has to say, and `max_timestamp`, the largest of their timestamps as the header has it.
+    Their largest timestamp must also be `max_timestamp`, the one in the header.
     """
     size = len(content)
     problem, _, position, largest = walk(
@@ -188,7 +189,7 @@ def is_plain_as_far_as_checked(
     latest: int,
     /,
 ) -> bool:
-    """Tell what `is_plain` tells, by what is checked of many records where there was no compiler."""
+    """Return True if the records pass `is_plain`, of which only a sample is checked in a large batch."""
     content = bytes(content)
     if count <= FULLY_CHECKED_RECORDS:
         return is_plain(content, position, count, base_timestamp, max_timestamp, earliest, latest)
@@ -204,11 +205,12 @@ def is_plain_as_far_as_checked(
 def places(
     content: ByteSource, position: int, end: int, count: int, into: memoryview, row: int, rows: int, /
 ) -> tuple[int, int]:
-    """Note where the parts of `count` records stand, which fill `content` from `position` to `end`.
+    """Write the positions of the parts of `count` records, which fill `content` from `position` to `end`.
 
-    `into` has seven columns of `rows` numbers of 64 bits, and these records begin at `row`: end, timestamp
-    delta, offset delta, key and its length, value and its length. What is within headers is not looked at.
-    Returns (problem, index); with LENGTH at `count` bytes are left over.
+    `into` has seven columns of `rows` 64-bit numbers, and the first of these records is row `row`: end,
+    timestamp delta, offset delta, position of the key and its length, position of the value and its length.
+    The content of headers is not read. Return (problem, index); LENGTH at index `count` means that bytes are
+    left over.
     """
     columns = into.cast("B").cast("q")
     content = bytes(content[:end])
@@ -245,9 +247,10 @@ def places(
 def plain_fields(
     batch: ByteSource, max_bytes: int, earliest: int, latest: int, latest_codec: int, /
 ) -> tuple[int, ...] | None:
-    """Return the fields of the header of a client's batch; None where it leaves anything to be said or done.
+    """Return the header fields of a client's batch if it is plain; None if it needs the full validation.
 
-    Timestamps between `earliest` and `latest` are taken, codecs up to `latest_codec`, any CRC.
+    A plain header has timestamps between `earliest` and `latest`, a codec up to `latest_codec`, and neither a
+    transaction nor an error. The CRC is not checked.
     """
     if len(batch) < HEADER_SIZE:
         return None
@@ -268,7 +271,7 @@ def plain_fields(
 
 
 def walk_lengths(content: ByteSource, position: int, index: int, count: int) -> tuple[int, int, int]:
-    """Check the lengths of the records alone, in a fifth of the time; return (problem, index, position)."""
+    """Check only the lengths of the records, in a fifth of the time; return (problem, index, position)."""
     content = bytes(content)
     size = len(content)
     while index < count:
@@ -299,10 +302,10 @@ def find(
     offset_delta: int,
     /,
 ) -> tuple[int, int, int, int, int]:
-    """Find the first record that has no earlier timestamp and no smaller offset delta than these.
+    """Find the first record with at least this timestamp and this offset delta.
 
-    Return (problem, index, position, its offset delta, its timestamp), the index and position being those
-    behind the record; its offset delta is -1 where none was found so far. Of records only the head is read.
+    Return (problem, index, position, its offset delta, its timestamp). Index and position are those after the
+    record; the offset delta is -1 if none was found so far. Only the first fields of each record are read.
     """
     content = bytes(content)
     last, size = min(count, index + max(max_records, 0)), len(content)
@@ -337,10 +340,10 @@ def find(
 def spans(
     content: ByteSource, position: int, index: int, count: int, max_records: int, /
 ) -> tuple[int, int, int, list[Span]]:
-    """Find where the next records lie; return (problem, index, position, a tuple for each).
+    """Find the positions of the next records; return (problem, index, position, a tuple for each record).
 
-    A tuple has where the record begins, what follows its timestamp delta, where it ends, its offset delta and
-    timestamp delta, its key, and whether it has a value. Values and headers are stepped over.
+    A tuple has the positions of the record's begin, of the byte after its timestamp delta, and of its end,
+    its offset delta and timestamp delta, its key, and True if it has a value. Values and headers are skipped.
     """
     content = bytes(content)
     last, size = min(count, index + max(max_records, 0)), len(content)
@@ -377,7 +380,7 @@ def spans(
                 length, position = read_varint(content, position)
         except (IndexError, KafkaError):
             return FIELD, index, start, found
-        # The count of headers still has to come.
+        # The count of headers must still follow.
         if position + max(length, 0) >= end:
             return FIELD, index, start, found
         if delta < 0:
@@ -404,12 +407,15 @@ def due_times(
 ) -> tuple[int, int, int, bytes, bytes]:
     """Find the next records that are due after `now`; return (problem, index, position, which, when).
 
-    `which` are their offset deltas, as native 32-bit numbers, and `when` the times at which they are due, as
-    64-bit ones. The last header DELIVER_AT says when, else the last DELIVER_AFTER, counted from the record's
-    timestamp, else `default_delay`. A number is written in ASCII digits, 19 at most, or in 8 bytes; 8 digits
-    are digits. The timestamp is `base_timestamp` of all records where `is_stamped`. What is due after
-    `latest` counts as due then, and a header without a number as "at once": but where `is_strict` these are
-    DELAY and TOO_LATE, with the position behind the record, so that the walk can go on with index + 1.
+    `which` has their offset deltas as native 32-bit numbers, and `when` their due times as 64-bit numbers.
+    The due time is in the last header DELIVER_AT; else it is the record's timestamp plus the delay in the
+    last header DELIVER_AFTER, or plus `default_delay`. With `is_stamped`, all records have the timestamp
+    `base_timestamp`. A number is written in ASCII digits, at most 19, or in 8 bytes; 8 bytes that are all
+    digits are read as digits.
+
+    A record that is due after `latest` counts as due at `latest`, and a header without a number as "at once".
+    With `is_strict` these are the problems TOO_LATE and DELAY instead, with the position behind the record,
+    so that the walk can continue with index + 1.
     """
     content = bytes(content)
     last, size = min(count, index + max(max_records, 0)), len(content)
@@ -455,7 +461,7 @@ def due_times(
 
 
 def wrapped(timestamp: int) -> int:
-    """Return a sum as every Java client has it, in 64 bits."""
+    """Return a sum as a Java client computes it: wrapped around to 64 bits."""
     return timestamp if timestamp.bit_length() <= 63 else (timestamp + 2**63) % 2**64 - 2**63
 
 
@@ -464,7 +470,7 @@ def _capped_sum(timestamp: int, delay: int) -> int:
 
 
 def _said_due(due: int, timestamp: int, latest: int, said: dict[bytes, bytes | None]) -> tuple[int, int]:
-    """Return when a record is due, and what is wrong with the header that says so."""
+    """Return the time at which a record is due, and the problem of the header that sets it."""
     if DELIVER_AT in said:
         number = _number(said[DELIVER_AT])
         due = LONG_MIN if number is None else number
@@ -477,7 +483,7 @@ def _said_due(due: int, timestamp: int, latest: int, said: dict[bytes, bytes | N
 
 
 def _number(value: bytes | None) -> int | None:
-    """Return the number of a header that says when; None where it has none."""
+    """Return the number in the value of a delivery header, or None if there is none."""
     if value and len(value) <= MAX_DIGITS and _DIGITS.issuperset(value):
         number = int(value)
         return number if number <= LONG_MAX else None

@@ -1,8 +1,8 @@
-"""Records inside a batch: opened for compaction, time look-up, the control plane and the tools, never per
-produce.
+"""The records of a batch as objects: for compaction, time look-up, the control plane and the tools.
 
-A record is: varint length of the rest, i8 attributes (0), varlong timestamp delta, varint offset delta, key
-and value as varint length (-1 for null) and bytes, varint count of headers, each a key and a nullable value.
+Produce requests never take this way. A record is: varint length of the rest, i8 attributes (0), varlong
+timestamp delta, varint offset delta, key and value as varint length (-1 for null) and bytes, varint count of
+headers, each a key and a nullable value.
 """
 
 import struct
@@ -38,7 +38,7 @@ from ottla.logstore.words.errors import ErrorCode, KafkaError
 from ottla.logstore.words.varint import ByteSource, append_varint, read_varint, read_varlong
 
 MIN_RECORD_BYTES: Final = 7  # length, attributes, two deltas, two lengths, header count: one byte each
-# An empty one takes two bytes of a record and a hundred of memory.
+# An empty header takes two bytes of a record and a hundred of memory.
 MAX_HEADERS: Final = 10_000
 _MAX_DELTA: Final = 2**31 - 1
 
@@ -46,7 +46,7 @@ Headers = tuple[tuple[str, bytes | None], ...]
 
 
 class Record(NamedTuple):
-    """One record with its absolute offset and timestamp (ms since 1970, -1 for none)."""
+    """A record with its absolute offset and timestamp (ms since 1970, -1 for none)."""
 
     offset: int
     timestamp: int
@@ -55,27 +55,28 @@ class Record(NamedTuple):
     headers: Headers = ()
 
 
-# What `build_batch` takes besides Record: (key, value, timestamp_ms, headers).
+# A record without an offset, which `build_batch` accepts as well: (key, value, timestamp_ms, headers).
 NewRecord = tuple[bytes | None, bytes | None, int, Headers]
 
 
 class ControlType(IntEnum):
-    """What the key of a control record says; KRaft's own types are above these."""
+    """The type in the key of a control record; the types of KRaft have higher numbers."""
 
     ABORT = 0
     COMMIT = 1
 
 
 class EndTransactionMarker(NamedTuple):
-    """The one record of the control batch that ends a transaction in a partition."""
+    """The control record that ends a transaction in a partition."""
 
     control_type: ControlType
     coordinator_epoch: int
 
 
-# A marker is always of one size, and there is one for each partition of a transaction: packed in two calls it
-# takes a fifth of what `build_batch` takes. What stands before the CRC and what it covers; the lengths in the
-# record are varints: 16 bytes follow, no deltas, a key of 4 bytes and a value of 6.
+# All markers have one size, and a transaction needs one for each of its partitions: packing it in two calls
+# takes a fifth of the time of `build_batch`. The first struct is the header up to the CRC, the second the
+# part that the CRC covers. The lengths in the record are varints: 16 bytes follow, no deltas, a key of 4
+# bytes and a value of 6.
 _MARKER_UNCHECKED = struct.Struct(">qiibI")
 _MARKER_CHECKED = struct.Struct(">hiqqqhii 5s hh 1s hi b")
 _MARKER_BEFORE_KEY: Final = b"\x20\0\0\0\x08"
@@ -134,11 +135,11 @@ def build_batch(
     is_control: bool = False,
     delete_horizon_ms: int | None = None,
 ) -> bytearray:
-    """One batch of `records`, ready to append.
+    """Return a batch of `records`, ready to append.
 
-    Tuples (key, value, timestamp_ms, headers) get consecutive offsets from `base_offset` (default 0).
-    `Record`s keep their own, gaps included; `base_offset` is then the first one unless given, and
-    `last_offset` may lie above the last record's, as compaction needs it. A batch may be empty when its
+    Tuples (key, value, timestamp_ms, headers) get consecutive offsets from `base_offset` (default 0). Each
+    `Record` keeps its own offset, gaps included; then `base_offset` defaults to the first record's offset,
+    and `last_offset` may be above the last record's, as compaction needs it. A batch may be empty if both
     offsets are given.
     """
     rows = _as_records(records, base_offset or 0)
@@ -199,7 +200,7 @@ def _as_records(records: Iterable[Record | NewRecord], base_offset: int) -> list
 
 
 def seal_batch(header: BatchHeader, records: ByteSource) -> bytearray:
-    """Header and (compressed) records as one batch, with batch length and CRC computed."""
+    """Return header and (compressed) records as one batch, with batch length and CRC computed."""
     batch = bytearray(HEADER_SIZE)
     batch += records
     header = header._replace(batch_length=len(batch) - LOG_OVERHEAD)
@@ -219,9 +220,7 @@ def build_marker(
     base_offset: int = 0,
     partition_leader_epoch: int = NO_LEADER_EPOCH,
 ) -> bytearray:
-    """The control batch that ends a transaction of `producer_id`, as the transaction coordinator writes
-    it.
-    """
+    """Return the control batch by which the transaction coordinator ends a transaction of `producer_id`."""
     checked = _MARKER_CHECKED.pack(
         TRANSACTIONAL_BIT | CONTROL_BIT | (LOG_APPEND_TIME_BIT if is_log_append_time else 0),
         0,  # last offset delta
@@ -249,9 +248,7 @@ def build_marker(
 
 
 def parse_marker(record: Record) -> EndTransactionMarker | None:
-    """The transaction marker in the record of a control batch; None for control types that are not of
-    transactions.
-    """
+    """Return the transaction marker in the record of a control batch; None for another control type."""
     if record.key is None or len(record.key) < _CONTROL_KEY.size:
         raise KafkaError(ErrorCode.CORRUPT_MESSAGE, "The key of a control record is too short.")
     version, control_type = _CONTROL_KEY.unpack_from(record.key)
@@ -268,7 +265,10 @@ def parse_marker(record: Record) -> EndTransactionMarker | None:
 
 
 def marker_of_batch(batch: ByteSource) -> EndTransactionMarker | None:
-    """The transaction marker in a control batch; None in one of another kind or that compaction emptied."""
+    """Return the transaction marker in a control batch; None if it has another type or is empty.
+
+    Compaction may have removed the marker from the batch.
+    """
     for record in iterate_records(batch):
         return parse_marker(record)
     return None
@@ -277,10 +277,11 @@ def marker_of_batch(batch: ByteSource) -> EndTransactionMarker | None:
 def iterate_records(
     batch: ByteSource, *, max_decompressed_bytes: int = MAX_DECOMPRESSED_BYTES
 ) -> Iterator[Record]:
-    """The records of one batch, in order, with absolute offsets and timestamps, opened as they are asked for.
+    """Yield the records of one batch, with absolute offsets and timestamps; decompress as they are read.
 
-    CORRUPT_MESSAGE or INVALID_RECORD on bytes that are no batch, MESSAGE_TOO_LARGE when they would open into
-    more than `max_decompressed_bytes`, or a record has more than `MAX_HEADERS`. The CRC is not checked here.
+    CORRUPT_MESSAGE or INVALID_RECORD for bytes that are not a batch; MESSAGE_TOO_LARGE if they decompress
+    into more than `max_decompressed_bytes`, or if a record has more than `MAX_HEADERS`. The CRC is not
+    checked.
     """
     header = read_header(batch)
     return _iterate(header, open_records(header, batch, max_bytes=max_decompressed_bytes), 0)
@@ -289,14 +290,15 @@ def iterate_records(
 def records_from(
     batch: ByteSource, offset: int, max_window_bytes: int = MAX_ZSTD_WINDOW_BYTES
 ) -> Iterator[Record | None]:
-    """The records of one batch at or after `offset`, as `iterate_records`; None for each pause on the way.
+    """Yield the records of one batch at or after `offset`, as `iterate_records` does.
 
-    The way costs 15 ns a record, and a pause comes each millisecond or so. MESSAGE_TOO_LARGE also for a large
-    batch that needs more than `max_window_bytes` of what was opened before to open the rest.
+    Skipping a record before `offset` takes 15 ns; after a millisecond or so of it, None is yielded as a
+    pause. MESSAGE_TOO_LARGE also for a batch that is decompressed with a window of more than
+    `max_window_bytes`.
     """
     header = read_header(batch)
     opened = open_records(header, batch, max_window_bytes=max_window_bytes)
-    # A batch that lies about its base offset may be any number of offsets away.
+    # With a false base offset in the header, the difference could be any number.
     index, delta = 0, min(offset - header.base_offset, _MAX_DELTA)
     if delta > 0:
         for at in skip_records(opened, 0, header.records_count, delta):
@@ -313,7 +315,7 @@ def _iterate(header: BatchHeader, opened: OpenedRecords, index: int) -> Iterator
         raise KafkaError(
             ErrorCode.INVALID_RECORD, f"A batch gives a count of {count} records, which is not possible."
         )
-    # bytes indexes faster than memoryview and its slices are what a Record holds.
+    # bytes are indexed faster than a memoryview, and a Record holds slices of bytes.
     content, position = bytes(opened.content), opened.position
     while index < count:
         start = position
@@ -338,7 +340,7 @@ def _iterate(header: BatchHeader, opened: OpenedRecords, index: int) -> Iterator
                 ErrorCode.INVALID_RECORD, f"A record of {length} bytes does not end where its fields end."
             )
         timestamp = header.base_timestamp + timestamp_delta
-        # Sums wrap around as in every Java client, so they fit in 64 bits wherever they go.
+        # Sums wrap around as in every Java client, so they always fit in 64 bits.
         if timestamp.bit_length() > 63:
             timestamp = (timestamp + 2**63) % 2**64 - 2**63
         if not 0 <= offset_delta <= header.last_offset_delta:
@@ -376,7 +378,7 @@ def _read_headers(content: bytes, position: int, end: int) -> tuple[Headers, int
     count, position = read_varint(content, position)
     if count == 0:
         return (), position
-    if not 0 < count <= (end - position) // 2:  # A header is two bytes at least.
+    if not 0 < count <= (end - position) // 2:  # A header takes at least two bytes.
         raise KafkaError(
             ErrorCode.INVALID_RECORD, f"A record gives a count of {count} headers, which is not possible."
         )
@@ -396,7 +398,7 @@ def _read_headers(content: bytes, position: int, end: int) -> tuple[Headers, int
 
 
 def records_of(batches: Sequence[ByteSource]) -> list[Record]:
-    """All data records of `batches`; control batches are left out."""
+    """Return all data records of `batches`; control batches are skipped."""
     return [
         record for batch in batches if not read_header(batch).is_control for record in iterate_records(batch)
     ]

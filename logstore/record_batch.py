@@ -1,13 +1,14 @@
 """The record batch, format v2: 61 bytes of header, then the records, compressed or not.
 
-The data plane reads and patches headers and never looks behind them. Offsets in bytes, big-endian:
+The data plane reads and patches headers and never looks behind them. The fields, big-endian, by position:
 
-    0 base_offset i64 | 8 batch_length i32 (what follows this field) | 12 partition_leader_epoch i32
+    0 base_offset i64 | 8 batch_length i32 (the bytes after this field) | 12 partition_leader_epoch i32
     16 magic i8 (2) | 17 crc u32 | 21 attributes i16 | 23 last_offset_delta i32 | 27 base_timestamp i64
     35 max_timestamp i64 | 43 producer_id i64 | 51 producer_epoch i16 | 53 base_sequence i32
     57 records_count i32 | 61 records
 
-The CRC-32C covers everything from the attributes on, so base offset and leader epoch are patched without it.
+The CRC-32C covers everything from the attributes on, so patching base offset and leader epoch leaves it
+valid.
 """
 
 import struct
@@ -22,7 +23,7 @@ from ottla.logstore.words.errors import ErrorCode, KafkaError
 from ottla.logstore.words.varint import ByteSource
 
 HEADER_SIZE: Final = 61
-LOG_OVERHEAD: Final = 12  # base_offset and batch_length, which batch_length does not count
+LOG_OVERHEAD: Final = 12  # the size of base_offset and batch_length, which batch_length does not count
 CRC_START: Final = 21
 MAGIC: Final = 2
 
@@ -49,7 +50,7 @@ _ATTRIBUTES = struct.Struct(">h")
 
 
 class TimestampType(IntEnum):
-    """Who set the timestamps of a batch: its producer or the broker that appended it."""
+    """The origin of a batch's timestamps: its producer, or the broker that appended it."""
 
     CREATE_TIME = 0
     LOG_APPEND_TIME = 1
@@ -74,7 +75,7 @@ class BatchHeader(NamedTuple):
 
     @property
     def size_bytes(self) -> int:
-        """The whole batch, header and records."""
+        """The size of the batch, header and records."""
         return LOG_OVERHEAD + self.batch_length
 
     @property
@@ -87,14 +88,14 @@ class BatchHeader(NamedTuple):
 
     @property
     def last_sequence(self) -> int:
-        """The sequence of the last record, -1 for a batch without a producer; 2^31-1 is followed by 0."""
+        """The sequence number of the last record, -1 for a batch without one; 2^31-1 is followed by 0."""
         if self.base_sequence < 0:
             return NO_SEQUENCE
         return increment_sequence(self.base_sequence, self.last_offset_delta)
 
     @property
     def compression(self) -> Compression:
-        """CORRUPT_MESSAGE for the ids 5 to 7, which mean nothing yet."""
+        """The compression of the records; CORRUPT_MESSAGE for the ids 5 to 7, which are not assigned."""
         return compression_of(self.attributes)
 
     @property
@@ -107,7 +108,7 @@ class BatchHeader(NamedTuple):
 
     @property
     def is_control(self) -> bool:
-        """Whether the batch holds a marker of the protocol (end of a transaction) instead of data."""
+        """True if the batch holds a control record, such as the end of a transaction, instead of data."""
         return bool(self.attributes & CONTROL_BIT)
 
     @property
@@ -116,17 +117,17 @@ class BatchHeader(NamedTuple):
 
     @property
     def delete_horizon_ms(self) -> int | None:
-        """When compaction may drop the batch's tombstones; it then stands where the base timestamp stood."""
+        """The time from which compaction may drop the batch's tombstones; it replaces the base timestamp."""
         return self.base_timestamp if self.attributes & DELETE_HORIZON_BIT else None
 
 
 def increment_sequence(sequence: int, by: int) -> int:
-    """`sequence` + `by`, where 2^31-1 is followed by 0."""
+    """Return `sequence` + `by`, where 2^31-1 is followed by 0."""
     return (sequence + by) & MAX_SEQUENCE
 
 
 def compression_of(attributes: int) -> Compression:
-    """The compression that a batch's attributes name; CORRUPT_MESSAGE for an id without meaning."""
+    """Return the compression in a batch's attributes; CORRUPT_MESSAGE for an id that is not assigned."""
     try:
         return Compression(attributes & COMPRESSION_MASK)
     except ValueError:
@@ -136,7 +137,7 @@ def compression_of(attributes: int) -> Compression:
 
 
 def read_header(buffer: ByteSource, position: int = 0) -> BatchHeader:
-    """The header at `position`, unchecked; CORRUPT_MESSAGE when fewer than 61 bytes are there."""
+    """Return the header at `position`, unchecked; CORRUPT_MESSAGE if fewer than 61 bytes are left."""
     if len(buffer) - position < HEADER_SIZE or position < 0:
         raise KafkaError(
             ErrorCode.CORRUPT_MESSAGE,
@@ -146,15 +147,16 @@ def read_header(buffer: ByteSource, position: int = 0) -> BatchHeader:
 
 
 def computed_crc(buffer: ByteSource, position: int, size_bytes: int) -> int:
-    """The CRC-32C that the batch of `size_bytes` at `position` should carry."""
+    """Return the CRC-32C that the batch of `size_bytes` at `position` should have."""
     return crc32c(memoryview(buffer)[position + CRC_START : position + size_bytes])
 
 
 def check_batch(buffer: ByteSource, position: int = 0) -> BatchHeader:
-    """The header of the batch at `position` after proving it whole: length, magic, CRC, count against delta.
+    """Return the header of the batch at `position` after checking length, magic, CRC, and count against
+    delta.
 
-    CORRUPT_MESSAGE otherwise. This is what a follower and recovery ask of a batch; what a leader asks besides
-    stands in `batch_validator`.
+    CORRUPT_MESSAGE if a check fails. Followers and recovery check this much of a batch; `batch_validator` has
+    the further checks of a leader.
     """
     header = read_header(buffer, position)
     if header.magic != MAGIC:
@@ -171,7 +173,7 @@ def check_batch(buffer: ByteSource, position: int = 0) -> BatchHeader:
         raise KafkaError(
             ErrorCode.CORRUPT_MESSAGE, f"The CRC of the batch at offset {header.base_offset} does not match."
         )
-    # Compaction removes records and keeps the delta, so fewer records than offsets are legal in a log.
+    # Compaction removes records and keeps the delta, so a batch in a log may have fewer records than offsets.
     if header.last_offset_delta < 0 or not 0 <= header.records_count <= header.last_offset_delta + 1:
         raise KafkaError(
             ErrorCode.CORRUPT_MESSAGE,
@@ -182,8 +184,9 @@ def check_batch(buffer: ByteSource, position: int = 0) -> BatchHeader:
 
 
 def iterate_headers(buffer: ByteSource) -> Iterator[tuple[int, BatchHeader]]:
-    """(position, header) of each whole batch in `buffer`; stops at a torn tail, CORRUPT_MESSAGE on bad
-    lengths.
+    """Yield (position, header) of each whole batch in `buffer`, up to a torn tail.
+
+    CORRUPT_MESSAGE if a batch length is too small for a header.
     """
     position, size = 0, len(buffer)
     while size - position >= HEADER_SIZE:
@@ -204,9 +207,10 @@ def iterate_headers(buffer: ByteSource) -> Iterator[tuple[int, BatchHeader]]:
 def patch_offset_and_epoch(
     batch: bytearray | memoryview, base_offset: int, batch_length: int, leader_epoch: int
 ) -> None:
-    """Put the batch at its place in the log; the CRC covers neither field.
+    """Set the base offset and the leader epoch of a batch; the CRC covers neither field.
 
-    The length, which stands between the two, is what it was: so one call writes all three.
+    The length lies between the two fields and is written with its old value, so that one call writes all
+    three.
     """
     _PLACE.pack_into(batch, 0, base_offset, batch_length, leader_epoch)
 
@@ -214,7 +218,7 @@ def patch_offset_and_epoch(
 def patch_timestamp(
     batch: bytearray | memoryview, timestamp_type: TimestampType, max_timestamp: int, position: int = 0
 ) -> int:
-    """Set the batch's timestamp type and max timestamp, renew the CRC and return it."""
+    """Set the batch's timestamp type and max timestamp; update the CRC and return it."""
     size_bytes = _INT32.unpack_from(batch, position + 8)[0] + LOG_OVERHEAD
     (attributes,) = _ATTRIBUTES.unpack_from(batch, position + CRC_START)
     attributes &= ~LOG_APPEND_TIME_BIT

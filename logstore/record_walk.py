@@ -1,11 +1,11 @@
-"""The walk over the records of an opened batch: compiled where it was built, in Python elsewhere.
+"""The walk over the records of an opened batch: the compiled functions, or those in Python if there are none.
 
-Compiled it takes some 15 ns a record, so all of every record is checked. In Python that takes a hundred times
-as long, hence this rule: in a compacted topic every record is checked, for its key; in others the first
-`FULLY_CHECKED_RECORDS` of a batch, and of those behind them the lengths, which shows whether they are as many
-as the header counts. The header's timestamps are then believed.
+The compiled walk takes some 15 ns a record, so it checks every record in full. In Python that takes a hundred
+times as long, hence this rule: in a compacted topic every record is checked, for its key. In other topics the
+first `FULLY_CHECKED_RECORDS` of a batch are checked in full; of the rest only the lengths, which suffices to
+compare their number with the header's count. The header's timestamps are then trusted.
 
-What is returned, and how a walk is paused and taken up again, stands in `pure_record_walk`.
+`pure_record_walk` documents the return values, and how a walk is paused and continued.
 """
 
 from typing import Final
@@ -52,10 +52,10 @@ _WORDS = {
 
 
 def fully_checked(count: int, *, needs_keys: bool) -> int:
-    """Return how many of a batch's `count` records are checked in full here."""
+    """Return the number of a batch's `count` records that this process checks in full."""
     return count if IS_COMPILED or needs_keys else min(count, FULLY_CHECKED_RECORDS)
 
 
 def sentence(problem: int, index: int) -> str:
-    """Return what is wrong with record `index` of a batch, as a sentence."""
+    """Return a sentence that says what is wrong with record `index` of a batch."""
     return f"Record {index} of the batch {_WORDS[problem]}."
