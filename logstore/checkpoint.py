@@ -1,12 +1,13 @@
-"""Kafka's small text files: offsets of all partitions of a log directory, epochs of one, ids.
+"""Kafka's small text files: offsets of a log directory's partitions, leader epochs, topic ids.
 
     0                      the version
-    2                      how many lines follow
+    2                      the number of lines that follow
     flights 0 1200         topic, partition, offset   (leader-epoch-checkpoint: epoch, start offset)
     flights 1 900
 
-Each file is replaced as a whole, so a reader sees the old or the new one. What cannot be read is named in the
-error: KAFKA_STORAGE_ERROR. The caller decides whether the content can be made again from the log.
+Each file is replaced as a whole, so a reader sees the old or the new one. A file that cannot be parsed raises
+KAFKA_STORAGE_ERROR with its path and line; the caller decides whether its content can be rebuilt from the
+log.
 """
 
 import re
@@ -26,19 +27,19 @@ LEADER_EPOCH_CHECKPOINT: Final = "leader-epoch-checkpoint"
 PARTITION_METADATA: Final = "partition.metadata"
 VERSION: Final = 0
 
-# A million partitions with names of the greatest length; a larger file is not one that a node wrote.
+# A million partitions with names of the maximum length; a larger file was not written by a node.
 MAX_CHECKPOINT_BYTES: Final = 300 * 1024 * 1024
 _INT64 = range(-(2**63), 2**63)
 _NUMBER = re.compile(rb"[+-]?[0-9]{1,19}")
 
 
 def encode_offsets(offsets: Mapping[TopicPartition, int]) -> bytes:
-    """The content of an offset checkpoint, in order of topic and partition."""
+    """Return the content of an offset checkpoint, in order of topic and partition."""
     return _encode(f"{name.topic} {name.partition} {offset}" for name, offset in sorted(offsets.items()))
 
 
 def decode_offsets(content: bytes, path: Path) -> dict[TopicPartition, int]:
-    """The offsets in an offset checkpoint; an empty file holds none."""
+    """Return the offsets in an offset checkpoint; an empty file has none."""
     offsets: dict[TopicPartition, int] = {}
     for number, line in _decode(content, path):
         fields = line.split()
@@ -50,13 +51,14 @@ def decode_offsets(content: bytes, path: Path) -> dict[TopicPartition, int]:
 
 
 def encode_epochs(epochs: Iterable[tuple[int, int]]) -> bytes:
-    """The content of a leader-epoch-checkpoint of (epoch, start offset), in the order given."""
+    """Return the content of a leader-epoch-checkpoint with these (epoch, start offset) in the given order."""
     return _encode(f"{epoch} {start_offset}" for epoch, start_offset in epochs)
 
 
 def decode_epochs(content: bytes, path: Path) -> list[tuple[int, int]]:
-    """(epoch, start offset) of each line of a leader-epoch-checkpoint; an empty one is broken, for nobody
-    writes it.
+    """Return (epoch, start offset) of each line of a leader-epoch-checkpoint.
+
+    An empty file is broken, because no node writes one.
     """
     if content.count(b"\n") < 2:
         raise _corrupt(path, "is cut off")
@@ -73,18 +75,18 @@ def decode_epochs(content: bytes, path: Path) -> list[tuple[int, int]]:
 
 
 def read_offsets(disk: Disk, path: Path) -> dict[TopicPartition, int]:
-    """The offsets in the checkpoint at `path`, none where there is no file."""
+    """Return the offsets in the checkpoint at `path`, none if there is no file."""
     content = _read(disk, path)
     return decode_offsets(content, path) if content is not None else {}
 
 
 def encode_partition_metadata(topic_id: bytes) -> bytes:
-    """The content of a partition directory's partition.metadata file."""
+    """Return the content of a partition directory's partition.metadata file."""
     return f"version: {VERSION}\ntopic_id: {uuid_to_text(topic_id)}".encode()
 
 
 def decode_partition_metadata(content: bytes, path: Path) -> bytes:
-    """The topic id in a partition.metadata file."""
+    """Return the topic id in a partition.metadata file."""
     fields = dict(line.split(b":", 1) for line in content.splitlines() if b":" in line)
     if fields.get(b"version", b"").strip() != b"0":
         raise _malformed(path, 1)
@@ -98,12 +100,12 @@ def decode_partition_metadata(content: bytes, path: Path) -> bytes:
 
 
 def write_partition_metadata(disk: Disk, directory: Path, topic_id: bytes, *, sync: bool) -> None:
-    """Put the topic's id into a partition directory."""
+    """Write the topic's id into a partition directory."""
     disk.write_file(directory / PARTITION_METADATA, encode_partition_metadata(topic_id), sync=sync)
 
 
 def read_partition_metadata(disk: Disk, directory: Path) -> bytes | None:
-    """The topic id in a partition directory, None where no file says it."""
+    """Return the topic id in a partition directory, or None if it has no such file."""
     path = directory / PARTITION_METADATA
     content = _read(disk, path)
     return decode_partition_metadata(content, path) if content else None
@@ -115,9 +117,9 @@ def _encode(lines: Iterable[str]) -> bytes:
 
 
 def _decode(content: bytes, path: Path) -> list[tuple[int, bytes]]:
-    """(line number, line) of each entry, once version and count agree."""
+    """Return (line number, line) of each entry after checking version and count."""
     lines = content.splitlines()
-    if len(lines) < 2:  # Kafka makes a checkpoint empty before it first writes one.
+    if len(lines) < 2:  # Kafka creates an empty checkpoint before it first writes one.
         if content.strip() not in (b"", b"0"):
             raise _malformed(path, 1)
         return []

@@ -1,11 +1,12 @@
-"""What waits in memory to be written to the disk, as the kernel tells it: /proc/vmstat.
+"""The amount of dirty pages in memory, from the kernel's /proc/vmstat.
 
-What is written lies in the page cache until the disk has it. When much of the memory is such
-(`vm.dirty_ratio`, `vm.dirty_background_ratio`) the kernel stops each writer within its write, for up to 200
-ms a time, and who writes in an event loop stops with it everybody who is served there. So those who send much
-are to rest a little earlier. The disk is as busy, as it is written to from `vm.dirty_background_ratio` on.
+Written bytes stay in the page cache as dirty pages until the disk has them. When these take up much of the
+memory (`vm.dirty_ratio`, `vm.dirty_background_ratio`), the kernel blocks each writer inside its write, for up
+to 200 ms at a time. A write in an event loop then blocks all clients of that loop. So connections that bring
+in much data are paused a little before the kernel would block the loop. The disk stays just as busy, as the
+kernel writes to it from `vm.dirty_background_ratio` on.
 
-Where nobody tells, as on other systems than Linux, nothing is behind.
+On systems without /proc/vmstat no connection is paused.
 """
 
 import mmap
@@ -17,17 +18,17 @@ from typing import Final
 
 VMSTAT: Final = Path("/proc/vmstat")
 LOOK_EVERY_S: Final = 0.005  # A look costs 28 us.
-# Who has rested so long in vain shares the disk with other processes, which write without rest. Then the
-# kernel is to divide it, for a while.
+# If the pages are still dirty after this long, other processes are writing to the disk without pause. Then
+# the kernel's own throttling divides the disk, for NO_REST_S.
 MAX_REST_S: Final = 2.0
 NO_REST_S: Final = 5.0
-# What is on its way to the disk at any time of a machine that writes little.
+# Even a machine that writes little has some bytes under writeback at any time.
 USUAL_WRITEBACK_BYTES: Final = 16 << 20
 _VMSTAT_BYTES: Final = 16 * 1024
 
 
 class DirtyPages:
-    """The dirty pages of this machine."""
+    """The state of this machine's dirty pages, read at most every LOOK_EVERY_S."""
 
     __slots__ = (
         "_fd",
@@ -54,12 +55,12 @@ class DirtyPages:
             os.close(self._fd)
 
     def must_rest(self) -> bool:
-        """Whether those who write much had better wait a moment before they write on."""
+        """Return True if large writers should wait a moment before their next write."""
         now_s = self._look()
         return self._near_since_s is not None and now_s >= self._no_rest_until_s
 
     def is_writing_back(self) -> bool:
-        """Whether the kernel is busy writing, or soon: who asks the file system for blocks then waits."""
+        """Return True if the kernel is writing pages back or soon will: allocating blocks would then wait."""
         self._look()
         return self._is_writing_back
 
@@ -73,11 +74,13 @@ class DirtyPages:
             dirty, writeback = _number(told, b"\nnr_dirty "), _number(told, b"\nnr_writeback ")
             background = _number(told, b"\nnr_dirty_background_threshold ")
             threshold = _number(told, b"\nnr_dirty_threshold ")
-        except (OSError, ValueError):  # not told, or not any more
+        except (OSError, ValueError):  # the file or a number is missing
             dirty = writeback = background = threshold = 0
-        # From half of where that begins: what is asked for just before waits for all that is then written.
+        # Half of the threshold already counts: a request for blocks just before writeback begins waits for
+        # all of it.
         self._is_writing_back = dirty > background // 2 or writeback * mmap.PAGESIZE > USUAL_WRITEBACK_BYTES
-        # Up to the middle of its two thresholds the kernel lets everybody write; half-way there it is time.
+        # The kernel blocks no writer up to the middle of its two thresholds; half-way to there counts as
+        # near.
         self._remember(now_s, is_near=dirty + writeback > (3 * background + threshold) // 4)
         return now_s
 

@@ -1,9 +1,9 @@
-"""The door to files: what the log asks of a disk, the operating system's, and one in memory that fails on
-demand.
+"""The door to files: the interface that the log needs of a disk, and its implementations.
 
-Errors of a disk leave here as `OSError`; the log turns them into KAFKA_STORAGE_ERROR. An `OsFile` closes its
-descriptor when the last reference goes, so a thread that still reads from a segment that was dropped from the
-cache, or deleted, reads that segment and never another file that got the same descriptor number.
+`OsDisk` is the operating system's; `MemoryDisk` is in memory and fails on demand. Both raise `OSError`, which
+the log turns into KAFKA_STORAGE_ERROR. An `OsFile` closes its descriptor when the last reference to it goes.
+So a thread that still reads a segment, after it was dropped from the cache or deleted, reads that segment and
+never another file that got the same descriptor number.
 """
 
 import errno
@@ -26,24 +26,23 @@ from ottla.logstore.page_cache import is_cached
 from ottla.logstore.words.topic_partition import ZERO_UUID
 from ottla.logstore.words.varint import ByteSource
 
-# Descriptors kept open for reading closed segments and their indexes, all logs of a process together. With
-# one more for each partition's active segment, 10,000 partitions stay below the usual limit of 20,000.
+# Descriptors kept open for reading closed segments and their indexes, for all logs of a process together.
+# With one more for each partition's active segment, 10,000 partitions stay below the usual limit of 20,000.
 MAX_CACHED_FILES: Final = 512
 BOOT_ID: Final = Path("/proc/sys/kernel/random/boot_id")
-# Files that are read whole are checkpoints, indexes and snapshots; the largest legal one is an index of 2
-# GiB.
+# Checkpoints, indexes and snapshots are read whole; the largest legal one is an index of 2 GiB.
 MAX_WHOLE_FILE_BYTES: Final = 2**31 - 1
-# So long what was in the page cache is believed to be there still: an answer is asked for when it is made,
-# again when it leaves, and a peer that reads takes it in pieces.
+# A range found in the page cache is assumed to stay there for this long: the look-up is made when a response
+# is built, again when it is sent, and for each of the pieces in which a peer reads it.
 CACHED_FOR_S: Final = 0.1
-# So much is asked about at once when one reader goes through the file: it wants next what follows.
+# The range to look up at once when one reader goes through a file, as it will read the bytes ahead next.
 CACHED_AHEAD_BYTES: Final = 4 * 1024 * 1024
 _TEMPORARY_SUFFIX = ".tmp"
-# For the owner alone: the metadata, which hold what proves users and nodes to each other. Log segments
-# get what the umask leaves, as Kafka's do, in a directory that is private where the node itself makes it.
+# The mode of the metadata files, which hold the credentials of users and nodes. Log segments get the mode
+# that the umask leaves, as in Kafka; their directory is private if the node itself made it.
 PRIVATE_FILE: Final = 0o600
 PRIVATE_DIRECTORY: Final = 0o700
-_FILES_OF_A_DISK: Final = 1_000_000_000  # in memory, at most
+_FILES_OF_A_DISK: Final = 1_000_000_000  # the most files that a `MemoryDisk` can have
 
 
 class DiskFile(Protocol):
@@ -54,26 +53,24 @@ class DiskFile(Protocol):
     def modified_ms(self) -> int: ...
 
     def identity(self) -> tuple[int, int]:
-        """Return what is equal for two of these exactly if they are the same file, both being open."""
+        """Return a value that is equal for two open files exactly if they are the same file."""
 
     def write_at(self, position: int, buffers: Sequence[ByteSource]) -> None:
-        """Write all of `buffers`, one after the other; after an error any part of them may have been
-        written.
-        """
+        """Write all of `buffers`, one after the other; after an error any part may have been written."""
 
     def read_at(self, position: int, size: int) -> bytes:
-        """At most `size` bytes; fewer only where the file ends."""
+        """Return `size` bytes, or fewer if the file ends before."""
 
     def read_at_cached(self, position: int, size: int) -> bytes | bytearray | None:
-        """Like `read_at`, but None when that would have to wait for the disk."""
+        """Return the bytes of `read_at`, or None if that would have to wait for the disk."""
 
     def can_send(self, position: int, size: int) -> bool:
-        """Whether `send_to` is possible, and would not have to wait for the disk."""
+        """Return True if `send_to` is possible, and would not have to wait for the disk."""
 
     def send_to(self, number: int, position: int, size: int) -> int:
-        """Send bytes to a pipe or a socket that does not block, uncopied; how many, 0 where the file ends.
+        """Send bytes uncopied to a non-blocking pipe or socket (a file descriptor); return how many.
 
-        BlockingIOError when it takes none.
+        The result is 0 at the end of the file. BlockingIOError if the descriptor takes none.
         """
 
     def truncate(self, size: int) -> None: ...
@@ -81,10 +78,10 @@ class DiskFile(Protocol):
     def preallocate(self, size: int) -> None: ...
 
     def allocate(self, position: int, size: int) -> None:
-        """Have space for what is written there soon, where the file system can; the file's size stays."""
+        """Allocate space for a range that is written soon, if the file system can; keep the file's size."""
 
     def reaches_beyond(self, size: int) -> bool:
-        """Whether truncating to `size` bytes would give anything back."""
+        """Return True if truncating to `size` bytes would free any space."""
 
     def sync(self) -> None: ...
 
@@ -93,13 +90,13 @@ class Disk(Protocol):
     """The file operations of the log; every method may raise OSError. Missing files are FileNotFoundError."""
 
     def open(self, path: Path, *, create: bool = False, is_private: bool = False) -> DiskFile:
-        """Open a file to be read and written; a private one is made for its owner alone."""
+        """Open a file for reading and writing; create a private one readable by its owner alone."""
 
     def open_to_read(self, path: Path) -> DiskFile:
-        """An open file from a cache of the last used ones; not to be written to."""
+        """Open a file for reading, through a cache of the files used last."""
 
     def forget(self, path: Path) -> None:
-        """Drop `path` from that cache because it is about to be renamed, replaced or removed."""
+        """Drop `path` from the cache of open files, before it is renamed, replaced or removed."""
 
     def exists(self, path: Path) -> bool: ...
 
@@ -108,46 +105,46 @@ class Disk(Protocol):
     def read_file(self, path: Path) -> bytes: ...
 
     def write_file(self, path: Path, content: ByteSource, *, sync: bool) -> None:
-        """Replace the file as a whole: afterwards, and after a crash, it holds the old content or the new."""
+        """Replace the file as a whole; a crash leaves the old content or the new."""
 
     def write_file_that_names_itself(self, path: Path, content_of: Callable[[FileIdentity], bytes]) -> None:
-        """Replace the file, durably, by a new private one that holds `content_of` its own identity."""
+        """Replace the file, durably, by a new private file that holds `content_of` its own identity."""
 
     def identity_of(self, path: Path) -> FileIdentity:
-        """Return by what the file is told from a copy of it."""
+        """Return the identity of the file, which a copy of it does not have."""
 
     def list_directory(self, path: Path) -> list[str]:
-        """The names of the plain files in a directory, sorted."""
+        """Return the names of the plain files in a directory, sorted."""
 
     def list_directories(self, path: Path) -> list[str]:
-        """The names of the directories in a directory, sorted."""
+        """Return the names of the directories in a directory, sorted."""
 
     def make_directory(self, path: Path, *, is_private: bool = False) -> None:
-        """Create a directory with its parents, a private one for its owner alone; no error when it exists."""
+        """Create a directory with its parents, unless it exists; only its owner can use a private one."""
 
     def close_to_others(self, path: Path) -> None:
-        """Make a directory its owner's alone, if it is ours."""
+        """Restrict a directory to its owner, if this process runs as the owner."""
 
     def remove_directory(self, path: Path) -> None:
-        """Remove a directory with all that is in it; not an error when it is gone."""
+        """Remove a directory with its content, if it exists."""
 
     def rename(self, source: Path, target: Path) -> None:
-        """Rename a file or a directory; a file at `target` is replaced."""
+        """Rename a file or a directory; replace a file at `target`."""
 
     def remove(self, path: Path) -> None:
-        """Remove a file; not an error when it is gone."""
+        """Remove a file, if it exists."""
 
     def sync_directory(self, path: Path) -> None:
         """Make the names in a directory durable."""
 
     def page_cache_id(self) -> bytes:
-        """16 bytes that name the memory in which what was not synced is kept; zeros where nobody can tell.
+        """Return a 16-byte id of the page cache's current contents, or zeros if none can be determined.
 
-        As long as it is the same, nothing that was written has been forgotten.
+        As long as the id is the same, no write was lost, synced or not: the kernel has not been restarted.
         """
 
     def is_behind(self) -> bool:
-        """Whether who writes much had better rest: soon each write would wait for earlier ones."""
+        """Return True if so much is unwritten that large writers should wait before writes block."""
 
 
 class OsFile:
@@ -158,7 +155,7 @@ class OsFile:
     def __init__(self, fd: int, dirty_pages: DirtyPages) -> None:
         self._fd = fd
         self._dirty_pages = dirty_pages
-        # A range that was found in the page cache: start, end, and the time until which that is believed.
+        # A range that was found in the page cache: start, end, and the time until which the finding is used.
         self._cached = (0, 0, 0.0)
         self._has_nowait = hasattr(os, "RWF_NOWAIT")
         self._can_allocate = True
@@ -217,12 +214,14 @@ class OsFile:
         except OSError as error:
             if error.errno not in (errno.EOPNOTSUPP, errno.EINVAL, errno.ENOSYS):
                 raise
-            # This file system cannot tell (overlay, network): better to wait than never to answer.
+            # This file system does not support it (overlay, network): wait for the disk rather than never
+            # answer.
             self._has_nowait = False
             return self.read_at(position, size)
         if count == size:
             return content
-        # Short: the end of the file, or the rest is not in memory. Only a read that may wait can tell.
+        # A short read: the file ends, or the rest is not in memory. Only a read that may wait can find out
+        # which.
         return None
 
     def can_send(self, position: int, size: int) -> bool:
@@ -230,7 +229,8 @@ class OsFile:
         now_s = time.monotonic()
         if start <= position and position + size <= end and now_s < until_s:
             return True
-        # Where several readers take turns, each forgets the other's range: to look ahead would be in vain.
+        # Look ahead only for a sequential reader: several readers in turns would overwrite each other's
+        # range.
         ahead = min(CACHED_AHEAD_BYTES, self.size() - position) if start <= position <= end else 0
         if ahead > size and is_cached(self._fd, position, ahead):
             size = ahead
@@ -249,8 +249,8 @@ class OsFile:
         os.posix_fallocate(self._fd, 0, size)
 
     def allocate(self, position: int, size: int) -> None:
-        # Where it can not, or the disk is full, the write itself will tell. While the disk is busy it waits
-        # longer to ask for much than a write does that asks for its own blocks.
+        # If the disk is full, the write itself will fail. While the disk is busy, allocating much space waits
+        # longer than a write that allocates its own blocks.
         if self._can_allocate and not self._dirty_pages.is_writing_back():
             self._can_allocate = file_space.allocate(self._fd, position, size)
 
@@ -268,11 +268,12 @@ class OsDisk:
         self._cached: OrderedDict[str, OsFile] = OrderedDict()
         self._max_cached_files = max_cached_files
         self._dirty_pages = DirtyPages()
-        # The loop and the threads that clean and read share the cache.
+        # The event loop and the threads that clean and read share the cache.
         self._lock = threading.RLock()
 
     def page_cache_id(self) -> bytes:
-        # The kernel makes a new one at each boot (random(4)); containers of a host share it, and its cache.
+        # The kernel makes a new boot id at each boot (random(4)). Containers share it with their host, as
+        # they share the page cache.
         try:
             return uuid.UUID(BOOT_ID.read_text().strip()).bytes
         except (OSError, ValueError):
@@ -287,7 +288,8 @@ class OsDisk:
         except OSError as error:
             if error.errno != errno.EMFILE or not self._cached:
                 raise
-        # The files of the cache can be opened again; the one that is wanted now may be a log's end.
+        # No descriptor is left. Cached files can be opened again; the one to open now may be an active
+        # segment.
         with self._lock:
             self._cached.clear()
         return OsFile(os.open(path, flags | os.O_CLOEXEC, mode), self._dirty_pages)
@@ -341,7 +343,7 @@ class OsDisk:
 
     def write_file_that_names_itself(self, path: Path, content_of: Callable[[FileIdentity], bytes]) -> None:
         temporary = path.with_name(path.name + _TEMPORARY_SUFFIX)
-        # Remove the leftover of a crash: opening it would keep its time of birth.
+        # Remove the leftover of a crash: a file that is opened again keeps its old birth time.
         temporary.unlink(missing_ok=True)
         file = self._open(temporary, os.O_WRONLY | os.O_CREAT | os.O_EXCL, PRIVATE_FILE)
         file.write_at(0, (content_of(identity_of(file._fd)),))
@@ -366,7 +368,7 @@ class OsDisk:
         path.mkdir(PRIVATE_DIRECTORY if is_private else 0o777, parents=True, exist_ok=True)
 
     def close_to_others(self, path: Path) -> None:
-        # A volume may belong to another user, who has let our group in: then that is how it is meant.
+        # A volume may belong to another user, who gave access to our group on purpose.
         status = path.stat()
         if status.st_uid == os.geteuid() and stat.S_IMODE(status.st_mode) != PRIVATE_DIRECTORY:
             path.chmod(PRIVATE_DIRECTORY)
@@ -390,7 +392,7 @@ class OsDisk:
 
     def sync_directory(self, path: Path) -> None:
         directory = self._open(path, os.O_RDONLY | os.O_DIRECTORY)
-        os.fsync(directory._fd)  # fdatasync need not write names
+        os.fsync(directory._fd)  # fdatasync is not required to write names
 
 
 @dataclass(slots=True)
@@ -398,8 +400,8 @@ class _Inode:
     content: bytearray
     synced: bytes
     modified_ms: int
-    allocated_bytes: int = 0  # up to where it has space, as far as somebody asked for it
-    number: int = 0  # no other file of its disk has it
+    allocated_bytes: int = 0  # the end of the space that was requested
+    number: int = 0  # unique on its disk
 
 
 class MemoryFile:
@@ -452,7 +454,7 @@ class MemoryFile:
     def truncate(self, size: int) -> None:
         self._disk.step("truncate", self._path)
         del self._inode.content[size:]
-        # A file system's journal makes sizes durable in their own order; here at once.
+        # A file system's journal makes sizes durable in order; this one does so at once.
         self._inode.synced = self._inode.synced[:size]
         self._inode.allocated_bytes = 0
         if size > len(self._inode.content):
@@ -474,12 +476,12 @@ class MemoryFile:
 
 
 class MemoryDisk:
-    """A disk of dictionaries for tests, which can fail at any step and lose what was not synced.
+    """A disk in dictionaries for tests, which can fail at any step and lose unsynced writes.
 
-    `step` is called before each operation and counts in `steps` those that change something; `fail_at` names
-    the one that raises `error` (with `stays_broken`, all later ones too). A write that fails leaves its first
-    `torn_bytes` bytes behind. Names are durable at once, as a journalling file system keeps them; contents
-    only after `sync`.
+    `step` is called before each operation, and counts in `steps` the operations that change something.
+    `fail_at` is the number of the step that raises `error`; with `stays_broken` all later steps raise it too.
+    A write that fails leaves its first `torn_bytes` bytes behind. Names are durable at once, as on a
+    journalling file system; contents only after `sync`.
     """
 
     def __init__(self) -> None:
@@ -487,7 +489,7 @@ class MemoryDisk:
         self.directories: set[Path] = set()
         self.now_ms = 0
         self.is_cached = True
-        self.is_sendable = False  # most tests want to see what a slice holds
+        self.is_sendable = False  # most tests read the bytes of a slice
         self.steps = 0
         self.fail_at: int | None = None
         self.error = errno.EIO
@@ -495,12 +497,12 @@ class MemoryDisk:
         self.fail_reads = False
         self.torn_bytes = 0
         self.watch: Callable[[str, Path], None] | None = None
-        self.page_cache = 1  # how often it was begun
-        self.device = 1  # that of a copy is another one
-        self._inodes = 0  # how many files were made
+        self.page_cache = 1  # increased at each loss of power
+        self.device = 1  # a copy on another disk has another number
+        self._inodes = 0  # the number of files created so far
 
     def step(self, operation: str, path: Path) -> None:
-        """Count one operation, and fail if its time has come."""
+        """Count an operation, and raise the error if this is the step that is to fail."""
         if self.watch is not None:
             self.watch(operation, path)
         if operation == "read":
@@ -514,7 +516,7 @@ class MemoryDisk:
             raise OSError(self.error, os.strerror(self.error), str(path))
 
     def lose_power(self, *, keep_bytes: Callable[[Path, int], int] = lambda _path, _unsynced: 0) -> None:
-        """Forget what was not synced, but for the first `keep_bytes(path, unsynced)` bytes appended since."""
+        """Lose the unsynced writes, except the first `keep_bytes(path, unsynced)` bytes appended."""
         for path, inode in self.files.items():
             if inode.content.startswith(inode.synced):
                 unsynced = len(inode.content) - len(inode.synced)
@@ -565,7 +567,7 @@ class MemoryDisk:
         if path.parent not in self.directories:
             raise FileNotFoundError(errno.ENOENT, os.strerror(errno.ENOENT), str(path))
         self.step("write", path)
-        # Without sync, journalling file systems still order the data of a replacing rename before the rename.
+        # Even without sync, journalling file systems write the data before the rename that replaces a file.
         self.files[path] = self._new_inode(content)
 
     def _new_inode(self, content: ByteSource) -> _Inode:
@@ -581,7 +583,7 @@ class MemoryDisk:
         return FileIdentity(self.device * _FILES_OF_A_DISK + self.files[path].number, 0)
 
     def copy(self, device: int | None = None) -> "MemoryDisk":
-        """Return a disk with what was synced here: file by file, or (no other device) as a volume."""
+        """Return a copy of the synced content: of the files on another device, or (None) of the volume."""
         other = MemoryDisk()
         other.directories = set(self.directories)
         other.device, other._inodes = device or self.device, self._inodes
@@ -637,7 +639,7 @@ class MemoryDisk:
 
 @dataclass(slots=True)
 class FileRecords:
-    """Records that leave for a socket straight from their file; in an answer they stand for their bytes."""
+    """Records to send to a socket directly from their file; in a response they stand for their bytes."""
 
     file: DiskFile
     position: int
@@ -647,11 +649,11 @@ class FileRecords:
         return self.size
 
     def after(self, count: int) -> "FileRecords":
-        """What is left when `count` bytes have been sent."""
+        """Return the rest after `count` bytes have been sent."""
         return FileRecords(self.file, self.position + count, self.size - count)
 
     def read(self) -> bytes:
-        """All the bytes; OSError when the file has become shorter."""
+        """Return all the bytes; OSError if the file has become shorter."""
         content = self.file.read_at(self.position, self.size)
         if len(content) != self.size:
             raise OSError(errno.EIO, "a log was cut while it was sent")
@@ -659,9 +661,9 @@ class FileRecords:
 
 
 class FileSlice(NamedTuple):
-    """A range of bytes of a segment, to be read when the answer is written; it keeps its file open.
+    """A range of bytes of a segment, to be read when the response is written; it keeps its file open.
 
-    `read_cached` never waits for the disk; `read` may, and belongs in a thread when `read_cached` gave None.
+    `read_cached` never waits for the disk; if it returns None, call `read`, which may wait, in a thread.
     """
 
     file: DiskFile | None
@@ -669,19 +671,19 @@ class FileSlice(NamedTuple):
     size: int
 
     def read_cached(self) -> bytes | bytearray | None:
-        """The bytes, or None when not all of them are in the page cache."""
+        """Return the bytes, or None if not all of them are in the page cache."""
         if self.file is None or self.size == 0:
             return b""
         return self.file.read_at_cached(self.position, self.size)
 
     def to_send(self) -> FileRecords | None:
-        """The same to send without reading it, or None when it must be read: not cached, or no such disk."""
+        """Return the range, to be sent from its file; None if it is not cached or the disk cannot send."""
         if self.file is None or self.size == 0 or not self.file.can_send(self.position, self.size):
             return None
         return FileRecords(self.file, self.position, self.size)
 
     def read(self) -> bytes:
-        """The bytes; fewer than `size` only when the log was truncated meanwhile."""
+        """Return the bytes; fewer than `size` only if the log was truncated meanwhile."""
         if self.file is None:
             return b""
         return self.file.read_at(self.position, self.size)

@@ -1,7 +1,7 @@
-"""The last batches of a producer, found again in the log.
+"""The search for the last batches of a producer in the log.
 
-A snapshot keeps one batch of each producer, and a client may send any of its last five again. So the others
-are looked for where they lie, when the first batch comes that is out of sequence; most producers send none.
+A snapshot has one batch of each producer, but a client may send any of its last five again. So the others are
+searched in the log when the first batch out of sequence arrives; most producers never send one.
 """
 
 from bisect import bisect_right
@@ -14,16 +14,17 @@ from ottla.logstore.record_batch import MAX_SEQUENCE
 from ottla.logstore.segment import Segment, headers_in
 from ottla.logstore.words.errors import KafkaError
 
-# How far back from the producer's oldest known batch: five requests of one client are not farther apart than
-# what others write in some round trips. It is looked through once a producer.
+# The distance to search back from the producer's oldest known batch: between five requests of one client,
+# other clients write no more than in a few round trips. The search is made once for a producer.
 MAX_SEARCH_BYTES: Final = 4 * 1024 * 1024
-STEP_BYTES: Final = 64 * 1024  # that is looked through at a time, from the newest to the oldest
+STEP_BYTES: Final = 64 * 1024  # searched at a time, from the newest to the oldest
 
 
 def complete_window(entry: ProducerEntry, segments: Sequence[Segment], base_offsets: Sequence[int]) -> bool:
-    """Put the batches before those that `entry` knows in their place; whether there were any.
+    """Add to `entry` the batches before those that it has; return True if any were found.
 
-    Where the log is damaged the search ends: readers are told. OSError where it cannot be read.
+    At damage in the log the search ends without an error, as readers will get one. OSError if the log cannot
+    be read.
     """
     entry.is_window_cut = False
     known = entry.batches
@@ -50,8 +51,9 @@ def _earlier_batches(
     *,
     upper_offset: int,
 ) -> Iterator[list[BatchMetadata]]:
-    """The batches of a producer's epoch that end below `upper_offset`, of each piece of the log, the newest
-    piece first.
+    """Yield, for each piece of the log, the batches of a producer's epoch that end below `upper_offset`.
+
+    The newest piece comes first.
     """
     left_bytes = MAX_SEARCH_BYTES
     for number in range(bisect_right(base_offsets, upper_offset - 1) - 1, -1, -1):

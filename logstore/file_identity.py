@@ -1,9 +1,10 @@
-"""By what a file is told from its copy: the moment it came into being, or else its inode.
+"""The identity of a file, which distinguishes it from a copy: its birth time, or else its inode.
 
-Nothing that copies files sets the time of birth, and renaming, chown and a change of the mount leave it as it
-is. Some file systems number their inodes anew with each mount, so the inode decides only where one of the two
-times is unknown. Not told are a volume that is rolled back or cloned as a whole, which keeps both, and a copy
-made in the moment in which the file was: clocks of file systems tick every 1 to 10 ms.
+No program that copies files sets the birth time, and renaming, chown and mounting elsewhere keep it. Some
+file systems number their inodes afresh at each mount, so the inode decides only if one of the two birth times
+is unknown. Two copies are not detected: a volume that is rolled back or cloned as a whole, which keeps both
+numbers, and a file that is copied at the moment of its birth, as clocks of file systems tick every 1 to 10
+ms.
 """
 
 import ctypes
@@ -17,19 +18,19 @@ _PARTS: Final = 2
 
 
 class FileIdentity(NamedTuple):
-    """One file; `born_ns` is 0 where the file system does not tell."""
+    """The identity of a file; `born_ns` is 0 if the file system has no birth times."""
 
     inode: int
     born_ns: int
 
     def is_same(self, other: "FileIdentity") -> bool:
-        """Return whether both are one file, as far as can be told."""
+        """Return True if both identify the same file, as far as that can be determined."""
         if self.born_ns and other.born_ns:
             return self.born_ns == other.born_ns
         return self.inode == other.inode
 
     def as_text(self) -> str:
-        """Return what `identity_of_text` reads."""
+        """Return the identity as text for `identity_of_text`."""
         return f"{self.inode}:{self.born_ns}"
 
 

@@ -1,7 +1,8 @@
-"""Blocks of a file beyond its end: fallocate(2) with FALLOC_FL_KEEP_SIZE, where there is one.
+"""Allocation of blocks beyond the end of a file, by fallocate(2) with FALLOC_FL_KEEP_SIZE where there is one.
 
-What is written there later finds its blocks, which a file system otherwise looks for page by page (ext4: two
-fifths of a large write). Nobody sees it but `du` and `df`; truncating the file to its size gives them back.
+A later write then finds its blocks allocated; otherwise the file system allocates them page by page (ext4:
+two fifths of the time of a large write). Only `du` and `df` show these blocks; truncating the file to its
+size frees them.
 """
 
 import ctypes
@@ -11,20 +12,20 @@ from typing import Final
 
 _KEEP_SIZE: Final = 1
 _BLOCK_BYTES: Final = 512  # the unit of st_blocks, whatever the file system's is
-# A file's last blocks, or what a file system keeps beside the content, are no space beyond the end; nor is
-# what is too little of the whole to be worth the wait until it is given back.
+# The last block of a file and the file system's own metadata are not space beyond the end. A small share of
+# the file is not counted either, as it is not worth the wait until it is freed.
 _USUAL_REST_BYTES: Final = 64 * 1024
 _USUAL_REST_SHARE: Final = 512
 
 _fallocate = (
     getattr(ctypes.CDLL(None, use_errno=True), "fallocate", None)
-    if sys.platform == "linux" and sys.maxsize > 2**32  # elsewhere an offset has another width
+    if sys.platform == "linux" and sys.maxsize > 2**32  # elsewhere off_t has another width
     else None
 )
 
 
 def allocate(fd: int, position: int, size: int) -> bool:
-    """Have blocks for `size` > 0 bytes from `position` on; False if this file can have none so."""
+    """Allocate blocks for `size` > 0 bytes from `position` on; return False if that is not supported."""
     if _fallocate is None:
         return False
     answer = _fallocate(
@@ -34,6 +35,6 @@ def allocate(fd: int, position: int, size: int) -> bool:
 
 
 def reaches_beyond(status: os.stat_result, size: int) -> bool:
-    """Whether a file is longer than `size`, or has blocks beyond it."""
+    """Return True if a file is longer than `size`, or has blocks beyond it."""
     usual_bytes = size + max(_USUAL_REST_BYTES, size // _USUAL_REST_SHARE)
     return status.st_size > size or status.st_blocks * _BLOCK_BYTES >= usual_bytes

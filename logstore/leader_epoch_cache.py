@@ -1,9 +1,8 @@
-"""Which leader epoch began at which offset: where a follower, or a consumer after a failover, must cut
-(KIP-101).
+"""The start offset of each leader epoch, which tells followers and consumers where to truncate (KIP-101).
 
-The entries are in `leader-epoch-checkpoint`, whose format `checkpoint` has. The file is replaced at each
-change without waiting for the disk: what a power cut takes from it, or leaves in it of batches that are gone,
-is told by the headers above the recovery point, which recovery reads again.
+The entries are in `leader-epoch-checkpoint`; `checkpoint` has its format. The file is replaced at each change
+without waiting for the disk. After a power cut it may lack entries, or have entries of batches that are lost:
+recovery corrects it from the batch headers above the recovery point, which it reads again.
 """
 
 from bisect import bisect_right
@@ -20,16 +19,14 @@ UNDEFINED_OFFSET: Final = -1
 
 
 class EpochEntry(NamedTuple):
-    """The first offset that was written in the reign of `epoch`."""
+    """The first offset that was written in the leader epoch `epoch`."""
 
     epoch: int
     start_offset: int
 
 
 class EpochEndOffset(NamedTuple):
-    """The largest epoch at or below the one asked for, and the offset where it ended; (-1, -1) when
-    unknown.
-    """
+    """The largest epoch at or below a requested one, and the offset where it ended; (-1, -1) if unknown."""
 
     leader_epoch: int
     end_offset: int
@@ -45,10 +42,10 @@ class LeaderEpochCache:
         self.path = directory / LEADER_EPOCH_CHECKPOINT
         self._entries: list[EpochEntry] = []
         self.latest_epoch = UNDEFINED_EPOCH
-        self._is_written = False  # the file says what is in memory
+        self._is_written = False  # True: the file has the entries in memory
 
     def load(self) -> None:
-        """Read the file, if there is one; KAFKA_STORAGE_ERROR when it is not what this class writes."""
+        """Read the file, if there is one; KAFKA_STORAGE_ERROR if it is malformed."""
         try:
             content = self._disk.read_file(self.path)
         except FileNotFoundError:
@@ -58,17 +55,17 @@ class LeaderEpochCache:
         self._is_written = True
 
     def write(self, *, sync: bool = False) -> None:
-        """Replace the file by what is in memory."""
+        """Replace the file by the entries in memory."""
         self._disk.write_file(self.path, encode_epochs(self._entries), sync=sync)
         self._is_written = True
 
     def write_changes(self) -> None:
-        """The same where the file says something else."""
+        """Replace the file if it differs from the entries in memory."""
         if not self._is_written:
             self.write()
 
     def move_to(self, directory: Path) -> None:
-        """The directory of the log was renamed."""
+        """Use the new directory, after that of the log was renamed."""
         self.path = directory / LEADER_EPOCH_CHECKPOINT
 
     @property
@@ -76,8 +73,7 @@ class LeaderEpochCache:
         return tuple(self._entries)
 
     def assign(self, epoch: int, start_offset: int) -> bool:
-        """Note that `epoch` begins at `start_offset`, unless it is known; write the file and say True on a
-        change.
+        """Add an entry: `epoch` begins at `start_offset`. Return True if that is new, after writing the file.
 
         Entries that contradict the new one, by epoch or by offset, are dropped.
         """
@@ -99,12 +95,12 @@ class LeaderEpochCache:
         return True
 
     def epoch_for_offset(self, offset: int) -> int:
-        """The epoch in which `offset` was, or will be, written; -1 when that is not known."""
+        """Return the epoch in which `offset` was, or will be, written; -1 if it is unknown."""
         found = bisect_right(self._entries, offset, key=lambda entry: entry.start_offset) - 1
         return self._entries[found].epoch if found >= 0 else UNDEFINED_EPOCH
 
     def end_offset_for(self, epoch: int, log_end_offset: int) -> EpochEndOffset:
-        """Where `epoch`, or the last one known before it, ended (OffsetForLeaderEpoch)."""
+        """Return the end of `epoch`, or of the last known epoch before it (OffsetForLeaderEpoch)."""
         if epoch == UNDEFINED_EPOCH:
             return EpochEndOffset(UNDEFINED_EPOCH, UNDEFINED_OFFSET)
         if epoch == self.latest_epoch:
@@ -113,11 +109,12 @@ class LeaderEpochCache:
         if above == len(self._entries):
             return EpochEndOffset(UNDEFINED_EPOCH, UNDEFINED_OFFSET)
         end_offset = self._entries[above].start_offset
-        # Older than all we know: its records are gone, so the first known offset is where to go on.
+        # An epoch older than all known ones: its records are gone, so the reader continues at the first known
+        # offset.
         return EpochEndOffset(self._entries[above - 1].epoch if above else epoch, end_offset)
 
     def truncate_from_end(self, end_offset: int) -> bool:
-        """Forget the epochs that begin at or above `end_offset`; True (and a new file) on a change."""
+        """Drop the epochs from `end_offset` on; return True, after writing the file, if there were any."""
         keep = len(self._entries)
         while keep and self._entries[keep - 1].start_offset >= end_offset:
             keep -= 1
@@ -130,7 +127,10 @@ class LeaderEpochCache:
         return True
 
     def truncate_from_start(self, start_offset: int) -> bool:
-        """Forget the epochs that ended below `start_offset`, and let the first one left begin there."""
+        """Drop the epochs that ended below `start_offset`, and let the first remaining one begin there.
+
+        Return True, after writing the file, if that changed anything.
+        """
         below = bisect_right(self._entries, start_offset, key=lambda entry: entry.start_offset)
         if not below or self._entries[0].start_offset == start_offset:
             return False
@@ -140,7 +140,7 @@ class LeaderEpochCache:
         return True
 
     def replace(self, entries: Iterable[EpochEntry], end_offset: int) -> None:
-        """Let these be the epochs below `end_offset`, and write the file."""
+        """Replace the epochs below `end_offset` by these, and write the file."""
         later = [entry for entry in self._entries if entry.start_offset >= end_offset]
         self._entries = []
         for entry in (*entries, *later):
@@ -148,7 +148,7 @@ class LeaderEpochCache:
         self.write()
 
     def clear(self) -> None:
-        """Forget all epochs."""
+        """Drop all epochs."""
         if self._entries:
             self._entries.clear()
             self._is_written = False

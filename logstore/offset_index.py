@@ -1,9 +1,9 @@
-"""The offset index of a segment (`.index`): every few kilobytes, which offset stands at which position.
+"""The offset index of a segment (`.index`): the position of a batch and its offset, every few kilobytes.
 
-A row is 8 bytes, big-endian: i32 offset of the last record of a batch, relative to the segment's base
-offset, and i32 position of that batch. The rows of the active segment live in memory and are written when it
-is rolled, flushed or closed: after a crash that segment is read again anyway, and its index with it. The
-rows of a closed segment are looked up in the file, page by page as the kernel holds them.
+A row is 8 bytes, big-endian: i32 offset of the last record of a batch, relative to the segment's base offset,
+and i32 position of that batch. The rows of the active segment are held in memory and written when it is
+rolled, flushed or closed: recovery reads that segment after a crash anyway and rebuilds its index. The rows
+of a closed segment are looked up in the file, page by page as the kernel caches it.
 """
 
 import struct
@@ -18,11 +18,11 @@ from ottla.logstore.words.errors import ErrorCode, KafkaError
 
 ROW: Final = struct.Struct(">ii")
 _UINT32 = "I"
-_PAGE_ROWS: Final = 512  # 4 KiB: to read them takes as long as to read one
+_PAGE_ROWS: Final = 512  # 4 KiB: reading them takes as long as reading one row
 
 
 class OffsetPosition(NamedTuple):
-    """The batch that ends at `offset` starts at `position`."""
+    """A row: the batch that ends at `offset` starts at `position`."""
 
     offset: int
     position: int
@@ -46,7 +46,7 @@ class OffsetIndex:
         self._offsets, self._positions, self._rows_count = array(_UINT32), array(_UINT32), None
 
     def load(self) -> None:
-        """Take the rows of the file into memory, as the active segment needs it."""
+        """Read the rows of the file into memory, as the active segment needs them."""
         if self._offsets is None:
             rows = array(_UINT32, self._disk.read_file(self.path) if self._disk.exists(self.path) else b"")
             rows.byteswap()
@@ -61,7 +61,7 @@ class OffsetIndex:
             self._disk.write_file(self.path, rows.tobytes(), sync=sync)
 
     def release(self) -> None:
-        """Forget the rows in memory: from now on they are read from the file."""
+        """Drop the rows in memory: from now on they are read from the file."""
         if self._offsets is not None:
             self._rows_count = len(self._offsets)
             self._offsets, self._positions = None, array(_UINT32)
@@ -77,7 +77,7 @@ class OffsetIndex:
         return self._rows_count
 
     def append(self, offset: int, position: int) -> None:
-        """Note that the batch ending at `offset` starts at `position`; both must grow."""
+        """Add a row for the batch that ends at `offset` and starts at `position`; both must grow."""
         assert self._offsets is not None, "only the active segment's index grows"
         relative = offset - self.base_offset
         assert not self._offsets or relative > self._offsets[-1], (offset, self.row(-1))
@@ -85,7 +85,7 @@ class OffsetIndex:
         self._positions.append(position)
 
     def row(self, number: int) -> OffsetPosition:
-        """Row `number`, counted from the end when negative."""
+        """Return row `number`, counted from the end if negative."""
         if self._offsets is not None:
             return OffsetPosition(self.base_offset + self._offsets[number], self._positions[number])
         if number < 0:
@@ -97,11 +97,11 @@ class OffsetIndex:
         return OffsetPosition(self.base_offset + relative, position)
 
     def last(self) -> OffsetPosition:
-        """The last row, or (base offset, 0) when there is none."""
+        """Return the last row, or (base offset, 0) if there is none."""
         return self.row(-1) if self.rows_count else OffsetPosition(self.base_offset, 0)
 
     def lookup(self, offset: int) -> OffsetPosition:
-        """The last row at or below `offset`, or (base offset, 0): a place to start the search for it."""
+        """Return the last row at or below `offset`, or (base offset, 0): where a search for it begins."""
         if self._offsets is not None:
             found = bisect_right(self._offsets, max(0, offset - self.base_offset)) - 1
         else:
@@ -109,34 +109,40 @@ class OffsetIndex:
         return self.row(found) if found >= 0 else OffsetPosition(self.base_offset, 0)
 
     def position_after(self, offset: int) -> int | None:
-        """Position of the first row above `offset`; None without one, or if rows are in the file alone."""
+        """Return the position in the first row above `offset`.
+
+        None if there is no such row, or if the rows are not in memory.
+        """
         if self._offsets is None:
             return None
         number = bisect_right(self._offsets, offset - self.base_offset)
         return self._positions[number] if number < len(self._positions) else None
 
     def first_offset_from(self, position: int) -> int | None:
-        """The offset in the first row at or after `position`; None without such a row."""
+        """Return the offset in the first row at or after `position`; None if there is no such row."""
         number = self._rows_below(position)
         return self.row(number).offset if number < self.rows_count else None
 
     def position_before(self, position: int) -> int:
-        """The start of a batch, the nearest known one at or before `position`."""
+        """Return the position of the last batch with a row that starts at or before `position`, or 0."""
         number = self._rows_below(position + 1)
         return self.row(number - 1).position if number else 0
 
     def known_position_before(self, position: int) -> int | None:
-        """The same, None if rows are in the file alone."""
+        """Return `position_before(position)`; None if the rows are not in memory."""
         return None if self._offsets is None else self.position_before(position)
 
     def _rows_below(self, position: int) -> int:
-        """How many rows have a smaller position."""
+        """Return the number of rows with a smaller position."""
         if self._offsets is not None:
             return bisect_left(self._positions, position)
         return self._rows_before(position, field=1)
 
     def _rows_before(self, value: int, *, field: int) -> int:
-        """How many rows of the file have a smaller value in this field: their page is found, then read."""
+        """Return the number of rows in the file with a smaller value in this field.
+
+        A binary search finds the page of the value, which is then read as a whole.
+        """
         first, end = 0, self.rows_count
         if end == 0:
             return 0
@@ -150,7 +156,7 @@ class OffsetIndex:
         return first + bisect_left(self._rows_at(file, first, end)[field::2], value)
 
     def _rows_at(self, file: DiskFile, first: int, end: int) -> "array[int]":
-        """Relative offset, position, relative offset and so on."""
+        """Return some rows as one array: relative offset, position, relative offset and so on."""
         content = file.read_at(first * ROW.size, (end - first) * ROW.size)
         if len(content) < (end - first) * ROW.size:
             raise KafkaError(
@@ -167,20 +173,20 @@ class OffsetIndex:
         del self._offsets[keep:], self._positions[keep:]
 
     def problem(self, segment_bytes: int) -> str | None:
-        """What is wrong with the file, as far as its size and last row tell; None when nothing is."""
+        """Return the problem that the file's size or last row shows; None if there is none."""
         size = self._disk.file_size(self.path)
         if size % ROW.size:
             return f"its size {size} is not a multiple of {ROW.size}"
         self._rows_count = size // ROW.size
         if self._rows_count:
             last = self.row(-1)
-            # A batch with a row is never the first, so a zero is the mark of pages that were never written.
+            # The first batch has no row, so a zero is from a page that was never written.
             if last.offset <= self.base_offset or not 0 < last.position < segment_bytes:
                 return f"its last row {last.offset}:{last.position} lies outside the segment"
         return None
 
     def problem_of_rows(self) -> str | None:
-        """Return what is wrong with any row of the file; None when nothing is."""
+        """Return the first problem found in the order of the file's rows; None if there is none."""
         before = (0, 0)
         for row in ROW.iter_unpack(self._disk.read_file(self.path)):
             if row[0] <= before[0] or row[1] <= before[1]:

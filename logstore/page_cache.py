@@ -1,7 +1,7 @@
-"""Whether a part of a file lies in the page cache: cachestat(2), of Linux 6.5 and later.
+"""The look-up of a file range in the page cache, by cachestat(2) of Linux 6.5 and later.
 
-The promise: True means that to send these bytes waits for no disk, but for what memory pressure takes away
-in the next microseconds. Who cannot tell answers False.
+The promise: after True, sending these bytes does not wait for a disk, unless memory pressure evicts some of
+them in the next microseconds. Where the kernel cannot be asked, the result is False.
 """
 
 import ctypes
@@ -12,8 +12,8 @@ import sys
 from typing import Final
 
 _CACHESTAT: Final = 451  # the same number on every architecture that CPython is released for
-# A page counts as cached while it is still being read. The kernel reads ahead in requests that are smaller
-# than this and end in their order, so one page of each has to have its content for all to have it.
+# cachestat also counts pages that are still being read. The kernel reads ahead in requests that are smaller
+# than this and complete in order, so all pages have their content if one page of each such piece has it.
 _PROBE_BYTES: Final = 1024 * 1024
 _NOT_SERVED: Final = frozenset({errno.ENOSYS, errno.EPERM})  # an older kernel; a container that forbids it
 
@@ -39,7 +39,7 @@ _is_served = _syscall is not None and hasattr(os, "RWF_NOWAIT")
 
 
 def is_cached(fd: int, position: int, size: int) -> bool:
-    """Whether all of `size` > 0 bytes from `position` on are in memory (1.3 us, and 0.6 a probe)."""
+    """Return True if all of `size` > 0 bytes from `position` on are in memory (1.3 us, and 0.6 a probe)."""
     global _is_served
     if not _is_served:
         return False
@@ -53,12 +53,12 @@ def is_cached(fd: int, position: int, size: int) -> bool:
     pages = (end - 1) // mmap.PAGESIZE - position // mmap.PAGESIZE + 1
     if int(counts.cached) != pages:
         return False
-    # The last first: what is read ahead of a reader is missing at its end.
+    # The last page first: readahead that is not complete lacks the pages at its end.
     return all(_is_read(fd, probed) for probed in range(end - 1, position - 1, -_PROBE_BYTES))
 
 
 def _is_read(fd: int, position: int) -> bool:
-    """Whether the page there has its content."""
+    """Return True if the content of the page at `position` has been read."""
     try:
         return os.preadv(fd, (bytearray(1),), position, os.RWF_NOWAIT) == 1
     except OSError:

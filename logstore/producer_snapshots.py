@@ -1,7 +1,7 @@
 """The `.snapshot` files of a log: the producer state at the base offset of a segment, and at a clean close.
 
-A snapshot at offset N holds the state of everything below N. On start the newest one is loaded and the
-batches above it are replayed; a broken one is removed and the next older one serves.
+A snapshot at offset N has the state after all batches below N. At start the newest one is loaded and the
+batches above it are replayed; a broken one is removed, and the next older one is used.
 """
 
 from bisect import bisect_left, bisect_right
@@ -36,11 +36,12 @@ class ProducerSnapshots:
         self.offsets.append(offset)
 
     def load_latest(self, state: ProducerState, base_offset: int, end_offset: int, now_ms: int) -> list[str]:
-        """Fill `state` from the newest good snapshot at or below `end_offset`; sentences about the bad ones.
+        """Load `state` from the newest good snapshot at or below `end_offset`; return sentences about bad
+        ones.
 
-        Without one the state is empty at `base_offset`, that of the first segment: where what can be replayed
-        begins. An older snapshot would tell of a past that was followed by another one. The log may start
-        later: who wrote what was deleted may still send it again.
+        Without one the state is empty at `base_offset`, that of the first segment, where the replay begins.
+        Snapshots below `base_offset` are ignored: the batches between them and the log are missing. The log
+        start offset may be higher than `base_offset`, but a client may still send again a batch below it.
         """
         problems: list[str] = []
         at = bisect_right(self.offsets, end_offset) - 1
@@ -59,21 +60,21 @@ class ProducerSnapshots:
         return problems
 
     def remove_above(self, offset: int) -> None:
-        """Remove the snapshots that cover more than the log has."""
+        """Remove the snapshots above `offset`, which cover more than the log has."""
         keep = bisect_right(self.offsets, offset)
         for beyond in self.offsets[keep:]:
             self._remove(beyond)
         del self.offsets[keep:]
 
     def remove_strays(self, segment_offsets: Iterable[int]) -> None:
-        """Remove the snapshots that belong to no segment, but for the newest one, which a close left."""
+        """Remove the snapshots that belong to no segment, except the newest, which a close wrote."""
         kept = set(segment_offsets) | set(self.offsets[-1:])
         for offset in [offset for offset in self.offsets if offset not in kept]:
             self._remove(offset)
         self.offsets = [offset for offset in self.offsets if offset in kept]
 
     def mark_deleted(self, offset: int) -> Path | None:
-        """The segment at `offset` goes: rename its snapshot to `.deleted` and say where it is now."""
+        """Rename the snapshot of a segment that is deleted to `.deleted`; return its new path, or None."""
         at = bisect_left(self.offsets, offset)
         if at == len(self.offsets) or self.offsets[at] != offset:
             return None
@@ -87,7 +88,7 @@ class ProducerSnapshots:
         return target
 
     def clear(self) -> None:
-        """Remove all."""
+        """Remove all snapshots."""
         for offset in self.offsets:
             self._remove(offset)
         self.offsets.clear()

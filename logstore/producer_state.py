@@ -1,14 +1,14 @@
-"""What a log knows of the producers that wrote to it: their epochs, last sequences and open transactions
-(KIP-98).
+"""The state of the producers of a log: their epochs, last sequences and open transactions (KIP-98).
 
-A leader asks `check_batch` before an append and tells `add_batch` after it, so a failed write leaves no
-trace. Followers and recovery only tell. The state is written as `<offset>.snapshot` files, in Kafka's format:
+A leader calls `check_batch` before an append and `add_batch` after it, so a failed write leaves no trace.
+Followers and recovery only call `add_batch`. The state is written to `<offset>.snapshot` files, in Kafka's
+format:
 
-    i16 version (1), u32 CRC-32C of what follows, i32 count, and 46 bytes a producer:
+    i16 version (1), u32 CRC-32C of the rest, i32 count, and 46 bytes a producer:
     i64 id, i16 epoch, i32 last sequence, i64 last offset, i32 offset delta, i64 timestamp,
     i32 coordinator epoch, i64 first offset of the open transaction (-1: none)
 
-A snapshot keeps only the last batch of a producer; `duplicate_window` finds the others when they are needed.
+A snapshot has only the last batch of a producer; `duplicate_window` finds the others when they are needed.
 """
 
 import struct
@@ -25,9 +25,9 @@ from ottla.logstore.record import ControlType, EndTransactionMarker
 from ottla.logstore.record_batch import MAX_SEQUENCE, NO_PRODUCER_EPOCH, NO_SEQUENCE, BatchHeader
 from ottla.logstore.words.errors import ErrorCode, KafkaError
 
-# A client may have five requests in flight; any of the last five batches may come again.
+# A client may have five requests in flight, so any of the last five batches may be sent again.
 RETAINED_BATCHES: Final = 5
-ENTRIES_AT_ONCE: Final = 4_096  # looked at between two turns of others: half a millisecond
+ENTRIES_AT_ONCE: Final = 4_096  # producers to look at before other work gets its turn: half a millisecond
 NO_OFFSET: Final = -1
 MAX_PRODUCER_EPOCH: Final = 2**15 - 1
 FIRST_VERSION_WITH_EPOCH_BUMP: Final = 2  # of transaction.version
@@ -39,7 +39,7 @@ _CRC_START = 6
 
 
 class BatchMetadata(NamedTuple):
-    """One of the last batches of a producer."""
+    """The sequences and offsets of one of the last batches of a producer."""
 
     last_sequence: int
     last_offset: int
@@ -66,8 +66,10 @@ class CompletedTransaction(NamedTuple):
 
 @dataclass(slots=True)
 class ProducerEntry:
-    """One producer id. `last_seen_ms` is our clock, not the batch's: replayed history must not expire at
-    once.
+    """The state of one producer id.
+
+    `last_seen_ms` is by our clock, not by the batch's timestamp: a producer in an old, replayed log must not
+    expire at once.
     """
 
     producer_id: int
@@ -77,7 +79,7 @@ class ProducerEntry:
     current_txn_first_offset: int = NO_OFFSET
     last_seen_ms: int = -1
     batches: list[BatchMetadata] | None = None  # at most RETAINED_BATCHES, oldest first
-    is_window_cut: bool = False  # a snapshot gave the last batch alone, and those before it count still
+    is_window_cut: bool = False  # only the last batch is here, from a snapshot; earlier ones still count
 
     @property
     def last_sequence(self) -> int:
@@ -85,7 +87,7 @@ class ProducerEntry:
 
 
 class ProducerState:
-    """All producers of one log, and the transactions that hold back its last stable offset."""
+    """The producers of one log, and the transactions that hold back its last stable offset."""
 
     __slots__ = ("_ongoing", "_tally", "_unreplicated", "_unreplicated_starts", "entries", "map_end_offset")
 
@@ -93,23 +95,23 @@ class ProducerState:
         self.entries: dict[int, ProducerEntry] = {}
         self._tally = ProducerTally()
         self.map_end_offset = 0  # the state covers the log up to here
-        # First offset -> producer id, ascending. Both are ordered dicts: to find the first of a plain one, if
-        # it shrinks from the front, takes as long as it was large.
+        # First offset -> producer id, ascending. Both are ordered dicts: finding the first key of a plain
+        # dict that shrinks from the front takes time in proportion to its former size.
         self._ongoing: OrderedDict[int, int] = OrderedDict()
-        # First offset -> last offset of those that ended, but not yet below the high watermark; last offsets
-        # ascend. There may be very many while replication stands still, so the lowest first offset is kept in
-        # a heap, which those that are gone leave late.
+        # First offset -> last offset of transactions that ended, but not below the high watermark yet; last
+        # offsets ascend. There may be very many while replication stands still, so the lowest first offset is
+        # found by a heap, from which completed transactions are removed lazily.
         self._unreplicated: OrderedDict[int, int] = OrderedDict()
         self._unreplicated_starts: list[int] = []
 
     def count_in(self, tally: ProducerTally) -> None:
-        """Count the producers in another tally from now on."""
+        """Count the producers in another tally from now on, and no longer in the old one."""
         self._tally.count -= len(self.entries)
         self._tally = tally
         tally.count += len(self.entries)
 
     def clear(self, map_end_offset: int) -> None:
-        """Forget everybody."""
+        """Drop all producers; the state then covers the log up to `map_end_offset`."""
         self._tally.count -= len(self.entries)
         self.entries.clear()
         self._ongoing.clear()
@@ -120,13 +122,13 @@ class ProducerState:
     # Before an append.
 
     def check_batch(self, header: BatchHeader, *, is_client: bool) -> BatchMetadata | None:
-        """Whether a leader may append this data batch: None, or the batch that it duplicates.
+        """Check a data batch before a leader appends it; return the batch that it duplicates, or None.
 
-        OUT_OF_ORDER_SEQUENCE_NUMBER on a gap or an old duplicate, INVALID_PRODUCER_EPOCH from a fenced
-        producer, INVALID_TXN_STATE for a batch outside a transaction that is open. A producer without
-        history may begin with any sequence, for its history may have been deleted or expired; it is told
-        REQUEST_TIMED_OUT where there is no memory for one more. Batches that a coordinator writes (not
-        `is_client`) carry no sequence, only their epoch counts.
+        OUT_OF_ORDER_SEQUENCE_NUMBER for a gap or an old duplicate, INVALID_PRODUCER_EPOCH for a fenced
+        producer, INVALID_TXN_STATE for a batch outside the producer's open transaction. A producer without
+        state may begin with any sequence, as its state may have been deleted or expired; REQUEST_TIMED_OUT if
+        there is no memory for another producer. Batches that a coordinator writes (not `is_client`) have no
+        sequence; only their epoch is checked.
         """
         entry = self.entries.get(header.producer_id)
         if entry is None:
@@ -168,13 +170,13 @@ class ProducerState:
         return None
 
     def check_epoch(self, producer_id: int, producer_epoch: int) -> None:
-        """INVALID_PRODUCER_EPOCH if a newer instance of the producer is known."""
+        """Raise INVALID_PRODUCER_EPOCH if the producer has a newer epoch."""
         entry = self.entries.get(producer_id)
         if entry is not None and producer_epoch < entry.epoch:
             raise old_epoch(producer_id, producer_epoch, entry.epoch)
 
     def duplicate_of(self, entry: ProducerEntry, header: BatchHeader) -> BatchMetadata | None:
-        """The one of the last batches of a producer, in its epoch, that this is again."""
+        """Return the one of the producer's last batches that has the same sequences, or None."""
         for batch in entry.batches or ():
             if batch.first_sequence == header.base_sequence and batch.last_sequence == header.last_sequence:
                 return batch
@@ -188,11 +190,12 @@ class ProducerState:
         producer_epoch: int,
         transaction_version: int,
     ) -> bool:
-        """Whether a leader is to append this marker; False: it was, and this is the same one again.
+        """Check a marker; return True if a leader must append it, and False if it was appended before.
 
-        From transaction version 2 on a marker carries a new epoch, so a second one of that epoch ends nothing
-        (KAFKA-19999); one of the last epoch may carry that of its transaction. INVALID_PRODUCER_EPOCH from a
-        transaction that has ended, TRANSACTION_COORDINATOR_FENCED from a coordinator that was replaced.
+        From transaction version 2 on, a marker has a new epoch, so a second marker of that epoch is a
+        duplicate (KAFKA-19999). Only at the largest epoch a marker may have that of its transaction.
+        INVALID_PRODUCER_EPOCH for a transaction that has ended, TRANSACTION_COORDINATOR_FENCED for a
+        coordinator that was replaced.
         """
         entry = self.entries.get(producer_id)
         if entry is None:
@@ -216,7 +219,7 @@ class ProducerState:
     # After an append.
 
     def add_batch(self, header: BatchHeader, now_ms: int, *, base_offset: int | None = None) -> None:
-        """A data batch with a producer id is in the log, at `base_offset` or else at that of its header."""
+        """Update the state for a data batch in the log, at `base_offset` or else at its header's offset."""
         entry = self.entries.get(header.producer_id)
         if entry is None:
             entry = self.entries[header.producer_id] = ProducerEntry(header.producer_id)
@@ -232,7 +235,7 @@ class ProducerState:
             base_offset = header.base_offset
         sequence, delta, max_timestamp = header.base_sequence, header.last_offset_delta, header.max_timestamp
         last_sequence = (sequence + delta) & MAX_SEQUENCE if sequence >= 0 else NO_SEQUENCE
-        # Without the detour over its keywords.
+        # Faster than with keywords.
         batches.append(
             tuple.__new__(BatchMetadata, (last_sequence, base_offset + delta, delta, max_timestamp))
         )
@@ -252,7 +255,10 @@ class ProducerState:
         timestamp: int,
         now_ms: int,
     ) -> CompletedTransaction | None:
-        """A marker is in the log; the transaction that it ends, None if it had no data in this log."""
+        """Update the state for a marker in the log; return the transaction that it ends.
+
+        None if the transaction has no data in this log.
+        """
         entry = self.entries.get(producer_id)
         if entry is None:
             entry = self.entries[producer_id] = ProducerEntry(producer_id)
@@ -271,16 +277,17 @@ class ProducerState:
         return CompletedTransaction(producer_id, first_offset, offset, is_aborted)
 
     def last_stable_offset_after(self, transaction: CompletedTransaction) -> int:
-        """Up to where the log is decided once `transaction` has ended, for its row in the transaction
-        index.
-        """
+        """Return the last stable offset after the end of `transaction`, for its row in the index."""
         for first_offset, producer_id in self._ongoing.items():
             if producer_id != transaction.producer_id:
                 return first_offset
         return transaction.last_offset + 1
 
     def complete(self, transaction: CompletedTransaction) -> None:
-        """The transaction is decided; it holds back the last stable offset until its marker is replicated."""
+        """Move a transaction from the ongoing ones to those whose marker is not replicated yet.
+
+        It holds back the last stable offset until then.
+        """
         del self._ongoing[transaction.first_offset]
         self._unreplicated[transaction.first_offset] = transaction.last_offset
         heappush(self._unreplicated_starts, transaction.first_offset)
@@ -289,9 +296,7 @@ class ProducerState:
 
     @property
     def first_unstable_offset(self) -> int | None:
-        """The first offset of a transaction that is open, or ended above the high watermark; None without
-        one.
-        """
+        """The first offset of a transaction that is open or ended above the high watermark, or None."""
         ongoing = next(iter(self._ongoing), None)
         if not self._unreplicated:
             return ongoing
@@ -299,7 +304,7 @@ class ProducerState:
         return unreplicated if ongoing is None else min(ongoing, unreplicated)
 
     def on_high_watermark(self, high_watermark: int) -> None:
-        """Transactions whose marker is below the high watermark are stable."""
+        """Drop the transactions whose marker is below the high watermark: they are stable."""
         unreplicated = self._unreplicated
         if unreplicated:
             while unreplicated and unreplicated[first_offset := next(iter(unreplicated))] < high_watermark:
@@ -309,7 +314,7 @@ class ProducerState:
                 heappop(starts)
 
     def has_ongoing_transaction(self, producer_id: int, producer_epoch: int) -> bool:
-        """Whether this instance of a producer has data of an open transaction in the log."""
+        """Return True if this epoch of a producer has data of an open transaction in the log."""
         entry = self.entries.get(producer_id)
         return (
             entry is not None
@@ -320,20 +325,21 @@ class ProducerState:
     # Expiry and snapshots.
 
     def remove_expired(self, now_ms: int, expiration_ms: int) -> Iterator[int]:
-        """Forget producers not heard of for `producer.id.expiration.ms`, but for open transactions, some at a
-        time, and yield how many those were.
+        """Expire producers not seen for `producer.id.expiration.ms`, except those with open transactions.
+
+        Work through some producers at a time, and yield the number that expired.
         """
         return self.forget_silent(now_ms - expiration_ms + 1)
 
     def silent_since(self, before_ms: int) -> Iterator[list[int]]:
-        """Yield when producers were heard of last that may be forgotten, some at a time."""
+        """Yield the times at which producers that may be expired were last seen, some at a time."""
         for some in self._some_at_a_time():
             yield [one.last_seen_ms for one in some if _is_silent(one, before_ms)]
 
     def forget_silent(self, before_ms: int) -> Iterator[int]:
-        """Forget these producers, some at a time, and yield how many those were."""
+        """Expire the producers last seen before `before_ms`, some at a time; yield their number each time."""
         for some in self._some_at_a_time():
-            # Others come and go, and may write again, between two steps.
+            # Between two steps producers may be added or removed, or may write again.
             silent = [
                 one for one in some if _is_silent(one, before_ms) and self.entries.get(one.producer_id) is one
             ]
@@ -382,12 +388,12 @@ class ProducerState:
 
 
 def _is_silent(entry: ProducerEntry, before_ms: int) -> bool:
-    """Tell whether a producer has no open transaction and was not heard of since a time."""
+    """Return True if a producer has no open transaction and was last seen before `before_ms`."""
     return entry.last_seen_ms < before_ms and entry.current_txn_first_offset == NO_OFFSET
 
 
 def old_epoch(producer_id: int, epoch: int, current: int) -> KafkaError:
-    """What a fenced producer is told."""
+    """Return the error for a fenced producer."""
     return KafkaError(
         ErrorCode.INVALID_PRODUCER_EPOCH,
         f"Producer {producer_id} has epoch {epoch}, but a newer instance of it has epoch {current}.",
@@ -395,7 +401,7 @@ def old_epoch(producer_id: int, epoch: int, current: int) -> KafkaError:
 
 
 def encode_snapshot(entries: Iterable[ProducerEntry]) -> bytes:
-    """The content of a `.snapshot` file."""
+    """Return the content of a `.snapshot` file."""
     rows: list[bytes] = []
     for entry in entries:
         last = entry.batches[-1] if entry.batches else None
@@ -416,7 +422,7 @@ def encode_snapshot(entries: Iterable[ProducerEntry]) -> bytes:
 
 
 def decode_snapshot(content: bytes, now_ms: int) -> list[ProducerEntry]:
-    """The producers in a `.snapshot` file, heard of at `now_ms`; CORRUPT_MESSAGE when it is not whole."""
+    """Return the producers in a `.snapshot` file, last seen at `now_ms`; CORRUPT_MESSAGE if it is damaged."""
     if len(content) < _SNAPSHOT_HEAD.size:
         raise KafkaError(
             ErrorCode.CORRUPT_MESSAGE, f"A producer snapshot of {len(content)} bytes is too short."

@@ -1,20 +1,20 @@
-"""How many producers all logs of a node remember, and how many they may.
+"""The number of producers in the state of all logs of a node, and its limit.
 
-What a log knows of an idempotent producer stays for `producer.id.expiration.ms`, a day, and every client may
-have as many ids as it asks for. From 7/8 of the limit on the owner has those forgotten that were silent for
-longest; where that is not enough, producers that a log does not know are refused.
+A log keeps the state of an idempotent producer for `producer.id.expiration.ms`, a day, and a client may
+request any number of producer ids. From 7/8 of the limit on, the owner of this tally expires the producers
+that have been silent for longest. If that is not enough, producers that are new to a log are rejected.
 """
 
 from collections import Counter
 from dataclasses import dataclass, field
 from typing import Final
 
-PRODUCER_BYTES: Final = 1_200  # with its last five batches, as measured
+PRODUCER_BYTES: Final = 1_200  # measured, with the last five batches of the producer
 
 
 @dataclass(slots=True)
 class ProducerTally:
-    """Of the logs that count in it."""
+    """The number of producers in the logs that use this tally, and the limit on their memory."""
 
     limit_bytes: int = 2**63 - 1
     count: int = 0
@@ -29,7 +29,7 @@ class ProducerTally:
 
     @property
     def surplus(self) -> int:
-        """Return how many producers are to be forgotten: down to 3/4 of the limit, once it is 7/8 full."""
+        """The number of producers to expire: down to 3/4 of the limit, once it is 7/8 full."""
         if self.used_bytes * 8 <= self.limit_bytes * 7:
             return 0
         return self.count - self.limit_bytes * 3 // 4 // PRODUCER_BYTES
@@ -37,16 +37,16 @@ class ProducerTally:
 
 @dataclass(slots=True)
 class SilentProducers:
-    """How many producers may be forgotten, by the second in which they were heard of last."""
+    """The number of producers that may be expired, by the second of their last batch or marker."""
 
     by_second: Counter[int] = field(default_factory=Counter)
 
     def add(self, last_seen_ms: list[int]) -> None:
-        """Count more of them."""
+        """Count the producers with these times."""
         self.by_second.update([one // 1000 for one in last_seen_ms])
 
     def heard_before_ms(self, count: int) -> int:
-        """Return before which time so many of them were heard of last, or all if they are fewer."""
+        """Return the time before which `count` producers were last seen, or all if there are fewer."""
         second = -1
         for second in sorted(self.by_second):
             count -= self.by_second[second]

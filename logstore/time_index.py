@@ -1,9 +1,9 @@
-"""The time index of a segment (`.timeindex`): the largest timestamp so far, and where it was seen.
+"""The time index of a segment (`.timeindex`): the largest timestamp so far, and the offset of its batch.
 
 A row is 12 bytes, big-endian: i64 timestamp in ms and i32 offset, relative to the base offset, of the last
-record of the batch that carries it. Rows are added with those of the offset index, and one more when the
-segment is rolled or closed, so that its last row always holds the largest timestamp. Memory and file as in
-`offset_index`.
+record of the batch with that timestamp. Rows are added together with those of the offset index, and one more
+when the segment is rolled or closed, so that its last row always has the largest timestamp. Rows are in
+memory or in the file as in `offset_index`.
 """
 
 import struct
@@ -22,7 +22,7 @@ _INT64, _UINT32 = "q", "I"
 
 
 class TimestampOffset(NamedTuple):
-    """`timestamp` (ms) is the largest up to the batch that ends at `offset`, which carries it."""
+    """A row: `timestamp` (ms) is the largest so far; the batch that ends at `offset` has it."""
 
     timestamp: int
     offset: int
@@ -46,7 +46,7 @@ class TimeIndex:
         self._timestamps, self._offsets, self._rows_count = array(_INT64), array(_UINT32), None
 
     def load(self) -> None:
-        """Take the rows of the file into memory, as the active segment needs it."""
+        """Read the rows of the file into memory, as the active segment needs them."""
         if self._timestamps is None:
             content = self._disk.read_file(self.path) if self._disk.exists(self.path) else b""
             rows = list(ROW.iter_unpack(content))
@@ -60,7 +60,7 @@ class TimeIndex:
             self._disk.write_file(self.path, rows, sync=sync)
 
     def release(self) -> None:
-        """Forget the rows in memory: from now on they are read from the file."""
+        """Drop the rows in memory: from now on they are read from the file."""
         if self._timestamps is not None:
             self._rows_count = len(self._timestamps)
             self._timestamps, self._offsets = None, array(_UINT32)
@@ -76,7 +76,7 @@ class TimeIndex:
         return self._rows_count
 
     def row(self, number: int) -> TimestampOffset:
-        """Row `number`, counted from the end when negative."""
+        """Return row `number`, counted from the end if negative."""
         if self._timestamps is not None:
             return TimestampOffset(self._timestamps[number], self.base_offset + self._offsets[number])
         if number < 0:
@@ -88,26 +88,27 @@ class TimeIndex:
         return TimestampOffset(timestamp, self.base_offset + relative)
 
     def last(self) -> TimestampOffset:
-        """The last row, or (-1, base offset) when there is none."""
+        """Return the last row, or (-1, base offset) if there is none."""
         return self.row(-1) if self.rows_count else TimestampOffset(NO_TIMESTAMP, self.base_offset)
 
     def append_if_later(self, timestamp: int, offset: int) -> None:
-        """Note the largest timestamp so far, unless the last row has it already."""
+        """Add a row for the largest timestamp so far, unless the last row has it already."""
         assert self._timestamps is not None, "only the active segment's index grows"
         if timestamp > (self._timestamps[-1] if self._timestamps else NO_TIMESTAMP):
             self._timestamps.append(timestamp)
             self._offsets.append(offset - self.base_offset)
 
     def drop_beyond(self, offset: int) -> None:
-        """Drop the rows beyond the last row of the offset index, at `offset`: those of a close, or of
-        batches cut.
+        """Drop the rows beyond `offset`, which is in the last row of the offset index.
+
+        They were added by a close, or belong to batches that were truncated.
         """
         assert self._timestamps is not None
         while self._timestamps and self.base_offset + self._offsets[-1] > offset:
             del self._timestamps[-1], self._offsets[-1]
 
     def lookup(self, timestamp: int) -> TimestampOffset:
-        """The last row at or below `timestamp`, or (-1, base offset): all before it is older."""
+        """Return the last row at or below `timestamp`, or (-1, base offset); all batches before are older."""
         if self._timestamps is not None:
             found = bisect_right(self._timestamps, timestamp) - 1
         else:
@@ -128,7 +129,7 @@ class TimeIndex:
         del self._timestamps[keep:], self._offsets[keep:]
 
     def problem(self) -> str | None:
-        """What is wrong with the file, as far as its size and its ends tell; None when nothing is."""
+        """Return the problem that the file's size, first or last row shows; None if there is none."""
         size = self._disk.file_size(self.path)
         if size % ROW.size:
             return f"its size {size} is not a multiple of {ROW.size}"
@@ -140,7 +141,7 @@ class TimeIndex:
         return None
 
     def problem_of_rows(self) -> str | None:
-        """Return what is wrong with any row of the file; None when nothing is."""
+        """Return the first problem found in the order of the file's rows; None if there is none."""
         before = (NO_TIMESTAMP, -1)
         for row in ROW.iter_unpack(self._disk.read_file(self.path)):
             if row[0] <= before[0] or row[1] <= before[1]:

@@ -1,10 +1,9 @@
-"""The aborted transactions that ended in a segment (`.txnindex`), for consumers that read only what was
-committed.
+"""The aborted transactions that ended in a segment (`.txnindex`), for consumers of committed records.
 
 A row is 34 bytes, big-endian: i16 version (0), i64 producer id, i64 first offset, i64 last offset (the
 marker's) and i64 last stable offset after it. Most segments have no aborted transaction and no such file.
-Rows are written as the markers arrive; after a crash the index of the active segment is rebuilt. What was
-asked for is kept in memory as long as it is little: a segment may have a million rows.
+Rows are written as the markers are appended; after a crash the index of the active segment is rebuilt. A
+small index is held in memory after its first use; a segment may have a million rows.
 """
 
 import struct
@@ -21,16 +20,16 @@ from ottla.logstore.words.errors import ErrorCode, KafkaError
 
 ROW: Final = struct.Struct(">hqqqq")
 VERSION: Final = 0
-# Of one segment: 220 bytes each. To read one from the file costs 0.2 us more.
+# For one segment. A row takes 220 bytes; reading one from the file costs 0.2 us more.
 MAX_ROWS_IN_MEMORY: Final = 10_000
 _ROWS_PER_READ: Final = 256
-_FIELDS: Final = struct.Struct(">2xqqqq")  # of a row, but for the version
+_FIELDS: Final = struct.Struct(">2xqqqq")  # of a row, without the version
 _LAST_OFFSET_FIELD: Final = struct.Struct(">q")
-_LAST_OFFSET_AT: Final = 18  # in a row
+_LAST_OFFSET_AT: Final = 18  # its position in a row
 
 
 class AbortedTransaction(NamedTuple):
-    """An aborted transaction of a producer: its first data offset, its marker's offset, the LSO after it."""
+    """An aborted transaction: its producer, first data offset, marker's offset, and the LSO after it."""
 
     producer_id: int
     first_offset: int
@@ -39,7 +38,7 @@ class AbortedTransaction(NamedTuple):
 
 
 _LAST_OFFSET = attrgetter("last_offset")
-# Without the detour over its keywords.
+# Faster than with keywords.
 _as_row: Callable[[tuple[int, ...]], AbortedTransaction] = partial(tuple.__new__, AbortedTransaction)
 
 
@@ -51,10 +50,10 @@ class TransactionIndex:
     def __init__(self, disk: Disk, path: Path) -> None:
         self._disk = disk
         self.path = path
-        self._count: int | None = None  # of rows; None: nobody has looked yet
-        self._rows: list[AbortedTransaction] | None = None  # None: in the file only
-        self._last_offset = -1  # of the last row that was appended here
-        self._open_file: DiskFile | None = None  # of an index that grows
+        self._count: int | None = None  # the number of rows; None: not determined yet
+        self._rows: list[AbortedTransaction] | None = None  # None: the rows are in the file only
+        self._last_offset = -1  # in the last row, once a row was appended
+        self._open_file: DiskFile | None = None  # open while rows are appended
 
     def reset(self) -> None:
         """Start with no rows."""
@@ -62,16 +61,16 @@ class TransactionIndex:
         self._disk.remove(self.path)
 
     def create(self) -> None:
-        """Say that this is a new segment: there is no file yet, and no need to look for one."""
+        """Begin the empty index of a new segment, without looking for a file."""
         self._count, self._rows, self._last_offset, self._open_file = 0, [], -1, None
 
     def release(self) -> None:
-        """The segment is complete: keep no file open."""
+        """Close the file, as the segment is complete."""
         self._open_file = None
 
     @property
     def rows_count(self) -> int:
-        """How many rows there are; CORRUPT_MESSAGE when the file cannot be one of ours."""
+        """The number of rows; CORRUPT_MESSAGE if the file is not a transaction index."""
         if self._count is None:
             size = self._disk.file_size(self.path) if self._disk.exists(self.path) else 0
             if size % ROW.size:
@@ -86,7 +85,7 @@ class TransactionIndex:
 
     @property
     def rows(self) -> list[AbortedTransaction]:
-        """All rows; CORRUPT_MESSAGE when the file cannot be one of ours."""
+        """All rows; CORRUPT_MESSAGE if the file is not a transaction index."""
         return list(self._rows_from(0))
 
     def _rows_from(self, number: int) -> Iterator[AbortedTransaction]:
@@ -118,7 +117,7 @@ class TransactionIndex:
         return last_offset
 
     def _first_ending_at(self, offset: int) -> int:
-        """The number of the first row whose last offset is `offset` or a later one."""
+        """Return the number of the first row whose last offset is `offset` or later."""
         count = self.rows_count
         if self._rows is not None:
             return bisect_left(self._rows, offset, key=_LAST_OFFSET)
@@ -143,13 +142,15 @@ class TransactionIndex:
         return self._open_file
 
     def collect(self, start_offset: int, end_offset: int) -> tuple[list[AbortedTransaction], bool]:
-        """The rows that overlap [start_offset, end_offset), and whether later segments cannot hold more of
-        them.
+        """Return the rows that overlap [start_offset, end_offset), and True if that is all of them.
+
+        After False, later segments may have more.
         """
         found: list[AbortedTransaction] = []
         if not self.rows_count:
             return found, False
-        # What ended before the start is passed over at once: its last stable offset is below the end too.
+        # Rows that end before the start are skipped by a search: their last stable offsets are below the end
+        # too.
         for row in self._rows_from(self._first_ending_at(start_offset)):
             if row.first_offset < end_offset:
                 found.append(row)
@@ -158,7 +159,7 @@ class TransactionIndex:
         return found, False
 
     def truncate_to(self, offset: int) -> None:
-        """Drop the transactions whose marker stands at or above `offset`."""
+        """Drop the transactions whose marker is at or above `offset`."""
         keep = self._first_ending_at(offset)
         if keep < self.rows_count:
             self._file().truncate(keep * ROW.size)
@@ -167,13 +168,13 @@ class TransactionIndex:
                 del self._rows[keep:]
 
     def sync(self) -> None:
-        """Make the rows durable, with the file's name."""
+        """Make the rows and the name of the file durable."""
         if self._count or (self._count is None and self._disk.exists(self.path)):
             self._disk.open(self.path).sync()
             self._disk.sync_directory(self.path.parent)
 
     def problem(self, base_offset: int) -> str | None:
-        """What is wrong with the file; None when nothing is."""
+        """Return the problem of the file; None if there is none."""
         try:
             early = [row for row in self._rows_from(0) if row.last_offset < base_offset]
         except KafkaError as error:

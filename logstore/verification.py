@@ -1,9 +1,10 @@
-"""Whether a transactional batch belongs to a transaction that its coordinator knows (KIP-890).
+"""The verification that a transactional batch belongs to an ongoing transaction of its coordinator (KIP-890).
 
-A late batch of a transaction that has ended would open one that nobody ends. So a leader asks the coordinator
-before the first batch of a transaction in its log, and takes the batch only with the `Guard` that it made
-when it began to ask: the end of a transaction that arrives meanwhile takes the guard off the file. A guard
-is proof by identity; two that look alike are two questions. Nothing here is durable: a new leader asks anew.
+A late batch of a transaction that has ended would open a hanging transaction. So a leader asks the
+coordinator before it appends the first batch of a transaction to its log, and registers a `Guard` when it
+begins to ask. It appends the batch only if that guard is still registered: a marker that ends the transaction
+meanwhile removes it. Guards are compared by identity: two with equal fields stand for two verifications.
+Nothing here is durable; a new leader asks again.
 """
 
 from collections.abc import Iterator
@@ -13,15 +14,17 @@ from ottla.logstore.producer_state import BatchMetadata, ProducerState, old_epoc
 from ottla.logstore.record_batch import BatchHeader
 from ottla.logstore.words.errors import ErrorCode, KafkaError
 
-# First batches that wait in one log at a time. A hostile client can ask for any number of ids; the oldest
-# question then loses its guard, and its batch is refused.
+# First batches that wait in one log at a time. A hostile client can use any number of producer ids; then the
+# oldest verification loses its guard, and its batch is rejected.
 MAX_GUARDS: Final = 100_000
-GUARDS_AT_ONCE: Final = 1_000  # of those that are looked at whether they are old: 0.5 us each
+GUARDS_AT_ONCE: Final = 1_000  # guards that are checked for their age at once: 0.5 us each
 
 
 class Guard:
-    """A question to the coordinator about one producer. Those that ask in the same epoch share one, so that
-    the lowest of their sequences goes first.
+    """A verification of one producer at the coordinator.
+
+    All batches of the same epoch share one guard, so that the batch with the lowest sequence is appended
+    first.
     """
 
     __slots__ = ("bumps_epoch", "created_ms", "lowest_sequence", "producer_epoch", "producer_id")
@@ -35,7 +38,7 @@ class Guard:
         bumps_epoch: bool,
         created_ms: int,
     ) -> None:
-        """`bumps_epoch`: the client gets a new epoch with each transaction (transaction.version 2)."""
+        """Create a guard; `bumps_epoch` if each transaction has a new epoch (transaction.version 2)."""
         self.producer_id = producer_id
         self.producer_epoch = producer_epoch
         self.lowest_sequence = lowest_sequence
@@ -43,33 +46,35 @@ class Guard:
         self.created_ms = created_ms
 
 
-# For a leader that does not ask (transaction.partition.verification.enable=false).
+# The guard of a leader that does not verify (transaction.partition.verification.enable=false).
 NOT_VERIFIED: Final = Guard(
     producer_id=-1, producer_epoch=-1, lowest_sequence=2**31 - 1, bumps_epoch=False, created_ms=-1
 )
 
 
 class Verifications:
-    """The guards of one log, at most one an epoch of a producer."""
+    """The registered guards of one log, at most one for each epoch of a producer."""
 
     __slots__ = ("_count", "_guards", "_producers")
 
     def __init__(self, producers: ProducerState) -> None:
         self._producers = producers
-        # By producer, oldest first, and epoch: whoever asks with an epoch that its producer never had is
-        # refused by the coordinator, and must not stand in that producer's way meanwhile, or after.
+        # By producer, oldest first, and epoch. The coordinator rejects an epoch that the producer never had;
+        # such a request must not block the producer itself, neither meanwhile nor afterwards.
         self._guards: dict[int, dict[int, Guard]] = {}
         self._count = 0
 
     def of(self, producer_id: int, producer_epoch: int) -> Guard | None:
-        """The guard on file."""
+        """Return the registered guard of this epoch, or None."""
         return self._guards.get(producer_id, {}).get(producer_epoch)
 
     def begin(
         self, producer_id: int, producer_epoch: int, base_sequence: int, *, bumps_epoch: bool, now_ms: int
     ) -> Guard | None:
-        """The guard to append with once the coordinator has said yes; None: a transaction of this epoch is
-        open, there is nothing to ask. INVALID_PRODUCER_EPOCH from a fenced producer.
+        """Register and return the guard to append with once the coordinator has confirmed the transaction.
+
+        None if a transaction of this epoch is open in the log, so that no verification is needed.
+        INVALID_PRODUCER_EPOCH for a fenced producer.
         """
         producers = self._producers
         producers.check_epoch(producer_id, producer_epoch)
@@ -95,11 +100,12 @@ class Verifications:
     def check_first(
         self, header: BatchHeader, guard: Guard | None, *, is_client: bool
     ) -> BatchMetadata | None:
-        """Whether a leader may append this as the first batch of a transaction: None, or what it duplicates.
+        """Check the first batch of a transaction before a leader appends it.
 
-        INVALID_TXN_STATE unless `guard` is on file; OUT_OF_ORDER_SEQUENCE_NUMBER where an earlier batch of
-        the transaction still waits, or a transaction with an epoch of its own does not begin at 0; the rest
-        as `ProducerState.check_batch`.
+        Return the batch that it duplicates, or None if it may be appended. INVALID_TXN_STATE unless `guard`
+        is registered; OUT_OF_ORDER_SEQUENCE_NUMBER if an earlier batch of the transaction still waits, or if
+        a transaction with its own epoch does not begin at sequence 0; further checks as in
+        `ProducerState.check_batch`.
         """
         producers = self._producers
         producer_id, sequence = header.producer_id, header.base_sequence
@@ -115,8 +121,9 @@ class Verifications:
         if is_client:
             assert guard is not None
             has_history = entry is not None and bool(entry.batches)
-            # Of a producer that it knows the log knows what is next. The lowest may then be a late copy's
-            # of a batch long since written, which would keep all that follow from the log.
+            # For a producer with state, the log knows the next sequence. The lowest sequence of the guard is
+            # not used then: it may be that of a late copy of an old batch, which would keep all later batches
+            # out.
             is_overtaken = entry is None and sequence > guard.lowest_sequence
             if is_overtaken or (guard.bumps_epoch and sequence and not has_history):
                 raise KafkaError(
@@ -129,8 +136,10 @@ class Verifications:
         return producers.check_batch(header, is_client=is_client)
 
     def check(self, producer_id: int, producer_epoch: int, guard: Guard | None) -> None:
-        """Whether a coordinator may write for this producer now: INVALID_PRODUCER_EPOCH if it is fenced,
-        INVALID_TXN_STATE if neither a transaction of this epoch is open nor `guard` on file.
+        """Check that a coordinator may write for this producer now.
+
+        INVALID_PRODUCER_EPOCH if the producer is fenced; INVALID_TXN_STATE if no transaction of this epoch is
+        open and `guard` is not registered.
         """
         producers = self._producers
         producers.check_epoch(producer_id, producer_epoch)
@@ -145,16 +154,17 @@ class Verifications:
             )
 
     def data_appended(self, producer_id: int, producer_epoch: int) -> None:
-        """The first batch of a transaction is in the log: nobody has to ask any more in this epoch."""
+        """Remove the guards up to this epoch, as the first batch of the transaction is in the log."""
         guards = self._guards.get(producer_id)
         if guards is not None:
             self._leave(producer_id, {at: one for at, one in guards.items() if at > producer_epoch})
 
     def marker_appended(self, producer_id: int, producer_epoch: int) -> None:
-        """A transaction has ended: what was asked for it is void."""
+        """Remove the guards of a transaction that has ended, as their verifications are void."""
         guards = self._guards.get(producer_id)
-        # A marker carries a newer epoch than its transaction, and the client goes on with that, or from a
-        # prepared transaction (KIP-939) with a newer one still: a guard of these asks for what follows.
+        # With transaction.version 2 a marker has a newer epoch than its transaction, and the client continues
+        # with that epoch, or after a prepared transaction (KIP-939) with a still newer one. Guards of these
+        # epochs are for the next transaction, and stay.
         if guards is not None:
             self._leave(
                 producer_id,
@@ -162,15 +172,15 @@ class Verifications:
             )
 
     def clear(self) -> None:
-        """The log begins anew elsewhere: what ended in what is left out is not known."""
+        """Remove all guards, as the log starts afresh at another offset: skipped markers are unknown."""
         self._guards.clear()
         self._count = 0
 
     def remove_expired(self, now_ms: int, expiration_ms: int) -> Iterator[None]:
-        """Forget the questions that are as old as the producers that are forgotten, some at a time."""
+        """Remove the guards that are as old as expired producers; yield after some at a time."""
         oldest_ms = now_ms - expiration_ms
         for count, (producer_id, guards) in enumerate(list(self._guards.items()), 1):
-            # Others come and go between two steps.
+            # Guards may be added and removed between two steps.
             is_here = self._guards.get(producer_id) is guards
             if is_here and any(one.created_ms <= oldest_ms for one in guards.values()):
                 self._leave(
@@ -180,7 +190,7 @@ class Verifications:
                 yield
 
     def _leave(self, producer_id: int, left: dict[int, Guard]) -> None:
-        """Of the guards of a producer only these stay."""
+        """Keep only these guards of a producer."""
         self._count -= len(self._guards[producer_id]) - len(left)
         if left:
             self._guards[producer_id] = left
