@@ -1,4 +1,4 @@
-"""What must be on the disk before a recovery point may move, as work that a thread can do."""
+"""The files to flush before a recovery point may move, as work for a thread."""
 
 from dataclasses import dataclass
 from pathlib import Path
@@ -8,12 +8,13 @@ from ottla.logstore.disk import Disk, DiskFile
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class FlushTarget:
-    """What to make durable so that the recovery point may move to `offset`. `run` blocks and may run in a
-    thread.
+    """The files to make durable so that the recovery point may move to `offset`.
+
+    `run` blocks, and may run in any thread.
     """
 
     offset: int
-    cuts: int  # how often its log had been truncated when this was found out
+    cuts: int  # the number of truncations of the log when this was made
     disk: Disk
     directory: Path
     files: tuple[DiskFile, ...]

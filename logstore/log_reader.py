@@ -1,6 +1,6 @@
-"""Finding things in a log: where a read begins and ends, which transactions it must skip, where a time is.
+"""Searches in a log: the range of a read, the aborted transactions in it, and the offset of a timestamp.
 
-All of it looks at segments and changes nothing.
+These functions read segments and change nothing.
 """
 
 from bisect import bisect_right
@@ -25,12 +25,12 @@ EARLIEST_LOCAL_TIMESTAMP: Final = -4
 LATEST_TIERED_TIMESTAMP: Final = -5
 EARLIEST_PENDING_UPLOAD_TIMESTAMP: Final = -6
 
-# Of less, what lies between two rows of the index (`index.interval.bytes`, 4 KiB) would be a large part.
+# In a shorter range the distance of two index rows (`index.interval.bytes`, 4 KiB) would be a large part.
 MIN_CUT_BYTES: Final = 32 * 1024
 
 
 class FetchIsolation(Enum):
-    """How far a reader may see."""
+    """The upper bound of the records that a reader may see."""
 
     LOG_END = "log_end"  # followers
     HIGH_WATERMARK = "high_watermark"  # consumers, read_uncommitted
@@ -38,11 +38,11 @@ class FetchIsolation(Enum):
 
 
 class FetchDataInfo(NamedTuple):
-    """What a reader gets: the bytes (`slice`), and the offsets at the time of the read.
+    """The result of a read: the bytes (`slice`), and the offsets at the time of the read.
 
     `aborted_transactions` is None unless the isolation is TXN_COMMITTED. `is_first_batch_too_large`: there is
-    data, but its first batch exceeds `max_bytes`, so the slice is empty. `readable_bytes`: what there is, up
-    to `max_bytes`; the slice may end at a batch before that.
+    data, but its first batch exceeds `max_bytes`, so the slice is empty. `readable_bytes`: the bytes
+    available, up to `max_bytes`; the slice may end before, at the end of a batch.
     """
 
     slice: FileSlice
@@ -57,7 +57,7 @@ class FetchDataInfo(NamedTuple):
 
 
 class Range(NamedTuple):
-    """The answer to a read: bytes of one segment (its number in the log)."""
+    """A range of bytes in one segment, and the number of the segment in the log."""
 
     slice: FileSlice
     segment_number: int
@@ -75,17 +75,17 @@ def find_range(
     max_bytes: int,
     minimum_one_batch: bool,
 ) -> Range:
-    """The bytes from the batch that contains `offset` up to the batch that contains `upper_offset`.
+    """Return the range from the batch that contains `offset` up to the batch that contains `upper_offset`.
 
-    They stay within one segment. `max_bytes` cuts the last batch, of which clients drop what they get, as
-    Apache Kafka's do: not where much is read and a batch is known to end before, but to end at one always
-    would cost a search.
+    The range stays within one segment. As in Apache Kafka, `max_bytes` may cut off the last batch, which
+    clients then drop. A large range ends at the end of a batch if an index row in memory has one; to do so
+    always would cost a search.
     """
     last = len(segments) - 1
     for number in range(max(0, bisect_right(base_offsets, offset) - 1), last + 1):
         segment = segments[number]
         batch = segment.find_batch(offset)
-        if batch is None:  # Compaction left no batch from here to the next segment.
+        if batch is None:  # Compaction left no batch between here and the next segment.
             continue
         start, first_size = batch
         end = segment.size_bytes
@@ -107,10 +107,10 @@ def find_range(
 
 
 class ColdRead(NamedTuple):
-    """The first look into a closed segment since it was found on the disk: its indexes come from there.
+    """The first read of a closed segment since the log was opened, which needs its indexes from the disk.
 
-    `run` brings what a read will need into the page cache; it may run in any thread, and shares nothing with
-    the log. What it cannot read, the read itself will name.
+    `run` brings the files that the read will need into the page cache. It may run in any thread and shares
+    nothing with the log. It ignores errors, because the read itself will report them.
     """
 
     disk: Disk
@@ -130,7 +130,7 @@ class ColdRead(NamedTuple):
 def collect_aborted(
     segments: Sequence[Segment], found: Range, *, offset: int, upper_offset: int
 ) -> list[AbortedTransaction]:
-    """The aborted transactions with data in a range that was read from `offset` on, by their first offset."""
+    """Return the aborted transactions with data in a range that begins at `offset`, by first offset."""
     number = found.segment_number
     aborted: list[AbortedTransaction] = []
     bound = -1
@@ -146,7 +146,7 @@ def collect_aborted(
 
 
 def _end_offset_of(segments: Sequence[Segment], found: Range, upper_offset: int) -> int:
-    """The end of a range in offsets, at the grain of the index: a few transactions too many do no harm."""
+    """Return an offset at or after the end of a range, by the index: extra transactions do no harm."""
     number, piece = found.segment_number, found.slice
     bound = segments[number].offset_index.first_offset_from(piece.position + piece.size)
     if bound is None:
@@ -155,9 +155,9 @@ def _end_offset_of(segments: Sequence[Segment], found: Range, upper_offset: int)
 
 
 class TimeSearch(NamedTuple):
-    """A look-up by time, ready to run in any thread: the closed segments, and the active one as it is now.
+    """A look-up by time that may run in any thread: the closed segments, and the active one as it is now.
 
-    `timestamp` is MAX_TIMESTAMP for the first record with the largest timestamp of the log.
+    With MAX_TIMESTAMP as `timestamp` it finds the first record with the largest timestamp of the log.
     """
 
     closed: tuple[Segment, ...]
@@ -167,19 +167,19 @@ class TimeSearch(NamedTuple):
     log_start_offset: int
 
     def run(self, pause: Callable[[], None] = NO_PAUSE) -> TimestampAndOffset | None:
-        """The record, None if there is none; it opens batches and may wait for the disk.
+        """Return the record, or None; open batches, and wait for the disk if needed.
 
-        `pause` is called every millisecond or so of its work, and may raise. SegmentsChanged where the log
-        has lost one of its segments meanwhile.
+        `pause` is called after every millisecond or so of work, and may raise. SegmentsChanged if the log has
+        dropped one of the segments meanwhile.
         """
         try:
             return self._largest(pause) if self.timestamp == MAX_TIMESTAMP else self._first(pause)
         except (FileNotFoundError, IndexError) as fault:
-            # Its files were renamed, or its index was cut, between two steps of ours.
+            # Between two steps a segment's files were renamed, or its index was truncated.
             raise SegmentsChanged from fault
 
     def _first(self, pause: Callable[[], None]) -> TimestampAndOffset | None:
-        """The first record from the log start on that is not older than `timestamp`."""
+        """Return the first record from the log start on whose timestamp is at least `timestamp`."""
         for segment in self.closed:
             if segment.largest_timestamp >= self.timestamp:
                 found = segment.find_by_timestamp(self.timestamp, self.log_start_offset, pause)
@@ -190,7 +190,7 @@ class TimeSearch(NamedTuple):
         return self.tail.find(self.timestamp, self.log_start_offset, pause)
 
     def _largest(self, pause: Callable[[], None]) -> TimestampAndOffset | None:
-        """The first record with the largest timestamp of the log."""
+        """Return the first record with the largest timestamp of the log."""
         best = max(self.closed, key=lambda segment: segment.largest.timestamp, default=None)
         if best is not None and best.largest.timestamp >= self.tail_largest_timestamp:
             return best.find_largest_timestamp(pause)
@@ -198,11 +198,11 @@ class TimeSearch(NamedTuple):
 
 
 class SegmentsChanged(Exception):
-    """A search in a thread met a segment that is not part of its log any more: search again."""
+    """A search in a thread met a segment that is no longer part of the log; the caller must search again."""
 
 
 def time_search(segments: Sequence[Segment], timestamp: int, log_start_offset: int) -> TimeSearch:
-    """A look-up by time over these segments, the last of which is active. Cheap: from memory alone."""
+    """Return a look-up by time over these segments, the last of which is active. Needs only memory."""
     *closed, active = segments
     first = next(
         (
@@ -221,5 +221,5 @@ def time_search(segments: Sequence[Segment], timestamp: int, log_start_offset: i
 
 
 def without_time(offset: int, leader_epoch: int) -> TimestampAndOffset:
-    """An offset that was not asked for by time."""
+    """Return the result for a special timestamp: an offset without a timestamp."""
     return TimestampAndOffset(NO_TIMESTAMP, offset, leader_epoch)

@@ -1,7 +1,7 @@
-"""The segments of one log as a row of files: begun, cut, replaced and dropped.
+"""The segments of one log as a row of files, which are created, truncated, replaced and dropped.
 
-A dropped file is renamed to `.deleted` and waits in `deleted_paths`, so that readers who hold it go on. What
-the records in the files say (epochs, producers, offsets) is the log's business.
+A dropped file is renamed to `.deleted` and its path is kept in `deleted_paths`, so that readers of the open
+file can continue. The log itself handles the content of the files: epochs, producers, offsets.
 """
 
 from bisect import bisect_right
@@ -15,8 +15,9 @@ from ottla.logstore.segment import DELETED_SUFFIX, SWAP_SUFFIX, Segment
 
 
 class LogSegments:
-    """`row` in the order of offsets, the last one active, and `base_offsets` of the same. Both lists are
-    changed in place, for the log holds them too. Every method may raise OSError.
+    """The segments in the order of their offsets (`row`, the last one active) and their `base_offsets`.
+
+    Both lists are changed in place, because the log holds them too. Every method may raise OSError.
     """
 
     __slots__ = ("_disk", "_snapshots", "base_offsets", "deleted_paths", "directory", "row")
@@ -29,10 +30,10 @@ class LogSegments:
         self.directory = directory
         self.row = segments
         self.base_offsets = [segment.base_offset for segment in segments]
-        self.deleted_paths: list[Path] = []  # the owner removes them after a while
+        self.deleted_paths: list[Path] = []  # the owner removes them after file.delete.delay.ms
 
     def roll(self, base_offset: int, config: LogConfig, *, now_ms: int) -> Segment:
-        """Seal the active segment, or drop it if it is empty, and begin one at `base_offset`."""
+        """Seal the active segment, or drop it if it is empty; return a new one at `base_offset`."""
         active = self.row[-1]
         if active.size_bytes == 0:
             self._drop_files(self.row.pop())
@@ -42,14 +43,14 @@ class LogSegments:
         return self.begin(base_offset, config, now_ms=now_ms)
 
     def begin(self, base_offset: int, config: LogConfig, *, now_ms: int) -> Segment:
-        """A new active segment behind the others, of which none is active."""
+        """Create and return a new active segment behind the others, none of which may be active."""
         segment = Segment.create(self._disk, self.directory, base_offset, config, now_ms=now_ms)
         self.row.append(segment)
         self.base_offsets.append(base_offset)
         return segment
 
     def truncate_to(self, offset: int) -> int:
-        """Cut everything from the batch that contains `offset` on; the new end of the log."""
+        """Remove everything from the batch that contains `offset` on; return the new log end offset."""
         keep = max(1, bisect_right(self.base_offsets, offset))
         doomed = self.row[keep:]
         del self.row[keep:], self.base_offsets[keep:]
@@ -59,11 +60,11 @@ class LogSegments:
         if not last.is_active:
             last.activate(last.find_end()[0])
         last.truncate_to(offset)
-        # The batch that contained `offset` went as a whole.
+        # The batch that contained `offset` was removed as a whole, so the end may be lower.
         return min(offset, max(last.find_end()[0], last.base_offset))
 
     def drop_all(self) -> None:
-        """Leave none; `begin` must follow."""
+        """Drop all segments; `begin` must follow."""
         doomed = self.row[:]
         self.row.clear()
         self.base_offsets.clear()
@@ -71,7 +72,7 @@ class LogSegments:
             self._drop_files(segment)
 
     def drop_oldest(self, count: int) -> None:
-        """Take the first `count` out, with the snapshots that stand for them."""
+        """Drop the first `count` segments and the snapshots at their base offsets."""
         doomed = self.row[:count]
         del self.row[:count], self.base_offsets[:count]
         for segment in doomed:
@@ -79,14 +80,15 @@ class LogSegments:
             self._drop_snapshot(segment.base_offset)
 
     def replace(self, new: Sequence[Segment], old: Sequence[Segment]) -> None:
-        """Put cleaned segments (suffix `.cleaned`, sealed) in the place of the ones that they were made from.
+        """Replace segments by the cleaned ones made from them (suffix `.cleaned`, sealed).
 
-        A crash at any point leaves either the old ones or, by way of `.swap`, the new ones.
+        After a crash at any point, recovery finds either the old segments or, through `.swap` files, the new
+        ones.
         """
         first = self.row.index(old[0])
         assert self.row[first : first + len(old)] == list(old), "the old segments are neighbours"
         assert not any(segment.is_active for segment in (*new, *old)), "the active segment is not cleaned"
-        # Last one first: as long as a `.cleaned` file is left, swaps from it on are void.
+        # In reverse order: as long as a `.cleaned` file is left, recovery drops the `.swap` files from it on.
         for segment in reversed(new):
             segment.change_suffix(SWAP_SUFFIX)
         self.row[first : first + len(old)] = new
@@ -110,12 +112,12 @@ class LogSegments:
             self.deleted_paths.append(snapshot)
 
     def unflushed_paths(self, recovery_point: int) -> list[Path]:
-        """The files, but for the active `.log`, that may not be durable yet."""
+        """Return the paths of files that may not be durable yet, except the active `.log`."""
         dirty = [
             segment
             for number, segment in enumerate(self.row[:-1])
-            # "At" counts: the segment may have been flushed as the active one, before its indexes were
-            # written.
+            # A segment that ends at the recovery point counts: it may have been flushed while it was active,
+            # before its indexes were written.
             if self.base_offsets[number + 1] >= recovery_point
         ]
         paths: list[Path] = [self.row[-1].transaction_index.path]
@@ -126,7 +128,7 @@ class LogSegments:
         ]
 
     def move_to(self, directory: Path) -> None:
-        """The directory of the log was renamed."""
+        """Use the new directory, after that of the log was renamed."""
         self.directory = directory
         self._snapshots.directory = directory
         self.deleted_paths = [directory / path.name for path in self.deleted_paths]
@@ -134,7 +136,7 @@ class LogSegments:
             segment.move_to(directory)
 
     def check_invariants(self) -> None:
-        """Assert that the row is in order and its last segment active."""
+        """Assert that the segments are in order and only the last one is active."""
         assert self.row and self.base_offsets == [one.base_offset for one in self.row]
         assert self.base_offsets == sorted(set(self.base_offsets))
         assert all(not segment.is_active for segment in self.row[:-1])

@@ -1,11 +1,10 @@
-"""The log of one partition: segments in a row, appended to at the end, read anywhere, cut at both ends.
+"""The log of one partition: a row of segments, appended to at the end, read anywhere, truncated at both ends.
 
-Only its owner, the event loop, changes a log. What may wait for a disk is handed out as work on things that
-do not change any more: `flush_target` for fsync, `FileSlice.read` for cold data, `deleted_paths` for removal.
+Only its owner, the event loop, changes a log. Work that may wait for a disk is handed out as objects that no
+longer change: `flush_target` for fsync, `FileSlice.read` for cold data, `deleted_paths` for removal.
 
-A write that fails is cut away and the log refuses everything after it with KAFKA_STORAGE_ERROR until it is
-opened again: a disk that failed once is not to be trusted with the next write, and `on_failure` tells the
-owner.
+After a failed write the log truncates the partial data, calls `on_failure`, and raises KAFKA_STORAGE_ERROR on
+every later operation until it is opened again: a disk that failed once cannot be trusted with the next write.
 """
 
 from bisect import bisect_right
@@ -68,7 +67,7 @@ from ottla.logstore.words.errors import ErrorCode, KafkaError
 from ottla.logstore.words.topic_partition import TopicPartition
 from ottla.logstore.words.varint import ByteSource
 
-# Those that belong to the log's interface, wherever they are made.
+# The names of the log's interface, wherever they are defined.
 __all__ = [
     "EARLIEST_LOCAL_TIMESTAMP",
     "EARLIEST_PENDING_UPLOAD_TIMESTAMP",
@@ -86,26 +85,26 @@ __all__ = [
 ]
 
 UNKNOWN_OFFSET: Final = -1
-JOIN_LIMIT_BYTES: Final = 16 * 1024  # what is copied to be written in one piece: beyond it pwritev is cheaper
-# Where in a header these stand.
+JOIN_LIMIT_BYTES: Final = 16 * 1024  # batches up to this are joined for one write; beyond, pwritev is cheaper
+# The numbers of these fields in a header.
 _BATCH_LENGTH, _MAX_TIMESTAMP, _PRODUCER_ID, _COUNT = map(
     BatchHeader._fields.index, ("batch_length", "max_timestamp", "producer_id", "records_count")
 )
 
 
 class AppendOrigin(Enum):
-    """Who wrote a batch that a leader appends, and so how much of it is checked."""
+    """The origin of a batch that a leader appends, which decides how much of it is checked."""
 
     CLIENT = "client"
     COORDINATOR = "coordinator"  # a group or transaction coordinator of this cluster
 
 
 _NEEDS_A_LOOK: Final = TRANSACTIONAL_BIT | CONTROL_BIT
-_CLIENT: Final = AppendOrigin.CLIENT  # an enum member by its class's name costs 0.1 us
+_CLIENT: Final = AppendOrigin.CLIENT  # looking up an enum member in its class costs 0.1 us
 
 
 class AppendResult(NamedTuple):
-    """Where a batch is in the log; `log_append_time_ms` is -1 unless the broker's clock stamped it."""
+    """The offsets of a batch in the log; `log_append_time_ms` is -1 unless the broker set its timestamps."""
 
     base_offset: int
     last_offset: int
@@ -115,7 +114,7 @@ class AppendResult(NamedTuple):
 
 
 class PartitionLog:
-    """One ordered log. Offsets: start <= last stable <= high watermark <= end."""
+    """The log of a partition. Its offsets: start <= last stable <= high watermark <= end."""
 
     __slots__ = (
         "_base_offsets",
@@ -162,7 +161,7 @@ class PartitionLog:
         self.topic_id = topic_id
         self.config = config
         self._files = LogSegments(disk, directory, loaded.segments, loaded.snapshots)
-        # The lists of `_files`, which changes them in place: one look-up less for each batch.
+        # The lists of `_files`, which changes them in place: this saves a look-up for each batch.
         self.segments = self._files.row
         self._base_offsets = self._files.base_offsets
         self._epochs = loaded.epochs
@@ -173,13 +172,13 @@ class PartitionLog:
         self.log_end_offset = loaded.log_end_offset
         self.recovery_point = loaded.recovery_point
         self.high_watermark = loaded.log_start_offset
-        self.notes = loaded.notes  # what was odd when the log was opened
+        self.notes = loaded.notes  # a sentence for each oddity found when the log was opened
         self.last_flush_ms = now_ms
-        # What was appended from this offset on (the border of a batch) is neither acknowledged nor committed
-        # before a flush: `flush.messages`. None: nothing waits for the disk.
+        # Batches from this offset on are neither acknowledged nor committed before a flush
+        # (`flush.messages`). None: no batch waits for the disk.
         self.flush_due_from: int | None = None
         self._cuts = 0
-        self._lowest_cut: int | None = self.log_end_offset  # what may have stood above is not here any more
+        self._lowest_cut: int | None = self.log_end_offset  # the log was truncated here since the last call
         self.on_failure: Callable[[PartitionLog, OSError], None] | None = None
         self._failure: OSError | None = None
         self._room: Room | None = None
@@ -203,7 +202,7 @@ class PartitionLog:
     ) -> "PartitionLog":
         """Open or create the log in `directory`, and recover it unless the last shutdown was clean.
 
-        Blocks; a disk that fails is KAFKA_STORAGE_ERROR. The high watermark starts at the log start offset.
+        Blocks; KAFKA_STORAGE_ERROR if the disk fails. The high watermark starts at the log start offset.
         """
         try:
             loaded = load_log(
@@ -228,7 +227,7 @@ class PartitionLog:
             now_ms=now_ms,
         )
 
-    # What it is.
+    # Its state.
 
     @property
     def active_segment(self) -> Segment:
@@ -236,7 +235,7 @@ class PartitionLog:
 
     @property
     def deleted_paths(self) -> list[Path]:
-        """Files that were renamed to `.deleted`; see `take_deleted_paths`."""
+        """The files that were renamed to `.deleted`; see `take_deleted_paths`."""
         return self._files.deleted_paths
 
     @property
@@ -245,7 +244,7 @@ class PartitionLog:
 
     @property
     def last_stable_offset(self) -> int:
-        """Up to where every transaction is decided and replicated; what read_committed consumers may see."""
+        """The offset below which all transactions have ended and are replicated, for read_committed."""
         first_unstable = self._first_unstable
         if first_unstable is not None and first_unstable < self.high_watermark:
             return first_unstable
@@ -253,21 +252,21 @@ class PartitionLog:
 
     @property
     def latest_epoch(self) -> int:
-        """The newest leader epoch in the log; -1 without one."""
+        """The newest leader epoch in the log, or -1."""
         return self._epochs.latest_epoch
 
     @property
     def epoch_entries(self) -> tuple[EpochEntry, ...]:
-        """The leader epochs that the log knows, each with its first offset."""
+        """The leader epochs of the log, each with its first offset."""
         return self._epochs.entries
 
     @property
     def epochs_path(self) -> Path:
-        """The file of the leader epochs."""
+        """The path of the leader epochs' file."""
         return self._epochs.path
 
     def replace_epochs(self, entries: Sequence[EpochEntry], end_offset: int) -> None:
-        """Let these be the leader epochs of what lies below `end_offset`, and write them."""
+        """Replace the leader epochs below `end_offset` by these, and write the file."""
         try:
             self._epochs.replace(entries, end_offset)
         except OSError as error:
@@ -275,17 +274,17 @@ class PartitionLog:
 
     @property
     def cuts(self) -> int:
-        """How often its end was cut: what was read before may not be there any more."""
+        """The number of truncations of the log's end: after one, batches read before may be gone."""
         return self._cuts
 
     @property
     def producer_id_count(self) -> int:
-        """How many idempotent producers it remembers."""
+        """The number of producers with state in the log."""
         return len(self._producers.entries)
 
     @property
     def failure(self) -> OSError | None:
-        """Why the log refuses to work; None while it works."""
+        """The disk error after which the log rejects all operations, or None."""
         return self._failure
 
     def __repr__(self) -> str:
@@ -304,14 +303,15 @@ class PartitionLog:
         guard: Guard | None = None,
         valid: ValidBatch | None = None,
     ) -> AppendResult:
-        """Check the one batch in `records`, give it its offsets and write it.
+        """Check the one batch in `records`, assign its offsets and append it.
 
-        Base offset, leader epoch and LogAppendTime are written into `records` itself where it is writable. A
-        batch that an idempotent producer sent before is not written again: the result is the old one's,
-        `duplicate`. The first batch of a transaction needs the `guard` that `begin_verification` gave. What
-        was made of `records` beside the loop already is `valid`.
-        KafkaError as `validate_batch`, `ProducerState.check_batch` and `Verifications.check_first` say;
-        KAFKA_STORAGE_ERROR when the disk fails.
+        Base offset, leader epoch and LogAppendTime are written into `records` itself if it is writable. A
+        batch that an idempotent producer sent before is not appended again: the result has the offsets of the
+        first one and `duplicate`. The first batch of a transaction needs the `guard` from
+        `begin_verification`. `valid` is the batch if it was already validated in a thread.
+
+        KafkaError as in `validate_batch`, `ProducerState.check_batch` and `Verifications.check_first`;
+        KAFKA_STORAGE_ERROR if the disk fails.
         """
         if self._failure is not None:
             raise _storage_error(self.directory, self._failure)
@@ -322,7 +322,8 @@ class PartitionLog:
                 records, config=config, now_ms=now_ms, produce_version=produce_version, is_client=is_client
             )
         header, batch = valid
-        # As in `validate_batch`: every batch comes by here.
+        # Every batch passes here: unpacking the whole header costs as much as reading three of its
+        # attributes.
         (
             _,
             batch_length,
@@ -386,7 +387,7 @@ class PartitionLog:
         if next_offset - self.recovery_point >= config.flush_messages and self.flush_due_from is None:
             self.flush_due_from = offset
         log_append_time_ms = now_ms if is_client and config.log_append_time else NO_TIMESTAMP
-        # Without the detour over its keywords.
+        # Faster than with keywords.
         return tuple.__new__(
             AppendResult, (offset, last_offset, log_append_time_ms, self.log_start_offset, False)
         )
@@ -394,10 +395,10 @@ class PartitionLog:
     def begin_verification(
         self, producer_id: int, producer_epoch: int, base_sequence: int, *, bumps_epoch: bool, now_ms: int
     ) -> Guard | None:
-        """The guard to append the first batch of a transaction with, once its coordinator has said yes.
+        """Return the guard for appending the first batch of a transaction, once its coordinator confirmed it.
 
-        None where a transaction of this epoch is open: there is nothing to ask. INVALID_PRODUCER_EPOCH from a
-        fenced producer.
+        None if a transaction of this epoch is open in the log, so that no verification is needed.
+        INVALID_PRODUCER_EPOCH for a fenced producer.
         """
         return self._verifications.begin(
             producer_id, producer_epoch, base_sequence, bumps_epoch=bumps_epoch, now_ms=now_ms
@@ -413,10 +414,11 @@ class PartitionLog:
         leader_epoch: int,
         now_ms: int,
     ) -> AppendResult:
-        """End the transaction of a producer, as its coordinator of this cluster decided.
+        """Append the marker by which the coordinator ends the transaction of a producer.
 
-        `duplicate`: that was done before; the marker is below the offsets of the result, which are those of
-        the last record. KafkaError as `ProducerState.check_marker`; KAFKA_STORAGE_ERROR when the disk fails.
+        With `duplicate` in the result the marker was appended before, at or below the offsets in the result,
+        which are those of the last record. KafkaError as in `ProducerState.check_marker`; KAFKA_STORAGE_ERROR
+        if the disk fails.
         """
         if self._failure is not None:
             raise _storage_error(self.directory, self._failure)
@@ -475,11 +477,12 @@ class PartitionLog:
         now_ms: int,
         produce_version: int = LATEST_PRODUCE_VERSION,
     ) -> list[tuple[int, int]]:
-        """Append, in one write, those of the first batches about which there is nothing to say.
+        """Append the leading batches that are plain in one write; return the offsets of each.
 
-        Returns their (base offset, offset behind the last record). The first that is not among them is for
-        `append_as_leader`: it may be refused, a duplicate, or the first in a segment or reign. Offsets are
-        written into `batches`, which are clients'. KAFKA_STORAGE_ERROR when the disk fails: none is there.
+        The offsets are (base offset, offset after the last record). The first batch that is not plain, and
+        all after it, are left for `append_as_leader`: it may be invalid, a duplicate, or the first in a
+        segment or leader epoch. Offsets are written into `batches`, which come from clients.
+        KAFKA_STORAGE_ERROR if the disk fails; then none was appended.
         """
         room, config = self._room, self.config
         if (
@@ -542,11 +545,10 @@ class PartitionLog:
         return places
 
     def append_as_follower(self, records: ByteSource, *, now_ms: int = -1) -> AppendResult:
-        """Write batches as a leader has them, offsets and epochs included; a torn batch at the end is
-        dropped.
+        """Append batches as their leader has them, with its offsets and epochs; drop a torn last batch.
 
-        CORRUPT_MESSAGE when a batch is not whole and valid, OFFSET_OUT_OF_RANGE when offsets do not grow
-        from the log end offset; nothing is written then. An empty log takes a first batch above its end.
+        CORRUPT_MESSAGE if a batch is not valid, OFFSET_OUT_OF_RANGE if offsets do not grow from the log end
+        offset on; then nothing is appended. The first offset may be above the log end offset.
         """
         if self._failure is not None:
             raise _storage_error(self.directory, self._failure)
@@ -567,9 +569,9 @@ class PartitionLog:
     def _append_placed(
         self, view: memoryview, headers: Sequence[tuple[int, BatchHeader]], begin: int, now_ms: int
     ) -> int:
-        """Write the batch that is number `begin` of these, and those behind it that go with it, at once.
+        """Append batch number `begin`, and those after it that fit into its segment, in one write.
 
-        Returns how many.
+        Return the number of batches appended.
         """
         (start, first), config = headers[begin], self.config
         segment = self._segment_for(
@@ -629,7 +631,7 @@ class PartitionLog:
         self._first_unstable = None if first is None else max(first, self.log_start_offset)
 
     def _older_duplicate(self, header: BatchHeader, refusal: KafkaError) -> BatchMetadata | None:
-        """What a batch out of sequence repeats, if that is in the log and not remembered."""
+        """Return the batch that one out of sequence duplicates, if it is in the log but not in the state."""
         entry = self._producers.entries.get(header.producer_id)
         if (
             refusal.code is not ErrorCode.OUT_OF_ORDER_SEQUENCE_NUMBER
@@ -660,7 +662,7 @@ class PartitionLog:
     def _segment_for(
         self, size_bytes: int, first_offset: int, last_offset: int, timestamp: int, now_ms: int
     ) -> Segment:
-        """The segment for a batch: the active one, or a new one where that is full or too old."""
+        """Return the segment for a batch: the active one, or a new one if that is full or too old."""
         segment = self.segments[-1]
         room = self._room
         if room is not None and (
@@ -682,8 +684,9 @@ class PartitionLog:
                 timestamp=timestamp,
                 now_ms=now_ms,
             ):
-                # The old segment is to end where the new one begins, also where the leader has compacted away
-                # what was between them: other ends are a power cut's (D7).
+                # The new segment begins where the old one ends, even if the leader has compacted away the
+                # batches before this one: recovery takes a gap between segments for the result of a power cut
+                # (D7).
                 is_near = last_offset - self.log_end_offset <= MAX_RELATIVE_OFFSET
                 segment = self._roll(self.log_end_offset if is_near else first_offset, now_ms)
             else:
@@ -693,7 +696,7 @@ class PartitionLog:
         return segment
 
     def roll(self, *, now_ms: int) -> Segment:
-        """Begin a new segment at the log end, unless the active one is empty; the active segment."""
+        """Begin a new segment at the log end, unless the active one is empty; return the active segment."""
         try:
             return self._roll(self.log_end_offset, now_ms)
         except OSError as error:
@@ -715,11 +718,11 @@ class PartitionLog:
     def read(
         self, offset: int, max_bytes: int, *, isolation: FetchIsolation, minimum_one_batch: bool
     ) -> FetchDataInfo:
-        """The batches from the one that contains `offset`, at most `max_bytes` of them.
+        """Return the batches from the one that contains `offset` on, up to `max_bytes`.
 
-        The last batch may be cut off (`find_range`); clients drop it. With `minimum_one_batch` the
-        first is whole even if it is larger than `max_bytes`, without it the slice is then empty.
-        OFFSET_OUT_OF_RANGE below the log start or above the log end.
+        The last batch may be cut off (`find_range`); clients drop it. If the first batch is larger than
+        `max_bytes`, it is returned whole with `minimum_one_batch`; without, the slice is empty.
+        OFFSET_OUT_OF_RANGE for an offset below the log start or above the log end.
         """
         high_watermark, last_stable = self.high_watermark, self.last_stable_offset
         if offset < self.log_start_offset or offset > self.log_end_offset:
@@ -764,7 +767,7 @@ class PartitionLog:
         )
 
     def cold_read(self, offset: int, isolation: FetchIsolation) -> ColdRead | None:
-        """What to run in a thread before `read`, where that would look into a segment for the first time."""
+        """Return work to run in a thread before `read`, if that is the first to use a segment's indexes."""
         if offset >= self._base_offsets[-1] or offset < self.log_start_offset:
             return None
         number = bisect_right(self._base_offsets, offset) - 1
@@ -781,18 +784,18 @@ class PartitionLog:
     # Looking up.
 
     def fetch_offset_for_timestamp(self, timestamp: int) -> TimestampAndOffset | None:
-        """The answer to ListOffsets: for a special timestamp (-1 to -6) or the first record not older than
-        it.
+        """Return the offset for a timestamp of ListOffsets, which may be a special one (-1 to -6).
 
-        None when no record is. The leader epoch is that of the offset, -1 when unknown. For -1 (latest) this
-        gives the log end; a consumer is told the high watermark or last stable offset by the caller.
+        For a time it is the first record with that or a later timestamp, None if there is none. The leader
+        epoch is that of the offset, or -1. For -1 (latest) this returns the log end; the caller answers
+        consumers with the high watermark or the last stable offset.
         """
         if timestamp in (EARLIEST_TIMESTAMP, EARLIEST_LOCAL_TIMESTAMP):
             return without_time(self.log_start_offset, self._epochs.epoch_for_offset(self.log_start_offset))
         if timestamp == LATEST_TIMESTAMP:
             return without_time(self.log_end_offset, self.latest_epoch)
         if timestamp in (LATEST_TIERED_TIMESTAMP, EARLIEST_PENDING_UPLOAD_TIMESTAMP):
-            # Without tiered storage nothing is tiered and nothing waits to be.
+            # Without tiered storage no segment is uploaded or waits for an upload.
             return without_time(UNKNOWN_OFFSET, -1)
         search = self.time_search(timestamp)
         try:
@@ -801,20 +804,20 @@ class PartitionLog:
             raise self._fail(error) from error
 
     def time_search(self, timestamp: int) -> TimeSearch:
-        """The same for a time or MAX_TIMESTAMP, as work for a thread."""
+        """Return the look-up for a time or MAX_TIMESTAMP as work for a thread."""
         try:
             return time_search(self.segments, timestamp, self.log_start_offset)
         except OSError as error:
             raise self._fail(error) from error
 
     def end_offset_for_epoch(self, epoch: int) -> EpochEndOffset:
-        """Where a leader epoch, or the last known one before it, ended; (-1, -1) when that is not known."""
+        """Return the end of a leader epoch, or of the last known one before it; (-1, -1) if unknown."""
         return self._epochs.end_offset_for(epoch, self.log_end_offset)
 
     # Offsets that move.
 
     def update_high_watermark(self, offset: int) -> int:
-        """Move the high watermark to `offset`, within the log; the new one."""
+        """Move the high watermark to `offset`, within the bounds of the log; return the new one."""
         if offset > self.log_end_offset:
             offset = self.log_end_offset
         if offset < self.log_start_offset:
@@ -826,9 +829,9 @@ class PartitionLog:
         return offset
 
     def increment_log_start_offset(self, offset: int) -> bool:
-        """Hide the records below `offset` (DeleteRecords, retention); whether anything changed.
+        """Move the log start offset up (DeleteRecords, retention); return True if it changed.
 
-        OFFSET_OUT_OF_RANGE above the high watermark. Segments go later, by retention.
+        OFFSET_OUT_OF_RANGE above the high watermark. Retention deletes the segments later.
         """
         if offset > self.high_watermark:
             raise KafkaError(
@@ -849,7 +852,7 @@ class PartitionLog:
         return True
 
     def truncate_to(self, offset: int, *, now_ms: int) -> bool:
-        """Cut everything from `offset` on, with the whole batch that contains it; whether anything went."""
+        """Remove everything from the batch that contains `offset` on; return True if there was any."""
         if offset >= self.log_end_offset:
             return False
         try:
@@ -881,7 +884,7 @@ class PartitionLog:
     def truncate_fully_and_start_at(
         self, offset: int, *, now_ms: int, log_start_offset: int | None = None
     ) -> None:
-        """Drop everything and go on, empty, at `offset` (a follower too far behind its leader)."""
+        """Drop everything and start afresh at `offset`, for a follower too far behind its leader."""
         try:
             self._truncate_fully(offset, now_ms)
         except OSError as error:
@@ -906,10 +909,9 @@ class PartitionLog:
     # Segments that come and go.
 
     def delete_segments(self, segments: Sequence[Segment], *, now_ms: int) -> None:
-        """Take the oldest segments out of the log: the log start moves up, their files wait in
-        `deleted_paths`.
+        """Delete the oldest segments: move the log start offset up, and their files to `deleted_paths`.
 
-        When all are to go, an empty one is made first.
+        If these are all segments, an empty one is created first.
         """
         if not segments:
             return
@@ -932,27 +934,27 @@ class PartitionLog:
             raise self._fail(error) from error
 
     def replace_segments(self, new: Sequence[Segment], old: Sequence[Segment]) -> None:
-        """Put cleaned segments (`.cleaned`, sealed) in the place of the ones that they were made from."""
+        """Replace segments by the cleaned ones made from them (suffix `.cleaned`, sealed)."""
         try:
             self._files.replace(new, old)
         except OSError as error:
             raise self._fail(error) from error
 
     def take_deleted_paths(self) -> list[Path]:
-        """The files to remove after `file.delete.delay.ms`; they are the caller's now."""
+        """Hand over the paths of `.deleted` files, which the caller removes after `file.delete.delay.ms`."""
         taken, self._files.deleted_paths = self._files.deleted_paths, []
         return taken
 
     # Durability.
 
     def _find_flush_due(self, appended_from: int) -> None:
-        """Have it said where a flush is due, now that there is more from this offset on."""
+        """Set `flush_due_from` if a flush is due after an append from this offset on."""
         is_due = self.log_end_offset - self.recovery_point >= self.config.flush_messages
         if is_due and self.flush_due_from is None:
             self.flush_due_from = appended_from
 
     def _cut_at(self, end_offset: int) -> None:
-        """Nothing from this offset on is on the disk, nor will be by a flush that is under way."""
+        """Note a truncation: nothing from this offset on is durable, nor will be by a flush under way."""
         self._cuts += 1
         if self._lowest_cut is None or end_offset < self._lowest_cut:
             self._lowest_cut = end_offset
@@ -961,14 +963,12 @@ class PartitionLog:
             self.flush_due_from = None
 
     def take_lowest_cut(self) -> int | None:
-        """From where on other records may stand than when this was asked last; None if none."""
+        """Return the lowest offset at which the log was truncated since the last call, or None."""
         lowest_cut, self._lowest_cut = self._lowest_cut, None
         return lowest_cut
 
     def flush_target(self) -> FlushTarget:
-        """What to fsync, now, to move the recovery point to the log end; give it to `flushed` when it has
-        run.
-        """
+        """Return the files to fsync so that the recovery point may move; after `run`, call `flushed`."""
         try:
             self._epochs.write_changes()
         except OSError as error:
@@ -983,9 +983,9 @@ class PartitionLog:
         )
 
     def flushed(self, target: FlushTarget, now_ms: int) -> None:
-        """`target` has run: everything below its offset is durable, unless the log was cut meanwhile."""
+        """Move the recovery point after `target` has run, unless the log was truncated meanwhile."""
         if target.cuts != self._cuts:
-            return  # Other records may stand there by now.
+            return  # The offsets may belong to other records by now.
         self.recovery_point = max(self.recovery_point, target.offset)
         self.last_flush_ms = now_ms
         if self.flush_due_from is not None:
@@ -993,7 +993,7 @@ class PartitionLog:
             self.flush_due_from = max(self.flush_due_from, self.recovery_point) if is_due else None
 
     def flush_failed(self, error: OSError) -> KafkaError:
-        """`target` raised: the log is not to be trusted any more (fsync says only once that it lost data)."""
+        """Fail the log, as a flush raised an error: fsync reports only once that it lost data."""
         return self._fail(error)
 
     def flush(self, *, now_ms: int) -> None:
@@ -1006,9 +1006,7 @@ class PartitionLog:
         self.flushed(target, now_ms)
 
     def close(self, *, now_ms: int) -> None:
-        """Make everything durable and write indexes and producer state, so that opening it again reads
-        nothing.
-        """
+        """Make everything durable and write indexes and producer state, so that no recovery is needed."""
         if self._failure is not None:
             return
         try:
@@ -1023,53 +1021,53 @@ class PartitionLog:
     # Housekeeping.
 
     def update_config(self, config: LogConfig) -> None:
-        """The topic's settings changed; they hold from the next append on."""
+        """Use changed settings of the topic from the next append on."""
         self.config = config
         self._room = None
 
     def move_to(self, directory: Path) -> None:
-        """The directory of the log was renamed (deletion of a topic, move to another log dir)."""
+        """Use the new directory, after a rename (deletion of the topic, move to another log directory)."""
         self.directory = directory
         self._epochs.move_to(directory)
         self._files.move_to(directory)
 
     def active_producers(self) -> Iterable[ProducerEntry]:
-        """The producers that the log knows (DescribeProducers)."""
+        """Return the producers with state in the log (DescribeProducers)."""
         return self._producers.entries.values()
 
     def last_sequence(self, producer_id: int, producer_epoch: int) -> int:
-        """The last sequence that the log has of a producer in this epoch, -1 for none."""
+        """Return the last sequence of a producer in this epoch, or -1."""
         entry = self._producers.entries.get(producer_id)
         return NO_SEQUENCE if entry is None or entry.epoch != producer_epoch else entry.last_sequence
 
     def has_ongoing_transaction(self, producer_id: int, producer_epoch: int) -> bool:
-        """Whether this instance of a producer has data of an open transaction in the log (KIP-890)."""
+        """Return True if this epoch of a producer has data of an open transaction in the log (KIP-890)."""
         return self._producers.has_ongoing_transaction(producer_id, producer_epoch)
 
     def check_transaction(self, producer_id: int, producer_epoch: int, guard: Guard | None) -> None:
-        """`Verifications.check`: whether a coordinator may write in the transaction of this producer."""
+        """Check that a coordinator may write in the transaction of this producer: `Verifications.check`."""
         self._verifications.check(producer_id, producer_epoch, guard)
 
     def remove_expired_producers(self, now_ms: int, expiration_ms: int) -> Iterator[int]:
-        """Forget producers silent for `producer.id.expiration.ms`, some at a time, and yield how many."""
+        """Expire producers silent for `producer.id.expiration.ms`, some at a time; yield their number."""
         for _ in self._verifications.remove_expired(now_ms, expiration_ms):
             yield 0
         yield from self._producers.remove_expired(now_ms, expiration_ms)
 
     def count_producers_in(self, tally: ProducerTally) -> None:
-        """Count the producers that it remembers in this tally from now on."""
+        """Count the producers of this log in `tally` from now on."""
         self._producers.count_in(tally)
 
     def silent_producers(self, before_ms: int) -> Iterator[list[int]]:
-        """Yield when producers that may be forgotten were heard of last, some at a time."""
+        """Yield the times at which producers that may be expired were last seen, some at a time."""
         return self._producers.silent_since(before_ms)
 
     def forget_silent_producers(self, before_ms: int) -> Iterator[int]:
-        """Forget those, some at a time, and yield how many."""
+        """Expire the producers last seen before `before_ms`, some at a time; yield their number."""
         return self._producers.forget_silent(before_ms)
 
     def check_invariants(self) -> None:
-        """Assert what always holds; reads the whole log."""
+        """Assert the invariants of the log; this reads all of it."""
         self._files.check_invariants()
         assert self._base_offsets[0] <= self.log_start_offset or len(self.segments) == 1
         assert self.log_start_offset <= self.last_stable_offset <= self.high_watermark <= self.log_end_offset
@@ -1078,7 +1076,7 @@ class PartitionLog:
         assert self._producers.map_end_offset == self.log_end_offset
         for segment, upper in zip(self.segments, [*self._base_offsets[1:], self.log_end_offset], strict=True):
             if upper <= self.log_start_offset and not segment.is_active:
-                continue  # Hidden, perhaps torn by a power cut, and about to be deleted.
+                continue  # Below the log start: perhaps torn by a power cut, and about to be deleted.
             segment.check_invariants()
             assert segment.find_end()[0] <= upper, (segment, upper)
         self._epochs.check_invariants()

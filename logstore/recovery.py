@@ -1,9 +1,9 @@
-"""Opening the directory of a log: leftovers, lost indexes, torn tails.
+"""The opening of a log's directory: leftovers of a crash, lost indexes, torn tails.
 
-After a clean shutdown nothing is read but the ends of the indexes. After a crash the segments at and above
-the recovery point are read batch by batch: the first one that is not whole ends the log, everything from it
-on is cut away, and the indexes, leader epochs, aborted transactions and producer snapshots are built anew by
-the same code that an append uses. Files that a log has no use for are named and left where they are.
+After a clean shutdown only the ends of the indexes are read. After a crash the segments at and above the
+recovery point are read batch by batch: the first batch that is not whole ends the log, everything from it on
+is truncated, and the indexes, leader epochs, aborted transactions and producer snapshots are rebuilt by the
+code that an append uses. Files that do not belong to a log are reported and left where they are.
 """
 
 import re
@@ -52,18 +52,16 @@ _FILE_NAME = re.compile(
 )
 _TEMPORARY = ".tmp"
 KNOWN_FILES: Final = frozenset({LEADER_EPOCH_CHECKPOINT, PARTITION_METADATA})
-# The largest batch that recovery takes into memory; larger ones are summed up in pieces.
+# The largest batch that recovery holds in memory; the CRC of a larger one is computed in pieces.
 MAX_BUFFERED_BATCH_BYTES: Final = RECOVERY_SCAN_BYTES
 
 
-RECORDS_ARE_LOST: Final = "the records in between are lost."  # how the note ends that is a warning
+RECORDS_ARE_LOST: Final = "the records in between are lost."  # a note that ends so is logged as a warning
 
 
 @dataclass(slots=True, kw_only=True)
 class LoadedLog:
-    """What was found in a directory, fit to be a `PartitionLog`; `notes` tells what was odd, a sentence
-    each.
-    """
+    """The content of a log's directory, ready for a `PartitionLog`; `notes` has a sentence an oddity."""
 
     segments: list[Segment]
     epochs: LeaderEpochCache
@@ -86,10 +84,10 @@ def load_log(
     recovery_point: int = 0,
     compacted_to: int = 0,
 ) -> LoadedLog:
-    """Open, and where needed recover, the log in `directory`, which is created if missing. Blocks; OSError
-    passes.
+    """Open the log in `directory`, and recover it if needed; create a missing directory.
 
-    A segment that begins below `compacted_to` may end before the next one begins.
+    A segment that begins below `compacted_to` may end before the next one begins. Blocks; OSError if the disk
+    fails.
     """
     disk.make_directory(directory)
     notes: list[str] = []
@@ -105,8 +103,8 @@ def load_log(
     if segments:
         unclean_from = None if clean_shutdown else recovery_point
         if unclean_from is not None:
-            # A power cut may have brought back those of batches that were cut: they are taken anew. What the
-            # first segment's says is nowhere else.
+            # A power cut may have brought back snapshots of truncated batches, so those above the recovery
+            # point are rebuilt. The first segment's snapshot is kept: its content cannot be found in the log.
             snapshots.remove_above(max(unclean_from, segments[0].base_offset))
         loader.recover_segments(unclean_from)
         log_end_offset = loader.open_last_segment(recovery_point if clean_shutdown else None)
@@ -165,7 +163,7 @@ def load_log(
 
 
 def _settle_leftovers(disk: Disk, directory: Path, notes: list[str]) -> dict[str, set[int]]:
-    """Finish or undo what a crash interrupted, as Kafka does; the offsets of the files that stay, by kind."""
+    """Finish or undo what a crash interrupted, as Kafka does; return the offsets of the files by kind."""
     parsed: list[tuple[str, int, str, str]] = []
     found: dict[str, set[int]] = {}
     for name in disk.list_directory(directory):
@@ -181,7 +179,7 @@ def _settle_leftovers(disk: Disk, directory: Path, notes: list[str]) -> dict[str
     first_cleaned = min((offset for _, offset, _, state in parsed if state == CLEANED_SUFFIX), default=None)
     swaps = []
     for name, offset, kind, state in parsed:
-        # A swap at or above a cleaned file belongs to a replacement that had not begun to show.
+        # A `.swap` at or above a `.cleaned` file belongs to a replacement that had not taken effect.
         is_void_swap = state == SWAP_SUFFIX and first_cleaned is not None and offset >= first_cleaned
         if state in (DELETED_SUFFIX, CLEANED_SUFFIX) or is_void_swap:
             disk.remove(directory / name)
@@ -202,7 +200,7 @@ def _finish_swaps(
 ) -> None:
     logs = [offset for _, offset, kind in swaps if kind == LOG_SUFFIX]
     if logs:
-        # What the swap segments replace has not been removed yet: everything in their range of offsets.
+        # The segments that these replace, all in their range of offsets, may not have been removed yet.
         first = min(logs)
         end = max(Segment.open(disk, directory, offset, suffix=SWAP_SUFFIX).find_end()[0] for offset in logs)
         for kind in (LOG_SUFFIX, INDEX_SUFFIX, TIME_INDEX_SUFFIX, TRANSACTION_INDEX_SUFFIX, SNAPSHOT_SUFFIX):
@@ -224,7 +222,7 @@ def _remove_orphans(disk: Disk, directory: Path, names: dict[str, set[int]], not
 
 
 def _load_epochs(epochs: LeaderEpochCache, exists: bool, has_segments: bool, notes: list[str]) -> bool:
-    """Whether the epochs must be found in the batches, because their file is missing or broken."""
+    """Load the epochs; return True if their file is missing or broken, so that batches must be read."""
     if not exists:
         return has_segments
     try:
@@ -243,13 +241,13 @@ def _rebuild_epochs(epochs: LeaderEpochCache, segments: list[Segment]) -> None:
 
 
 def _last_epoch(segment: Segment) -> int:
-    """Return the leader epoch of the last batches, on which two of them agree; else -1."""
+    """Return the leader epoch of the last batches if the last two have the same, else -1."""
     before = last = -1
     try:
         for _, header in segment.headers(segment.offset_index.last().position):
             before, last = last, header.partition_leader_epoch
     except KafkaError:
-        return -1  # the log check finds what is wrong with it
+        return -1  # the log check reports the damage
     return last if before == last else -1
 
 
@@ -277,10 +275,10 @@ class _Loader:
         self._now_ms = now_ms
         self._compacted_to = compacted_to
         self._last_is_open = False
-        self._producers = ProducerState()  # after the segment that was recovered last
+        self._producers = ProducerState()  # the state after the segment that was recovered last
 
     def recover_segments(self, unclean_from: int | None) -> None:
-        """Recover what is above `unclean_from` (None: nothing) and what has a lost or broken index."""
+        """Recover segments above `unclean_from` (None: none) and those with a lost or broken index."""
         number = 0
         while number < len(self._segments):
             segment = self._segments[number]
@@ -295,12 +293,11 @@ class _Loader:
             if reason is not None:
                 self._notes.append(f"{segment.path}: {reason}; its indexes are rebuilt.")
             if is_unflushed:
-                # Their file may be newer than these batches, which a power cut took back to before they were
-                # cut and written again in another reign.
+                # The epochs' file may be newer than these batches: a power cut can restore batches that were
+                # truncated and written again in another leader epoch.
                 self._epochs.truncate_from_end(segment.base_offset)
             if is_unflushed or reason is not None:
-                # What follows a flushed segment was not written into the void: it stays, whatever this one
-                # lost.
+                # The segments after a flushed one are valid and stay, whatever damage it has.
                 if self._ends_log(segment, end, is_unflushed=is_unflushed) and is_unflushed:
                     for later in self._segments[number + 1 :]:
                         self._notes.append(f"{later.path} comes after a torn segment and was removed.")
@@ -317,10 +314,10 @@ class _Loader:
             number += 1
 
     def open_last_segment(self, clean_end: int | None) -> int:
-        """Make the last segment active; the log end offset.
+        """Make the last segment active; return the log end offset.
 
-        After a clean shutdown the log ended at `clean_end`. Where the last batch says otherwise, bits of it
-        have flipped: it stays, for the log check to find and a replica to bring back.
+        After a clean shutdown the log ended at `clean_end`. If the last batch ends elsewhere, bits of it have
+        flipped: it is kept, so that the log check finds the damage and a replica repairs it.
         """
         last = self._segments[-1]
         if not self._last_is_open:
@@ -347,14 +344,14 @@ class _Loader:
         return last.find_end()[0]
 
     def _ends_log(self, segment: Segment, end_offset: int | None, *, is_unflushed: bool) -> bool:
-        """Recover a segment; whether it turned out to be torn, so that nothing after it can be kept."""
+        """Recover a segment; return True if it is torn, so that no later segment can be kept."""
         recovered = self._recover(segment, end_offset, is_unflushed=is_unflushed)
         if recovered.cut_bytes:
             self._notes.append(
                 f"{segment.path}: {recovered.cut_bytes} bytes after the last whole batch were removed."
             )
             return True
-        # A power cut may leave a file short by whole batches, compaction too, which is legal.
+        # A segment may be short by whole batches after a power cut, or, legally, after compaction.
         is_short = end_offset is not None and recovered.next_offset < end_offset
         if is_short and segment.base_offset >= self._compacted_to:
             self._notes.append(
@@ -382,7 +379,7 @@ class _Loader:
 
 
 def _is_damaged_at_end(segment: Segment, next_offset: int, clean_end: int, *, is_whole: bool) -> bool:
-    """Return whether the end of the last segment is not what a clean shutdown has left."""
+    """Return True if the last segment does not end as a clean shutdown left it."""
     if (
         next_offset == clean_end
         or not segment.base_offset < clean_end <= segment.base_offset + MAX_RELATIVE_OFFSET
@@ -404,9 +401,9 @@ def _is_damaged_at_end(segment: Segment, next_offset: int, clean_end: int, *, is
 
 
 def _is_longer(segment: Segment, end_offset: int) -> bool:
-    """Whether there is more in the file than what ends where the next segment begins.
+    """Return True if the file has more than the batches below the base offset of the next segment.
 
-    A power cut may undo the cut after which that one was made.
+    A power cut may undo the truncation after which the next segment was created.
     """
     next_offset, end = segment.base_offset, 0
     try:
@@ -415,12 +412,12 @@ def _is_longer(segment: Segment, end_offset: int) -> bool:
                 return True
             next_offset, end = header.next_offset, position + header.size_bytes
     except KafkaError:
-        pass  # as far as it is damaged
+        pass  # the batches before the damage are enough
     return next_offset == end_offset and end < segment.size_bytes
 
 
 class RecoveredSegment(NamedTuple):
-    """What reading a segment showed."""
+    """The result of a segment's recovery: the bytes truncated, and the offset after its last batch."""
 
     cut_bytes: int
     next_offset: int
@@ -436,10 +433,10 @@ def recover_segment(
     *,
     is_unflushed: bool,
 ) -> RecoveredSegment:
-    """Read the segment batch by batch and build its indexes; it is active afterwards.
+    """Read the segment batch by batch, truncate its torn tail and rebuild its indexes; it becomes active.
 
-    `producers` is the state at its base offset, `end_offset` the next segment's base offset. `is_unflushed`:
-    `epochs` are those of what lies before it.
+    `producers` is the state at its base offset, `end_offset` the base offset of the next segment. With
+    `is_unflushed`, `epochs` has only the epochs of the segments before it.
     """
     segment.reset_for_recovery()
     valid_end, next_offset = 0, segment.base_offset
@@ -450,12 +447,12 @@ def recover_segment(
         if header.base_offset < next_offset or header.last_offset > limit:
             break
         if is_unflushed and 0 <= header.partition_leader_epoch < epochs.latest_epoch:
-            break  # It was cut and replaced, and a power cut undid the former alone.
+            break  # The batch was truncated and replaced, and a power cut undid only the truncation.
         if header.has_producer_id:
             try:
                 aborted = apply_to_producers(producers, header, batch, now_ms)
             except KafkaError:
-                break  # A control batch that does not open ends the log like one with a wrong CRC.
+                break  # A control batch that cannot be parsed ends the log like one with a wrong CRC.
             if aborted is not None:
                 segment.transaction_index.append(aborted)
         segment.index_batch(header.last_offset, header.max_timestamp, position, config.index_interval_bytes)
@@ -463,15 +460,15 @@ def recover_segment(
             epochs.assign(header.partition_leader_epoch, header.base_offset)
         next_offset = producers.map_end_offset = header.next_offset
         valid_end = position + header.size_bytes
-    # The recovery point may be behind them, and then nobody looks at this segment again after a next crash.
+    # The recovery point may be above this segment: then the next recovery will not rebuild these rows.
     segment.transaction_index.sync()
     return RecoveredSegment(segment.cut_tail(valid_end), next_offset)
 
 
 def _whole_batches(segment: Segment) -> Iterator[tuple[int, BatchHeader, memoryview | None]]:
-    """(position, header, bytes) of each batch that is whole and has a right CRC, up to the first that is not.
+    """Yield (position, header, bytes) of each batch, up to the first that is torn or has a wrong CRC.
 
-    The bytes of a batch larger than MAX_BUFFERED_BATCH_BYTES are not held: None.
+    The bytes are None for a batch larger than MAX_BUFFERED_BATCH_BYTES.
     """
     file, end = segment.file, segment.size_bytes
     piece, piece_start, position = memoryview(b""), 0, 0
@@ -509,7 +506,7 @@ def _whole_batches(segment: Segment) -> Iterator[tuple[int, BatchHeader, memoryv
 
 
 def replay_producers(producers: ProducerState, segments: list[Segment], end_offset: int, now_ms: int) -> None:
-    """Tell `producers` of the batches from its end offset up to `end_offset`."""
+    """Update `producers` by the batches from its end offset up to `end_offset`."""
     start_offset = producers.map_end_offset
     for number, segment in enumerate(segments):
         if max(segment.base_offset, start_offset) >= end_offset:
@@ -529,7 +526,7 @@ def replay_producers(producers: ProducerState, segments: list[Segment], end_offs
 def apply_to_producers(
     producers: ProducerState, header: BatchHeader, batch: bytes | memoryview | None, now_ms: int
 ) -> AbortedTransaction | None:
-    """Tell `producers` of a batch that is in the log; the aborted transaction that it ends, if it does."""
+    """Update `producers` by a batch in the log; return the aborted transaction that it ends, or None."""
     if not header.is_control:
         producers.add_batch(header, now_ms)
         return None
@@ -537,7 +534,7 @@ def apply_to_producers(
         raise KafkaError(ErrorCode.CORRUPT_MESSAGE, "A control batch is too large.")
     marker = marker_of_batch(batch)
     if marker is None:
-        return None  # Of another kind, or compaction emptied the batch: its transaction is gone from the log.
+        return None  # It has another type, or compaction emptied the batch after its transaction's data.
     return end_transaction(
         producers,
         marker,
@@ -559,7 +556,7 @@ def end_transaction(
     timestamp: int,
     now_ms: int,
 ) -> AbortedTransaction | None:
-    """Tell `producers` of a marker that is in the log; the aborted transaction that it ends, if it does."""
+    """Update `producers` by a marker in the log; return the aborted transaction that it ends, or None."""
     completed = producers.add_marker(
         marker,
         producer_id=producer_id,

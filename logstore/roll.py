@@ -1,4 +1,4 @@
-"""When a log begins a new segment: the active one is full or too old."""
+"""The roll of a log: the rules by which it begins a new segment because the active one is full or too old."""
 
 from typing import NamedTuple
 
@@ -12,11 +12,10 @@ from ottla.logstore.words.topic_partition import TopicPartition
 
 
 class Room(NamedTuple):
-    """What fits into the active segment as it is now: found once, not for each batch.
+    """The bounds of the batches that fit into the active segment, computed once instead of for each batch.
 
-    `as_it_is`: the topic's settings leave batches unchanged and unopened (`takes_as_it_is`).
-
-    It is forgotten when an index is full, and when settings or segments change.
+    `as_it_is`: the topic's settings leave batches unchanged (`takes_as_it_is`). The owner drops the bounds
+    when an index is full, and when settings or segments change.
     """
 
     end_position: int
@@ -27,9 +26,9 @@ class Room(NamedTuple):
 
 
 def room_in(segment: Segment, config: LogConfig, longest_ms: int) -> Room:
-    """The bounds within which `is_due` finds a segment that has batches neither full nor too old."""
+    """Return the bounds within which `is_due` is False for a segment that has batches."""
     first_timestamp = segment.first_timestamp
-    has_time = first_timestamp >= 0  # else its age is told by the clock
+    has_time = first_timestamp >= 0  # otherwise the clock decides its age
     return Room(
         end_position=config.segment_bytes,
         last_offset=segment.base_offset + MAX_RELATIVE_OFFSET,
@@ -49,7 +48,7 @@ def is_due(
     timestamp: int,
     now_ms: int,
 ) -> bool:
-    """Whether a batch of `size_bytes` that ends at `last_offset` must go into a new segment."""
+    """Return True if a batch of `size_bytes` that ends at `last_offset` must go into a new segment."""
     return (
         segment.size_bytes + size_bytes > config.segment_bytes
         or last_offset - segment.base_offset > MAX_RELATIVE_OFFSET
@@ -59,9 +58,9 @@ def is_due(
 
 
 def longest_age_ms(topic_partition: TopicPartition, segment: Segment, config: LogConfig) -> int:
-    """How old a segment may become, by the jitter of its partition."""
+    """Return the age at which a segment is rolled: segment.ms minus its jitter."""
     if config.segment_jitter_ms <= 0:
         return config.max_segment_ms
     jitter_ms = min(config.segment_jitter_ms, config.segment_ms)
-    # The same segment has the same jitter after a restart, and no two partitions have the same.
+    # A segment has the same jitter after a restart, and partitions have different ones.
     return config.max_segment_ms - crc32c(f"{topic_partition}/{segment.base_offset}".encode()) % jitter_ms

@@ -1,8 +1,8 @@
-"""One segment: a `.log` file of batches and its indexes.
+"""A segment of a log: a `.log` file of batches and its indexes.
 
-The last segment of a log is active: its file is open, its indexes are in memory, and the positions of its
-newest batches are remembered, so that readers at the tail need no search. `seal` writes the indexes and lets
-go of all that; a closed segment costs an object and is read through the disk's cache of open files.
+The last segment of a log is active: its file is open, and its indexes and the positions of its newest batches
+are in memory, so that readers at the end of the log need no search. `seal` writes the indexes and releases
+all of these; a closed segment costs an object and is read through the disk's cache of open files.
 """
 
 from array import array
@@ -35,23 +35,23 @@ DELETED_SUFFIX: Final = ".deleted"
 CLEANED_SUFFIX: Final = ".cleaned"
 SWAP_SUFFIX: Final = ".swap"
 
-MAX_RELATIVE_OFFSET: Final = 2**31 - 1  # what an index row can hold
+MAX_RELATIVE_OFFSET: Final = 2**31 - 1  # the largest that an index row can hold
 MAX_POSITION: Final = 2**31 - 1
-# Newest batches whose positions are remembered: enough for followers and consumers a few requests behind.
+# The newest batches whose positions are in memory: enough for followers and consumers a few requests behind.
 MAX_RECENT_BATCHES: Final = 512
-# Headers are searched for in pieces of this size: two index intervals, one page fault.
+# The file is read in pieces of this size to find headers: two index intervals, one page fault.
 SCAN_BYTES: Final = 8192
-# Who writes so much at once has space made ahead of the end: a quarter of what the file has, at most this.
+# A write of this size allocates space ahead of the end: a quarter of the file's size, up to the maximum.
 ALLOCATING_WRITE_BYTES: Final = 32 * 1024
 MAX_ALLOCATED_AHEAD_BYTES: Final = 4 << 20
-# Recovery reads in larger pieces; a larger batch is read alone.
+# Recovery reads in larger pieces; a batch that is larger than a piece is read alone.
 RECOVERY_SCAN_BYTES: Final = 1 << 20
-# Read at once after a batch that is larger than a piece: a transaction's marker and the header behind it.
+# The piece to read after a batch that is larger than a piece: a transaction's marker and the next header.
 LARGE_BATCH_SCAN_BYTES: Final = 256
 
 
 class TimestampAndOffset(NamedTuple):
-    """The answer to a look-up by time; -1 stands for what is not known."""
+    """The result of a look-up by time; -1 stands for an unknown field."""
 
     timestamp: int
     offset: int
@@ -59,12 +59,12 @@ class TimestampAndOffset(NamedTuple):
 
 
 def file_name(base_offset: int, suffix: str) -> str:
-    """Kafka's name of a file of a segment: the base offset in 20 digits, and what it is."""
+    """Return Kafka's name for a file of a segment: the base offset in 20 digits and the suffix."""
     return f"{base_offset:020d}{suffix}"
 
 
 class Segment:
-    """The batches from `base_offset` up to the next segment's, in the order of their offsets."""
+    """The batches from `base_offset` up to the base offset of the next segment, in order."""
 
     __slots__ = (
         "_allocated_bytes",
@@ -96,10 +96,10 @@ class Segment:
         self.suffix = suffix  # "", or ".cleaned", ".swap", ".deleted"
         self.size_bytes = 0
         self.created_ms = 0
-        self.is_warm = False  # whether its indexes were looked at since it was found on the disk
+        self.is_warm = False  # True once its indexes were read in this run of the process
         self._file: DiskFile | None = None
-        self._allocated_bytes = 0  # up to where the file was given space, if it was
-        self._max_bytes = MAX_POSITION  # segment.bytes, where it is known
+        self._allocated_bytes = 0  # the end of the space allocated ahead, or 0
+        self._max_bytes = MAX_POSITION  # segment.bytes, if it is known
         self._largest: TimestampOffset | None = None
         self._first_timestamp: int | None = None
         self._last_indexed_position = 0
@@ -120,12 +120,12 @@ class Segment:
         now_ms: int,
         suffix: str = "",
     ) -> "Segment":
-        """A new, empty, active segment; its `.log` file exists afterwards and is empty."""
+        """Create an empty active segment with an empty `.log` file."""
         segment = cls(disk, directory, base_offset, suffix=suffix)
         segment._file = disk.open(segment.path, create=True)
         segment._max_bytes = config.segment_bytes
         if segment._file.reaches_beyond(0):
-            # Not else: ext4 writes a file that was once cut to nothing when it is closed, and lets us wait.
+            # Only if needed: ext4 flushes a file that was truncated to zero when it is closed, which blocks.
             segment._file.truncate(0)
         if config.preallocate and not suffix:
             segment._file.preallocate(config.segment_bytes)
@@ -140,7 +140,7 @@ class Segment:
 
     @classmethod
     def open(cls, disk: Disk, directory: Path, base_offset: int, *, suffix: str = "") -> "Segment":
-        """A closed segment that is on the disk."""
+        """Open a closed segment that is on the disk."""
         segment = cls(disk, directory, base_offset, suffix=suffix)
         segment.size_bytes = disk.file_size(segment.path)
         return segment
@@ -150,7 +150,7 @@ class Segment:
 
     @property
     def is_active(self) -> bool:
-        """Whether the segment can be appended to and cut."""
+        """True if the segment can be appended to and truncated."""
         return self._file is not None
 
     @property
@@ -175,10 +175,10 @@ class Segment:
         self._forget_recent(next_offset)
 
     def append(self, buffers: list[ByteSource], size_bytes: int) -> None:
-        """Write whole batches at the end; the indexes learn of each by `index_batch`. OSError as the disk
-        gives it.
+        """Write whole batches at the end; `index_batch` must follow for each. OSError if the disk fails.
 
-        After an error the file is cut back, so a later append or reader never meets half of a batch.
+        After an error the file is truncated to its old size, so no later append or reader meets a partial
+        batch.
         """
         assert self._file is not None, "only the active segment grows"
         if size_bytes >= ALLOCATING_WRITE_BYTES and self.size_bytes + size_bytes > self._allocated_bytes:
@@ -196,7 +196,7 @@ class Segment:
 
     def _allocate_ahead(self, file: DiskFile, size_bytes: int) -> None:
         end = self.size_bytes + size_bytes
-        # Not beyond where the segment ends: to give it back takes longer than to have it.
+        # Not beyond the maximum size of the segment, as freeing space takes longer than allocating it.
         ahead_end = min(end + min(end // 4, MAX_ALLOCATED_AHEAD_BYTES), self._max_bytes)
         self._allocated_bytes = max(end, ahead_end)
         file.allocate(self.size_bytes, self._allocated_bytes - self.size_bytes)
@@ -204,9 +204,9 @@ class Segment:
     def index_batch(
         self, last_offset: int, max_timestamp: int, position: int, index_interval_bytes: int
     ) -> bool:
-        """Note a batch of the log file: the only way that rows come into the indexes, now or in recovery.
+        """Add a batch of the log file to the indexes; return True if they grew by a row.
 
-        Says whether the indexes grew by a row.
+        Both appends and recovery add rows in this way only.
         """
         largest = self._largest
         if largest is None or max_timestamp > largest[0]:
@@ -226,11 +226,11 @@ class Segment:
         return is_row_due
 
     def seal(self) -> None:
-        """The segment is complete: write its indexes and keep nothing open or in memory."""
+        """Close the segment, as it is complete: write its indexes and release its file and memory."""
         assert self._file is not None, "only the active segment is sealed"
         if self.size_bytes:
             self.write_indexes(final=True)
-        else:  # Nothing to find; what stands there is from before a truncation.
+        else:  # An empty segment needs no index files; those that exist are from before a truncation.
             self._disk.remove(self.offset_index.path)
             self._disk.remove(self.time_index.path)
         if self._file.reaches_beyond(self.size_bytes):
@@ -251,16 +251,14 @@ class Segment:
         self.time_index.write(sync=sync)
 
     def close(self) -> None:
-        """Write what is in memory, of a segment that stays the last one of its log."""
+        """Write the indexes of the active segment and close it, when the log is closed."""
         if self._file is not None:
             self.seal()
 
     # Recovery.
 
     def problem(self) -> str | None:
-        """What is wrong with the indexes of a closed segment, as far as a glance tells; None when nothing
-        is.
-        """
+        """Return the problem that a cheap check of a closed segment's indexes finds, or None."""
         if not self.size_bytes:
             has_rows = self.offset_index.rows_count or self.time_index.rows_count
             return "it is empty, but its indexes are not" if has_rows else None
@@ -274,8 +272,9 @@ class Segment:
         )
 
     def problem_of_rows(self) -> str | None:
-        """Return what is wrong with the rows of the two indexes, which the active segment takes into memory
-        and goes on; None when nothing is. `problem` was asked before.
+        """Return the first problem in the rows of both indexes; None if there is none.
+
+        This is for the segment that becomes active, which reads all rows. `problem` must have been called.
         """
         if not self.size_bytes:
             return None
@@ -289,7 +288,7 @@ class Segment:
         return None
 
     def reset_for_recovery(self) -> None:
-        """Open the segment as active one with empty indexes; `index_batch` fills them."""
+        """Open the segment as the active one, with empty indexes, which `index_batch` fills."""
         self._file = self._disk.open(self.path)
         self.size_bytes = self._file.size()
         self.offset_index.reset()
@@ -301,8 +300,9 @@ class Segment:
         self._forget_recent(self.base_offset)
 
     def indexed_again(self, index_interval_bytes: int) -> "Segment":
-        """A stand-in for a closed segment, with the offset and time index that its batches ask for, in
-        memory. Blocks; this segment stays as it is.
+        """Return a copy of a closed segment with offset and time index rebuilt, in memory, from its batches.
+
+        Blocks; this segment and its files stay as they are.
         """
         again = Segment(self._disk, self.directory, self.base_offset, suffix=self.suffix)
         again.size_bytes = self.size_bytes
@@ -315,7 +315,7 @@ class Segment:
         return again
 
     def indexes_replaced(self) -> None:
-        """The index files of a closed segment are new: forget what was known of the old ones."""
+        """Drop everything read from the old index files of a closed segment, which were replaced."""
         assert self._file is None, "the indexes of the active segment are in memory"
         self._largest = self._first_timestamp = None
         self.offset_index = OffsetIndex(self._disk, self._path(INDEX_SUFFIX), self.base_offset)
@@ -323,7 +323,7 @@ class Segment:
         self.transaction_index = TransactionIndex(self._disk, self._path(TRANSACTION_INDEX_SUFFIX))
 
     def cut_tail(self, position: int) -> int:
-        """Cut what follows the last batch that was indexed, which ends at `position`; the bytes that went."""
+        """Truncate the file at `position`, where the last indexed batch ends; return the bytes removed."""
         assert self._file is not None, "only the active segment is cut"
         removed, self.size_bytes = self.size_bytes - position, position
         if removed:
@@ -331,7 +331,7 @@ class Segment:
         return removed
 
     def truncate_to(self, offset: int) -> int:
-        """Cut the active segment before the batch that holds `offset`; the bytes that went."""
+        """Truncate the active segment before the batch that contains `offset`; return the bytes removed."""
         assert self._file is not None, "only the active segment is cut"
         position = self.position_of(offset)
         if position is None:
@@ -339,7 +339,10 @@ class Segment:
         return self.truncate_at(position, offset)
 
     def truncate_at(self, position: int, offset: int) -> int:
-        """Cut the file at `position`, where the first batch at or above `offset` starts."""
+        """Truncate the file at `position`, where the first batch at or above `offset` starts.
+
+        Return the number of bytes removed.
+        """
         assert self._file is not None, "only the active segment is cut"
         self._cut(self._file, position)
         removed, self.size_bytes = self.size_bytes - position, position
@@ -354,14 +357,13 @@ class Segment:
         return removed
 
     def _align_indexes(self) -> None:
-        # Rows of both indexes are made together, so the next append goes on as if they had been made just
-        # now.
+        # An append adds rows to both indexes together, so both must end with the same batch.
         last = self.offset_index.last()
         self.time_index.drop_beyond(last.offset if last.position else self.base_offset - 1)
         self._last_indexed_position = last.position
 
     def _find_largest(self) -> TimestampOffset:
-        # Batches after the last row are not in the index yet.
+        # The index does not cover the batches after its last row.
         largest = self.time_index.last()
         for _, header in self.headers(self._last_indexed_position):
             if header.max_timestamp > largest.timestamp:
@@ -369,7 +371,7 @@ class Segment:
         return largest
 
     def _forget_recent(self, next_offset: int) -> None:
-        # All batches that end at or above this offset are in the two arrays.
+        # The two arrays have all batches that end at or above `next_offset`.
         self._recent_start_offset = next_offset
         self._recent_last_offsets: array[int] = array("q")
         self._recent_positions: array[int] = array("q")
@@ -377,15 +379,16 @@ class Segment:
     # Rolling.
 
     def is_full(self, config: LogConfig, rows: int = 1) -> bool:
-        """Whether an index has no room for so many more rows (segment.index.bytes)."""
+        """Return True if an index has no room for `rows` more rows (segment.index.bytes)."""
         return (
             self.offset_index.rows_count + rows > config.segment_index_bytes // OFFSET_ROW.size
             or self.time_index.rows_count + rows > config.segment_index_bytes // TIME_ROW.size - 1
         )
 
     def age_ms(self, timestamp: int, now_ms: int) -> int:
-        """How long the segment has waited for its roll: by its first batch's time, by the clock without
-        one.
+        """Return the age of the segment: `timestamp` minus that of its first batch.
+
+        Without timestamps it is the time since the creation of the segment, by the clock.
         """
         first = self.first_timestamp
         if first >= 0:
@@ -394,7 +397,7 @@ class Segment:
 
     @property
     def first_timestamp(self) -> int:
-        """The max timestamp of the first batch; -1 without one."""
+        """The max timestamp of the first batch, or -1."""
         if self._first_timestamp is None:
             header = self.header_at(0)
             if header is None:
@@ -404,47 +407,47 @@ class Segment:
 
     @property
     def largest(self) -> TimestampOffset:
-        """The largest timestamp and the last offset of the first batch that has it; -1 without one."""
+        """The largest timestamp, or -1, and the last offset of the first batch that has it."""
         if self._largest is None:
             self._largest = self.time_index.last()
         return self._largest
 
     @property
     def largest_timestamp(self) -> int:
-        """The largest timestamp, for retention; the time of the last write when no record carries one."""
+        """The largest timestamp, for retention; the time of the last write if no record has one."""
         timestamp = self.largest.timestamp
         return timestamp if timestamp >= 0 else self.file.modified_ms()
 
     # Reading.
 
     def header_at(self, position: int) -> BatchHeader | None:
-        """The header at `position`; None at the end of the segment or where no whole header is left."""
+        """Return the header at `position`; None if no whole header is left there."""
         content = self.file.read_at(position, HEADER_SIZE) if position < self.size_bytes else b""
         return BatchHeader._make(HEADER.unpack(content)) if len(content) == HEADER_SIZE else None
 
     def headers(
         self, position: int = 0, *, scan_bytes: int = SCAN_BYTES
     ) -> Iterator[tuple[int, BatchHeader]]:
-        """(position, header) of each batch from `position`, read in pieces; stops at a batch that is cut off.
+        """Yield (position, header) of each batch from `position` on, up to one that is cut off.
 
-        CORRUPT_MESSAGE when a length makes no sense.
+        The file is read in pieces of `scan_bytes`. CORRUPT_MESSAGE if a length is too small for a header.
         """
         return headers_in(self.file, self.path, position, self.size_bytes, scan_bytes)
 
     def read_batch(self, position: int, size_bytes: int) -> bytes:
-        """The bytes of one batch."""
+        """Return the bytes of one batch."""
         return self.file.read_at(position, size_bytes)
 
     def position_of(self, offset: int) -> int | None:
-        """Where the first batch that ends at or above `offset` starts; None when no batch does.
+        """Return the position of the first batch that ends at or above `offset`; None if there is none.
 
-        CORRUPT_MESSAGE when that cannot be known, as a length in between is wrong.
+        CORRUPT_MESSAGE if a wrong length on the way makes it impossible to find.
         """
         found = self.find_batch(offset)
         return None if found is None else found[0]
 
     def find_batch(self, offset: int) -> tuple[int, int] | None:
-        """Where that batch starts and how large it is."""
+        """Return position and size of the first batch that ends at or above `offset`, as `position_of`."""
         if offset >= self._recent_start_offset and self._file is not None:
             positions = self._recent_positions
             number = bisect_left(self._recent_last_offsets, offset)
@@ -455,7 +458,8 @@ class Segment:
         end = self.offset_index.lookup(offset).position
         following = self.offset_index.position_after(offset)
         if following is not None and following - end > SCAN_BYTES:
-            # Large batches have a row each, by their ends: the one that is asked for has the row above.
+            # Large batches have a row each, with their last offset: the next row may be that of the wanted
+            # batch.
             large = self.header_at(following)
             if large is not None and large.base_offset <= offset <= large.last_offset:
                 return following, large.size_bytes
@@ -463,27 +467,26 @@ class Segment:
             if header.base_offset + header.last_offset_delta >= offset:
                 return position, header.size_bytes
             end = position + header.size_bytes
-        if end != self.size_bytes:  # A reader would be led past the rest to the next segment.
+        if end != self.size_bytes:  # Otherwise a reader would skip the rest and go on in the next segment.
             raise KafkaError(ErrorCode.CORRUPT_MESSAGE, f"{self.path} has no whole batch at position {end}.")
         return None
 
     def end_of_whole_batches(self, start: int, end: int) -> int:
-        """The end of a batch at or before `end`, of the last one where batches are large.
+        """Return the end of a batch at or before `end`: the last one, if batches are large.
 
-        It is `end` itself where none is known at once, or less than half would be left.
+        The result is `end` itself if no such position is in memory, or if it would leave less than half.
         """
         known = self.offset_index.known_position_before(end)
         return end if known is None or known - start < (end - start) // 2 else known
 
     def slice(self, position: int, size: int) -> FileSlice:
-        """A range of the `.log` file."""
+        """Return a range of the `.log` file."""
         return FileSlice(file=self.file, position=position, size=size)
 
     def find_end(self) -> tuple[int, int]:
-        """(the offset after the last whole batch, the position where it ends), by a walk from the last index
-        row.
+        """Return the offset after the last whole batch, and the position where that batch ends.
 
-        CORRUPT_MESSAGE when a length makes no sense.
+        The search begins at the last index row. CORRUPT_MESSAGE if a length is too small for a header.
         """
         next_offset, end = self.base_offset, 0
         for position, header in self.headers(self.offset_index.last().position):
@@ -493,20 +496,20 @@ class Segment:
     def find_by_timestamp(
         self, timestamp: int, start_offset: int, pause: Callable[[], None] = NO_PAUSE
     ) -> TimestampAndOffset | None:
-        """The first record at or above `start_offset` whose timestamp is at least `timestamp`."""
+        """Return the first record at or above `start_offset` whose timestamp is at least `timestamp`."""
         return self.range_from_timestamp(timestamp, start_offset).find(timestamp, start_offset, pause)
 
     def find_largest_timestamp(self, pause: Callable[[], None] = NO_PAUSE) -> TimestampAndOffset | None:
-        """The first record that has the segment's largest timestamp; None without timestamps."""
+        """Return the first record that has the segment's largest timestamp; None without timestamps."""
         return self.range_from_largest_timestamp().find_exactly(self.largest.timestamp, pause)
 
     def range_from_timestamp(self, timestamp: int, start_offset: int) -> "BatchRange":
-        """The batches in which `find_by_timestamp` looks."""
+        """Return the batches that `find_by_timestamp` searches."""
         lower = max(self.time_index.lookup(timestamp).offset, start_offset)
         return self._range_from(lower)
 
     def range_from_largest_timestamp(self) -> "BatchRange":
-        """The batches in which `find_largest_timestamp` looks."""
+        """Return the batches that `find_largest_timestamp` searches."""
         return self._range_from(self.largest.offset)
 
     def _range_from(self, offset: int) -> "BatchRange":
@@ -515,19 +518,17 @@ class Segment:
     # Files.
 
     def paths(self) -> list[Path]:
-        """Return the paths of its files, whether they exist or not."""
+        """Return the paths of its possible files; some may not exist."""
         indexes = (self.offset_index, self.time_index, self.transaction_index)
         return [self.path, *(index.path for index in indexes)]
 
     def existing_paths(self) -> list[Path]:
-        """The files of the segment that are on the disk."""
+        """Return the paths of the files that exist."""
         names = (LOG_SUFFIX, INDEX_SUFFIX, TIME_INDEX_SUFFIX, TRANSACTION_INDEX_SUFFIX)
         return [path for path in map(self._path, names) if self._disk.exists(path)]
 
     def change_suffix(self, suffix: str) -> None:
-        """Rename all files from the suffix they have to `suffix`; the `.log` last, so that it stands for
-        all.
-        """
+        """Rename all files from their suffix to `suffix`; the `.log` last, as a sign that all are renamed."""
         old = self.existing_paths()
         for path in reversed(old):
             self._disk.rename(path, path.with_name(path.name.removesuffix(self.suffix) + suffix))
@@ -535,7 +536,7 @@ class Segment:
         self._name_files()
 
     def move_to(self, directory: Path) -> None:
-        """The directory of the log was renamed."""
+        """Use the new directory, after that of the log was renamed."""
         self.directory = directory
         self._name_files()
 
@@ -556,7 +557,7 @@ class Segment:
             self._disk.remove(path)
 
     def check_invariants(self) -> None:
-        """Assert that batches, indexes and the remembered tail agree."""
+        """Assert that batches, indexes and the positions in memory agree."""
         position, previous = 0, self.base_offset - 1
         batches: dict[int, int] = {}
         for position, header in self.headers():
@@ -579,7 +580,7 @@ class Segment:
 def headers_in(
     file: DiskFile, path: Path, position: int, end: int, scan_bytes: int = SCAN_BYTES
 ) -> Iterator[tuple[int, BatchHeader]]:
-    """(position, header) of each batch from `position` to `end`, as `Segment.headers`."""
+    """Yield (position, header) of each batch from `position` to `end`, as `Segment.headers` does."""
     piece, piece_start, size = b"", position, scan_bytes
     while end - position >= HEADER_SIZE:
         at = position - piece_start
@@ -594,12 +595,12 @@ def headers_in(
             return
         yield position, header
         position += header.size_bytes
-        # After a batch that is larger than a piece the next one will be too.
+        # After a batch that is larger than a piece the next one is probably large too.
         size = scan_bytes if header.size_bytes < scan_bytes else LARGE_BATCH_SCAN_BYTES
 
 
 class BatchRange(NamedTuple):
-    """Batches of a segment as they are now, to be searched in any thread; it keeps its file open."""
+    """A range of a segment's batches at one moment, to be searched in any thread; it keeps the file open."""
 
     file: DiskFile
     path: Path
@@ -609,7 +610,7 @@ class BatchRange(NamedTuple):
     def find(
         self, timestamp: int, start_offset: int, pause: Callable[[], None] = NO_PAUSE
     ) -> TimestampAndOffset | None:
-        """The first record at or above `start_offset` that is not older than `timestamp`. Blocks.
+        """Return the first record at or above `start_offset` whose timestamp is at least `timestamp`. Blocks.
 
         `pause` is called before each piece of a batch is opened, and may raise.
         """
@@ -624,9 +625,9 @@ class BatchRange(NamedTuple):
         return None
 
     def find_exactly(self, timestamp: int, pause: Callable[[], None] = NO_PAUSE) -> TimestampAndOffset | None:
-        """The first record with this timestamp, the largest of the segment; None if it is -1. Blocks.
+        """Return the first record with this timestamp, the largest of the segment; None if it is -1. Blocks.
 
-        `pause` as of `find`.
+        `pause` is as in `find`.
         """
         if timestamp < 0:
             return None
@@ -642,7 +643,7 @@ class BatchRange(NamedTuple):
 
 
 def crc_of_range(file: DiskFile, position: int, end: int) -> int:
-    """The CRC-32C of a range of a file, read in pieces."""
+    """Return the CRC-32C of a range of a file, which is read in pieces."""
     crc = 0
     while position < end:
         piece = file.read_at(position, min(RECOVERY_SCAN_BYTES, end - position))
