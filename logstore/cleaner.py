@@ -1,10 +1,10 @@
-"""The part of cleaning that reads and writes segments; it blocks, and runs in a thread.
+"""The part of the cleaner that reads and writes segments; it blocks and runs in a thread.
 
-A `CleaningJob` is made on the loop and names only closed segments, which do not change. `index_dirty` fills
-the key map, `clean_group` writes what is left of some neighbours into one `.cleaned` segment, durable before
-anybody hears of it; putting it in their place is the loop's business again (`cleaner_manager`). Every piece
-that is read or written is announced to `on_bytes`, which may wait (throttle) or raise `CleaningAborted`; so
-is each piece of a batch that opens into many, with 0 bytes.
+A `CleaningJob` is made on the loop and refers only to closed segments, which do not change. `index_dirty`
+fills the key map. `clean_group` writes the remaining records of adjacent segments into one `.cleaned` segment
+and makes it durable; the loop then puts it in their place (`cleaner_manager`). `on_bytes` is called for every
+piece that is read or written, and with 0 for every further piece of a batch that is decompressed; it may wait
+(throttle) or raise `CleaningAborted`.
 """
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -33,19 +33,19 @@ from ottla.logstore.transaction_index import AbortedTransaction
 from ottla.logstore.words.errors import ErrorCode, KafkaError
 from ottla.logstore.words.varint import ByteSource
 
-# Read and write in pieces of this size, as log.cleaner.io.buffer.size (512 KiB for both) has it.
+# The size of the pieces to read and write; log.cleaner.io.buffer.size (512 KiB) is that of both together.
 DEFAULT_IO_BUFFER_BYTES: Final = 256 * 1024
 INDEX_ROW_BYTES: Final = 8
 TIME_INDEX_ROW_BYTES: Final = 12
 
 
 class CleaningAborted(Exception):
-    """The log was deleted, moved or cut while it was cleaned; what was written is thrown away."""
+    """The log was deleted, moved or truncated while it was cleaned; the cleaned files are discarded."""
 
 
 @dataclass(slots=True, kw_only=True)
 class CleaningJob:
-    """One round over one log. Of `closed`, all its closed segments, those below `end_offset` are cleaned."""
+    """A round over one log. `closed` has all closed segments; those below `end_offset` are cleaned."""
 
     log: PartitionLog
     disk: Disk
@@ -58,7 +58,7 @@ class CleaningJob:
     end_offset: int
     last_records: Mapping[int, LastRecord]
     now_ms: int
-    is_cut_short: bool = False  # by its time: what is not indexed is not opened either
+    is_cut_short: bool = False  # its time is over: batches that are not indexed are not opened either
     stats: CleaningStats = field(default_factory=CleaningStats)
     tracker: TransactionTracker = field(default_factory=TransactionTracker)
 
@@ -68,7 +68,7 @@ class CleaningJob:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CleanedGroup:
-    """A segment, sealed and durable under its `.cleaned` name, and those that it stands for."""
+    """A segment, sealed and durable under its `.cleaned` name, and the segments that it replaces."""
 
     new: Segment
     old: Sequence[Segment]
@@ -82,10 +82,10 @@ def index_dirty(
     on_bytes: Callable[[int], None],
     is_over: Callable[[], bool] = lambda: False,
 ) -> OffsetMap:
-    """The last offset of each key in the dirty part, or in as much of it as the map has room for.
+    """Return the last offset of each key in the dirty part, or in as much of it as fits into the map.
 
-    It ends early, after one batch at least, where `is_over`. `latest_offset` of the map says how far it got.
-    KafkaError when a batch cannot be read.
+    It ends early, but not before one batch is indexed, if `is_over` returns True. The map's `latest_offset`
+    is the last offset that was indexed. KafkaError if a batch cannot be read.
     """
     offset_map = OffsetMap(
         buffer_bytes=buffer_bytes,
@@ -94,8 +94,9 @@ def index_dirty(
     )
     with _while_segments_stay(job):
         tracker = TransactionTracker()
-        # Of one that ended before, this pass would never meet the marker, and would take all that its
-        # producer committed since for aborted: tombstones, too, and what they deleted would come back.
+        # This pass would not meet the marker of a transaction that ended before the dirty part. It would take
+        # everything that its producer committed since for aborted, tombstones too, and the records that these
+        # deleted would come back (D32).
         tracker.add_aborted(
             row for row in _aborted_transactions(job) if row.last_offset >= job.first_dirty_offset
         )
@@ -118,13 +119,13 @@ def index_dirty(
                 if offset_map.latest_offset >= job.first_dirty_offset and is_over():
                     job.is_cut_short = True
                     return offset_map
-            # Offsets that no batch has any more are clean too.
+            # Offsets without a batch are clean, too.
             offset_map.latest_offset = max(offset_map.latest_offset, next_base - 1)
     return offset_map
 
 
 def groups_to_clean(job: CleaningJob, offset_map: OffsetMap) -> list[Sequence[Segment]]:
-    """The segments to clean, in the groups that become one segment each."""
+    """Return the segments to clean, in the groups that are merged into one segment each."""
     with _while_segments_stay(job):
         job.tracker = TransactionTracker()
         job.tracker.add_aborted(_aborted_transactions(job))
@@ -158,7 +159,10 @@ def clean_group(
     on_bytes: Callable[[int], None],
     io_buffer_bytes: int = DEFAULT_IO_BUFFER_BYTES,
 ) -> CleanedGroup:
-    """Write what is left of some neighbours, force it to disk and return it. Groups in order, each once."""
+    """Write the remaining records of adjacent segments to a new one and make it durable.
+
+    Call this for the groups in order, once for each.
+    """
     cleaning = CleaningRound(
         now_ms=job.now_ms,
         delete_retention_ms=job.config.delete_retention_ms,
@@ -203,11 +207,12 @@ def clean_group(
 
 @contextmanager
 def _while_segments_stay(job: CleaningJob) -> Iterator[None]:
-    """CleaningAborted, not the disk's error, for a file that is missing because its segment was deleted."""
+    """Turn the error of a missing file into CleaningAborted if its segment was deleted."""
     try:
         yield
     except FileNotFoundError:
-        # Segments leave the log before their files are renamed, so whoever misses one sees that it left.
+        # A segment is removed from the log before its files are renamed, so the log shows whether it was
+        # deleted.
         current = {id(segment) for segment in job.log.segments}
         if all(id(segment) in current for segment in job.closed):
             raise
@@ -215,7 +220,7 @@ def _while_segments_stay(job: CleaningJob) -> Iterator[None]:
 
 
 def discard(segment: Segment) -> None:
-    """Remove a cleaned segment that will not be used; one that is left over goes at the next start."""
+    """Remove a cleaned segment that will not be used; recovery removes one that is left over."""
     try:
         segment.remove()
     except OSError:
@@ -223,7 +228,7 @@ def discard(segment: Segment) -> None:
 
 
 class _Writer:
-    """Gathers batches and appends them in pieces."""
+    """A buffer of batches that appends them to a segment in pieces."""
 
     def __init__(
         self, segment: Segment, interval_bytes: int, write_bytes: int, on_bytes: Callable[[int], None]
@@ -236,7 +241,7 @@ class _Writer:
         self._waiting_bytes = 0
 
     def add(self, header: BatchHeader, content: ByteSource) -> None:
-        # A view would keep the whole piece alive that it was read with.
+        # A view would keep the whole piece in memory with which it was read.
         self._waiting.append((header, bytes(content)))
         self._waiting_bytes += header.size_bytes
         if self._waiting_bytes >= self._write_bytes:
@@ -265,9 +270,10 @@ def read_batches(
     end_offset: int,
     read_bytes: int = DEFAULT_IO_BUFFER_BYTES,
 ) -> Iterator[tuple[BatchHeader, memoryview]]:
-    """Each batch from `position` with its checked header, up to `end_offset`, the next segment's base.
+    """Yield each batch from `position` on with its checked header, up to the next segment's base offset.
 
-    CORRUPT_MESSAGE when one is not whole, or not in its place: the CRC does not cover the base offset.
+    CORRUPT_MESSAGE if a batch is damaged, or if its base offset, which the CRC does not cover, is out of
+    order.
     """
     next_offset = segment.base_offset
     file, end = segment.file, segment.size_bytes
@@ -303,6 +309,6 @@ def _next_base(job: CleaningJob, number: int) -> int:
 
 
 def _aborted_transactions(job: CleaningJob) -> list[AbortedTransaction]:
-    # The marker of a transaction may stand in a later segment than its data, even in the active one.
+    # The marker of a transaction may be in a later segment than its data, even in the active one.
     rows = [row for segment in job.closed for row in segment.transaction_index.rows]
     return [*rows, *job.active_aborted]

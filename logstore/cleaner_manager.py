@@ -1,4 +1,4 @@
-"""Which log is cleaned next, and what becomes of it: the loop's side of the cleaner.
+"""The loop's side of the cleaner: it chooses the log to clean next and applies the result.
 
     job = manager.next_job(now_ms)                  on the loop
     offset_map = index_dirty(job, ...)              in a thread
@@ -8,8 +8,8 @@
     manager.costs.add(topic, cpu_s, now_ms)         on the loop, after each piece
     pending = manager.finish(job, offset_map)       on the loop; the checkpoint is written in a thread
 
-A log whose batches cannot be read is set apart (`uncleanable`) and reported, not tried again and again: until
-the next start, or until the log is gone.
+A log whose batches cannot be read is reported and marked as `uncleanable`, and not tried again until the next
+start.
 """
 
 from collections.abc import Iterable
@@ -32,22 +32,25 @@ NO_RATIO: Final = 0.0
 
 
 class CleanerManager:
-    """Chooses the dirtiest log of the topics that took least time, and takes the results in.
+    """The state of the cleaners: the logs being cleaned, those that cannot be, and the costs of topics.
 
-    Each cleaner has one log at a time.
+    The dirtiest log of the cheapest topics is cleaned first. Each cleaner has one log at a time.
     """
 
     def __init__(self, log_manager: LogManager) -> None:
         self._log_manager = log_manager
         self._in_progress: set[TopicPartition] = set()
-        # Partition to the reason why it is not cleaned any more.
+        # Partition -> the reason for which it is no longer cleaned.
         self.uncleanable: dict[TopicPartition, str] = {}
         self.costs = CleaningCosts()
         self.max_dirty_ratio = NO_RATIO
         self.last_run_ms = 0
 
     def next_job(self, now_ms: int) -> CleaningJob | None:
-        """The job for the log that needs it most; None when none needs it. KAFKA_STORAGE_ERROR passes."""
+        """Return the job for the log that needs cleaning most; None if no log does.
+
+        KAFKA_STORAGE_ERROR if a disk fails.
+        """
         self.last_run_ms = now_ms
         logs = self._log_manager.logs
         for name in [name for name in self.uncleanable if name not in logs]:
@@ -59,7 +62,7 @@ class CleanerManager:
             if not log.config.compact or name in self._in_progress or name in self.uncleanable:
                 continue
             if name in self._log_manager.future_logs:
-                continue  # What was copied before a round would count as cleaned by it in the new place.
+                continue  # Batches copied before a round would count as cleaned by it in the new directory.
             try:
                 cleanable, measured = self._measure(log, now_ms)
             except OSError as error:
@@ -85,7 +88,7 @@ class CleanerManager:
         config, active = log.config, log.active_segment
         closed = log.segments[:-1]
         self._note_cut(log)
-        # Timestamps may have to be read, so only where a lag asks for them.
+        # Timestamps may have to be read from the disk, so only if the lag setting needs them.
         spans = [
             SegmentSpan(
                 one.base_offset,
@@ -139,7 +142,7 @@ class CleanerManager:
         )
 
     def is_current(self, job: CleaningJob) -> bool:
-        """Whether the log is still there, in the same place."""
+        """Return True if the log still exists in the same directory and works."""
         return (
             self._log_manager.logs.get(job.log.topic_partition) is job.log
             and job.log.directory == job.directory
@@ -147,7 +150,7 @@ class CleanerManager:
         )
 
     def swap(self, job: CleaningJob, cleaned: CleanedGroup) -> None:
-        """Put a cleaned segment in its place; CleaningAborted when the old ones are not there any more."""
+        """Replace segments by the cleaned one; CleaningAborted if the log no longer has them."""
         log = job.log
         current = {id(segment) for segment in log.segments[:-1]}
         if not self.is_current(job) or not all(id(segment) in current for segment in cleaned.old):
@@ -156,7 +159,7 @@ class CleanerManager:
         log.replace_segments([cleaned.new], cleaned.old)
 
     def finish(self, job: CleaningJob, offset_map: OffsetMap | None) -> PendingFile | None:
-        """The round is over; the checkpoint to write. An `offset_map` of None: it was not completed."""
+        """End a round; return the checkpoint to write. An `offset_map` of None: it was not completed."""
         name = job.log.topic_partition
         self._in_progress.discard(name)
         if offset_map is None or not self.is_current(job) or name in self._log_manager.future_logs:
@@ -166,25 +169,28 @@ class CleanerManager:
         return self._log_manager.set_cleaned_offset(job.log, cleaned if cut is None else min(cleaned, cut))
 
     def reserve(self, name: TopicPartition) -> bool:
-        """Keep a log from being cleaned until `release`; False while it is cleaned now."""
+        """Keep a log from being cleaned until `release`; return False if it is being cleaned now."""
         if name in self._in_progress:
             return False
         self._in_progress.add(name)
         return True
 
     def release(self, name: TopicPartition) -> None:
-        """Let a log be cleaned again."""
+        """Allow a log to be cleaned again."""
         self._in_progress.discard(name)
 
     def set_apart(self, log: PartitionLog, reason: str) -> None:
-        """Do not clean this log again."""
+        """Mark a log as uncleanable, and warn about it."""
         self.uncleanable[log.topic_partition] = reason
         self._log_manager.warnings.append(
             f"{log.topic_partition} cannot be cleaned, and is skipped from now on: {reason}"
         )
 
     def _note_cut(self, log: PartitionLog) -> None:
-        """A follower's log was cut, or a crash left less of it: what comes after that is dirty again."""
+        """Lower the cleaner's checkpoint after a truncation, or after a crash that cost the log its end.
+
+        Records written there since are dirty.
+        """
         cleaned, cut = self._log_manager.cleaned_offset(log), log.take_lowest_cut()
         if cleaned is not None and cut is not None and cut < cleaned:
             self._log_manager.set_cleaned_offset(log, cut)
@@ -196,7 +202,7 @@ class CleanerManager:
 
 
 def last_records(log: PartitionLog) -> dict[int, LastRecord]:
-    """The last data record of every producer that the log knows."""
+    """Return the last data record of every producer with state in the log."""
     return {
         entry.producer_id: LastRecord(entry.batches[-1].last_offset if entry.batches else None, entry.epoch)
         for entry in log.active_producers()

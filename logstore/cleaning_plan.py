@@ -1,7 +1,7 @@
-"""Which part of a compacted log is to be cleaned, how badly, and which segments become one: pure decisions.
+"""The plan of a round of cleaning: its range, its urgency, and the segments that are merged. Pure.
 
-As Kafka does it: whole closed segments, never beyond the last stable offset, the dirtiest log first, sooner
-where max.compaction.lag.ms is overrun.
+The rules are Kafka's: only whole closed segments are cleaned, never beyond the last stable offset, the
+dirtiest log first, and earlier if max.compaction.lag.ms is exceeded.
 """
 
 from collections.abc import Sequence
@@ -11,7 +11,7 @@ from ottla.logstore.retention import SegmentSpan
 
 
 class CleanableRange(NamedTuple):
-    """Which part of a log the next round would clean: dirty from one offset, up to and without the other."""
+    """The part of a log that the next round can clean, from the first offset up to, without, the second."""
 
     first_dirty_offset: int
     first_uncleanable_offset: int
@@ -29,10 +29,10 @@ def cleanable_range(
     min_compaction_lag_ms: int,
     now_ms: int,
 ) -> CleanableRange:
-    """From where and up to where a log may be cleaned.
+    """Return the range in which a log may be cleaned.
 
-    Never the active segment, never beyond the last stable offset (where a transaction is open), never what is
-    younger than min.compaction.lag.ms. A checkpoint outside the log counts for nothing.
+    It never includes the active segment, anything beyond the last stable offset (where a transaction is
+    open), or records younger than min.compaction.lag.ms. A checkpoint outside the log is ignored.
     """
     is_valid = checkpoint is None or log_start_offset <= checkpoint <= log_end_offset
     first_dirty = checkpoint if checkpoint is not None and is_valid else log_start_offset
@@ -46,7 +46,7 @@ def cleanable_range(
 
 
 def _from_offset(segments: Sequence[SegmentSpan], offset: int) -> Sequence[SegmentSpan]:
-    """The segments from the one that holds `offset` on."""
+    """Return the segments from the one that contains `offset` on."""
     first = 0
     for number, segment in enumerate(segments):
         if segment.base_offset > offset:
@@ -56,7 +56,7 @@ def _from_offset(segments: Sequence[SegmentSpan], offset: int) -> Sequence[Segme
 
 
 class CleaningCandidate(NamedTuple):
-    """How worth cleaning a log is. Bytes; the delay is by how much max.compaction.lag.ms is overrun."""
+    """The urgency of cleaning a log; `delay_ms` is the time by which max.compaction.lag.ms is exceeded."""
 
     end_offset: int
     clean_bytes: int
@@ -70,7 +70,7 @@ class CleaningCandidate(NamedTuple):
         return self.cleanable_bytes / total if total else 0.0
 
     def is_due(self, min_cleanable_dirty_ratio: float) -> bool:
-        """Whether the log should be cleaned now."""
+        """Return True if the log should be cleaned now."""
         return self.cleanable_bytes > 0 and (
             self.delay_ms > 0 or self.dirty_ratio > min_cleanable_dirty_ratio
         )
@@ -85,13 +85,14 @@ def candidate(
     max_compaction_lag_ms: int,
     now_ms: int,
 ) -> CleaningCandidate:
-    """Measure a log. Whole segments are cleaned, so the end is rounded down to where a segment begins.
+    """Return the urgency of cleaning a log.
 
+    The end offset is rounded down to the begin of a segment, as whole segments are cleaned.
     `first_batch_timestamps` are those of the closed segments from the first dirty offset on.
     """
     end = active_base_offset
     if cleanable.first_uncleanable_offset < active_base_offset:
-        # The segment that holds the first offset not to be cleaned stays as it is, and all after it.
+        # The segment with the first offset that must not be cleaned, and all after it, are left as they are.
         rest = _from_offset(closed, cleanable.first_uncleanable_offset)
         end = rest[0].base_offset if rest else active_base_offset
     start = min(cleanable.first_dirty_offset, end)
@@ -106,7 +107,7 @@ def candidate(
 def group_segments(
     segments: Sequence[SegmentSpan], *, max_segment_bytes: int, max_index_bytes: int, end_offset: int
 ) -> list[Sequence[SegmentSpan]]:
-    """Neighbours that become one segment: together no larger than one may be, in bytes, index and offsets."""
+    """Group adjacent segments to merge into one each, within its limits in bytes, index size and offsets."""
     groups: list[list[SegmentSpan]] = []
     for number, segment in enumerate(segments):
         last_offset = segments[number + 1].base_offset - 1 if number + 1 < len(segments) else end_offset - 1

@@ -1,16 +1,16 @@
-"""Which records of a compacted log stay: the pure part of the cleaner, batch by batch.
+"""Compaction, the pure part of the cleaner: it decides, batch by batch, which records of a log to keep.
 
-A round goes over the log twice. The first pass notes the last offset of every key in the dirty part
-(`index_batch`); the second (`clean_batch`) lets each older record of those keys go. Offsets never change, a
-batch keeps its first and last offset, and what is kept of it keeps its bytes. The rules are Kafka's:
+A round has two passes over the log. The first notes the last offset of every key in the dirty part
+(`index_batch`); the second (`clean_batch`) drops the older records of those keys. Offsets never change, a
+batch keeps its first and last offset, and the records that are kept keep their bytes. The rules are Kafka's:
 
-- A tombstone (null value) that is the last of its key stays until the delete horizon of its batch, which the
-  first cleaning that meets it sets to now + delete.retention.ms (KIP-534).
-- A transaction marker goes once none of its transaction's batches is left, after a delete horizon of its own;
-  the data of aborted transactions goes at once.
-- The batch with the last sequence of an active producer, and the last batch of the round, stay as empty
-  batches: the first for idempotence, the second so that the end of the cleaned part shows in the log itself.
-- A record without a key goes: a compacted topic should never have accepted it.
+- A tombstone (null value) that is the last record of its key is kept until the delete horizon of its batch,
+  which the first round that meets it sets to now + delete.retention.ms (KIP-534).
+- A transaction marker is dropped when none of its transaction's batches is left, after a delete horizon of
+  its own; the data of aborted transactions is dropped at once.
+- The batch with the last sequence of an active producer, and the last batch of the round, are kept at least
+  as empty batches: the first for idempotence, the second so that the log shows the end of the cleaned part.
+- A record without a key is dropped: a compacted topic should never have accepted it.
 """
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
@@ -37,20 +37,20 @@ from ottla.logstore.words.errors import ErrorCode, KafkaError
 from ottla.logstore.words.varint import ByteSource, append_varint
 
 NO_RECORDS: Final = b""
-SPANS_AT_ONCE: Final = 1_000  # of the records of a batch: 0.3 MB in memory
-MAX_REMEMBERED: Final = 10_000  # of the records that stay: 3 MB
+SPANS_AT_ONCE: Final = 1_000  # records of a batch: 0.3 MB in memory
+MAX_REMEMBERED: Final = 10_000  # records of a batch whose spans are kept for copying: 3 MB
 MAX_RELATIVE_OFFSET: Final = 2**31 - 1
 
 
 class LastRecord(NamedTuple):
-    """The last data record of an active producer in this log; None offset when a marker ended the log."""
+    """The last data record of an active producer in the log; its offset is None if a marker came after."""
 
     last_data_offset: int | None
     producer_epoch: int
 
 
 class RecordSpan(NamedTuple):
-    """Where a record lies in the opened bytes of its batch. `rest` is what follows its timestamp delta."""
+    """The positions of a record in the decompressed batch; `rest` is the one after its timestamp delta."""
 
     start: int
     rest: int
@@ -63,7 +63,7 @@ class RecordSpan(NamedTuple):
 
 @dataclass(slots=True)
 class CleaningStats:
-    """What a round has read and written."""
+    """The numbers of records and bytes that a round has read and written."""
 
     map_records: int = 0
     map_bytes: int = 0
@@ -82,9 +82,10 @@ class _OpenAbort:
 
 @dataclass(slots=True)
 class TransactionTracker:
-    """Which transactions are open at the batch that a pass has reached; one tracker a pass.
+    """The transactions that are open at the batch that a pass has reached; each pass has a tracker.
 
-    `retained_aborts` are the rows for the cleaned segment's transaction index: those that still have data.
+    `retained_aborts` are the rows for the cleaned segment's transaction index: aborted transactions that
+    still have batches.
     """
 
     waiting: list[AbortedTransaction] = field(default_factory=list)
@@ -93,13 +94,13 @@ class TransactionTracker:
     retained_aborts: list[AbortedTransaction] = field(default_factory=list)
 
     def add_aborted(self, transactions: Iterable[AbortedTransaction]) -> None:
-        """Announce the aborted transactions that overlap the segment which is read next."""
+        """Add the aborted transactions that overlap the segments to be read."""
         known = {*self.waiting, *(entry.transaction for entry in self.open_aborts.values())}
         self.waiting += [one for one in transactions if one not in known]
         self.waiting.sort(key=lambda one: one.first_offset, reverse=True)
 
     def on_batch(self, header: BatchHeader) -> bool:
-        """Whether a data batch belongs to an aborted transaction and so holds nothing worth keeping."""
+        """Return True if a data batch belongs to an aborted transaction, so that its records are dropped."""
         self._open_up_to(header.last_offset)
         if not header.is_transactional:
             return False
@@ -111,7 +112,7 @@ class TransactionTracker:
         return True
 
     def on_marker(self, header: BatchHeader, batch: ByteSource) -> bool:
-        """Whether a control batch is not needed any more, because nothing is left of its transaction."""
+        """Return True if a control batch is no longer needed, as its transaction has no batch left."""
         self._open_up_to(header.last_offset)
         record = next(iterate_records(batch), None)
         if record is None:
@@ -138,22 +139,22 @@ class TransactionTracker:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CleaningRound:
-    """What a round of cleaning decides by."""
+    """The parameters of a round of cleaning."""
 
     now_ms: int
     delete_retention_ms: int
     offset_map: OffsetMap
-    # The first offset that this round does not clean; the batch that ends there stays, if only as a header.
+    # The first offset that this round does not clean; the batch that ends there is kept, at least its header.
     end_offset: int
     last_records: Mapping[int, LastRecord]
-    leaves_rest: bool = False  # batches beyond the map are not opened; else tombstones get a horizon there
+    leaves_rest: bool = False  # batches beyond the map stay unopened; else tombstones there get a horizon
     max_decompressed_bytes: int = MAX_DECOMPRESSED_BYTES
     # Called before each piece of the records of a batch is opened; it may raise.
     pause: Callable[[], None] = NO_PAUSE
 
 
 class CleanedBatch(NamedTuple):
-    """A batch as it is written: its header and bytes (a view of the original when nothing changed)."""
+    """A batch to write: its header and bytes (a view of the original if nothing changed)."""
 
     header: BatchHeader
     content: ByteSource
@@ -170,7 +171,7 @@ def index_batch(
     max_decompressed_bytes: int = MAX_DECOMPRESSED_BYTES,
     pause: Callable[[], None] = NO_PAUSE,
 ) -> bool:
-    """Note the keys of a batch at or above `start_offset`; False when the map is full before its end.
+    """Put the keys of a batch from `start_offset` on into the map; return False if the map is full before.
 
     `pause` is called before each piece of the records is opened, and may raise.
     """
@@ -199,7 +200,7 @@ def clean_batch(
     tracker: TransactionTracker,
     stats: CleaningStats,
 ) -> CleanedBatch | None:
-    """What is left of a batch; None when all of it goes."""
+    """Return the batch without the records that are dropped; None if nothing of it is kept."""
     stats.bytes_read += header.size_bytes
     stats.records_read += header.records_count
     may_discard = tracker.on_marker(header, batch) if header.is_control else tracker.on_batch(header)
@@ -233,7 +234,7 @@ def _is_last_of_producer(header: BatchHeader, last_records: Mapping[int, LastRec
         return False
     if last.last_data_offset is not None:
         return header.last_offset == last.last_data_offset
-    # The log ends for this producer with a marker, which holds the epoch that fences its older instances.
+    # The producer's last batch in the log is a marker, whose epoch fences older instances of the producer.
     return header.is_control and header.producer_epoch == last.producer_epoch
 
 
@@ -245,12 +246,12 @@ def _with_kept_records(
     may_discard: bool,
     stats: CleaningStats,
 ) -> CleanedBatch | None:
-    """Return the batch without the records that go; None if all of them do.
+    """Return the batch without the records that are dropped; None if all of them are.
 
-    Of many records only one byte each is remembered, and they are opened once more to be copied.
+    With many records, one byte is kept for each, and the batch is decompressed once more for copying.
     """
     keeps = _keeps_all if header.is_control else _choice(header, cleaning, stats)
-    chosen = bytearray()  # of each record, whether it stays
+    chosen = bytearray()  # for each record, 1 if it is kept
     kept: list[RecordSpan] = []
     kept_count, all_have_values, largest_delta = 0, True, LONG_MIN
     opened = _opened(header, batch, cleaning)
@@ -274,7 +275,7 @@ def _with_kept_records(
         return CleanedBatch(header, batch)
     rebuilt, shift = header, None
     if sets_horizon:
-        # The horizon takes the place of the base timestamp, so each record says its timestamp relative to it.
+        # The horizon replaces the base timestamp, so each record's timestamp delta becomes relative to it.
         horizon_ms = cleaning.now_ms + cleaning.delete_retention_ms
         shift = header.base_timestamp - horizon_ms
         rebuilt = header._replace(
@@ -305,7 +306,7 @@ def _keeps_all(span: RecordSpan) -> bool:
 def _choice(
     header: BatchHeader, cleaning: CleaningRound, stats: CleaningStats
 ) -> Callable[[RecordSpan], bool]:
-    """Return what tells whether a data record of this batch stays."""
+    """Return the function that decides which data records of this batch are kept."""
     latest_offset, get = cleaning.offset_map.latest_offset, cleaning.offset_map.get
     base_offset = header.base_offset
     if base_offset > latest_offset:
@@ -340,7 +341,7 @@ def _copies(
 
 
 def _copied(content: ByteSource, kept: Sequence[RecordSpan], shift: int | None) -> bytearray:
-    """Return the bytes of these records; their timestamp deltas greater by `shift` unless that is None."""
+    """Return the bytes of these records, with `shift` added to their timestamp deltas unless it is None."""
     body = bytearray()
     for span in kept:
         if shift is None:
@@ -355,7 +356,7 @@ def _copied(content: ByteSource, kept: Sequence[RecordSpan], shift: int | None) 
 
 
 def _emptied(header: BatchHeader) -> CleanedBatch:
-    """The header alone, which keeps offsets, producer and sequence."""
+    """Return the batch without records; its header keeps offsets, producer and sequence."""
     attributes = header.attributes & ~(COMPRESSION_MASK | DELETE_HORIZON_BIT)
     emptied = header._replace(attributes=attributes, base_timestamp=NO_TIMESTAMP, records_count=0)
     return _sealed(emptied, NO_RECORDS)
@@ -367,17 +368,17 @@ def _sealed(header: BatchHeader, records: ByteSource) -> CleanedBatch:
 
 
 def _wrapped(number: int) -> int:
-    # Timestamps are the client's, so sums may leave 64 bits; they wrap around as in every Java client.
+    # Clients choose the timestamps, so sums may exceed 64 bits; they wrap around as in every Java client.
     return (number + 2**63) % 2**64 - 2**63
 
 
 def record_spans(
     opened: OpenedRecords, count: int, last_offset_delta: int = MAX_RELATIVE_OFFSET
 ) -> Iterator[tuple[ByteSource, list[RecordSpan]]]:
-    """Yield where the records of a batch lie, some at a time, and in which bytes; INVALID_RECORD if they are
-    not that many.
+    """Yield the spans of a batch's records, some at a time, with the bytes to which they refer.
 
-    Values and headers are stepped over, not opened: they are copied as they stand.
+    Values and headers are skipped, as they are copied unchanged. INVALID_RECORD if the records are malformed
+    or not `count`.
     """
     index = 0
     while index < count:

@@ -1,12 +1,13 @@
-"""Reads a log whole and says which of its files are damaged: batches, and the indexes that point at them.
+"""The log check: it reads a whole log and reports damage to batches and to the indexes that point at them.
 
-The CRC of a batch does not cover its base offset and its leader epoch, so those are held against their
-neighbours and the epochs that the log knows. Indexes are held against the batches; one that is wrong can be
-built anew from them, and so can the leader epochs. A `LogCheck` is made on the loop, is run step by step in
-threads, and its findings count only while `is_current` says that the log still has the files that were read.
+The CRC of a batch does not cover its base offset and leader epoch, so these are compared with the
+neighbouring batches and with the epochs of the log. Indexes are compared with the batches; a wrong index can
+be rebuilt from them, and so can the leader epochs. A `LogCheck` is made on the loop and runs step by step in
+threads. Its findings count only while `is_current` is True: the log still has the files that were read.
 
-Two things are not judged in full, as nothing on this disk tells how they should be: offsets that leave gaps
-in a compacted log, and the rows of aborted transactions that began below the first segment or were compacted.
+Two things cannot be judged in full, because nothing on this disk says how they should be: offsets that leave
+gaps in a compacted log, and the rows of aborted transactions that began below the first segment or were
+compacted.
 """
 
 from array import array
@@ -44,14 +45,14 @@ from ottla.logstore.transaction_index import ROW as TRANSACTION_ROW
 from ottla.logstore.transaction_index import VERSION, AbortedTransaction
 from ottla.logstore.words.errors import KafkaError
 
-# Read at once, between two pauses. A larger batch is summed up in pieces of this size.
+# The bytes to read between two pauses. The CRC of a larger batch is computed in pieces of this size.
 PIECE_BYTES: Final = 256 * 1024
-MAX_FINDINGS: Final = 100  # of one log: whoever has more is refilled as a whole anyway
+MAX_FINDINGS: Final = 100  # for one log: with more damage it is copied as a whole anyway
 MAX_CONTROL_BATCH_BYTES: Final = 4096  # a marker has some 80
 
 
 class FileKind(Enum):
-    """Which file of a segment is damaged."""
+    """The kind of a damaged file."""
 
     LOG = "log"
     OFFSET_INDEX = "offset index"
@@ -62,7 +63,7 @@ class FileKind(Enum):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Damage:
-    """The first place in a file that is wrong; `offset` is that of the first record that may be affected."""
+    """The first damage in a file; `offset` is that of the first record that may be affected."""
 
     kind: FileKind
     segment: Segment
@@ -70,30 +71,30 @@ class Damage:
     position: int
     offset: int
     detail: str
-    is_hole: bool = False  # only that the segment ends before the next one begins: compaction does that, too
-    is_of_epoch: bool = False  # only that the batch has another leader epoch than the log knows
+    is_hole: bool = False  # the segment ends before the next one begins, which may also be due to compaction
+    is_of_epoch: bool = False  # the batch has another leader epoch than the log has at its offset
 
     def __str__(self) -> str:
         return f"{self.path}, position {self.position}, offset {self.offset}: {self.detail}"
 
 
 class _Reign(NamedTuple):
-    """A leader epoch as the batches tell."""
+    """A leader epoch as found in the batches."""
 
     epoch: int
     start_offset: int
-    earliest_offset: int  # it may have begun here: batches between were compacted away
+    earliest_offset: int  # the lowest possible start, as batches in between may have been compacted away
 
 
 class _Abort(NamedTuple):
     """A marker that aborts a transaction."""
 
     producer_id: int
-    previous_end: int | None  # the marker before it of the same producer, where that is known
+    previous_end: int | None  # the offset of the same producer's previous marker, if known
 
 
 class CheckedSegment(NamedTuple):
-    """A segment as it was when the check was made."""
+    """A segment, with its size and end when the check was made."""
 
     segment: Segment
     size_bytes: int
@@ -103,7 +104,7 @@ class CheckedSegment(NamedTuple):
 
 @dataclass(slots=True, kw_only=True)
 class LogCheck:
-    """One reading of one log; `steps` finds, `findings` is complete when it has ended."""
+    """A check of one log; `findings` is complete when `steps` has ended."""
 
     log: PartitionLog
     disk: Disk
@@ -112,33 +113,33 @@ class LogCheck:
     cuts: int
     epochs: Sequence[EpochEntry]
     is_compacted: bool
-    compacted_to: int = 0  # the cleaner has been up to here
-    is_partial: bool = False  # not all segments are read
+    compacted_to: int = 0  # the cleaner's checkpoint
+    is_partial: bool = False  # True: not all segments are read
     findings: list[Damage] = field(default_factory=list)
-    # By base offset, what a wrong transaction index should hold, where that is known in full.
+    # By base offset, the rows that a wrong transaction index should have, if all of them are known.
     known_transactions: dict[int, Sequence[AbortedTransaction]] = field(default_factory=dict)
     _producers: ProducerState = field(default_factory=ProducerState)
-    _known_from: int = 0  # transactions that began below are not known
-    _has_gaps: bool = False  # whole batches with offsets missing between them
-    _is_unbroken: bool = True  # all from the first segment on was read, and whole
+    _known_from: int = 0  # transactions that began below this offset are unknown
+    _has_gaps: bool = False  # offsets are missing between undamaged batches
+    _is_unbroken: bool = True  # all batches from the first segment on were read, without damage
     _last_markers: dict[int, int] = field(default_factory=dict)  # by producer
     _reigns: list[_Reign] = field(default_factory=list)
-    _other_epochs: list[Damage] = field(default_factory=list)  # batches whose epoch is not the known one
-    # The leader epochs as the batches have them, None where not all of these were read, and what is wrong
-    # with the file of epochs.
+    _other_epochs: list[Damage] = field(default_factory=list)  # batches with another epoch than the log has
+    # The leader epochs of the batches, None if not all batches were read or the file is right; and the damage
+    # of the file of epochs.
     batch_epochs: Sequence[EpochEntry] | None = None
     epochs_damage: Damage | None = None
 
     @property
     def is_current(self) -> bool:
-        """Return whether the log still has all that was read: nothing was cut, replaced or deleted."""
+        """True if the log still has everything that was read: nothing was truncated, replaced or deleted."""
         count = len(self.all_segments)
         return self.log.cuts == self.cuts and tuple(self.log.segments[:count]) == tuple(self.all_segments)
 
     def steps(self) -> Iterator[int]:
-        """Read the log; yields how many bytes each step has read. Blocks; OSError passes.
+        """Read the log; yield the number of bytes that each step has read. Blocks; OSError if the disk fails.
 
-        SegmentsChanged where a file has gone meanwhile.
+        SegmentsChanged if a file was removed meanwhile.
         """
         if self.segments:
             self._known_from = self.segments[0].segment.base_offset
@@ -155,7 +156,8 @@ class LogCheck:
                 raise SegmentsChanged from fault
         self._judge_epochs()
         if self._has_gaps and not self.is_compacted:
-            # Only compaction leaves gaps: the topic was compacted once, and this replica was copied since.
+            # Only compaction leaves gaps: the topic was compacted once, and this replica was copied
+            # afterwards.
             self.is_compacted = True
             self.findings = [one for one in self.findings if not one.is_hole]
 
@@ -177,7 +179,7 @@ class LogCheck:
             if header is not None and detail is None:
                 detail = self._misplaced(one, header, next_offset)
                 if detail is not None and gap is not None and header.base_offset < next_offset:
-                    # The one before left a gap, and is ahead of this one: it was that one's offset.
+                    # The previous batch left a gap and is above this one, so its offset is the wrong one.
                     damage = _damage(segment, *gap, f"its offset is above that of the next batch: {detail}")
                     break
             if detail is not None or header is None:
@@ -218,11 +220,12 @@ class LogCheck:
         wrong = self._wrong_transactions(one, expected, aborts)
         self._note(segment, FileKind.TRANSACTION_INDEX, segment.transaction_index.path, wrong)
         if wrong is not None and not self.is_compacted and self._is_unbroken and not one.is_active:
-            # Of a transaction that began below the first segment it says what a reader of this log needs.
+            # For a transaction that began below the first segment these rows have what a reader of this log
+            # needs.
             self.known_transactions[segment.base_offset] = tuple(expected)
 
     def _begin_anew(self, offset: int) -> None:
-        """Forget the producers: the batches below were not read, so open transactions are not known."""
+        """Reset the producers' state: the batches below were not read, so open transactions are unknown."""
         self._producers, self._known_from = ProducerState(), offset
         self._last_markers.clear()
         self._is_unbroken = False
@@ -252,7 +255,7 @@ class LogCheck:
             self._reigns.append(_Reign(epoch, offset, max(min(next_offset, offset), start_offset)))
 
     def _judge_epochs(self) -> None:
-        """Say whose fault it is where epochs differ: of the batches, or of the file of the epochs."""
+        """Decide which is damaged if epochs differ: the batches, or the file of the epochs."""
         reigns, others = self._reigns, self._other_epochs
         are_growing = all(one.epoch < other.epoch for one, other in pairwise(reigns))
         if self._is_unbroken and are_growing and reigns and not self._are_known(reigns):
@@ -265,7 +268,7 @@ class LogCheck:
                 offset=reigns[0].start_offset,
                 detail="its epochs differ from those of the batches",
             )
-            # With one batch alone it may be the batch.
+            # If only one batch differs, the batch may be wrong instead.
             if len(others) != 1:
                 self.findings.append(self.epochs_damage)
                 return
@@ -304,7 +307,7 @@ class LogCheck:
             )
 
     def _misplaced(self, one: CheckedSegment, header: BatchHeader, next_offset: int) -> str | None:
-        """Return the fault in the two fields of a whole batch that its CRC does not cover, if any."""
+        """Return the fault in the offsets of a whole batch, which its CRC does not cover, or None."""
         if header.base_offset < next_offset:
             return f"its offset is {header.base_offset}, but {next_offset} was expected"
         limit = min(one.end_offset - 1, one.segment.base_offset + MAX_RELATIVE_OFFSET)
@@ -330,7 +333,7 @@ class LogCheck:
             row = AbortedTransaction(*fields)
             at = number * TRANSACTION_ROW.size
             if one.is_active and row.last_offset >= one.end_offset and row.last_offset > previous:
-                break  # It came after the check was made.
+                break  # The row was added after the check was made.
             is_possible = (
                 version == VERSION
                 and previous < row.last_offset < one.end_offset
@@ -361,9 +364,9 @@ class LogCheck:
         return None
 
     def _is_same(self, row: AbortedTransaction, real: AbortedTransaction, abort: _Abort) -> bool:
-        """Return whether they agree, as far as what was not read or was compacted away lets it be known.
+        """Return True if both rows agree, as far as the batches that were read can decide it.
 
-        An earlier last stable offset does no harm: the search for aborted transactions goes on longer.
+        An earlier last stable offset does no harm: the search for aborted transactions only continues longer.
         """
         may_begin_earlier = self.is_compacted or (
             abort.previous_end is None and row.first_offset < self._known_from
@@ -386,9 +389,9 @@ def check_of(
     was_compacted: bool = False,
     offsets: Collection[int] | None = None,
 ) -> LogCheck:
-    """Return a check of what `log` has now, or only of its segments with these offsets.
+    """Return a check of the current segments of `log`, or only of those with these offsets.
 
-    Only what was not deleted counts: older segments may be torn.
+    Segments below the log start offset are not checked, as they may be torn.
     """
     bounds = [*(segment.base_offset for segment in log.segments[1:]), log.log_end_offset]
     return LogCheck(
@@ -413,7 +416,7 @@ def check_of(
 
 
 class _Wrong(NamedTuple):
-    """The first wrong place in an index file."""
+    """The first wrong position in an index file, and the problem there."""
 
     position: int
     detail: str
@@ -422,7 +425,10 @@ class _Wrong(NamedTuple):
 def _read_rows(
     disk: Disk, segment: Segment, path: Path, row_bytes: int, *, is_active: bool
 ) -> tuple[bytes, _Wrong | None]:
-    """Return the rows of an index file; none of an active segment, whose rows in memory are newer."""
+    """Return the rows of an index file and its problem, if any.
+
+    For an active segment there are no rows, because those in memory are newer than the file.
+    """
     if is_active:
         return b"", None
     if not disk.exists(path):
@@ -434,7 +440,7 @@ def _read_rows(
 
 
 class _OffsetRows:
-    """The rows of an offset index, held against the batches as they come."""
+    """The rows of an offset index, which are compared with the batches one after the other."""
 
     def __init__(self, disk: Disk, segment: Segment, *, is_active: bool) -> None:
         self._base_offset = segment.base_offset
@@ -446,7 +452,7 @@ class _OffsetRows:
         self._offsets, self._positions = rows[0::2], rows[1::2]
 
     def take(self, position: int, header: BatchHeader) -> None:
-        """There is a batch here."""
+        """Compare the next row with a batch at `position`."""
         number = self._next
         if number < len(self._positions) and self._positions[number] <= position and self._wrong is None:
             is_right = (
@@ -472,7 +478,7 @@ class _OffsetRows:
 
 
 class _TimeRows:
-    """The rows of a time index, held against the batches as they come."""
+    """The rows of a time index, which are compared with the batches one after the other."""
 
     def __init__(self, disk: Disk, segment: Segment, *, is_active: bool) -> None:
         self._base_offset = segment.base_offset
@@ -484,7 +490,7 @@ class _TimeRows:
         self._count = len(self._content) // TIME_ROW.size
 
     def take(self, header: BatchHeader) -> None:
-        """There is a batch here."""
+        """Compare the next row with a batch."""
         if header.max_timestamp > self._largest[0]:
             self._largest = (header.max_timestamp, header.last_offset - self._base_offset)
             if self._next < self._count and self._row(self._next) == self._largest:
@@ -511,12 +517,12 @@ class _TimeRows:
 
 
 class _Batch(NamedTuple):
-    """A batch, or the place where there should be one. `content` is there for control batches."""
+    """A batch, or a position without a valid one. `content` is set for control batches only."""
 
     position: int
     header: BatchHeader | None
     content: bytes | None
-    detail: str | None  # what is wrong with it
+    detail: str | None  # the problem of the batch
 
 
 def _damage(segment: Segment, position: int, offset: int, detail: str) -> Damage:
@@ -531,7 +537,7 @@ def _damage(segment: Segment, position: int, offset: int, detail: str) -> Damage
 
 
 def _batches(one: CheckedSegment) -> Iterator[int | _Batch]:
-    """Each batch of a segment up to the first that is not whole; numbers are bytes that were read."""
+    """Yield each batch of a segment up to the first damaged one, and the numbers of bytes read."""
     file, end = one.segment.file, one.size_bytes
     piece, piece_start, position = memoryview(b""), 0, 0
     while position < end:
@@ -585,20 +591,20 @@ def _malformed(header: BatchHeader, left_bytes: int) -> str | None:
     return None
 
 
-# ---- indexes built anew --------------------------------------------------------------------------
+# ---- rebuilt indexes -----------------------------------------------------------------------------
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class IndexRepair:
-    """The indexes of a closed segment as its batches say they should be, ready to be written."""
+    """The indexes of a closed segment, rebuilt from its batches and ready to be written."""
 
     segment: Segment
-    stand_in: Segment  # has the offset and the time index in memory
-    transactions: Sequence[AbortedTransaction] | None  # None: that index is right, or cannot be known
+    stand_in: Segment  # has the offset index and the time index in memory
+    transactions: Sequence[AbortedTransaction] | None  # None: the index is right or its rows are unknown
 
 
 def rebuilt_indexes(check: LogCheck, segment: Segment, index_interval_bytes: int) -> IndexRepair:
-    """Build new indexes for a closed segment whose batches are whole. Blocks."""
+    """Rebuild the indexes of a closed segment whose batches are undamaged. Blocks."""
     return IndexRepair(
         segment=segment,
         stand_in=segment.indexed_again(index_interval_bytes),
@@ -607,9 +613,9 @@ def rebuilt_indexes(check: LogCheck, segment: Segment, index_interval_bytes: int
 
 
 def write_indexes(repair: IndexRepair, disk: Disk) -> None:
-    """Replace the index files of the segment, each at once. On the loop: nobody looks into them meanwhile.
+    """Replace the index files of the segment. Call this on the loop, so that no read meets half of them.
 
-    They are not forced to the disk: an index that a crash takes is built anew by recovery.
+    The files are not flushed to disk: recovery rebuilds an index that a crash loses.
     """
     segment = repair.segment
     repair.stand_in.write_indexes()

@@ -1,4 +1,4 @@
-"""The offset checkpoints of all log directories: which of them changed since they were written, and how."""
+"""The offset checkpoints of all log directories, which are written only when they have changed."""
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from pathlib import Path
@@ -16,7 +16,7 @@ from ottla.logstore.words.topic_partition import TopicPartition
 
 
 def _log_start_offset(log: PartitionLog) -> int | None:
-    # Without an entry the log starts where its first segment does.
+    # Without an entry the log starts at the base offset of its first segment.
     return log.log_start_offset if log.log_start_offset > log.segments[0].base_offset else None
 
 
@@ -28,16 +28,16 @@ _OFFSETS: Mapping[str, Callable[[PartitionLog], int | None]] = {
 
 
 class GatheredOffsets:
-    """The offsets of logs for some checkpoints, gathered on the loop a few at a time."""
+    """The offsets of logs for some checkpoints, gathered on the loop for a few logs at a time."""
 
     def __init__(self, names: Sequence[str], number: int) -> None:
         self.names = names
         self.number = number
-        # By directory and name. The directory is a text: to compare the paths takes ten times as long.
+        # By directory and name. The directory is a text, because comparing paths takes ten times as long.
         self.offsets: dict[tuple[str, str], dict[TopicPartition, int]] = {}
 
     def add(self, log: PartitionLog) -> None:
-        """Take what is to be noted of a log now."""
+        """Add the current offsets of a log."""
         place = str(log.directory).rpartition("/")[0]
         for name in self.names:
             offset = _OFFSETS[name](log)
@@ -45,28 +45,28 @@ class GatheredOffsets:
                 self.offsets.setdefault((place, name), {})[log.topic_partition] = offset
 
     def remove(self, topic_partition: TopicPartition) -> None:
-        """Note nothing of a log that went meanwhile: another one may have its name now."""
+        """Remove the offsets of a log that was deleted meanwhile, as another log may have its name now."""
         for offsets in self.offsets.values():
             offsets.pop(topic_partition, None)
 
 
 class LogCheckpoints:
-    """What was written, by file: an idle node needs no fsync every few seconds."""
+    """The content of each checkpoint when it was last written, so that an idle node needs no fsync."""
 
     def __init__(self, disk: Disk) -> None:
         self._disk = disk
         self._newest: dict[Path, bytes] = {}
         self._written: dict[Path, bytes] = {}
-        self._numbers: dict[Path, int] = {}  # of the gathering that a file's newest content is of
+        self._numbers: dict[Path, int] = {}  # the number of the gathering that has a file's newest content
         self._last_number = 0
         self._turn = turn()
 
     def changed(
         self, log_dirs: Sequence[LogDir], logs: Sequence[PartitionLog], names: Sequence[str] = ()
     ) -> list[PendingFile]:
-        """The checkpoints of these names that differ from what was written, for `write`.
+        """Return the checkpoints of these names that have changed since they were written, for `write`.
 
-        By default recovery points, start offsets and high watermarks.
+        The default is recovery points, start offsets and high watermarks.
         """
         gathered = self.gather(names)
         for log in logs:
@@ -83,8 +83,9 @@ class LogCheckpoints:
     def write_gathered(
         self, log_dirs: Sequence[LogDir], gathered: "GatheredOffsets"
     ) -> list[tuple[Path, OSError]]:
-        """Write the checkpoints that differ from what was written; (log directory, error) of those that
-        failed. Blocks, any thread: to sort and to encode the offsets of ten thousand logs takes 30 ms.
+        """Write the checkpoints that have changed; return (log directory, error) of those that failed.
+
+        Blocks; may run in any thread, as sorting and encoding the offsets of ten thousand logs takes 30 ms.
         """
         return self.write(self._files(log_dirs, gathered))
 
@@ -96,18 +97,21 @@ class LogCheckpoints:
                 file = pending_checkpoint(log_dir, name, offsets)
                 with self._turn:
                     if self._numbers.get(file.path, 0) > gathered.number:
-                        continue  # another thread has newer ones
+                        continue  # another thread has newer offsets
                     self._numbers[file.path] = gathered.number
                     self._newest[file.path] = file.content
                 files.append(file)
         return files
 
     def write(self, pending: Iterable[PendingFile]) -> list[tuple[Path, OSError]]:
-        """Write the files, or newer ones; (log directory, error) of those that failed. Blocks, any thread."""
+        """Write the files, or newer contents of them; return (log directory, error) of those that failed.
+
+        Blocks; may run in any thread.
+        """
         failed: list[tuple[Path, OSError]] = []
         for file in pending:
             with self._turn:
-                content = self._newest.get(file.path, file.content)  # it may be older than another thread's
+                content = self._newest.get(file.path, file.content)  # another thread may have a newer one
                 if self._written.get(file.path) == content:
                     continue
                 try:

@@ -1,12 +1,12 @@
-"""One log directory (`log.dirs`): its partitions' directories by name, its markers, its checkpoints.
+"""A log directory (`log.dirs`): the names of its partitions' directories, its markers, its checkpoints.
 
     TOPIC-PARTITION                    a log
-    TOPIC-PARTITION.UUIDHEX-future     its copy that moves in from another log directory
-    TOPIC-PARTITION.UUIDHEX-delete     what is left of a deleted one, removed after file.delete.delay.ms
-    TOPIC-PARTITION.UUIDHEX-stray      one that the cluster's metadata does not know, kept to be looked at
+    TOPIC-PARTITION.UUIDHEX-future     the copy of a log that moves in from another log directory
+    TOPIC-PARTITION.UUIDHEX-delete     a deleted log, removed after file.delete.delay.ms
+    TOPIC-PARTITION.UUIDHEX-stray      a log that is not in the cluster's metadata, kept for inspection
 
-A directory that fails once is offline until the next start: half of its partitions in an unknown state would
-be worse than all of them answering KAFKA_STORAGE_ERROR.
+A directory that fails once is offline until the next start: if half of its partitions were in an unknown
+state, that would be worse than KAFKA_STORAGE_ERROR for all of them.
 """
 
 import json
@@ -34,9 +34,9 @@ CLEAN_SHUTDOWN_FILE: Final = ".kafka_cleanshutdown"
 FUTURE_SUFFIX: Final = "-future"
 DELETE_SUFFIX: Final = "-delete"
 STRAY_SUFFIX: Final = "-stray"
-MAX_DIRECTORY_NAME_LENGTH: Final = 255  # of every common file system
+MAX_DIRECTORY_NAME_LENGTH: Final = 255  # the limit of every common file system
 MAX_PARTITION: Final = 2**31 - 1
-# What Kafka keeps beside the logs in the same directory.
+# Directories of Kafka in a log directory that are not logs.
 NOT_LOGS: Final = frozenset({"__cluster_metadata-0", "remote-log-index-cache"})
 _LOG_NAME = re.compile(r"(.+)-(0|[1-9][0-9]{0,9})")
 _SUFFIXED_NAME = re.compile(r"(.+-[0-9]+)\.([0-9a-f]{32})(-future|-delete|-stray)")
@@ -44,25 +44,25 @@ _SUFFIXED_NAME = re.compile(r"(.+-[0-9]+)\.([0-9a-f]{32})(-future|-delete|-stray
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PartitionDirectory:
-    """What the name of a directory says: whose log, and "" or one of the three suffixes."""
+    """The parsed name of a directory: the partition, and "" or one of the three suffixes."""
 
     topic_partition: TopicPartition
     suffix: str = ""
 
 
 def directory_name(topic_partition: TopicPartition) -> str:
-    """The name of a partition's directory."""
+    """Return the name of a partition's directory."""
     return str(topic_partition)
 
 
 def suffixed_name(topic_partition: TopicPartition, unique: bytes, suffix: str) -> str:
-    """The name with 16 unique bytes and a suffix; a long topic name is cut so that the whole fits."""
+    """Return the name with 16 unique bytes and a suffix; a long topic name is cut so that it fits."""
     tail = f"-{topic_partition.partition}.{unique.hex()}{suffix}"
     return topic_partition.topic[: MAX_DIRECTORY_NAME_LENGTH - len(tail)] + tail
 
 
 def parse_directory_name(name: str) -> PartitionDirectory | None:
-    """What a directory's name says; None when it is not the name of a log."""
+    """Return the parsed name of a directory; None if it is not the name of a log."""
     suffix = ""
     if suffixed := _SUFFIXED_NAME.fullmatch(name):
         name, suffix = suffixed[1], suffixed[3]
@@ -78,12 +78,12 @@ def parse_directory_name(name: str) -> PartitionDirectory | None:
 
 @dataclass(slots=True)
 class LogDir:
-    """A log directory. `properties` is None until somebody has taken possession of it."""
+    """A log directory. `properties` is None as long as it has no owner."""
 
     path: Path
     properties: MetaProperties | None = None
     offline_reason: str | None = None
-    # What the checkpoints said at start; afterwards the logs themselves know.
+    # The offsets in the checkpoints at start; afterwards the logs themselves have them.
     recovery_points: dict[TopicPartition, int] = field(default_factory=dict)
     log_start_offsets: dict[TopicPartition, int] = field(default_factory=dict)
     high_watermarks: dict[TopicPartition, int] = field(default_factory=dict)
@@ -100,17 +100,17 @@ class LogDir:
         return self.properties.directory_id if self.properties else None
 
     def compacted_to(self, topic_partition: TopicPartition) -> int:
-        """Below which offset compaction may have been at work above the recovery point, at start."""
+        """Return the offset below which, at start, compaction may have left gaps between segments."""
         return LONG_MAX if self.has_lost_checkpoints else self.cleaned_offsets.get(topic_partition, 0)
 
     def checkpoint_path(self, name: str) -> Path:
-        """Where the checkpoint of that name is."""
+        """Return the path of the checkpoint of that name."""
         return self.path / name
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PendingFile:
-    """A file to be written in a thread: what, where, and whose failure it would be."""
+    """A file to write in a thread; `log_dir` is the directory that goes offline if it fails."""
 
     log_dir: Path
     path: Path
@@ -118,10 +118,11 @@ class PendingFile:
 
 
 def read_checkpoints(disk: Disk, log_dir: LogDir) -> list[str]:
-    """Take in the four checkpoints; one sentence for each that is unreadable and so counts for nothing.
+    """Read the four checkpoints; return a sentence for each that is unreadable and therefore ignored.
 
-    Each can be made again: without recovery points everything is read again, without start offsets the first
-    segment decides, without high watermarks replication finds them, without cleaner offsets all is dirty.
+    Each can be rebuilt: without recovery points everything is read again, without start offsets the first
+    segment decides, without high watermarks replication determines them, without cleaner offsets everything
+    is dirty.
     """
     problems: list[str] = []
 
@@ -141,19 +142,19 @@ def read_checkpoints(disk: Disk, log_dir: LogDir) -> list[str]:
 
 
 def pending_checkpoint(log_dir: LogDir, name: str, offsets: Mapping[TopicPartition, int]) -> PendingFile:
-    """A checkpoint ready to be written."""
+    """Return a checkpoint that is ready to be written."""
     return PendingFile(
         log_dir=log_dir.path, path=log_dir.checkpoint_path(name), content=encode_offsets(offsets)
     )
 
 
 def clean_shutdown_content(broker_epoch: int) -> bytes:
-    """What the marker of a clean shutdown holds (KIP-966)."""
+    """Return the content of the marker of a clean shutdown (KIP-966)."""
     return json.dumps({"version": 0, "brokerEpoch": broker_epoch}, separators=(",", ":")).encode()
 
 
 def clean_shutdown_epoch(disk: Disk, log_dir: LogDir) -> int:
-    """The epoch of the broker that ended cleanly here, -1 if none did or it did not say."""
+    """Return the broker epoch in the marker of a clean shutdown; -1 if there is no marker or no epoch."""
     try:
         content = json.loads(disk.read_file(log_dir.path / CLEAN_SHUTDOWN_FILE))
     except (OSError, ValueError, RecursionError):
@@ -163,7 +164,7 @@ def clean_shutdown_epoch(disk: Disk, log_dir: LogDir) -> int:
 
 
 def take_clean_shutdown_marker(disk: Disk, log_dir: LogDir) -> bool:
-    """Whether the last shutdown was clean; the marker is gone afterwards, so that a crash shows."""
+    """Return True if the last shutdown was clean, and remove its marker, so that a crash is noticed."""
     path = log_dir.path / CLEAN_SHUTDOWN_FILE
     if not disk.exists(path):
         return False
@@ -173,7 +174,7 @@ def take_clean_shutdown_marker(disk: Disk, log_dir: LogDir) -> bool:
 
 
 def storage_error(log_dir: LogDir, topic_partition: TopicPartition | None = None) -> KafkaError:
-    """The answer for a partition in a directory that is offline."""
+    """Return the error for a log directory that is offline, or for a partition in it."""
     subject = f"The log of {topic_partition}" if topic_partition else "The log directory"
     return KafkaError(
         ErrorCode.KAFKA_STORAGE_ERROR,

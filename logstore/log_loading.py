@@ -1,4 +1,4 @@
-"""Finding and opening the logs of a log directory at start; opening may run in several threads."""
+"""The search for the logs of a log directory at start, and their opening, perhaps in several threads."""
 
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field
@@ -27,7 +27,7 @@ from ottla.logstore.words.topic_partition import ZERO_UUID
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class FoundLog:
-    """A partition's directory, met at start."""
+    """A partition's directory that was found at start."""
 
     disk: Disk
     log_dir: LogDir
@@ -39,13 +39,13 @@ class FoundLog:
 
     @property
     def is_future(self) -> bool:
-        """Whether it is a copy that moves in from another directory."""
+        """True if it is a copy that moves in from another log directory."""
         return self.partition.suffix == FUTURE_SUFFIX
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class OpenedLog:
-    """What became of it: the log, or the error."""
+    """The result of opening a log: the log, or the error."""
 
     found: FoundLog
     log: PartitionLog | None
@@ -53,7 +53,7 @@ class OpenedLog:
 
 
 class ParallelMap(Protocol):
-    """`map`, or that of a thread pool."""
+    """The builtin `map`, or the `map` of a thread pool."""
 
     def __call__(
         self, function: Callable[[FoundLog], OpenedLog], found: Iterable[FoundLog], /
@@ -62,7 +62,7 @@ class ParallelMap(Protocol):
 
 @dataclass(slots=True)
 class DirectoryListing:
-    """What lies in a log directory: logs, what is left of deleted ones, and a sentence on each odd thing."""
+    """The content of a log directory: logs, deleted logs, and a sentence for each oddity."""
 
     logs: list[FoundLog] = field(default_factory=list)
     deleted: list[Path] = field(default_factory=list)
@@ -72,7 +72,10 @@ class DirectoryListing:
 def list_logs(
     disk: Disk, log_dir: LogDir, config_of: Callable[[str], LogConfig], *, now_ms: int
 ) -> DirectoryListing:
-    """Take the mark of a clean shutdown, read the checkpoints and name the logs. Blocks; OSError passes."""
+    """Remove the marker of a clean shutdown, read the checkpoints and list the logs.
+
+    Blocks; OSError if the disk fails.
+    """
     clean_shutdown = take_clean_shutdown_marker(disk, log_dir)
     listing = DirectoryListing(notes=read_checkpoints(disk, log_dir))
     for name in disk.list_directories(log_dir.path):
@@ -104,7 +107,7 @@ def list_logs(
 
 
 def _may_be_log(disk: Disk, path: Path) -> bool:
-    """Whether a partition's files are there, or nothing yet: other people's files may bear such a name."""
+    """Return True if a directory has files of a log, or is empty; other programs may use such a name, too."""
     if disk.exists(path / PARTITION_METADATA):
         return True
     names = disk.list_directory(path)
@@ -124,7 +127,7 @@ def open_log(found: FoundLog) -> OpenedLog:
             config=found.config,
             now_ms=found.now_ms,
             clean_shutdown=found.clean_shutdown,
-            # The checkpoints are about the log that the copy is made from.
+            # The offsets in the checkpoints are those of the log that is copied.
             log_start_offset=0 if found.is_future else log_dir.log_start_offsets.get(name, 0),
             recovery_point=0 if found.is_future else log_dir.recovery_points.get(name, 0),
             compacted_to=0 if found.is_future else log_dir.compacted_to(name),

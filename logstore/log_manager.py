@@ -1,9 +1,10 @@
-"""All logs of a node over its log directories: found at start, made and deleted, checkpointed, closed.
+"""The logs of a node in all its log directories: found at start, created, deleted, checkpointed, closed.
 
-One owner, the event loop, calls everything here but what is said to block. What takes long is handed out:
-`load` takes a `map` that may run in threads, `gathered_writer` and `removals` give work for a thread.
+One owner, the event loop, calls all methods, except those whose docstring says that they block. Long work is
+handed out: `load` takes a `map` that may run in threads, and `gathered_writer` and `removals` return work for
+a thread.
 
-Start: `acquire` (locks), `identity` (whose directories are these?), `claim` (ours from now on), `load`, and
+Start: `acquire` (locks), `identity` (the owner of the directories), `claim` (takes possession), `load`, and
 when the metadata are known `set_strays_apart`. Stop: `close`.
 """
 
@@ -54,7 +55,7 @@ NODE_DATA: Final = "data"  # the log directory in each directory that `ottla clu
 
 
 class LogManager:
-    """The logs of this node by partition, and the directories they lie in."""
+    """The logs of this node by partition, and its log directories."""
 
     def __init__(
         self,
@@ -67,10 +68,11 @@ class LogManager:
         producer_bytes: int = 2**63 - 1,
         on_offline: Callable[[LogDir, list[TopicPartition]], None] | None = None,
     ) -> None:
-        """`on_offline` is told once of each directory that fails, with the partitions that went with it.
+        """Create the manager; `acquire` must follow.
 
-        `unique` gives 16 random bytes; what all logs know of producers may have `producer_bytes`. `lock`
-        None is for disks that are not the operating system's.
+        `on_offline` is called once for each directory that fails, with the partitions that were in it.
+        `unique` returns 16 random bytes; `producer_bytes` limits the memory for the producer state of all
+        logs. A `lock` of None is for disks that are not the operating system's.
         """
         if len(set(log_dirs)) != len(log_dirs) or not log_dirs:
             raise KafkaError(
@@ -82,8 +84,8 @@ class LogManager:
         self.future_logs: dict[TopicPartition, PartitionLog] = {}
         self.producer_tally = ProducerTally(producer_bytes)
         self.removals = Removals(disk, now_ms)
-        # What start and work have to say, a sentence each, and what a person should look into; the owner
-        # takes and logs them.
+        # Sentences for the log: notes for information, warnings for an operator. The owner takes and logs
+        # them.
         self.notes: list[str] = []
         self.warnings: list[str] = []
         self._on_offline = on_offline
@@ -94,11 +96,12 @@ class LogManager:
         self._lock = lock
         self._locks: list[DirectoryLock] = []
         self._checkpoints = LogCheckpoints(disk)
-        # Deleted, and perhaps still in the checkpoints: another log of that name must not be taken for it.
+        # Deleted logs that may still be in the checkpoints: a new log of that name must not get their
+        # offsets.
         self._stale_in_checkpoints: set[TopicPartition] = set()
 
     def take_notes(self) -> tuple[list[str], list[str]]:
-        """Return the notes and the warnings that there are since this was asked last."""
+        """Hand over the notes and the warnings since the last call."""
         taken = self.notes, self.warnings
         self.notes, self.warnings = [], []
         return taken
@@ -106,9 +109,9 @@ class LogManager:
     # Start.
 
     def acquire(self) -> None:
-        """Make and lock the directories and read whose they are; a directory that fails is offline. Blocks.
+        """Create and lock the directories and read their owners; take one that fails offline. Blocks.
 
-        INVALID_CONFIG when another node holds one, KAFKA_STORAGE_ERROR when none is left.
+        INVALID_CONFIG if another node has locked one, KAFKA_STORAGE_ERROR if all have failed.
         """
         for log_dir in self.dirs:
             try:
@@ -124,7 +127,7 @@ class LogManager:
         self._check_any_online()
 
     def identity(self) -> MetaProperties | None:
-        """The cluster and node to which the directories belong; None when all are new."""
+        """Return the cluster and node that own the directories; None if all are new."""
         owned = [log_dir.properties for log_dir in self.dirs if log_dir.properties is not None]
         for log_dir in self.dirs:
             if log_dir.properties is not None:
@@ -134,15 +137,15 @@ class LogManager:
         return owned[0] if owned else None
 
     def clean_shutdown_epoch(self) -> int:
-        """The epoch of the broker that ended cleanly before this process; -1 unless all directories agree."""
+        """Return the broker epoch of the last run, if it ended cleanly and all directories agree, or -1."""
         epochs = {clean_shutdown_epoch(self.disk, log_dir) for log_dir in self.dirs}
         return epochs.pop() if len(epochs) == 1 else -1
 
     def claim(self, *, cluster_id: bytes, node_id: int) -> None:
-        """Take possession of the new directories, and refuse those of another cluster or node. Blocks.
+        """Take possession of the new directories, and reject those of another cluster or node. Blocks.
 
-        KAFKA_STORAGE_ERROR for one that holds logs and does not say whose: a lost meta.properties must not
-        make the logs of one cluster those of another.
+        KAFKA_STORAGE_ERROR for a directory with logs but without meta.properties: its loss must not turn the
+        logs of one cluster into those of another.
         """
         for log_dir in self.online_dirs:
             if log_dir.properties is not None:
@@ -165,18 +168,18 @@ class LogManager:
         self._check_any_online()
 
     def holds_logs(self) -> bool:
-        """Whether there is a partition in any of the directories. Blocks."""
+        """Return True if any of the directories has a log. Blocks."""
         return any(self._holds_logs(log_dir) for log_dir in self.online_dirs)
 
     def _holds_logs(self, log_dir: LogDir) -> bool:
-        """Whether a node has used the directory before: its name alone makes no directory a log."""
+        """Return True if a log directory has a partition.metadata; the name of a directory is no proof."""
         return any(
             self.disk.exists(log_dir.path / name / PARTITION_METADATA)
             for name in self.disk.list_directories(log_dir.path)
         )
 
     def _refuse_other_nodes(self, log_dir: LogDir) -> None:
-        """A new directory must not be one in which those of others lie: `ottla cluster up` makes such."""
+        """Reject a new log directory that contains those of other nodes, as `ottla cluster up` makes them."""
         for name in self.disk.list_directories(log_dir.path):
             inside = log_dir.path / name
             if any(self.disk.exists(where / META_PROPERTIES) for where in (inside, inside / NODE_DATA)):
@@ -187,9 +190,10 @@ class LogManager:
                 )
 
     def load(self, config_of: Callable[[str], LogConfig], *, parallel: ParallelMap = map) -> None:
-        """Open every log in every directory; `config_of` gives a topic's settings. Blocks.
+        """Open every log in every directory; `config_of` returns a topic's settings. Blocks.
 
-        After an unclean shutdown logs are read again from their recovery points, so give a thread pool's map.
+        After an unclean shutdown the logs are read from their recovery points on, so pass a thread pool's
+        `map`.
         """
         found: list[FoundLog] = []
         now_ms = self._now_ms()
@@ -231,10 +235,10 @@ class LogManager:
         logs[name] = log
 
     def set_strays_apart(self, is_known: Callable[[TopicPartition, bytes], bool]) -> list[TopicPartition]:
-        """Rename the logs that the metadata do not know (name, topic id) to `-stray`; their names.
+        """Rename logs that are not in the metadata (name, topic id) to `-stray`; return their names.
 
-        Copies that were moving in go on if their log is there. Where it is not, the node died while it put
-        the copy in its place, and that is finished here.
+        A copy that was moving in continues if the log that it copies exists. If that is missing, the node
+        crashed while it put the copy in its place, which is finished here.
         """
         strays = [name for name, log in self.logs.items() if not is_known(name, log.topic_id)]
         for name in strays:
@@ -265,7 +269,7 @@ class LogManager:
             f"{future.directory} had caught up with the log that it replaces, and is now in use."
         )
         self._put_in_place(future)
-        # The checkpoints of the directory that it came from are about it.
+        # The offsets are in the checkpoints of the directory from which it moved.
         start = max(log_dir.log_start_offsets.get(name, 0) for log_dir in self.dirs)
         high_watermark = max(log_dir.high_watermarks.get(name, 0) for log_dir in self.dirs)
         future.update_high_watermark(max(start, high_watermark))
@@ -275,7 +279,7 @@ class LogManager:
     # Logs.
 
     def find(self, topic_partition: TopicPartition) -> PartitionLog | None:
-        """The log of a partition, None when there is none here; KAFKA_STORAGE_ERROR when its disk failed."""
+        """Return the log of a partition, or None; KAFKA_STORAGE_ERROR if its directory is offline."""
         log_dir = self._offline_partitions.get(topic_partition)
         if log_dir is not None:
             raise storage_error(log_dir, topic_partition)
@@ -284,10 +288,11 @@ class LogManager:
     def get_or_create(
         self, topic_partition: TopicPartition, topic_id: bytes, config: LogConfig, *, is_new: bool = False
     ) -> PartitionLog:
-        """The log of a partition, made in the directory with the fewest partitions when there is none.
+        """Return the log of a partition; create a missing one in the directory with the fewest partitions.
 
-        While a directory is offline only an `is_new` one is made, as any other may lie there; else, and when
-        the disk fails, KAFKA_STORAGE_ERROR. What is left of an older topic of the same name is set apart.
+        While a directory is offline, a log is created only if the partition `is_new`, as that of any other
+        may be there; otherwise, and if the disk fails, KAFKA_STORAGE_ERROR. The log of an older topic of the
+        same name is renamed to `-stray`.
         """
         log = self.find(topic_partition)
         if log is not None and log.topic_id not in (topic_id, ZERO_UUID):
@@ -338,8 +343,8 @@ class LogManager:
     ) -> PartitionLog:
         try:
             self.disk.make_directory(path)
-            # Not forced to disk: a topic of a thousand partitions would wait for seconds. The metadata have
-            # the id, and a file that a power cut left empty counts as none.
+            # Not flushed to disk: a topic of a thousand partitions would wait for seconds. The metadata have
+            # the id, and a file that a power cut left empty counts as missing.
             write_partition_metadata(self.disk, path, topic_id, sync=False)
             log = PartitionLog.open(
                 disk=self.disk,
@@ -354,7 +359,7 @@ class LogManager:
         except (OSError, KafkaError) as error:
             cause = error if isinstance(error, OSError) else error.__cause__
             if isinstance(cause, OSError) and cause.errno in (errno.EMFILE, errno.ENFILE):
-                # The disk is well; whoever asked for too many partitions does not get them.
+                # The disk works: only the request for too many partitions fails.
                 raise KafkaError(
                     ErrorCode.KAFKA_STORAGE_ERROR,
                     f"{path} cannot be created because this process has too many open files: "
@@ -367,7 +372,7 @@ class LogManager:
         return log
 
     def delete(self, topic_partition: TopicPartition) -> None:
-        """Take the partition's logs out of service; their files go after file.delete.delay.ms."""
+        """Take the partition's logs out of service; their files are removed after file.delete.delay.ms."""
         self._preferred_dirs.pop(topic_partition, None)
         self._offline_partitions.pop(topic_partition, None)
         self.abandon_future(topic_partition)
@@ -381,7 +386,7 @@ class LogManager:
         self.rename_away(log, suffix)
 
     def rename_away(self, log: PartitionLog, suffix: str) -> None:
-        """Give a log's directory a name under which it is not found again; `-delete` means removal."""
+        """Rename a log's directory, so that it is not found again; with `-delete`, schedule its removal."""
         log.count_producers_in(ProducerTally())
         log_dir = self._log_dir_of(log)
         target = log_dir.path / suffixed_name(log.topic_partition, self._unique(), suffix)
@@ -397,10 +402,11 @@ class LogManager:
     # Between directories (AlterReplicaLogDirs).
 
     def move_to_dir(self, topic_partition: TopicPartition, path: Path) -> None:
-        """Begin to move a partition to another log directory, or stop when it is there already.
+        """Begin to move a partition to another log directory, or abandon a move if it is already there.
 
         LOG_DIR_NOT_FOUND for a path that is not in log.dirs, KAFKA_STORAGE_ERROR for one that is offline,
-        REPLICA_NOT_AVAILABLE for a partition that is not here (yet: it will be made in that directory).
+        REPLICA_NOT_AVAILABLE for a partition that is not on this node (if it comes, it will be created in
+        that directory).
         """
         target = next((log_dir for log_dir in self.dirs if log_dir.path == path), None)
         if target is None:
@@ -423,21 +429,21 @@ class LogManager:
         )
 
     def abandon_future(self, topic_partition: TopicPartition) -> None:
-        """Give up a move that is under way, if there is one."""
+        """Abandon a move that is under way, if there is one."""
         future = self.future_logs.pop(topic_partition, None)
         if future is not None:
             self.rename_away(future, DELETE_SUFFIX)
 
     def swap_in_future(self, topic_partition: TopicPartition) -> PartitionLog:
-        """Put the copy, which has caught up, in the place of the log that it was copied from; the new log.
+        """Replace a log by its copy, which has caught up, and return the copy.
 
-        KAFKA_STORAGE_ERROR when a disk fails; the log then stays what it was, if its own disk works.
+        KAFKA_STORAGE_ERROR if a disk fails; then the old log stays in use, if its own disk works.
         """
         old, new = self.logs[topic_partition], self.future_logs[topic_partition]
         old_dir, new_dir, place = self._log_dir_of(old), self._log_dir_of(new), old.directory
         doomed = old_dir.path / suffixed_name(topic_partition, self._unique(), DELETE_SUFFIX)
-        # At no moment do two directories bear the log's name; `set_strays_apart` finishes what a crash
-        # leaves between the two.
+        # At no moment do two directories have the log's name; after a crash between the two renames
+        # `set_strays_apart` finishes the move.
         self._rename(old, doomed)
         try:
             self._put_in_place(new)
@@ -449,7 +455,7 @@ class LogManager:
         new.update_config(old.config)
         new.update_high_watermark(old.high_watermark)
         cleaned, cut = old_dir.cleaned_offsets.pop(topic_partition, None), old.take_lowest_cut()
-        new.take_lowest_cut()  # it is a copy, whatever became of it on the way
+        new.take_lowest_cut()  # truncations of the copy do not matter, as it now equals the old log
         if cleaned is not None:
             new_dir.cleaned_offsets[topic_partition] = cleaned if cut is None else min(cleaned, cut)
         old.count_producers_in(ProducerTally())
@@ -472,16 +478,16 @@ class LogManager:
 
     @property
     def online_dirs(self) -> list[LogDir]:
-        """The directories that work."""
+        """The directories that are in use."""
         return [log_dir for log_dir in self.dirs if log_dir.is_online]
 
     @property
     def offline_dirs(self) -> list[LogDir]:
-        """The directories that failed; when this is all of them, the process has nothing left to do."""
+        """The directories that have failed; if these are all, the node has nothing left to do."""
         return [log_dir for log_dir in self.dirs if not log_dir.is_online]
 
     def take_offline(self, log_dir: LogDir, reason: str) -> None:
-        """Serve nothing from this directory any more. Its logs refuse all further work."""
+        """Stop serving this directory; its logs reject all further operations."""
         if not log_dir.is_online:
             return
         log_dir.offline_reason = reason
@@ -508,7 +514,7 @@ class LogManager:
         return next(log_dir for log_dir in self.dirs if log_dir.path == log.directory.parent)
 
     def directory_id_of(self, log: PartitionLog) -> bytes | None:
-        """The 16-byte id of the directory in which a log lies."""
+        """Return the 16-byte id of a log's directory."""
         return self._log_dir_of(log).directory_id
 
     def _check_any_online(self) -> None:
@@ -519,19 +525,19 @@ class LogManager:
     # Upkeep.
 
     def cleaned_offset(self, log: PartitionLog) -> int | None:
-        """Up to where the cleaner has been; None when it has not."""
+        """Return the cleaner's checkpoint of a log, below which it is clean, or None."""
         return self._log_dir_of(log).cleaned_offsets.get(log.topic_partition)
 
     def set_cleaned_offset(self, log: PartitionLog, offset: int) -> PendingFile:
-        """Note up to where the cleaner has been; the checkpoint to write."""
+        """Set the cleaner's checkpoint of a log; return the file to write."""
         log_dir = self._log_dir_of(log)
         log_dir.cleaned_offsets[log.topic_partition] = offset
         return pending_checkpoint(log_dir, CLEANER_OFFSET_CHECKPOINT, log_dir.cleaned_offsets)
 
     def pending_checkpoints(self, *names: str) -> list[PendingFile]:
-        """The checkpoints of these names that have changed, for `write_pending`.
+        """Return the checkpoints of these names that have changed, for `write_pending`.
 
-        By default recovery points, start offsets and high watermarks.
+        The default is recovery points, start offsets and high watermarks.
         """
         return self._checkpoints.changed(self.online_dirs, tuple(self.logs.values()), names)
 
@@ -540,24 +546,25 @@ class LogManager:
         return self._checkpoints.gather(names)
 
     def gathered_writer(self, gathered: GatheredOffsets) -> Callable[[], list[tuple[Path, OSError]]]:
-        """Return what writes the checkpoints that have changed, in any thread; it blocks, and returns (log
-        directory, error) of those that failed.
+        """Return a function that writes the checkpoints that have changed.
+
+        It blocks, may run in any thread, and returns (log directory, error) of those that failed.
         """
         return partial(self._checkpoints.write_gathered, tuple(self.online_dirs), gathered)
 
     def write_pending(self, pending: Iterable[PendingFile]) -> list[tuple[Path, OSError]]:
-        """Write the files; (log directory, error) of those that failed. Blocks, any thread."""
+        """Write the files; return (log directory, error) of those that failed. Blocks; for any thread."""
         return self._checkpoints.write(pending)
 
     def report_failures(self, failed: Iterable[tuple[Path, OSError]]) -> None:
-        """Take the directories offline that failed in a thread."""
+        """Take directories offline in which work in a thread has failed."""
         for path, error in failed:
             for log_dir in self.dirs:
                 if log_dir.path == path:
                     self.take_offline(log_dir, str(error))
 
     def collect_deleted_files(self, logs: Iterable[PartitionLog] | None = None) -> None:
-        """Take over the files that these logs, or all, have dropped since the last call."""
+        """Schedule the removal of files that these logs, or all, have dropped since the last call."""
         for log in (*self.logs.values(), *self.future_logs.values()) if logs is None else logs:
             if log.deleted_paths:
                 self.removals.add_files(log.take_deleted_paths(), log.config.file_delete_delay_ms)
@@ -565,13 +572,13 @@ class LogManager:
     # Stop.
 
     def close(self, *, broker_epoch: int = -1) -> None:
-        """Flush and close all logs, write checkpoints and the mark of a clean shutdown, let go. Blocks."""
+        """Flush and close all logs, write the checkpoints and clean-shutdown markers, unlock. Blocks."""
         now_ms = self._now_ms()
         for log in (*self.logs.values(), *self.future_logs.values()):
             try:
                 log.close(now_ms=now_ms)
             except KafkaError:
-                continue  # Its directory is offline now, and gets no mark.
+                continue  # Its directory is offline now, and gets no marker.
         self.report_failures(self.write_pending(self.pending_checkpoints()))
         for log_dir in self.online_dirs:
             try:
@@ -583,7 +590,7 @@ class LogManager:
         self.release()
 
     def release(self) -> None:
-        """Let other nodes have the directories."""
+        """Unlock the directories."""
         for lock in self._locks:
             lock.release()
         self._locks.clear()

@@ -1,11 +1,11 @@
-"""Copying a log to another log directory, step by step, until the copy can take its place (KIP-113).
+"""The copy of a log to another log directory, step by step, until it can replace the log (KIP-113).
 
-step = next_step(log, future)        on the loop: what to read next, None when the copy has caught up
+step = next_step(log, future)        on the loop: the next range to read, None when the copy has caught up
 content = step.read()                in a thread
 future.append_as_follower(content)   on the loop
 
-The log's directory goes once the copy is in its place, so what was durable there is made durable here first:
-`is_durable` says whether it is.
+The directory of the log is deleted after the replacement. So the copy may replace the log only when it is as
+durable as the log: when `is_durable` is True.
 """
 
 from typing import Final
@@ -19,9 +19,10 @@ COPY_STEP_BYTES: Final = 1 << 20
 
 
 def next_step(log: PartitionLog, future: PartitionLog, *, now_ms: int) -> FileSlice | None:
-    """The bytes of `log` that `future` lacks next; None when it has all of them.
+    """Return the next bytes of `log` that `future` lacks; None if it has all of them.
 
-    What `log` has lost meanwhile, at its start or (a follower that was cut) at its end, `future` loses first.
+    Records that `log` has lost meanwhile, at its start or (after a truncation) at its end, are first removed
+    from `future`.
     """
     if not future.size_bytes or future.log_end_offset < log.log_start_offset:
         start = _first_offset(log)
@@ -41,12 +42,12 @@ def next_step(log: PartitionLog, future: PartitionLog, *, now_ms: int) -> FileSl
 
 
 def is_durable(log: PartitionLog, future: PartitionLog) -> bool:
-    """Whether a power cut could take nothing from `future` that it could not take from `log`."""
+    """Return True if all records that are durable in `log` are durable in `future`."""
     return future.recovery_point >= log.recovery_point
 
 
 def _first_offset(log: PartitionLog) -> int:
-    """Where a copy of `log` begins: DeleteRecords may put the log start into the middle of a batch."""
+    """Return the first offset of a copy of `log`, as DeleteRecords may move the log start into a batch."""
     start = log.log_start_offset
     if start >= log.log_end_offset:
         return start

@@ -1,4 +1,4 @@
-"""meta.properties: which cluster and node a log directory belongs to, in Kafka's KRaft format (version 1)."""
+"""meta.properties: the cluster and node that own a log directory, in Kafka's KRaft format (version 1)."""
 
 from dataclasses import dataclass
 from pathlib import Path
@@ -10,7 +10,7 @@ from ottla.logstore.words.topic_partition import uuid_from_text, uuid_to_text
 
 META_PROPERTIES: Final = "meta.properties"
 VERSION: Final = 1
-MAX_META_PROPERTIES_BYTES: Final = 64 * 1024  # five short lines; more is another file
+MAX_META_PROPERTIES_BYTES: Final = 64 * 1024  # the file has five short lines; anything larger is another file
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -22,7 +22,7 @@ class MetaProperties:
     directory_id: bytes
 
     def encode(self) -> bytes:
-        """The file's content."""
+        """Return the file's content."""
         lines = {
             "cluster.id": uuid_to_text(self.cluster_id),
             "directory.id": uuid_to_text(self.directory_id),
@@ -33,12 +33,12 @@ class MetaProperties:
 
 
 def decode_meta_properties(content: bytes, path: Path) -> MetaProperties:
-    """The owner that the file names; KAFKA_STORAGE_ERROR when it cannot be read."""
+    """Return the owner that the file names; KAFKA_STORAGE_ERROR if it is malformed."""
     values: dict[str, str] = {}
     for line in content.decode("utf-8", "replace").splitlines():
         name, separator, value = line.partition("=")
         if separator and not name.lstrip().startswith(("#", "!")):
-            # Java's writer puts a backslash before '=' and ':' in a value.
+            # Java writes a backslash before '=' and ':' in a value.
             values[name.strip()] = value.strip().replace("\\", "")
     if values.get("version") != str(VERSION):
         raise _unreadable(path, f"version {VERSION} is expected")
@@ -53,7 +53,7 @@ def decode_meta_properties(content: bytes, path: Path) -> MetaProperties:
 
 
 def read_meta_properties(disk: Disk, directory: Path) -> MetaProperties | None:
-    """The owner of a log directory; None for one that nobody has used yet."""
+    """Return the owner of a log directory; None if it is new."""
     path = directory / META_PROPERTIES
     try:
         if disk.file_size(path) > MAX_META_PROPERTIES_BYTES:
@@ -64,12 +64,12 @@ def read_meta_properties(disk: Disk, directory: Path) -> MetaProperties | None:
 
 
 def write_meta_properties(disk: Disk, directory: Path, properties: MetaProperties) -> None:
-    """Take possession of a log directory."""
+    """Write the owner of a log directory, durably."""
     disk.write_file(directory / META_PROPERTIES, properties.encode(), sync=True)
 
 
 def check_owner(found: MetaProperties, directory: Path, *, cluster_id: bytes, node_id: int) -> None:
-    """Refuse a log directory of another cluster or node."""
+    """Reject a log directory that belongs to another cluster or node."""
     if found.cluster_id != cluster_id:
         raise KafkaError(
             ErrorCode.INCONSISTENT_CLUSTER_ID,

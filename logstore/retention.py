@@ -1,7 +1,7 @@
-"""Which segments of a log go, and when a log is flushed: pure decisions by size, time and log start offset.
+"""The decisions which segments of a log are deleted, and when a log is flushed. Pure.
 
-Segments go whole and oldest first, and none that holds a record above the high watermark. When all of them
-have expired the active one is rolled first, so that an empty log remains whose offsets go on.
+Segments are deleted as a whole, oldest first, and never one with a record above the high watermark. If all of
+them have expired, the active one is rolled first, so that an empty log remains with its offsets continued.
 """
 
 from collections.abc import Callable, Sequence
@@ -14,7 +14,7 @@ from ottla.logstore.log_config import LogConfig
 
 
 class SegmentSpan(NamedTuple):
-    """What deciding about a segment takes: sizes in bytes, -1 for a timestamp that is not there."""
+    """The facts about a segment that a decision needs: sizes in bytes, -1 for no timestamp."""
 
     base_offset: int
     size_bytes: int
@@ -24,7 +24,7 @@ class SegmentSpan(NamedTuple):
 
 
 class RetentionReason(Enum):
-    """Why a segment goes, in the words of the log line."""
+    """The reason for which a segment is deleted, in the words of the log line."""
 
     LOG_START_OFFSET = "it lies before the log start offset"
     RETENTION_BYTES = "the log is larger than retention.bytes"
@@ -33,7 +33,7 @@ class RetentionReason(Enum):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RetentionPlan:
-    """The first `len(reasons)` segments go, each for its reason; `rolls`: roll the active one first."""
+    """The deletion of the first `len(reasons)` segments; `rolls`: roll the active segment first."""
 
     reasons: tuple[RetentionReason, ...] = ()
     rolls: bool = False
@@ -41,7 +41,7 @@ class RetentionPlan:
 
     @property
     def delete_count(self) -> int:
-        """How many of the oldest segments go."""
+        """The number of oldest segments to delete."""
         return len(self.reasons)
 
 
@@ -54,10 +54,10 @@ def retention_plan(
     high_watermark: int,
     now_ms: int,
 ) -> RetentionPlan:
-    """What goes of a log. `segments` in order, the active one last; timestamps and sizes of all of them."""
+    """Decide which segments of a log to delete. `segments` has all in order, the active one last."""
     upper_bounds = [segment.base_offset for segment in segments[1:]] + [log_end_offset]
-    # An empty active segment is where the next record will stand; and consumers may still need what is not
-    # replicated.
+    # An empty active segment stays for the next record, and records above the high watermark stay for
+    # consumers.
     candidates = sum(
         1
         for _ in takewhile(
@@ -107,6 +107,6 @@ def retention_plan(
 def is_flush_due(
     *, config: LogConfig, log_end_offset: int, recovery_point: int, last_flush_ms: int, now_ms: int
 ) -> bool:
-    """Whether a log is to be forced to disk now, by flush.messages or flush.ms."""
+    """Return True if a log must be flushed to disk now, by flush.messages or flush.ms."""
     unflushed = log_end_offset - recovery_point
     return unflushed > 0 and (unflushed >= config.flush_messages or now_ms - last_flush_ms >= config.flush_ms)

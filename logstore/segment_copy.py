@@ -1,11 +1,10 @@
-"""Segments whose batches come again from another replica: written beside the damaged ones, checked, and put
-in their place.
+"""Copies of damaged segments from another replica: written beside the old files, checked, then put in place.
 
-Of a log that was never compacted the damaged segment alone is copied, and every offset must come. Of a
+In a log that was never compacted only the damaged segment is copied, and every offset must be received. In a
 compacted log all closed segments are copied together: the other replica may have dropped a tombstone and the
-records that it deletes, and both must go here. The old files stay until all new ones are whole and on the
-disk; a crash at any point leaves the one or the other, as with compaction. Offsets, epochs and high watermark
-of the log stay what they are.
+records that it deletes, and both must be dropped here. The old files stay until all new ones are complete and
+durable; a crash at any point leaves the old ones or the new ones, as with compaction. Offsets, epochs and
+high watermark of the log do not change.
 """
 
 from collections.abc import Sequence
@@ -30,24 +29,25 @@ class SegmentCopy:
     log: PartitionLog
     disk: Disk
     old: Segment
-    end_offset: int  # where the next segment begins
+    end_offset: int  # the base offset of the next segment
     new: Segment
     next_offset: int
     config: LogConfig
-    has_gaps: bool  # whether offsets may be missing, as in a compacted log
-    producers: ProducerState  # what the copies before this one and its own batches say
+    has_gaps: bool  # offsets may be missing, as in a compacted log
+    producers: ProducerState  # the state after the batches of the earlier copies and of this one
     is_empty: bool = True
 
     @property
     def is_complete(self) -> bool:
-        """Return whether all batches are there."""
+        """True if all batches were received."""
         return self.next_offset >= self.end_offset
 
     def add(self, records: ByteSource, *, high_watermark: int = -1) -> None:
-        """Write the batches that come next, up to the end of the segment.
+        """Append the next batches, up to the end of the segment.
 
-        `high_watermark` is how far the other replica serves: where it sends nothing below, there is nothing.
-        CORRUPT_MESSAGE when the batches are not whole, or not those: nothing of `records` is written then.
+        `high_watermark` is the offset up to which the other replica serves: if it has no batch below, there
+        is none. CORRUPT_MESSAGE if the batches are damaged or do not continue the copy; then nothing of
+        `records` is written.
         """
         view = memoryview(records)
         rows: list[tuple[int, BatchHeader]] = []
@@ -80,7 +80,7 @@ class SegmentCopy:
         if header.next_offset > self.end_offset:
             return False
         if is_first and self.old.base_offset <= header.base_offset < expected:
-            return header.last_offset >= expected  # the log start lies in it
+            return header.last_offset >= expected  # the batch contains the log start offset
         return header.base_offset >= expected if self.has_gaps else header.base_offset == expected
 
     def _write(self, view: memoryview, rows: Sequence[tuple[int, BatchHeader]]) -> None:
@@ -98,7 +98,7 @@ class SegmentCopy:
                     self.new.transaction_index.append(aborted)
 
     def finish(self) -> None:
-        """Make the copy durable and read it back; CORRUPT_MESSAGE when it is not as the log has to be."""
+        """Make the copy durable and check it; CORRUPT_MESSAGE if it is not a valid segment of the log."""
         assert self.is_complete, (self.next_offset, self.end_offset)
         if not self.has_gaps:
             self._keep_transactions()
@@ -112,7 +112,7 @@ class SegmentCopy:
             all_segments=(),
             cuts=self.log.cuts,
             epochs=self.log.epoch_entries,
-            is_compacted=True,  # its transactions are judged when it is one of the log's segments
+            is_compacted=True,  # its transactions are checked once it is part of the log
         )
         for _ in check.steps():
             pass
@@ -125,11 +125,11 @@ class SegmentCopy:
             for row in self.old.transaction_index.rows:
                 self.new.transaction_index.append(row)
         except (KafkaError, AssertionError):
-            # It is damaged too: the next check of the log finds what is missing, and writes it.
+            # The old index is damaged, too: the next check of the log finds and writes the missing rows.
             self.new.transaction_index.reset()
 
     def discard(self) -> None:
-        """Remove what was written; what cannot be removed now goes at the next start."""
+        """Remove the files of the copy; recovery removes any that cannot be removed now."""
         try:
             self.new.remove()
         except OSError:
@@ -138,7 +138,7 @@ class SegmentCopy:
 
 @dataclass(slots=True, kw_only=True)
 class LogCopy:
-    """The copies of neighbouring closed segments of a log, made one after the other."""
+    """The copies of adjacent closed segments of a log, made one after the other."""
 
     log: PartitionLog
     disk: Disk
@@ -150,7 +150,7 @@ class LogCopy:
     _producers: ProducerState = field(default_factory=ProducerState)
 
     def begin_next(self, *, now_ms: int) -> SegmentCopy | None:
-        """Return the copy of the next segment, with nothing in it yet; None when there is one of each."""
+        """Return the empty copy of the next segment; None if all segments have one."""
         number = len(self.copies)
         if number == len(self.old):
             return None
@@ -174,7 +174,7 @@ class LogCopy:
         return copy
 
     def put_in_place(self) -> bool:
-        """Replace the old segments, on the loop; False when the log does not have them any more."""
+        """Replace the old segments, on the loop; return False if the log no longer has them."""
         assert len(self.copies) == len(self.old) and all(copy.is_complete for copy in self.copies)
         row, count = self.log.segments, len(self.old)
         first = next((number for number, one in enumerate(row) if one is self.old[0]), None)
@@ -187,13 +187,13 @@ class LogCopy:
         return True
 
     def discard(self) -> None:
-        """Remove what was written."""
+        """Remove the files of all copies."""
         for copy in self.copies:
             copy.discard()
 
 
 def begin_copy(log: PartitionLog, disk: Disk, old: Sequence[Segment], *, has_gaps: bool = False) -> LogCopy:
-    """Return the copy of these neighbouring closed segments, with nothing in it yet."""
+    """Return a new, empty copy of these adjacent closed segments."""
     first = next(number for number, one in enumerate(log.segments) if one is old[0])
     return LogCopy(
         log=log,

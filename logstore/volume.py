@@ -1,8 +1,7 @@
-"""What only the operating system can say of a log directory: who holds it, whose turn it is to write, and how
-much room is left.
+"""The services of the operating system for a log directory: its lock, a mutex for threads, its free space.
 
 Two locks are taken on the file `.lock`: flock, which also excludes a second node in the same process, and the
-POSIX lock that Apache Kafka takes. The kernel drops both when the process dies, however it dies.
+POSIX lock that Apache Kafka takes. The kernel releases both when the process ends, in whatever way.
 """
 
 import fcntl
@@ -19,19 +18,19 @@ _MAX_PID_BYTES: Final = 20
 
 
 class VolumeBytes(NamedTuple):
-    """The file system under a directory; -1 where it cannot be asked."""
+    """The size of a file system and its usable space; -1 if unknown."""
 
     total: int
     usable: int
 
 
 class DirectoryLock:
-    """A log directory held by this process until `release`."""
+    """The lock of this process on a log directory, held until `release`."""
 
     __slots__ = ("_fd", "directory")
 
     def __init__(self, directory: Path) -> None:
-        """INVALID_CONFIG when another node holds the directory, OSError when the disk fails."""
+        """Take the lock; INVALID_CONFIG if another node has it, OSError if the disk fails."""
         self.directory = directory
         self._fd = os.open(directory / LOCK_FILE, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o644)
         try:
@@ -51,19 +50,19 @@ class DirectoryLock:
         os.pwrite(self._fd, f"{os.getpid()}\n".encode(), 0)
 
     def release(self) -> None:
-        """Let others have the directory."""
+        """Release the lock."""
         if self._fd >= 0:
             os.close(self._fd)
             self._fd = -1
 
 
 def turn() -> AbstractContextManager[bool]:
-    """Something that one thread has at a time, in a `with`."""
+    """Return a lock for a `with` statement, which one thread holds at a time."""
     return threading.Lock()
 
 
 def volume_bytes(directory: Path) -> VolumeBytes:
-    """Size and free space of the file system under `directory`."""
+    """Return size and free space of the file system under `directory`."""
     try:
         status = os.statvfs(directory)
     except OSError:
