@@ -87,7 +87,7 @@ def candidate(
 ) -> CleaningCandidate:
     """Return the urgency of cleaning a log.
 
-    The end offset is rounded down to the begin of a segment, as whole segments are cleaned.
+    The end offset is rounded down to the start of a segment, as whole segments are cleaned.
     `first_batch_timestamps` are those of the closed segments from the first dirty offset on.
     """
     end = active_base_offset

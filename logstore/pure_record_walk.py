@@ -342,7 +342,7 @@ def spans(
 ) -> tuple[int, int, int, list[Span]]:
     """Find the positions of the next records; return (problem, index, position, a tuple for each record).
 
-    A tuple has the positions of the record's begin, of the byte after its timestamp delta, and of its end,
+    A tuple has the positions of the record's start, of the byte after its timestamp delta, and of its end,
     its offset delta and timestamp delta, its key, and True if it has a value. Values and headers are skipped.
     """
     content = bytes(content)
