@@ -39,14 +39,14 @@ TOPIC_CONFIG_DOCUMENTATION: Mapping[str, str] = {
         "The replicas whose fetches from the leader are throttled, as PARTITION:BROKER pairs, or * for all."
     ),
     "index.interval.bytes": (
-        "How many bytes of the log lie between two entries of its offset index. A lower value "
+        "The number of bytes of the log between two entries of its offset index. A lower value "
         "makes lookups more exact and the index larger."
     ),
     "leader.replication.throttled.replicas": (
         "The replicas that the leader serves at a throttled rate, as PARTITION:BROKER pairs, or * for all."
     ),
     "local.retention.bytes": (
-        "With tiered storage: how many bytes of a partition to keep on the broker; -2 uses retention.bytes."
+        "With tiered storage: the bytes of a partition to keep on the broker; -2 uses retention.bytes."
     ),
     "local.retention.ms": (
         "With tiered storage: how long to keep segments on the broker; -2 uses retention.ms."
@@ -63,12 +63,12 @@ TOPIC_CONFIG_DOCUMENTATION: Mapping[str, str] = {
         "The maximum size of a record batch, in bytes as sent (after compression, if any)."
     ),
     "message.timestamp.after.max.ms": (
-        "How far in the broker's future the timestamp of a record may lie; ignored with "
-        "message.timestamp.type=LogAppendTime."
+        "The maximum time by which the timestamp of a record may be ahead of the broker's clock; ignored "
+        "with message.timestamp.type=LogAppendTime."
     ),
     "message.timestamp.before.max.ms": (
-        "How far in the broker's past the timestamp of a record may lie; ignored with "
-        "message.timestamp.type=LogAppendTime."
+        "The maximum time by which the timestamp of a record may be behind the broker's clock; ignored "
+        "with message.timestamp.type=LogAppendTime."
     ),
     "message.timestamp.type": (
         "Whether the timestamp of a record is the time set by the producer (CreateTime) or "
@@ -84,26 +84,27 @@ TOPIC_CONFIG_DOCUMENTATION: Mapping[str, str] = {
         "with acks=all to be accepted. With a replication factor of 3, the usual value is 2."
     ),
     "ottla.delivery.delay.enable": (
-        "Whether share groups are given the records of this topic no earlier than the headers "
-        "ottla.deliver.at and ottla.deliver.after.ms say, or ottla.delivery.delay.ms. Consumer groups "
-        "see every record at once."
+        "Whether to delay the delivery of records to share groups: by the header ottla.deliver.at or "
+        "ottla.deliver.after.ms of a record, or else by ottla.delivery.delay.ms. Consumer groups see every "
+        "record at once."
     ),
     "ottla.delivery.delay.max.ms": (
-        "How far ahead of its arrival a record may be due; one that asks for more is refused with "
-        "INVALID_TIMESTAMP. Records that retention deletes before they are due are never delivered, so "
-        "retention.ms should be larger."
+        "The maximum time between the arrival of a record and its delivery; a record with a longer delay is "
+        "rejected with INVALID_TIMESTAMP. Records that retention deletes before they are due are never "
+        "delivered, so retention.ms should be larger."
     ),
     "ottla.delivery.delay.max.records": (
-        "How many records of a partition may wait to be due in a share group. Records behind them are not "
-        "delivered until some of them are due. Each takes some 20 bytes of memory at the leader."
+        "The maximum number of records of a partition that may wait to be due in a share group. Records "
+        "behind them are not delivered until some of them are due. Each takes some 20 bytes of memory at the "
+        "leader."
     ),
     "ottla.delivery.delay.ms": (
-        "How long after its timestamp a record is due whose headers say nothing of that."
+        "The time between the timestamp of a record and its delivery, if its headers set no other."
     ),
     "preallocate": ("Reserve the full size of a new segment file on disk when it is created."),
     "remote.copy.lag.bytes": (
-        "With tiered storage: how many newer bytes make a segment eligible for upload; 0 uploads "
-        "at once, -1 derives it from local.retention.bytes."
+        "With tiered storage: the number of newer bytes that make a segment eligible for upload; 0 "
+        "uploads at once, -1 derives it from local.retention.bytes."
     ),
     "remote.copy.lag.ms": (
         "With tiered storage: the age that makes a segment eligible for upload; 0 uploads at "

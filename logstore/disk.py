@@ -656,7 +656,7 @@ class FileRecords:
         """Return all the bytes; OSError if the file has become shorter."""
         content = self.file.read_at(self.position, self.size)
         if len(content) != self.size:
-            raise OSError(errno.EIO, "a log was cut while it was sent")
+            raise OSError(errno.EIO, "a log was truncated while it was sent")
         return content
 
 

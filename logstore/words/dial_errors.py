@@ -38,13 +38,13 @@ def tls_problem(error: BaseException | None) -> str:
         return ""
     verify_message = getattr(error, "verify_message", None)
     if verify_message:
-        return f"the certificate of the other end is refused: {str(verify_message).rstrip('.')}"
+        return f"the certificate of the other end was rejected: {str(verify_message).rstrip('.')}"
     _, is_alert, alert = reason.partition("_ALERT_")
     if not is_alert:
         return f"the TLS handshake failed: {reason.lower().replace('_', ' ')}"
     words = alert.lower().replace("_", " ")
     if "certificate" in words or words == "unknown ca":
-        return f"the other end refuses this node's certificate: {words}"
+        return f"the other end rejected this node's certificate: {words}"
     return f"the other end ended TLS: {words}"
 
 

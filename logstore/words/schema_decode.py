@@ -119,8 +119,8 @@ def read_string_length(b: Buffer, p: int) -> tuple[int, int]:
 def too_many(name: str, count: int, is_there: bool) -> Exception:
     """Return the error for more elements than are allowed (`is_there`), or than the bytes left can hold."""
     if is_there:
-        return TooManyElements(ErrorCode.INVALID_REQUEST, f"{name} has {count} elements, too many in all")
-    return ValueError(f"{name} cannot have {count} elements in so few bytes")
+        return TooManyElements(ErrorCode.INVALID_REQUEST, f"{name} has {count} elements, too many in total")
+    return ValueError(f"{name} has {count} elements, which do not fit in the rest of the message")
 
 
 def too_long(name: str, length: int, limit: FieldLimit) -> FieldTooLong:

@@ -76,7 +76,7 @@ def test_voters_with_certificates_elect_one_and_then_another(all_up: Cluster) ->
     ("name", "what_is_said"),
     [
         ("node-3", "The certificate of node 2 was issued for node-3."),
-        ("forged", "the certificate of the other end is refused: unable to get local issuer certificate"),
+        ("forged", "the certificate of the other end was rejected: unable to get local issuer certificate"),
     ],
 )
 def test_a_voter_with_the_certificate_of_another_is_refused(

@@ -110,7 +110,7 @@ def test_a_node_whose_certificate_has_expired_is_refused_and_says_so(
 
     assert f"ERROR The certificate of the listener INNER expired on {past:%Y-%m-%d}" in said
     assert "ERROR The certificate of the listener CONTROLLER expired on" in said
-    assert "the certificate of the other end is refused: certificate has expired" in said
+    assert "the certificate of the other end was rejected: certificate has expired" in said
 
 
 @pytest.mark.parametrize(

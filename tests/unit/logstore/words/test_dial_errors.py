@@ -36,14 +36,14 @@ def test_the_reason_is_told_in_words_whatever_the_event_loop_makes_of_it(error: 
         (
             "CERTIFICATE_VERIFY_FAILED",
             "certificate has expired",
-            "the certificate of the other end is refused: certificate has expired",
+            "the certificate of the other end was rejected: certificate has expired",
         ),
         (
             "SSLV3_ALERT_CERTIFICATE_EXPIRED",
             None,
-            "the other end refuses this node's certificate: certificate expired",
+            "the other end rejected this node's certificate: certificate expired",
         ),
-        ("TLSV1_ALERT_UNKNOWN_CA", None, "the other end refuses this node's certificate: unknown ca"),
+        ("TLSV1_ALERT_UNKNOWN_CA", None, "the other end rejected this node's certificate: unknown ca"),
         ("TLSV1_ALERT_INTERNAL_ERROR", None, "the other end ended TLS: internal error"),
         ("WRONG_VERSION_NUMBER", None, "the TLS handshake failed: wrong version number"),
     ],
