@@ -1,4 +1,4 @@
-"""A log on a disk in memory, and batches for it."""
+"""Makers of a log on a disk in memory, and of batches for it."""
 
 from pathlib import Path
 from typing import Any
@@ -24,7 +24,7 @@ NOW_MS = 1_000_000
 
 
 def epochs_of(log: PartitionLog) -> tuple[EpochEntry, ...]:
-    """The leader epochs that a log knows, each with its first offset."""
+    """Return the leader epochs of a log, each with its first offset."""
     return log._epochs.entries
 
 
@@ -90,7 +90,7 @@ def end_transaction(
 
 
 def records_of_log(log: PartitionLog) -> list[Record]:
-    """All records from the log start, by reading batch after batch."""
+    """Return all records from the log start on, by reading batch after batch."""
     records: list[Record] = []
     offset = log.log_start_offset
     while offset < log.log_end_offset:

@@ -1,4 +1,4 @@
-"""What a leader answers to a batch: the codes that Apache Kafka gave when it was asked."""
+"""The validation of a batch by its leader, with the error codes that Apache Kafka was seen to return."""
 
 import re
 import struct
@@ -33,14 +33,14 @@ ROWS: list[NewRecord] = [(b"k", b"v", NOW_MS, ()), (None, b"w", NOW_MS + 1, ())]
 
 
 def changed(position: int, layout: str, value: int, batch: bytes | bytearray | None = None) -> bytearray:
-    """A good batch with one field of the header overwritten and the CRC made right again."""
+    """Return a valid batch with one field of the header overwritten and the CRC corrected."""
     content = bytearray(batch or build_batch(ROWS))
     struct.pack_into(">" + layout, content, position, value)
     return seal_batch(read_header(content), content[HEADER_SIZE:])
 
 
 def raw(position: int, layout: str, value: int) -> bytearray:
-    """The same without a new CRC or length."""
+    """Return a valid batch with one field of the header overwritten; CRC and length stay."""
     content = bytearray(build_batch(ROWS))
     struct.pack_into(">" + layout, content, position, value)
     return content
@@ -193,7 +193,7 @@ def test_a_topics_compression_type_recompresses(sent: Compression, kept: str) ->
 
 @pytest.mark.parametrize("sent", [one for one in Compression if one is not Compression.NONE])
 def test_what_cannot_be_opened_to_be_recompressed_is_not_sent_again(sent: Compression) -> None:
-    """CORRUPT_MESSAGE is retried, as of bytes that were damaged on their way; Apache Kafka answers this."""
+    """As in Apache Kafka: clients would retry after CORRUPT_MESSAGE, as for bytes damaged on the way."""
     batch = build_batch(ROWS, compression=sent)
     garbage = seal_batch(read_header(batch), b"\xee" * (len(batch) - HEADER_SIZE))
     kept = "gzip" if sent is not Compression.GZIP else "zstd"
@@ -216,7 +216,7 @@ def record(
     headers: bytes = b"\0",
     timestamp_delta: int = 0,
 ) -> bytes:
-    """The bytes of a record with a value of one byte; any part as given."""
+    """Return the bytes of a record with a value of one byte, and the given parts."""
     body = bytearray(1)
     append_varint(body, timestamp_delta)
     append_varint(body, delta)
@@ -227,7 +227,7 @@ def record(
 
 
 def damaged(content: bytes, count: int, codec: Compression = Compression.NONE, **fields: int) -> bytearray:
-    """A batch with these records and a right header, but for what is given."""
+    """Return a batch with these records and a correct header, except for the given fields."""
     header = read_header(build_batch([(b"k", b"v", NOW_MS, ())]))
     header = header._replace(
         **{"attributes": int(codec), "records_count": count, "last_offset_delta": count - 1, **fields}
@@ -256,7 +256,7 @@ BROKEN = {
 }
 
 
-# Of what is not compressed; a count of 2^31-1 of all.
+# Faults that the header of an uncompressed batch shows; of a compressed one only the count of 2^31-1.
 SEEN_IN_THE_HEADER = {"a count that is too large", "a count of 2^31-1", "no records", "a length of nothing"}
 
 
@@ -306,10 +306,10 @@ def test_without_a_compiler_compacted_topics_have_every_record_checked(
     "content",
     [
         record(0, headers=b"\x02\x02h\x01"),  # a header without a value
-        record(0, headers=b"\x02\x02\xff\0"),  # whose key is no UTF-8
+        record(0, headers=b"\x02\x02\xff\0"),  # a header whose key is not UTF-8
         record(0, key=b"\x03"),  # a length of -2 is null, too
-        b"\x10\xff" + record(0)[2:],  # attributes that mean nothing yet
-        b"\x90\x80\x80\x80\0" + record(0)[1:],  # a length in more bytes than it needs
+        b"\x10\xff" + record(0)[2:],  # attributes that are not used yet
+        b"\x90\x80\x80\x80\0" + record(0)[1:],  # a length in more bytes than needed
     ],
 )
 def test_what_apache_kafka_takes_is_taken(content: bytes) -> None:
@@ -332,7 +332,7 @@ def test_garbage_that_calls_itself_compressed_is_refused(
 
 
 def stored(content: bytes) -> bytes:
-    """A block of lz4 that is not compressed."""
+    """Return an lz4 block that is stored without compression."""
     return (len(content) | 0x80000000).to_bytes(4, "little") + content
 
 
@@ -362,7 +362,7 @@ def test_blocks_of_lz4_that_are_not_compressed_are_taken() -> None:
 
 @pytest.mark.parametrize("name", FOREIGN_FRAMES)
 def test_a_frame_of_lz4_that_kafkas_java_reader_does_not_open_is_refused(name: str) -> None:
-    """The library opens it, and consumers of Java would never get past it."""
+    """The library opens it, but Java consumers would be stuck at it."""
     batch = lz4_batch(FOREIGN_FRAMES[name])
 
     assert refusal(batch).code is ErrorCode.UNKNOWN_SERVER_ERROR
@@ -383,7 +383,7 @@ def test_linked_blocks_of_lz4_are_refused_as_by_kafka() -> None:
 
 
 def lz4_batch(frame: bytes, count: int = len(RECORDS)) -> bytearray:
-    """A batch of so many records in a frame of its own making."""
+    """Return a batch of `count` records whose compressed content is `frame`."""
     return seal_batch(read_header(damaged(b"", count, Compression.LZ4)), frame)
 
 
@@ -481,7 +481,7 @@ def test_coordinators_write_control_batches() -> None:
 
 
 def zeros(count: int, codec: Compression) -> bytes:
-    """One batch of so many records of a hundred kB that compress well."""
+    """Return a batch of `count` records of a hundred kB that compress well."""
     rows: list[NewRecord] = [(b"k", bytes(100_000), NOW_MS, ())] * count
     return bytes(build_batch(rows, compression=codec))
 

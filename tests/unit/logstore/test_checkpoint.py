@@ -1,4 +1,4 @@
-"""Kafka's text checkpoints: the bytes it writes, and what it refuses."""
+"""Kafka's text checkpoints: their bytes, and the contents that are rejected."""
 
 from pathlib import Path
 
@@ -40,7 +40,7 @@ def test_epochs_stand_in_kafkas_format() -> None:
 @pytest.mark.parametrize(
     "content",
     [
-        b"",  # what a power cut may leave, for the file is replaced without a sync
+        b"",  # a power cut may leave this, as the file is replaced without a sync
         b"0\n",
         b"1\n0\n",
         b"0\n2\n1 5\n",
@@ -49,7 +49,7 @@ def test_epochs_stand_in_kafkas_format() -> None:
         b"0\n1\n-1 5\n",
         b"\xff",
         b"0\n1\n1 2 3\n",
-        b"0\n1\n3 12",  # of 3 120: a number without its last digits is still a number
+        b"0\n1\n3 12",  # cut off from 3 120: a number without its last digits is still a number
     ],
 )
 def test_epochs_that_are_not_whole_are_refused(content: bytes) -> None:

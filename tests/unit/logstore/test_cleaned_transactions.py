@@ -1,4 +1,4 @@
-"""The cleaner over logs with transactions, round after round: each begins where the one before ended."""
+"""The cleaner over logs with transactions, in rounds that each begin where the previous one ended."""
 
 import random
 from operator import attrgetter
@@ -18,7 +18,7 @@ _OFFSET = attrgetter("offset")
 
 
 class TransactionalWorld(World):
-    """The same log with producers of transactions, and a consumer with isolation.level=read_committed."""
+    """A world with transactional producers, and a consumer with isolation.level=read_committed."""
 
     def __init__(self) -> None:
         super().__init__(config(segment_bytes=300))
@@ -32,7 +32,7 @@ class TransactionalWorld(World):
         )
 
     def committed_records(self) -> list[Record]:
-        """What such a consumer reads from the start, request by request."""
+        """Return the records that such a consumer reads from the start, request by request."""
         offset, seen = self.log.log_start_offset, []
         while offset < self.log.last_stable_offset:
             found = self.log.read(offset, 300, isolation=FetchIsolation.TXN_COMMITTED, minimum_one_batch=True)
@@ -75,7 +75,7 @@ def test_what_is_committed_after_an_abort_of_an_earlier_round_counts() -> None:
 
 @pytest.mark.parametrize("seed", range(3, 6))
 def test_committed_records_against_a_dumb_model(seed: int) -> None:
-    """Plain records and transactions, cleaned and restarted at any moment; keys come, and are left alone."""
+    """Records in and outside transactions, cleaned and restarted at random moments."""
     chance, world = random.Random(seed), TransactionalWorld()
     model: list[Record] = []
     open_ones: dict[int, list[Record]] = {}
@@ -117,8 +117,8 @@ def test_committed_records_against_a_dumb_model(seed: int) -> None:
             continue
 
         seen = world.committed_records()
-        # Nothing is new, moved or aborted; the last of each key is there, unless it was a tombstone: then it
-        # may be gone, and nothing that it deleted comes back.
+        # No record is new, moved or aborted. The last record of each key is there, unless it was a tombstone:
+        # then it may be gone, but no record that it deleted comes back.
         stable = [record for record in model if record.offset < world.log.last_stable_offset]
         assert set(seen) <= set(stable) and [one.offset for one in seen] == sorted(set(map(_OFFSET, seen)))
         last, last_seen = latest(stable), latest(seen)

@@ -1,4 +1,4 @@
-"""The cleaner over whole logs: what readers see, what survives a crash, what is set apart."""
+"""The cleaner over whole logs: the records that readers see, crashes, and logs that cannot be cleaned."""
 
 import errno
 from collections.abc import Iterator
@@ -117,7 +117,7 @@ class World:
         return job
 
     def records(self, isolation: FetchIsolation = FetchIsolation.HIGH_WATERMARK) -> list[Record]:
-        """What a consumer reads from the start, request by request."""
+        """Return the records that a consumer reads from the start, request by request."""
         offset, seen = self.log.log_start_offset, []
         while offset < self.log.high_watermark:
             found = self.log.read(offset, 300, isolation=isolation, minimum_one_batch=True)
@@ -377,7 +377,7 @@ def test_a_log_that_is_cut_while_it_is_cleaned_is_clean_up_to_there(world: World
 
 
 def test_a_log_that_moves_to_another_directory_is_not_cleaned(world: World) -> None:
-    """What was copied of it before the round would count as cleaned."""
+    """Batches that were copied before the round would count as cleaned."""
     for number in range(20):
         world.append((b"a", b"%d" % number))
     moving, cleaner = world.manager.future_logs, world.cleaner
@@ -397,7 +397,7 @@ def test_power_may_fail_at_any_step_of_a_round() -> None:
     def filled() -> World:
         world = World()
         for number in range(30):
-            # Some keys are in the cleaned segments alone.
+            # Some keys are only in the cleaned segments.
             world.append((b"key-%d" % (number if number < 8 else number % 4), b"value-%d" % number))
         world.log.flush(now_ms=world.now_ms)
         world.manager.write_pending(world.manager.pending_checkpoints())
@@ -494,7 +494,7 @@ def test_against_a_dumb_model(steps: list[tuple[str, object]], compression: Comp
             world.start()
 
         seen = world.records()
-        # Nothing is new, moved or in another order; the last of each key is there, unless it was a tombstone.
+        # No record is new, moved or in another order; the last one of each key is there, except tombstones.
         assert set(seen) <= set(model) and [one.offset for one in seen] == sorted(
             {one.offset for one in seen}
         )
@@ -533,10 +533,10 @@ def test_a_round_that_is_over_cleans_the_batches_that_it_has_indexed(world: Worl
 
 
 def test_a_topic_that_took_rounds_of_time_is_cleaned_after_the_others(world: World) -> None:
-    """Of topics that took little the dirtiest goes first, as in Apache Kafka."""
+    """Among topics with low costs the dirtiest goes first, as in Apache Kafka."""
     for number in range(40):
         world.append((b"a", b"%d" % number))
-    world.run()  # what follows is a part of its log alone, all of the other's
+    world.run()  # so later records are only a part of this log, but all of the other log
     hostile, dirty = (
         world.log,
         world.manager.get_or_create(TopicPartition("other", 0), bytes(16), world.config),

@@ -1,4 +1,4 @@
-"""Which records stay, batch by batch, as Kafka's cleaner decides (KIP-58, KIP-98, KIP-534)."""
+"""The records that compaction keeps, batch by batch, as Kafka's cleaner does (KIP-58, KIP-98, KIP-534)."""
 
 import pytest
 
@@ -362,5 +362,5 @@ def test_small_neighbours_become_one_segment() -> None:
 
     assert [[one.base_offset for one in group] for group in groups] == [[0, 10], [20, 2**31 + 5]]
     apart = group_segments(segments, max_segment_bytes=1_000, max_index_bytes=10, end_offset=2**31 + 20)
-    # The last offset of a segment is taken to be just below the next one's base.
+    # The last offset of a segment counts as just below the next one's base offset.
     assert [len(group) for group in apart] == [2, 2]

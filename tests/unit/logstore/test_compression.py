@@ -1,4 +1,4 @@
-"""The five compressions, what other writers make of them, and bombs."""
+"""The five compressions: data of other writers, and decompression bombs."""
 
 import gzip
 import sys
@@ -86,7 +86,7 @@ def test_a_bomb_is_refused_at_the_limit(compression: Compression) -> None:
 @pytest.mark.parametrize(
     "lie",
     [
-        b"\xff\xff\xff\xff\x0f" + bytes(10),  # raw snappy that says 4 GiB
+        b"\xff\xff\xff\xff\x0f" + bytes(10),  # raw snappy that claims 4 GiB
         b"\x82SNAPPY\x00" + b"\x00\x00\x00\x01" * 2 + b"\x00\x00\x00\x06" + b"\xff\xff\xff\xff\x0f\x00",
         b"\x82SNAPPY\x00" + b"\x00\x00\x00\x01" * 2 + b"\x7f\xff\xff\xff",
     ],
@@ -106,7 +106,7 @@ def test_data_cut_off_anywhere_is_corrupt(compression: Compression, content: byt
             opened = decompress(compression, data[:length])
         except KafkaError as refused:
             assert refused.code is ErrorCode.CORRUPT_MESSAGE, length
-        else:  # The head of a framed snappy stream is a shorter stream: the frames carry no end.
+        else:  # A framed snappy stream that is cut between frames is a shorter stream: it has no end mark.
             assert compression is Compression.SNAPPY
             assert content.startswith(bytes(opened))
     with pytest.raises(KafkaError):
@@ -150,7 +150,7 @@ def test_codecs_without_their_packages_are_told(monkeypatch: pytest.MonkeyPatch)
     [
         (Compression.GZIP, gzip.compress(b"")),
         (Compression.ZSTD, zstandard.compress(b"")),
-        (Compression.ZSTD, b"\x50\x2a\x4d\x18\0\0\0\0"),  # a frame to be skipped
+        (Compression.ZSTD, b"\x50\x2a\x4d\x18\0\0\0\0"),  # a skippable frame
     ],
     ids=["gzip", "zstd", "zstd skipped"],
 )

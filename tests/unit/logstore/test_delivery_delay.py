@@ -1,4 +1,4 @@
-"""When records are due: by their headers, by the topic's delay, and what a topic refuses."""
+"""The due times of records, by their headers and by the topic's delay, and the delays that are rejected."""
 
 from typing import Any
 
@@ -24,7 +24,7 @@ def record(*headers: tuple[str, bytes | None], timestamp_ms: int = NOW_MS) -> Ne
 
 
 def due_times(*records: NewRecord, config: LogConfig = DELAYING, **batch: Any) -> dict[int, int]:
-    """The offsets of records that are not due at NOW_MS, and after how many ms of it they are."""
+    """Return the offsets of records that are not due at NOW_MS, with the ms from then until they are."""
     content = build_batch(records, base_offset=100, **batch)
     return {
         offset: due_ms - NOW_MS
@@ -46,20 +46,20 @@ def refusal(*records: NewRecord, config: LogConfig = DELAYING, **batch: Any) -> 
         ([(AT, b"%d" % (NOW_MS + 5))], 5),
         ([(AT, BYTES_AT)], 6),
         ([(AT, b"%d" % NOW_MS)], None),  # due now
-        ([(AT, b"12345678")], None),  # 8 digits are digits, and long ago
+        ([(AT, b"12345678")], None),  # 8 digits are read as digits: a time long ago
         ([(AFTER, b"12345678")], MAX_MS),
         ([(AFTER, b"7")], 7),
         ([(AFTER, b"0000000000000000007")], 7),
         ([(AFTER, (8).to_bytes(8, "big"))], 8),
         ([(AFTER, b"7"), (AFTER, b"9")], 9),  # the last one counts
         ([(AFTER, b"7"), (AFTER, b"")], None),
-        ([(AT, b"%d" % (NOW_MS + 5)), (AFTER, b"9")], 5),  # what is exact counts
+        ([(AT, b"%d" % (NOW_MS + 5)), (AFTER, b"9")], 5),  # the absolute time takes precedence
         ([("ottla.deliver.AT", b"9"), ("x" * 22, b"9"), ("", b"9")], None),
-        # What is no number means "at once" where it is in the log already.
+        # In records that are in the log already, a value that is not a number means "at once".
         *(([(AFTER, value)], None) for value in (None, b"", b"-5", b"+5", b"1e3", b"\xff" * 8, b"9" * 30)),
         ([(AFTER, b"0" * 20)], None),
         ([(AFTER, b"\0" * 7)], None),
-        ([(AT, b"9223372036854775807")], MAX_MS),  # no record waits longer
+        ([(AT, b"9223372036854775807")], MAX_MS),  # the maximum delay
         ([(AT, b"9223372036854775808")], None),
     ],
 )
@@ -105,8 +105,8 @@ def test_the_topics_delay_counts_from_the_records_timestamp() -> None:
         record(),
         record(timestamp_ms=NOW_MS - 400),
         record(timestamp_ms=NOW_MS - 1000),
-        record((AFTER, b"0")),  # a header comes first
-        record(timestamp_ms=-1),  # has no time, so it is at once
+        record((AFTER, b"0")),  # the header overrides the topic's delay
+        record(timestamp_ms=-1),  # without a timestamp it is due at once
     ]
 
     assert due_times(*records, config=config) == {100: 1000, 101: 600}

@@ -1,4 +1,4 @@
-"""Whether the disk is behind, by what a kernel tells in /proc/vmstat."""
+"""The decision to pause large writers, by the dirty pages in /proc/vmstat."""
 
 import mmap
 from pathlib import Path
@@ -8,11 +8,11 @@ import pytest
 from ottla.logstore.dirty_pages import LOOK_EVERY_S, MAX_REST_S, NO_REST_S, USUAL_WRITEBACK_BYTES, DirtyPages
 
 BACKGROUND, THRESHOLD = 100_000, 200_000
-NEAR = 125_000  # half-way from the first to the middle of both, from which on writers are stopped
+NEAR = 125_000  # half-way from the first to the middle of both, where the kernel begins to block writers
 
 
 class Machine:
-    """A kernel that tells, and a clock."""
+    """A fake /proc/vmstat, and a clock."""
 
     def __init__(self, folder: Path) -> None:
         self.now_s = 1.0
@@ -32,7 +32,7 @@ class Machine:
         self._path.write_text("".join(f"{name} {number}\n" for name, number in words.items()))
 
     def after(self, seconds: float) -> bool:
-        """Whether one must rest so much later."""
+        """Return True if large writers must wait, `seconds` later."""
         self.now_s += seconds
         return self.dirty_pages.must_rest()
 
@@ -101,7 +101,7 @@ def test_where_nobody_tells_nothing_is_behind(machine: Machine, tmp_path: Path) 
 
 
 def test_this_machine_tells() -> None:
-    """The names are those of the kernel, where it is Linux."""
+    """On Linux, the kernel's file has the expected names."""
     if not Path("/proc/vmstat").exists():
         pytest.skip("there is no /proc/vmstat")
     told = Path("/proc/vmstat").read_text()

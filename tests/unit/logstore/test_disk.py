@@ -1,4 +1,4 @@
-"""The two disks: what one does, the other does too; and the faults of the one in memory."""
+"""The two disks, which behave alike, and the faults of the one in memory."""
 
 import errno
 import os
@@ -28,7 +28,7 @@ def test_files_are_written_read_cut_and_renamed(disk: Disk, tmp_path: Path) -> N
 
     assert (file.size(), file.read_at(6, 99)) == (11, b"world")
     assert file.read_at_cached(0, 5) == b"hello"
-    assert file.read_at_cached(6, 99) is None  # a short read may be the disk's fault: ask again, and wait
+    assert file.read_at_cached(6, 99) is None  # after a short read the caller must read again, and wait
     file.truncate(5)
     assert disk.read_file(directory / "one") == b"hello"
     disk.rename(directory / "one", directory / "two")
@@ -100,7 +100,7 @@ def test_only_so_many_files_are_kept_open(tmp_path: Path) -> None:
 
     assert len(disk._cached) == 2
     assert disk.open_to_read(tmp_path / "a") is not first
-    assert first.read_at(0, 1) == b"a"  # whoever holds a file may go on
+    assert first.read_at(0, 1) == b"a"  # the holder of an open file can still read it
 
 
 def test_files_of_the_cache_make_room_for_others(tmp_path: Path) -> None:
@@ -144,7 +144,7 @@ def test_what_is_cached_is_asked_of_the_kernel_once_in_a_while(
 
 
 def asks_where(monkeypatch: pytest.MonkeyPatch, is_cached: Callable[[int], bool]) -> list[tuple[int, int]]:
-    """(position, size) of what will be asked for; it is in memory if its end is."""
+    """Record each (position, size) that is looked up in the page cache; `is_cached` answers by its end."""
     asked: list[tuple[int, int]] = []
 
     def ask(_: int, position: int, size: int) -> bool:
@@ -174,7 +174,7 @@ def test_what_one_reader_wants_next_is_asked_for_with_what_it_wants(
     assert file.can_send(400, 100)
     assert file.can_send(500, 100) and not file.can_send(600, 1)
     assert asked[3:] == [
-        (400, 100),  # not where it read last: alone
+        (400, 100),  # not behind the last read: nothing ahead
         *((500, CACHED_AHEAD_BYTES), (500, 100)),
         *((600, CACHED_AHEAD_BYTES), (600, 1)),
     ]

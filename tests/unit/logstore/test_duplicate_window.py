@@ -1,4 +1,4 @@
-"""The last five batches of a producer may come again, whatever has happened to the log meanwhile."""
+"""The last five batches of a producer are recognised as duplicates, whatever happened to the log."""
 
 from collections.abc import Callable
 from typing import Any
@@ -30,7 +30,7 @@ def reopened(log: PartitionLog, disk: MemoryDisk, *, is_clean: bool = True, **op
 
 
 def cut_and_led_again(log: PartitionLog, disk: MemoryDisk) -> PartitionLog:
-    """A follower's unreplicated tail goes; the state below it comes from the snapshot of a roll."""
+    """Truncate the unreplicated tail, as a follower does; the state comes from the snapshot of a roll."""
     log.roll(now_ms=NOW_MS)
     end = log.log_end_offset
     append(log)
@@ -228,7 +228,7 @@ def test_a_damaged_log_answers_as_one_that_knows_no_more() -> None:
         send(log, PRODUCER, sequence)
     log = reopened(log, disk)
     content = disk.files[log.active_segment.path].content
-    content[8:12] = bytes(4)  # the first batch says that it has no bytes
+    content[8:12] = bytes(4)  # the first batch claims a length of 0
 
     assert refusal_of(log, 1) is ErrorCode.OUT_OF_ORDER_SEQUENCE_NUMBER
 
@@ -241,7 +241,7 @@ def test_what_was_found_before_the_damage_is_known() -> None:
         log.roll(now_ms=NOW_MS)
     log = reopened(log, disk)
     content = disk.files[log.segments[0].path].content
-    content[8:12] = bytes(4)  # the batch says that it has no bytes
+    content[8:12] = bytes(4)  # the batch claims a length of 0
 
     assert send(log, PRODUCER, 1).duplicate
     assert refusal_of(log, 0) is ErrorCode.OUT_OF_ORDER_SEQUENCE_NUMBER

@@ -1,4 +1,4 @@
-"""A file is told from its copies."""
+"""The identity that distinguishes a file from its copies."""
 
 import os
 import shutil
@@ -15,9 +15,9 @@ from ottla.logstore.file_identity import FileIdentity, identity_of_text
     ("one", "other", "is_same"),
     [
         (FileIdentity(1, 50), FileIdentity(1, 50), True),
-        (FileIdentity(1, 50), FileIdentity(1, 60), False),  # the inode of a removed file was used again
-        (FileIdentity(1, 50), FileIdentity(2, 50), True),  # a mount that numbers its inodes anew
-        (FileIdentity(1, 50), FileIdentity(1, 0), True),  # a kernel that does not tell any more
+        (FileIdentity(1, 50), FileIdentity(1, 60), False),  # the inode of a removed file was reused
+        (FileIdentity(1, 50), FileIdentity(2, 50), True),  # a file system that renumbers its inodes
+        (FileIdentity(1, 50), FileIdentity(1, 0), True),  # a kernel without birth times
         (FileIdentity(1, 0), FileIdentity(2, 0), False),
         (FileIdentity(1, 0), FileIdentity(2, 60), False),
     ],
@@ -38,7 +38,7 @@ def test_an_identity_is_read_as_it_was_written() -> None:
 
 
 def write(disk: Disk, path: Path) -> None:
-    """Write a file that names itself, later than the one that is there, by a clock that ticks in ms."""
+    """Write a file that contains its identity, with a later birth time than the existing one's."""
     before = disk.identity_of(path) if disk.exists(path) else None
     while True:
         disk.write_file_that_names_itself(path, lambda own: own.as_text().encode())
@@ -47,7 +47,7 @@ def write(disk: Disk, path: Path) -> None:
 
 
 def copy(source: Path, target: Path) -> None:
-    """Copy a file, later than it was made, by a clock that ticks in ms."""
+    """Copy a file; the copy has a later birth time."""
     made, disk = OsDisk().identity_of(source), OsDisk()
     while not target.exists() or made.is_same(disk.identity_of(target)):
         target.unlink(missing_ok=True)
@@ -105,6 +105,6 @@ def test_a_backup_that_is_put_over_a_later_file_shows(tmp_path: Path) -> None:
     copy(path, tmp_path / "backup")
     write(disk, path)
 
-    shutil.copyfile(tmp_path / "backup", path)  # into the same inode
+    shutil.copyfile(tmp_path / "backup", path)  # keeps the inode
 
     assert not named_in(disk, path).is_same(disk.identity_of(path))

@@ -1,4 +1,4 @@
-"""A bit that flips in a file of a log while its node is stopped is found, or nothing is read wrongly."""
+"""Bits that flip in a log's files while its node is stopped: they are found, or no reader gets wrong data."""
 
 import random
 from collections.abc import Iterator
@@ -20,11 +20,14 @@ from ottla.logstore.words.topic_partition import ZERO_UUID, TopicPartition
 from tests.unit.logstore.log_maker import DIRECTORY, NOW_MS, append, end_transaction, open_log, send
 
 CONFIG = LogConfig(segment_bytes=900, index_interval_bytes=80)
-LOG_END_OFFSET = 46  # as the checkpoint of recovery points has it
+LOG_END_OFFSET = 46  # the entry in the checkpoint of recovery points
 
 
 def stopped_log(*, loses_segments: int = 0) -> MemoryDisk:
-    """A log that was closed cleanly: several segments, epochs, producers, transactions that were aborted."""
+    """Return a disk with a log that was closed cleanly.
+
+    It has several segments, epochs and producers, and aborted transactions.
+    """
     disk = MemoryDisk()
     log = open_log(disk, config=CONFIG)
     for number in range(8):
@@ -45,7 +48,7 @@ def stopped_log(*, loses_segments: int = 0) -> MemoryDisk:
 
 
 class Read(NamedTuple):
-    """The answers of a log to its readers."""
+    """The results that a log returns to its readers."""
 
     committed: list[tuple[int, bytes | None, int]]
     by_time: list[TimestampAndOffset | None]
@@ -66,7 +69,7 @@ def read_all(log: PartitionLog) -> Read:
 
 
 def committed_records(log: PartitionLog) -> Iterator[tuple[int, bytes | None, int]]:
-    """As a consumer with read_committed sees them, who reads each batch by itself."""
+    """Yield the records that a read_committed consumer sees, reading one batch at a time."""
     offset = log.log_start_offset
     while offset < log.last_stable_offset:
         found = log.read(offset, 1, isolation=FetchIsolation.TXN_COMMITTED, minimum_one_batch=True)
@@ -125,7 +128,7 @@ def test_a_bit_that_flips_is_found_or_harmless(suffix: str, loses_segments: int)
     step = {".log": 5, ".snapshot": 9}.get(suffix, 1)
     for path in paths:
         size_bytes = len(contents[path])
-        # All of the last batches: a restart may take what is not whole there for torn, and cut it.
+        # Every byte of the last batches: a restart may take a damaged one for torn, and truncate it.
         is_last_segment = suffix == ".log" and path == paths[-1]
         sampled = size_bytes - 200 if is_last_segment else size_bytes
         positions = [*range(chance.randrange(step), sampled, step), *range(max(0, sampled), size_bytes)]
@@ -136,7 +139,7 @@ def test_a_bit_that_flips_is_found_or_harmless(suffix: str, loses_segments: int)
             try:
                 disk, log = opened({**contents, path: bytes(flipped)})
             except KafkaError:
-                continue  # the log is offline, and says why
+                continue  # the log is offline, and reports the damage
             if is_found(disk, log):
                 continue
             assert read_all(log) == right, (path.name, position)

@@ -1,4 +1,4 @@
-"""Leader epochs and where they end (KIP-101, KIP-320)."""
+"""Leader epochs and the offsets where they end (KIP-101, KIP-320)."""
 
 from pathlib import Path
 
@@ -26,7 +26,7 @@ def cache_of(*entries: tuple[int, int], disk: MemoryDisk | None = None) -> Leade
         ([(0, 0), (2, 10)], [(0, 0), (2, 10)]),
         ([(0, 0), (0, 10)], [(0, 0)]),
         ([(0, 10), (0, 5)], [(0, 5)]),
-        ([(0, 0), (3, 10), (2, 12)], [(0, 0), (2, 12)]),  # a lower epoch wins over what contradicts it
+        ([(0, 0), (3, 10), (2, 12)], [(0, 0), (2, 12)]),  # a new entry replaces those that contradict it
         ([(0, 0), (1, 10), (2, 10)], [(0, 0), (2, 10)]),  # epoch 1 wrote nothing
         ([(0, 0), (1, 10), (2, 20), (3, 5)], [(0, 0), (3, 5)]),
     ],
@@ -39,9 +39,9 @@ def test_entries_stay_in_order(entries: list[tuple[int, int]], expected: list[tu
     ("epoch", "expected"),
     [
         (-1, (-1, -1)),
-        (0, (0, 5)),  # older than all that is known
+        (0, (0, 5)),  # older than all known epochs
         (1, (1, 10)),
-        (2, (1, 10)),  # never seen: the one before it
+        (2, (1, 10)),  # unknown: the epoch before it
         (3, (3, 30)),
         (4, (4, 99)),  # the current one ends at the log end
         (5, (-1, -1)),

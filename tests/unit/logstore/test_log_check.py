@@ -1,4 +1,4 @@
-"""Finding what is damaged in the files of a log: one bit anywhere is enough."""
+"""The log check finds damage in the files of a log, down to a single bit anywhere."""
 
 import random
 from pathlib import Path
@@ -26,7 +26,7 @@ JUDGED = (".log", ".index", ".timeindex", ".txnindex")
 
 
 def filled(disk: MemoryDisk, config: LogConfig = CONFIG) -> PartitionLog:
-    """Some thirty batches in several segments, of several epochs, with transactions that were aborted."""
+    """Return a log of some thirty batches in several segments and epochs, with aborted transactions."""
     log = open_log(disk, config=config)
     for number in range(10):
         append(log, 2, timestamp=NOW_MS + number * 10, epoch=number // 4)
@@ -55,7 +55,7 @@ def flip(disk: MemoryDisk, path: Path, bit: int) -> None:
 
 
 def closed_files(log: PartitionLog, disk: MemoryDisk) -> list[Path]:
-    """The files that are judged: the active segment's offset and time index are in memory."""
+    """Return the files that the check reads; the active segment's offset and time index are in memory."""
     active = log.active_segment
     in_memory = (active.offset_index.path, active.time_index.path)
     return sorted(path for path in disk.files if path.suffix in JUDGED and path not in in_memory)

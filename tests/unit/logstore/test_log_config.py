@@ -1,4 +1,4 @@
-"""The topic configs: complete as Kafka 4.4's list, defaults and cross checks as its own."""
+"""The topic settings: all of Kafka 4.4's, with its defaults and cross checks."""
 
 from dataclasses import fields
 
@@ -17,7 +17,7 @@ from ottla.logstore.words.config_def import ConfigDef, ConfigValue
 from ottla.logstore.words.errors import ErrorCode, KafkaError
 
 SHOWN_CONFIGS_OF_KAFKA_4_4 = 37
-SHOWN_CONFIGS_OF_OURS = 4  # delayed delivery
+SHOWN_CONFIGS_OF_OURS = 4  # those of delayed delivery
 
 
 def test_every_topic_config_of_kafka_is_there_and_documented() -> None:

@@ -1,4 +1,4 @@
-"""All logs of a node: found, made, deleted, moved, and lost with their disk."""
+"""The logs of a node: found at start, created, deleted, moved, and offline with their disk."""
 
 import errno
 from collections.abc import Callable, Iterator
@@ -24,7 +24,7 @@ CONFIG = LogConfig(file_delete_delay_ms=1_000)
 
 
 class World:
-    """A memory disk, and a clock that stands still until it is told."""
+    """A memory disk, and a clock that only the test advances."""
 
     def __init__(self) -> None:
         self.disk = MemoryDisk()
@@ -65,7 +65,7 @@ def append(log: PartitionLog, *values: bytes) -> None:
 
 
 def copied(manager: LogManager, name: TopicPartition = T0) -> PartitionLog:
-    """A copy of the log on its way to /b that has caught up."""
+    """Return a copy of the log that moves to /b and has caught up."""
     manager.move_to_dir(name, B)
     future = manager.future_logs[name]
     future.append_as_follower(all_bytes(manager.logs[name]))
@@ -182,7 +182,7 @@ def test_a_log_of_an_older_topic_of_that_name_is_set_apart(world: World) -> None
 
 
 def test_whoever_writes_a_checkpoint_late_writes_the_newest(world: World) -> None:
-    """Or it would answer before what it waited for is on the disk: the other one may not be there yet."""
+    """Otherwise DeleteRecords could be answered before its offset is on the disk."""
     manager = world.started(A)
     log = manager.get_or_create(T0, TOPIC_ID, CONFIG)
     append(log, b"1", b"2", b"3")
@@ -215,7 +215,7 @@ def test_checkpoints_of_a_deleted_log_say_nothing_of_a_new_one_of_its_name(
         manager, late = world.started(A), []
 
     append(manager.get_or_create(T0, bytes(range(1, 17)), CONFIG), b"new")
-    manager.write_pending(late)  # of a thread that was slow
+    manager.write_pending(late)  # the write of a slow thread
     again = world.started(A)
 
     assert (again.logs[T0].log_start_offset, again.logs[T0].log_end_offset) == (0, 1)
@@ -234,11 +234,11 @@ def test_strays_are_set_apart_and_left_alone(world: World) -> None:
 
 
 def test_what_is_only_named_like_a_log_is_left_alone(world: World) -> None:
-    """Such directories were set apart as `-stray`, while others were at work in them."""
+    """Such directories were once renamed to `-stray` while other programs used them."""
     for path in (A / "photos-2019" / "img.jpg", A / "node-0" / "data" / "meta.properties.txt"):
         world.disk.make_directory(path.parent)
         world.disk.write_file(path, b"mine", sync=True)
-    world.disk.make_directory(A / "begun-0")  # as a node that is killed leaves it
+    world.disk.make_directory(A / "begun-0")  # left by a node that was killed
 
     manager = world.started(A)
     manager.set_strays_apart(lambda _name, _topic_id: False)
@@ -378,7 +378,7 @@ def test_a_partition_moves_to_another_directory(world: World) -> None:
     manager = world.started()
     log = manager.get_or_create(T0, TOPIC_ID, CONFIG)
     append(log, b"1", b"2")
-    log.take_lowest_cut()  # the cleaner has looked at it
+    log.take_lowest_cut()  # as the cleaner does
     manager.set_cleaned_offset(log, 2)
     manager.move_to_dir(T0, B)
     future = manager.future_logs[T0]

@@ -1,4 +1,4 @@
-"""meta.properties: whose directory it is."""
+"""meta.properties: the owner of a log directory."""
 
 from pathlib import Path
 

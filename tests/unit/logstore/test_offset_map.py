@@ -47,4 +47,4 @@ def test_no_setting_leaves_it_without_room_or_without_an_empty_slot(
     taken = [key for key in keys if offsets.put(key, 7)]
 
     assert len(taken) == offsets.capacity >= 1
-    assert offsets.get(b"never put") == NO_OFFSET  # The search for it ends.
+    assert offsets.get(b"never put") == NO_OFFSET  # the search ends

@@ -16,7 +16,7 @@ from ottla.logstore.words.errors import ErrorCode, KafkaError
 
 
 def batches() -> bytes:
-    """Offsets 10 to 12 at times 100 to 102, a marker at 13, offset 14 at time 200."""
+    """Return batches: offsets 10 to 12 at times 100 to 102, a marker at 13, offset 14 at time 200."""
     first = build_batch([(None, b"x", 100 + n, ()) for n in range(3)], base_offset=10)
     commit = EndTransactionMarker(ControlType.COMMIT, 0)
     marker = build_marker(commit, producer_id=1, producer_epoch=0, timestamp_ms=150, base_offset=13)

@@ -1,4 +1,4 @@
-"""An open batch becomes what `build_batch` makes of the same records, byte for byte."""
+"""An open batch equals, byte for byte, the batch that `build_batch` makes of the same records."""
 
 import pytest
 

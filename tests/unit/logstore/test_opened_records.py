@@ -1,4 +1,4 @@
-"""Batches of some kB that open into very much: what they cost, in CPU seconds and MiB."""
+"""Batches of some kB that decompress into very much: their cost, in CPU seconds and MiB."""
 
 import gzip
 import random
@@ -50,7 +50,7 @@ TINY = bytes.fromhex("0c000000010100")  # without key and value, at offset delta
 
 @contextmanager
 def costs_at_most(cpu_s: float, mib: float, pure_cpu_s: float | None = None) -> Iterator[None]:
-    """Bound what the body costs; `pure_cpu_s` goes for the walk in Python where it is the walk that costs."""
+    """Bound the cost of the body; `pure_cpu_s` is for a walk in Python, if the walk is what costs."""
     if pure_cpu_s is not None and not IS_COMPILED:
         cpu_s = pure_cpu_s
     tracemalloc.start()
@@ -65,7 +65,7 @@ def costs_at_most(cpu_s: float, mib: float, pure_cpu_s: float | None = None) -> 
 
 
 def many(record: bytes, number: int = COUNT) -> bytes:
-    """One batch of the same record again and again."""
+    """Return a compressed batch of `number` copies of the same record."""
     header = BatchHeader(0, 0, 0, 2, 0, Compression.ZSTD, number - 1, 1_000, 1_000, -1, -1, -1, number)
     return bytes(seal_batch(header, compress(Compression.ZSTD, record * number)))
 
@@ -89,7 +89,7 @@ def test_a_bomb_is_passed_without_making_its_records_and_with_pauses(bomb: bytes
         found = list(records_from(bomb, COUNT - 1))
 
     assert len(found) > COUNT * len(TINY) // PIECE_BYTES // 2
-    assert set(found) == {None}  # all say that they are the first
+    assert set(found) == {None}  # all records have offset delta 0, so there were only pauses
 
 
 def test_a_time_in_a_bomb_is_looked_up_a_piece_at_a_time(bomb: bytes) -> None:
@@ -107,11 +107,11 @@ def test_a_time_that_stands_at_the_start_opens_nothing_behind_it(bomb: bytes) ->
 
 
 class Gone(Exception):
-    """Whoever asked is not there any more."""
+    """The client has disconnected."""
 
 
 def interruptible(work: Callable[[Callable[[], None]], object]) -> None:
-    """`work` goes on for some pauses and no further."""
+    """Check that `work` stops with the exception that its third pause raises."""
     pauses = count(1)
 
     def pause() -> None:
@@ -246,7 +246,7 @@ def empty_members(count: int) -> bytes:
 
 
 def empty_frames(count: int) -> bytes:
-    return b"\x50\x2a\x4d\x18\0\0\0\0" * count  # skippable ones
+    return b"\x50\x2a\x4d\x18\0\0\0\0" * count  # skippable frames
 
 
 def empty_blocks(count: int) -> bytes:
@@ -284,7 +284,7 @@ def test_as_many_members_as_allowed_are_opened() -> None:
     )
 
 
-# ---- records over the edge of a piece ------------------------------------------------------------
+# ---- records across the end of a piece -----------------------------------------------------------
 
 
 @pytest.mark.parametrize("compression", CODECS)

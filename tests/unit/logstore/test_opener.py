@@ -1,4 +1,4 @@
-"""Batches that are opened into memory which is used again, and those that are left to others."""
+"""Batches that an opener decompresses into its memory, and those that it leaves to `compression`."""
 
 import gzip
 
@@ -68,12 +68,12 @@ def test_what_is_damaged_is_left_to_others(compression: Compression) -> None:
     ids=["two frames", "something behind", "a frame to be skipped", "a wrong checksum"],
 )
 def test_of_lz4_nothing_but_one_sound_frame_is_opened(data: bytes) -> None:
-    """The library opens further frames, too, which no reader of a batch does."""
+    """The library also opens further frames, which no reader of a batch does."""
     assert opened(Compression.LZ4, data) is None
 
 
 def test_very_many_blocks_are_left_to_others() -> None:
-    """Each takes a microsecond, whatever comes out of it, and an event loop may be waiting."""
+    """Each block takes a microsecond, even if it is empty, and an event loop may be waiting."""
     header = b"\x82SNAPPY\x00" + b"\x00\x00\x00\x01" * 2
     empty = b"\x00\x00\x00\x01\x00"
 

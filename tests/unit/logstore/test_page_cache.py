@@ -1,4 +1,4 @@
-"""Whether parts of files are in memory, asked of the kernel."""
+"""The look-up of file ranges in the kernel's page cache."""
 
 import os
 from pathlib import Path
@@ -36,7 +36,7 @@ def test_what_lies_beyond_the_end_is_not_cached(fd: int) -> None:
 def test_pages_that_were_dropped_are_missed(fd: int) -> None:
     os.fsync(fd)
     os.posix_fadvise(fd, 0, 0, os.POSIX_FADV_DONTNEED)
-    os.posix_fadvise(fd, 0, 0, os.POSIX_FADV_RANDOM)  # no read-ahead
+    os.posix_fadvise(fd, 0, 0, os.POSIX_FADV_RANDOM)  # no readahead
     if is_cached(fd, 0, SIZE):
         pytest.skip("this file system keeps its pages")
 
@@ -65,7 +65,7 @@ def test_a_kernel_that_does_not_know_the_call_is_asked_once(fd: int, monkeypatch
 def test_each_megabyte_is_probed_the_last_first(
     tmp_path: Path, fd: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """A page that is still being read counts as cached: only its content tells."""
+    """cachestat counts a page that is still being read as cached, so its content is probed."""
     size = 2 * MIB + 10
     (tmp_path / "large").write_bytes(bytes(size))
     large = os.open(tmp_path / "large", os.O_RDONLY)

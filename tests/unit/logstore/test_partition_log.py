@@ -1,4 +1,4 @@
-"""One log: append, read, look up, roll, cut."""
+"""The log of a partition: append, read, look up, roll, truncate."""
 
 import errno
 from dataclasses import replace
@@ -41,7 +41,7 @@ def test_offsets_and_epochs_are_given_by_the_leader(log: PartitionLog) -> None:
     result = log.append_as_leader(buffer, leader_epoch=5, now_ms=NOW_MS)
 
     assert (result.base_offset, result.last_offset, result.log_append_time_ms) == (2, 4, -1)
-    header = check_batch(buffer)  # patched in the caller's buffer, CRC still right
+    header = check_batch(buffer)  # patched in the caller's buffer, with a CRC that is still valid
     assert (header.base_offset, header.partition_leader_epoch) == (2, 5)
     assert epochs_of(log) == ((4, 0), (5, 2))
     log.check_invariants()
@@ -119,7 +119,7 @@ def test_producers_expire(log: PartitionLog) -> None:
 
 @pytest.fixture
 def long_log() -> PartitionLog:
-    """Batches of 3 records of equal size, 4 batches a segment, 20 in all."""
+    """Return a log of 20 batches of 3 records each, of equal size, with 4 batches a segment."""
     size = len(batch_of(3))
     log = open_log(MemoryDisk(), config=LogConfig(segment_bytes=4 * size, index_interval_bytes=size))
     for _ in range(20):
@@ -153,7 +153,7 @@ def test_max_bytes_cut_the_last_batch_but_never_the_first(long_log: PartitionLog
 
 
 def test_a_large_read_ends_at_a_batch_and_counts_what_was_there() -> None:
-    """Clients drop what they get of the last one, and it comes again with the next read."""
+    """Clients drop a partial batch, and get it again with the next read."""
     log, size = open_log(MemoryDisk()), len(batch_of(value=bytes(20_000)))
     for _ in range(10):
         append(log, value=bytes(20_000))
@@ -334,7 +334,7 @@ def test_a_cut_takes_what_was_aborted_with_its_marker(log: PartitionLog) -> None
 
 
 def test_a_cut_of_a_marker_that_was_stable_leaves_the_transaction_open(log: PartitionLog) -> None:
-    """After an unclean election the cut may be below what was the high watermark."""
+    """After an unclean election a truncation may go below the former high watermark."""
     append(log)
     send(log, 1, 0, is_transactional=True)
     append(log)
@@ -404,7 +404,7 @@ def test_a_follower_holds_the_leaders_bytes(log: PartitionLog) -> None:
     ],
 )
 def test_batches_that_come_together_are_written_as_one_by_one(settings: dict[str, int]) -> None:
-    """Among them producers, a transaction, new leaders and a gap, as a compacted leader has them."""
+    """They have producers, a transaction, new leader epochs and a gap, as from a compacted leader."""
     leader = open_log(MemoryDisk())
     for number in range(40):
         append(leader, 1 + number % 3, epoch=number // 15, timestamp=NOW_MS + 50 * number)
@@ -493,7 +493,7 @@ def test_a_segment_is_rolled_when_an_index_is_full() -> None:
     for number in range(30):
         append(log, timestamp=NOW_MS + number)
 
-    # 80 bytes hold 6 rows of the time index; Kafka keeps the last one free for the roll.
+    # 80 bytes have room for 6 rows of the time index; as in Kafka, the last one is reserved for the roll.
     assert [segment.base_offset for segment in log.segments] == [0, 6, 12, 18, 24]
     log.check_invariants()
 
@@ -556,7 +556,7 @@ def test_a_search_by_time_outlives_what_the_log_does_meanwhile(long_log: Partiti
     long_log.roll(now_ms=NOW_MS)
 
     assert search.run() == (NOW_MS, 0, 0)
-    assert late.run() is None  # the newer record came after it was asked for
+    assert late.run() is None  # the newer record was appended after the search was made
 
     search = long_log.time_search(NOW_MS)
     for segment in long_log.segments[:-1]:
@@ -597,7 +597,7 @@ def test_the_epoch_answered_is_that_of_the_offset(log: PartitionLog) -> None:
     assert log.end_offset_for_epoch(4) == (4, 2)
 
 
-# Cutting.
+# Truncating.
 
 
 def test_delete_records_hides_then_segments_go(long_log: PartitionLog) -> None:
@@ -682,7 +682,7 @@ def test_whatever_step_fails_nothing_acknowledged_is_lost_or_torn(stays_broken: 
     config = LogConfig(segment_bytes=300, index_interval_bytes=0)
 
     def work(disk: MemoryDisk) -> int:
-        """Append until the disk fails; the count of acknowledged records."""
+        """Append until the disk fails; return the number of acknowledged records."""
         acknowledged = 0
         try:
             log = open_log(disk, config=config)

@@ -1,4 +1,4 @@
-"""The `.snapshot` files over the life of a log: what they keep, and when they go."""
+"""The `.snapshot` files of a log: their content, and their removal."""
 
 import pytest
 
@@ -10,7 +10,7 @@ from tests.unit.logstore.log_maker import NOW_MS, append, end_transaction, files
 
 
 def snapshots(disk: MemoryDisk) -> list[int]:
-    """The offsets of those that are on the disk."""
+    """Return the offsets of the snapshots on the disk."""
     return sorted(int(name[:20]) for name in files(disk) if name.endswith(".snapshot"))
 
 
@@ -67,7 +67,7 @@ def test_of_those_that_a_close_leaves_the_newest_stays() -> None:
 
 
 def test_one_from_before_the_log_tells_nothing() -> None:
-    """What followed it was another past: the log was dropped, and began anew farther on."""
+    """The batches after the snapshot are gone: the log was dropped, and restarted at a higher offset."""
     disk = MemoryDisk()
     log = open_log(disk)
     send(log, 1, 7)

@@ -1,4 +1,4 @@
-"""Idempotence and transactions as one log sees them (KIP-98, KIP-360)."""
+"""The producer state of a log: idempotence and transactions (KIP-98, KIP-360)."""
 
 import struct
 
@@ -16,7 +16,7 @@ from ottla.logstore.record_batch import MAX_SEQUENCE, TRANSACTIONAL_BIT, BatchHe
 from ottla.logstore.words.errors import ErrorCode, KafkaError
 
 PRODUCER = 4001
-START = 100  # that there was something before lets a producer begin with any sequence
+START = 100  # not the beginning of the log, so that a producer may begin with any sequence
 
 
 def header(
@@ -46,7 +46,7 @@ def header(
 
 
 def state_after(*batches: tuple[int, int, int]) -> ProducerState:
-    """The state after batches (epoch, sequence, count), one after the other in the log."""
+    """Return the state after batches (epoch, sequence, count), one after the other in the log."""
     state = ProducerState()
     state.map_end_offset = START
     for epoch, sequence, count in batches:
@@ -63,7 +63,7 @@ def state_after(*batches: tuple[int, int, int]) -> ProducerState:
     [
         ([(0, 0, 3)], (0, 3, 1), None),
         ([(0, 0, 3)], (0, 4, 1), 45),  # gap
-        ([(0, 0, 3)], (0, 0, 2), 45),  # neither new nor the same batch again
+        ([(0, 0, 3)], (0, 0, 2), 45),  # neither a new batch nor a duplicate
         ([(0, 0, 3)], (1, 0, 1), None),
         ([(0, 0, 3)], (1, 3, 1), 45),  # a new epoch begins at 0
         ([(3, 0, 3)], (2, 3, 1), 47),
@@ -233,7 +233,7 @@ def test_a_changed_byte_anywhere_in_a_snapshot_is_found() -> None:
 
 
 def test_very_many_transactions_may_end_before_they_are_replicated() -> None:
-    """The lowest of them holds back the log, in whatever order they ended."""
+    """The lowest one holds back the last stable offset, in whatever order they ended."""
     state = ProducerState()
     state.map_end_offset = 40
     for producer_id in range(10):

@@ -1,4 +1,4 @@
-"""What all logs know of producers is counted; new ones are refused when there is no memory for them."""
+"""The count of producers in all logs; new ones are rejected when there is no memory for them."""
 
 from pathlib import Path
 
@@ -57,7 +57,7 @@ def test_a_producer_that_is_new_is_refused_when_all_memory_is_used_and_others_go
         state.check_batch(header(10), is_client=True)
     assert refused.value.code is ErrorCode.REQUEST_TIMED_OUT
     state.check_batch(header(9, sequence=1), is_client=True)
-    state.check_batch(header(10), is_client=False)  # of a coordinator
+    state.check_batch(header(10), is_client=False)  # a batch of a coordinator
 
     sum(state.remove_expired(100, 100))
     state.check_batch(header(10), is_client=True)

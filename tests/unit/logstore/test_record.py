@@ -1,4 +1,4 @@
-"""Records in and out of a batch, and bytes that are none."""
+"""Records in and out of a batch, and bytes that are not records."""
 
 from typing import Any
 
@@ -107,9 +107,9 @@ def test_a_marker_is_what_a_batch_of_its_one_record_would_be(
         (2, bytes([12, 0, 0, 0, 1, 1, 0])),  # one record, two announced
         (1, bytes([12, 0, 0, 0, 1, 1, 0]) * 2),  # two records, one announced
         (1, bytes([14, 0, 0, 0, 1, 1, 0])),  # longer than the batch
-        (1, bytes([12, 0, 0, 0, 4, 1, 0])),  # a key that leaves its record
-        (1, bytes([12, 0, 0, 0, 1, 1, 2])),  # a header that is not there
-        (1, bytes([14, 0, 0, 0, 1, 1, 0, 0])),  # a byte left in the record
+        (1, bytes([12, 0, 0, 0, 4, 1, 0])),  # a key that extends beyond its record
+        (1, bytes([12, 0, 0, 0, 1, 1, 2])),  # a header that is missing
+        (1, bytes([14, 0, 0, 0, 1, 1, 0, 0])),  # a byte left over in the record
         (1, bytes([16, 0, 0, 0, 1, 1, 2, 1, 1])),  # a header without a name
         (1000, bytes([12, 0, 0, 0, 1, 1, 0])),
         (1, bytes([12, 0, 0, 1, 1, 1, 0])),  # offset delta -1

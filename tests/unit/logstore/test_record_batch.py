@@ -42,7 +42,7 @@ def test_log_append_time_is_patched_with_its_crc() -> None:
     assert batch == BATCH
 
 
-# The base offset and, at 12 to 15, the leader epoch are the leader's to change.
+# The leader changes the base offset and, at 12 to 15, the leader epoch.
 @pytest.mark.parametrize("position", [*range(8, 12), *range(16, len(BATCH))])
 def test_a_changed_byte_anywhere_after_the_offset_is_found(position: int) -> None:
     batch = bytearray(BATCH)

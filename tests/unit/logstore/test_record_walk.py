@@ -1,4 +1,4 @@
-"""Both twins of the walk over records find the same faults, and pause where they are told to."""
+"""The walks over records, compiled and in Python, find the same faults and pause at the same limits."""
 
 import importlib
 from types import ModuleType
@@ -56,16 +56,16 @@ def walk(
         (SOUND_RECORD, SOUND),
         (b"", LENGTH),
         (SOUND_RECORD[:-1], LENGTH),
-        (b"\x0a\0\0\0\x02", LENGTH),  # five bytes are no record
+        (b"\x0a\0\0\0\x02", LENGTH),  # five bytes are too short for a record
         (b"\x0f" + SOUND_RECORD[1:], LENGTH),  # negative
         (b"\x80\x80\x80\x80\x80\x01" + SOUND_RECORD[1:], LENGTH),  # six bytes of a varint
         (b"\x0e\0" + b"\x80" * 6, FIELD),
-        (b"\x0e\0\0\0\x10k\x01\0", FIELD),  # the key leaves its record
+        (b"\x0e\0\0\0\x10k\x01\0", FIELD),  # the key extends beyond its record
         (b"\x0e\0\0\0\x02k\x10\0", FIELD),  # so does the value
         (b"\x0e\0\0\x02\x02k\x01\0", DELTA),
         (b"\x0e\0\0\x01\x02k\x01\0", DELTA),
-        (b"\x0e\0\0\0\x02k\x01\x01", HEADERS),  # -1 of them
-        (b"\x0e\0\0\0\x02k\x01\x02", HEADERS),  # one, and no bytes for it
+        (b"\x0e\0\0\0\x02k\x01\x01", HEADERS),  # -1 headers
+        (b"\x0e\0\0\0\x02k\x01\x02", HEADERS),  # one header, but no bytes
         (b"\x12\0\0\0\x02k\x01\x02\x01\0", HEADER_NAME),
         (b"\x12\0\0\0\x02k\x01\x02\x08\0", FIELD),
         (b"\x10\0\0\0\x02k\x01\0\0", ENDS_EARLY),
@@ -74,7 +74,7 @@ def walk(
 def test_what_is_wrong_with_a_record_is_told(twin: ModuleType, content: bytes, problem: int) -> None:
     behind = (
         (1, len(content)) if problem == SOUND else (0, 0)
-    )  # else the record at fault, and where it begins
+    )  # otherwise index and position of the record at fault
 
     assert walk(twin, content, 1)[:3] == (problem, *behind)
 
@@ -147,10 +147,10 @@ def test_without_a_compiler_the_lengths_of_further_records_are_checked(twin: Mod
     assert pure_record_walk.is_plain_as_far_as_checked(content, 0, count, *rest)
     assert not pure_record_walk.is_plain_as_far_as_checked(content, 0, count + 1, *rest)
     assert not pure_record_walk.is_plain_as_far_as_checked(content, 0, count - 1, *rest)
-    content[-8] = 0x10  # the last record says that it is longer
+    content[-8] = 0x10  # the last record claims to be longer
     assert not pure_record_walk.is_plain_as_far_as_checked(content, 0, count, *rest)
     content[-8] = 0x0E
-    content[-5] ^= 2  # its offset delta is not looked at
+    content[-5] ^= 2  # its offset delta is not checked
     assert pure_record_walk.is_plain_as_far_as_checked(content, 0, count, *rest)
-    content[3] ^= 2  # that of the first one is
+    content[3] ^= 2  # the offset delta of the first record is checked
     assert not pure_record_walk.is_plain_as_far_as_checked(content, 0, count, *rest)

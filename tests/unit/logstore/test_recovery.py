@@ -1,4 +1,4 @@
-"""Opening a directory after a clean close, a crash, a power cut, an interrupted replacement."""
+"""The opening of a log's directory after a clean close, a crash, a power cut, an interrupted replacement."""
 
 from pathlib import Path
 
@@ -31,7 +31,7 @@ INDEXES = (".index", ".timeindex", ".txnindex")
 
 
 def filled(disk: MemoryDisk, *, config: LogConfig = CONFIG) -> PartitionLog:
-    """Some thirty batches in several segments: idempotent, transactional, of several epochs."""
+    """Return a log of some thirty batches in several segments and epochs, idempotent and transactional."""
     log = open_log(disk, config=config)
     for number in range(10):
         append(log, 2, timestamp=NOW_MS + number * 10, epoch=number // 4)
@@ -62,7 +62,7 @@ def test_a_clean_close_leaves_nothing_to_read() -> None:
 
 
 def test_zeros_behind_an_older_segment_stay_and_hide_nothing_as_in_kafka() -> None:
-    # Apache Kafka 4.3.1 was asked: it serves them with the segment, and the next one from its own start.
+    # Apache Kafka 4.3.1 serves the zeros with the segment, and the next segment from its own start.
     disk = MemoryDisk()
     log = filled(disk)
     records = records_of_log(log)
@@ -130,7 +130,7 @@ def test_a_log_is_opened_and_goes_on_whatever_bit_of_its_last_index_has_flipped(
     for bit in range(8 * size):
         damaged = disk.copy()
         damaged.files[DIRECTORY / name].content[bit // 8] ^= 1 << bit % 8
-        # Not all invariants: which batch a row stands for is the log check's to find out.
+        # Not all invariants hold: only the log check compares every row with its batch.
         again = PartitionLog.open(
             disk=damaged,
             directory=DIRECTORY,
@@ -186,8 +186,8 @@ def test_only_segments_above_the_recovery_point_are_read_again() -> None:
     disk = MemoryDisk()
     log = filled(disk)
     flushed = log.segments[3].base_offset
-    old = log.segments[:2]  # of the third one the end is looked at
-    disk.files[old[0].path].content[70] ^= 1  # would be found if it were read
+    old = log.segments[:2]  # the end of the third segment is read
+    disk.files[old[0].path].content[70] ^= 1  # this would be found if the segment were read
     read: set[str] = set()
     disk.watch = lambda operation, path: read.add(path.name) if operation == "read" else None
 
@@ -252,7 +252,7 @@ def test_lost_epochs_are_found_in_the_batches(content: bytes | None) -> None:
 
 
 def test_batches_that_a_power_cut_brought_back_bring_their_epoch_back() -> None:
-    """They had been cut and written again in the next reign, and only the file of the epochs shows that."""
+    """The batches had been truncated and written again in the next epoch, which only the epoch file shows."""
     disk = MemoryDisk()
     log = open_log(disk)
     append(log, 3, epoch=4)
@@ -270,7 +270,7 @@ def test_batches_that_a_power_cut_brought_back_bring_their_epoch_back() -> None:
 
 @pytest.mark.parametrize("tail", ["batches", "zeros", "torn"])
 def test_a_cut_that_a_power_cut_undid_hides_nothing_of_the_next_segment(tail: str) -> None:
-    """What was cut had been flushed; then a segment was begun, and of that the disk knows."""
+    """Flushed batches were truncated, then a new segment was created; the disk kept only the new segment."""
     disk = MemoryDisk()
     log = open_log(disk)
     append(log, 3)
@@ -293,7 +293,7 @@ def test_a_cut_that_a_power_cut_undid_hides_nothing_of_the_next_segment(tail: st
 
 
 def test_a_segment_that_a_power_cut_brought_back_is_known_by_its_reign() -> None:
-    """It was removed, and what stands before it now is of a newer epoch."""
+    """The segment was removed, and the batches before it now have a newer epoch."""
     disk = MemoryDisk()
     log = open_log(disk)
     append(log)
@@ -313,7 +313,7 @@ def test_a_segment_that_a_power_cut_brought_back_is_known_by_its_reign() -> None
 
 
 def test_snapshots_that_a_power_cut_brought_back_count_for_nothing() -> None:
-    """Above the recovery point no removal of a file is sure, and the records there may be others by now."""
+    """Above the recovery point a removal may be undone, and the records there may be others by now."""
     disk = MemoryDisk()
     log = open_log(disk)
     send(log, 1, 0, is_transactional=True)
@@ -403,7 +403,7 @@ def test_the_rest_of_a_deletion_is_removed_and_strangers_are_named_and_left() ->
 
 
 def cleaned_from(log: PartitionLog, disk: MemoryDisk, *, count: int) -> tuple[list[Segment], list[Segment]]:
-    """A segment `.cleaned` with the last record of the first `count` segments, and those segments."""
+    """Return a `.cleaned` segment with the last record of the first `count` segments, and those segments."""
     old = log.segments[:count]
     last = old[-1].find_end()[0] - 1
     new = Segment.create(disk, DIRECTORY, old[0].base_offset, CONFIG, now_ms=NOW_MS, suffix=".cleaned")
@@ -429,7 +429,7 @@ def test_cleaned_segments_take_the_place_of_the_old_ones() -> None:
 
 
 def test_a_swap_beside_a_cleaned_file_has_not_begun_to_show() -> None:
-    # Apache Kafka writes several new segments at once; a crash may find some of them renamed.
+    # Apache Kafka writes several new segments at once; after a crash some of them may be renamed.
     disk = MemoryDisk()
     log = filled(disk)
     before = [record.offset for record in records_of_log(log)]
@@ -562,7 +562,7 @@ def test_a_follower_of_a_compacted_log_has_no_hole_between_its_segments(gap: int
 
     (first, second), is_near = log.segments, gap < 2**31
     assert (first.base_offset, second.base_offset) == (0, 1 if is_near else gap)
-    # What is too far for an index of the old segment is fetched once more.
+    # A batch too far for the index of the old segment is fetched once more.
     assert open_log(disk).log_end_offset == (gap + 1 if is_near else 1)
 
 
@@ -594,7 +594,7 @@ def test_aborted_transactions_that_were_flushed_outlive_a_power_cut_behind_a_rol
 
 
 def test_aborted_transactions_that_recovery_listed_outlive_the_next_power_cut() -> None:
-    """They are below the recovery point, and after a roll not in the segment that is always read again."""
+    """They are below the recovery point and, after a roll, not in the segment that is always read again."""
     disk = MemoryDisk()
     log = open_log(disk)
     send(log, 1, 0, is_transactional=True)

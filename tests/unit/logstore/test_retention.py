@@ -1,4 +1,4 @@
-"""Which segments go: by start offset, size and time, never above the high watermark."""
+"""The segments that retention deletes by start offset, size and time, never above the high watermark."""
 
 import pytest
 

@@ -1,4 +1,4 @@
-"""One segment, on a real disk and in memory: open, sealed, cut, looked up."""
+"""A segment, on a real disk and in memory: open, sealed, truncated, looked up."""
 
 from pathlib import Path
 
@@ -22,7 +22,7 @@ def disk(request: pytest.FixtureRequest) -> Disk:
 
 
 def segment_of(disk: Disk, directory: Path, *, batches: int = BATCHES) -> Segment:
-    """Batches of three records from offset 100 on; record i has timestamp 10 * i, but every fifth is late."""
+    """Return a segment of batches of three records from offset 100 on, with the times of `timestamp_of`."""
     disk.make_directory(directory)
     segment = Segment.create(disk, directory, 100, CONFIG, now_ms=0)
     for number in range(batches):
@@ -68,7 +68,7 @@ def test_every_offset_and_time_is_found(disk: Disk, tmp_path: Path, is_sealed: b
 def test_every_offset_is_found_among_large_and_small_batches(
     disk: Disk, tmp_path: Path, is_sealed: bool
 ) -> None:
-    """More of them than are remembered, and some with a gap before them, as compaction leaves it."""
+    """There are more batches than positions in memory, and some follow a gap, as compaction leaves it."""
     disk.make_directory(tmp_path)
     segment = Segment.create(disk, tmp_path, 100, CONFIG, now_ms=0)
     sizes = [20_000, 100, 20_000, 20_000, 9_000, 100, 100, 50]
@@ -93,7 +93,7 @@ def test_every_offset_is_found_among_large_and_small_batches(
 
 
 def test_a_large_batch_is_found_by_its_header_alone(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """A reader of large batches looks one up for each megabyte, and needs no page of the one before it."""
+    """A reader of large batches looks one up per megabyte, and must not read a page of the previous batch."""
     segment = Segment.create(OsDisk(), tmp_path, 100, CONFIG, now_ms=0)
     positions = []
     for number in range(MAX_RECENT_BATCHES + 10):
@@ -132,7 +132,7 @@ def test_a_sealed_segment_can_be_made_active_again(disk: Disk, tmp_path: Path) -
     segment.seal()
     segment = Segment.open(disk, tmp_path, 100)
     assert segment.problem() is None
-    assert segment.time_index.rows_count == rows + 1  # the one with the largest timestamp
+    assert segment.time_index.rows_count == rows + 1  # one more, with the largest timestamp
 
     segment.activate(segment.find_end()[0])
 

@@ -15,7 +15,7 @@ ROWS = [AbortedTransaction(7, 0, 10, 5), AbortedTransaction(8, 5, 13, 14), Abort
 
 @pytest.fixture(params=[0, 1, 2, 10])
 def index(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> TransactionIndex:
-    """With room for so many rows in memory."""
+    """Return an index that keeps at most `request.param` rows in memory."""
     monkeypatch.setattr(transaction_index, "MAX_ROWS_IN_MEMORY", request.param)
     disk = MemoryDisk()
     disk.make_directory(PATH.parent)

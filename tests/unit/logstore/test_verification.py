@@ -1,5 +1,6 @@
-"""The first batch of a transaction needs its coordinator's word (KIP-890), and an end that came meanwhile
-voids it; what ends a transaction, and how often (KAFKA-19999).
+"""The verification of a transaction's first batch by its coordinator (KIP-890), and markers (KAFKA-19999).
+
+A marker that ends the transaction meanwhile voids the verification.
 """
 
 from typing import Any
@@ -28,7 +29,7 @@ PRODUCER = 7
 @pytest.fixture
 def log() -> PartitionLog:
     log = open_log(MemoryDisk())
-    append(log)  # so that it is none that never held a record
+    append(log)  # a log that never held a record would accept any sequence
     return log
 
 
@@ -52,7 +53,7 @@ def markers_in(log: PartitionLog) -> int:
     return sum(header.is_control for _, header in iterate_headers(content))
 
 
-# Asking.
+# Verifying.
 
 
 def test_there_is_nothing_to_ask_where_the_transaction_is_open(log: PartitionLog) -> None:
@@ -62,7 +63,7 @@ def test_there_is_nothing_to_ask_where_the_transaction_is_open(log: PartitionLog
 
     assert begin(log, 1) is None
     assert send(log, 1, None).base_offset == 2
-    assert log._verifications.of(PRODUCER, 0) is None  # it has served
+    assert log._verifications.of(PRODUCER, 0) is None  # the guard was used
 
 
 def test_an_open_transaction_of_an_older_epoch_answers_for_nobody(log: PartitionLog) -> None:
@@ -95,7 +96,7 @@ def test_who_asks_again_in_the_same_epoch_shares_the_guard_and_the_lowest_sequen
 
 
 def test_each_epoch_of_a_producer_has_a_guard_of_its_own(log: PartitionLog) -> None:
-    """A client that makes an epoch up is refused by the coordinator, and must leave no trace here."""
+    """The coordinator rejects a client with an invented epoch, which must leave no trace here."""
     made_up = begin(log, epoch=32767)
     guard = begin(log, epoch=1)
 
@@ -153,7 +154,7 @@ def test_a_guard_serves_once(log: PartitionLog) -> None:
 
 @pytest.mark.parametrize("version", [0, 2])
 def test_an_end_while_the_coordinator_is_asked_voids_the_answer(log: PartitionLog, version: int) -> None:
-    """KAFKA-12671: the batch came late, and its transaction was given up meanwhile."""
+    """KAFKA-12671: the batch came late, and its transaction was aborted meanwhile."""
     guard = begin(log, bumps=version == 2)
 
     end_transaction(log, PRODUCER, ABORT, epoch=0 if version == 0 else 1, version=version)
@@ -177,7 +178,7 @@ def test_an_end_leaves_what_is_asked_with_the_epoch_that_follows_it(
 
 
 def test_an_end_copied_from_the_leader_voids_a_guard_too(log: PartitionLog) -> None:
-    """This replica may lead again before the coordinator has answered."""
+    """This replica may become leader again before the coordinator has answered."""
     guard = begin(log)
     leader = open_log(MemoryDisk())
     append(leader)
@@ -190,7 +191,7 @@ def test_an_end_copied_from_the_leader_voids_a_guard_too(log: PartitionLog) -> N
 
 
 def test_a_log_that_begins_anew_elsewhere_voids_all_guards(log: PartitionLog) -> None:
-    """A follower that was far behind, and leads again: the end may be in what it never had."""
+    """A follower that was far behind becomes leader again: it may never have had the marker."""
     guard = begin(log)
 
     log.truncate_fully_and_start_at(500, now_ms=NOW_MS)
@@ -206,7 +207,7 @@ def test_a_follower_copies_without_a_guard(log: PartitionLog) -> None:
     follower.append_as_follower(content)
 
     assert follower.has_ongoing_transaction(PRODUCER, 0)
-    assert send(follower, 1, None).base_offset == 2  # and leads on within the open transaction
+    assert send(follower, 1, None).base_offset == 2  # as a leader it continues the open transaction
 
 
 @pytest.mark.parametrize(("bumps", "code"), [(True, OUT_OF_ORDER), (False, None)])
@@ -231,7 +232,7 @@ def test_a_batch_that_came_before_is_known_without_a_guard(log: PartitionLog) ->
 
 
 def test_a_late_copy_of_an_earlier_batch_does_not_keep_the_next_one_from_the_log(log: PartitionLog) -> None:
-    """Kafka remembers its sequence as the lowest that asks, and refuses what follows."""
+    """Kafka keeps its sequence as the lowest that waits, and rejects the next batch."""
     send(log, 0, begin(log))
     end_transaction(log, PRODUCER, COMMIT)
     late, following = begin(log, 0), begin(log, 1)
@@ -310,7 +311,7 @@ def test_a_marker_is_judged_by_epoch_and_transaction_version(
 
 
 def test_the_last_epoch_of_a_producer_ends_its_transaction_and_is_known_again(log: PartitionLog) -> None:
-    """KAFKA-20090: 32767 is aborted without a bump."""
+    """KAFKA-20090: a transaction of epoch 32767 is aborted without an epoch bump."""
     send(log, 0, begin(log, epoch=32767), producer_epoch=32767)
 
     first = end_transaction(log, PRODUCER, ABORT, epoch=32767, version=2)

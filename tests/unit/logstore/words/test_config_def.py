@@ -1,4 +1,4 @@
-"""Texts become values by the rules of Kafka 4.3's parser; what is refused is refused in one sentence."""
+"""Texts are parsed by the rules of Kafka 4.3, and rejected in one sentence."""
 
 import time
 

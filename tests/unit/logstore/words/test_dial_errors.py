@@ -1,4 +1,4 @@
-"""Why a connection could not be made, in words."""
+"""The reasons for which a connection could not be made, in words."""
 
 import errno
 import ssl

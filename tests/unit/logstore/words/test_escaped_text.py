@@ -1,4 +1,4 @@
-"""Control characters in text that others chose stand as escapes."""
+"""Control characters in text are replaced by escapes."""
 
 import pytest
 

@@ -1,4 +1,4 @@
-"""Durations in fixed buckets: every one counts, and quantiles lie where they must."""
+"""Histograms of latencies: counts in fixed buckets, and quantiles."""
 
 import pytest
 

@@ -1,4 +1,4 @@
-"""The notation: what a declared class is and does."""
+"""The notation of messages: the properties of declared classes."""
 
 from collections.abc import Sequence
 

@@ -1,4 +1,4 @@
-"""What the compiled functions do with good values, wrong values and hostile bytes."""
+"""The compiled functions with valid values, invalid values and hostile bytes."""
 
 from collections.abc import Sequence
 
@@ -33,7 +33,7 @@ class Cursor:
 
 @message(api_key=900, versions=(0, 4), flexible_since=2)
 class Everything:
-    """Versions 0 and 1 are not flexible, 2 and 3 are, 4 has the tagged fields, too."""
+    """A message: versions 0 and 1 are not flexible, 2 and 3 are, and 4 also has tagged fields."""
 
     flag: bool = schema.boolean()
     port: int = schema.uint16(default=9092)
@@ -71,7 +71,7 @@ FULL = Everything(
 )
 
 
-# ---- bytes, written down by hand ----------------------------------------------------------------
+# ---- bytes, written by hand ---------------------------------------------------------------------
 
 
 def test_a_version_that_is_not_flexible_has_plain_lengths() -> None:
@@ -118,7 +118,7 @@ def test_tagged_fields_go_out_only_where_they_differ_from_their_default() -> Non
 
 @message(versions=(0, 0), flexible_since=0)
 class NullTags:
-    """As some of Kafka's records: null is allowed, and is not what an absent tag stands for."""
+    """A message in which null is allowed but is not the default of an absent tag, as in records of Kafka."""
 
     cursor: Cursor | None = schema.struct_(Cursor, tag=0, nullable_since=0)
     numbers: Sequence[int] | None = schema.array(schema.int32, tag=1, nullable_since=0)
@@ -234,7 +234,7 @@ def test_a_version_that_does_not_exist_is_unsupported(version: int) -> None:
 
 
 def refusal(version: int, frame: bytes) -> str:
-    """What is said of a frame that must be refused."""
+    """Return the error message for a frame that must be rejected."""
     with pytest.raises(KafkaError) as refused:
         decode(Everything, version, frame)
     assert refused.value.code is ErrorCode.INVALID_REQUEST
@@ -302,7 +302,7 @@ def test_four_numbers_count_as_one_element() -> None:
 
 
 def test_tags_that_nobody_knows_count_as_elements() -> None:
-    # Each takes two bytes, so a frame of 100 MiB may have fifty million.
+    # Each tag takes two bytes, so a frame of 100 MiB may have fifty million.
     empty = encode(Everything(), 2)
     assert empty.endswith(b"\0")
     frame = empty[:-1] + bytes.fromhex("02 64 00 65 00")
@@ -328,7 +328,7 @@ def test_what_small_elements_take_in_memory_is_what_the_limit_on_them_reckons_wi
     frame = bytes.fromhex("01 2384 01 01") + uvarint(count + 1) + bytes.fromhex("02 61 00000000 00") * count
     decoder(Everything, 2)
 
-    # The array is whole, what should follow it is not there.
+    # The array is whole, but the next field is missing.
     assert peak_bytes(lambda: refusal(2, frame)) < 200 * count
 
 
