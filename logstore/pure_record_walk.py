@@ -24,9 +24,7 @@ NO_TIMESTAMP: Final = -1
 SOUND: Final = 0
 LENGTH: Final = 1  # the record is cut off, or too short
 FIELD: Final = 2  # a field extends beyond its record, or a varint is too long
-DELTA: Final = (
-    3  # the offset delta is not the record's index (`find`, `spans`, `due_times`: is out of range)
-)
+DELTA: Final = 3  # the offset delta is not the record's index (`find`, `spans`, `due_times`: is out of range)
 HEADERS: Final = 4  # the number of headers is negative, or more than fit
 HEADER_NAME: Final = 5  # the name of a header is null
 ENDS_EARLY: Final = 6  # bytes are left between the headers and the end of the record

@@ -85,7 +85,9 @@ def encode(value: object, version: int) -> bytes:
 def decode_versioned(cls: type[T], buffer: Buffer) -> T:
     """Decode a record that begins with its version (int16), as the values of `__consumer_offsets` do."""
     if len(buffer) < 2:
-        raise KafkaError(ErrorCode.INVALID_REQUEST, f"malformed {cls.__name__}: it is too short for a version")
+        raise KafkaError(
+            ErrorCode.INVALID_REQUEST, f"malformed {cls.__name__}: it is too short for a version"
+        )
     (version,) = struct.unpack_from(">h", buffer)
     value, _ = decoder(cls, version)(buffer, 2)
     return value
