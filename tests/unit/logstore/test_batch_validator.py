@@ -76,7 +76,7 @@ def refusal(records: Any, config: LogConfig | None = None, **options: Any) -> Ka
         (changed(21, "h", 7), 76),
     ],
 )
-def test_a_batch_that_is_wrong_gets_kafkas_code(records: Any, code: int) -> None:
+def test_an_invalid_batch_gets_kafkas_error_code(records: Any, code: int) -> None:
     assert refusal(records).code == code
 
 
@@ -93,7 +93,7 @@ def test_zstd_needs_produce_version_7() -> None:
     validate_batch(batch, config=LogConfig(), now_ms=NOW_MS, produce_version=7)
 
 
-def test_a_codec_that_a_damaged_byte_names_is_damage() -> None:
+def test_an_unknown_codec_with_a_wrong_crc_is_reported_as_damage() -> None:
     batch = build_batch(ROWS)
     batch[22] ^= 7
 
@@ -110,7 +110,7 @@ def test_a_torn_batch_after_the_first_is_ignored(length: int) -> None:
 
 
 @pytest.mark.parametrize("timestamp", [-1, -5, 0, NOW_MS, NOW_MS + HOUR_MS])
-def test_timestamps_within_the_window_are_taken(timestamp: int) -> None:
+def test_timestamps_within_the_window_are_accepted(timestamp: int) -> None:
     validate_batch(build_batch([(None, b"", timestamp, ())]), config=LogConfig(), now_ms=NOW_MS)
 
 
@@ -124,7 +124,7 @@ def test_a_timestamp_in_the_future_names_its_record() -> None:
     assert [one.batch_index for one in error.record_errors] == [1]
 
 
-def test_a_timestamp_too_old_is_refused_where_there_is_a_limit() -> None:
+def test_a_timestamp_that_is_too_old_is_refused_if_there_is_a_limit() -> None:
     config = LogConfig(message_timestamp_before_max_ms=1000)
 
     assert refusal(build_batch([(None, b"", NOW_MS - 1001, ())]), config).code is ErrorCode.INVALID_TIMESTAMP
@@ -139,7 +139,7 @@ def test_compacted_topics_need_keys() -> None:
     assert error.record_errors == (RecordError(1, "Compacted topic cannot accept message without key."),)
 
 
-def test_all_records_at_fault_are_named_and_a_timestamp_goes_first() -> None:
+def test_all_invalid_records_are_named_and_timestamps_take_precedence() -> None:
     late = NOW_MS + 3_600_001
     rows: list[NewRecord] = [(b"k", b"", late, ()), (None, b"", late, ()), (b"k", b"", NOW_MS, ())]
 
@@ -152,7 +152,7 @@ def test_all_records_at_fault_are_named_and_a_timestamp_goes_first() -> None:
 
 
 @pytest.mark.parametrize("compression", Compression)
-def test_compacted_topics_take_records_with_keys(compression: Compression) -> None:
+def test_compacted_topics_accept_records_with_keys(compression: Compression) -> None:
     batch = build_batch(ROWS[:1] * 3, compression=compression)
 
     valid = validate_batch(batch, config=LogConfig(cleanup_policy=("compact", "delete")), now_ms=NOW_MS)
@@ -160,7 +160,7 @@ def test_compacted_topics_take_records_with_keys(compression: Compression) -> No
     assert bytes(valid.batch) == batch
 
 
-def test_log_append_time_is_stamped_by_the_broker() -> None:
+def test_log_append_time_is_set_by_the_broker() -> None:
     config = LogConfig(message_timestamp_type="LogAppendTime")
 
     valid = validate_batch(build_batch(ROWS), config=config, now_ms=NOW_MS + 77)
@@ -192,7 +192,7 @@ def test_a_topics_compression_type_recompresses(sent: Compression, kept: str) ->
 
 
 @pytest.mark.parametrize("sent", [one for one in Compression if one is not Compression.NONE])
-def test_what_cannot_be_opened_to_be_recompressed_is_not_sent_again(sent: Compression) -> None:
+def test_records_that_cannot_be_decompressed_get_an_error_that_is_not_retried(sent: Compression) -> None:
     """As in Apache Kafka: clients would retry after CORRUPT_MESSAGE, as for bytes damaged on the way."""
     batch = build_batch(ROWS, compression=sent)
     garbage = seal_batch(read_header(batch), b"\xee" * (len(batch) - HEADER_SIZE))
@@ -201,7 +201,7 @@ def test_what_cannot_be_opened_to_be_recompressed_is_not_sent_again(sent: Compre
     assert refusal(garbage, LogConfig(compression_type=kept)).code is ErrorCode.UNKNOWN_SERVER_ERROR
 
 
-def test_recompression_opens_no_bomb() -> None:
+def test_recompression_rejects_a_bomb() -> None:
     bomb = build_batch([(b"k", bytes(200_000), NOW_MS, ())], compression=Compression.ZSTD)
     config = LogConfig(compression_type="gzip", max_decompressed_message_bytes=100_000)
 
@@ -262,7 +262,7 @@ SEEN_IN_THE_HEADER = {"a count that is too large", "a count of 2^31-1", "no reco
 
 @pytest.mark.parametrize("codec", Compression)
 @pytest.mark.parametrize("name", BROKEN)
-def test_a_batch_whose_records_no_reader_gets_past_is_refused(name: str, codec: Compression) -> None:
+def test_a_batch_that_readers_cannot_parse_is_refused(name: str, codec: Compression) -> None:
     batch = damaged(*BROKEN[name], codec)
 
     assert refusal(batch).code is ErrorCode.INVALID_RECORD
@@ -277,7 +277,7 @@ COUNTED = [name for name in BROKEN if not re.search("delta|header|key", name)]
 
 
 @pytest.mark.parametrize("name", COUNTED)
-def test_without_a_compiler_lengths_and_counts_are_checked_of_all_records(
+def test_without_a_compiler_the_lengths_and_counts_of_all_records_are_checked(
     name: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(record_walk, "IS_COMPILED", False)
@@ -290,7 +290,7 @@ def test_without_a_compiler_lengths_and_counts_are_checked_of_all_records(
     validate_batch(damaged(sound, 100), config=LogConfig(), now_ms=NOW_MS)
 
 
-def test_without_a_compiler_compacted_topics_have_every_record_checked(
+def test_without_a_compiler_every_record_of_a_compacted_topic_is_checked(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     monkeypatch.setattr(record_walk, "IS_COMPILED", False)
@@ -312,7 +312,7 @@ def test_without_a_compiler_compacted_topics_have_every_record_checked(
         b"\x90\x80\x80\x80\0" + record(0)[1:],  # a length in more bytes than needed
     ],
 )
-def test_what_apache_kafka_takes_is_taken(content: bytes) -> None:
+def test_records_that_apache_kafka_accepts_are_accepted(content: bytes) -> None:
     valid = validate_batch(damaged(content, 1), config=LogConfig(), now_ms=NOW_MS)
 
     assert len(list(iterate_records(valid.batch))) == 1
@@ -321,7 +321,7 @@ def test_what_apache_kafka_takes_is_taken(content: bytes) -> None:
 @pytest.mark.parametrize("codec", [one for one in Compression if one is not Compression.NONE])
 @pytest.mark.parametrize("data", [b"\xee" * 60, bytes(60), b"\xee"])
 @pytest.mark.parametrize("settings", [{}, {"cleanup_policy": ("compact",)}])
-def test_garbage_that_calls_itself_compressed_is_refused(
+def test_garbage_marked_as_compressed_is_refused(
     codec: Compression, data: bytes, settings: dict[str, Any]
 ) -> None:
     batch = seal_batch(read_header(build_batch(ROWS[:1], compression=codec)), data)
@@ -352,7 +352,7 @@ FOREIGN_FRAMES = {
 }
 
 
-def test_blocks_of_lz4_that_are_not_compressed_are_taken() -> None:
+def test_lz4_blocks_that_are_not_compressed_are_accepted() -> None:
     frame = FRAME_HEAD + b"".join(map(stored, RECORDS)) + bytes(4)
 
     valid = validate_batch(lz4_batch(frame), config=LogConfig(), now_ms=NOW_MS)
@@ -361,7 +361,7 @@ def test_blocks_of_lz4_that_are_not_compressed_are_taken() -> None:
 
 
 @pytest.mark.parametrize("name", FOREIGN_FRAMES)
-def test_a_frame_of_lz4_that_kafkas_java_reader_does_not_open_is_refused(name: str) -> None:
+def test_an_lz4_frame_that_kafkas_java_reader_cannot_open_is_refused(name: str) -> None:
     """The library opens it, but Java consumers would be stuck at it."""
     batch = lz4_batch(FOREIGN_FRAMES[name])
 
@@ -370,7 +370,7 @@ def test_a_frame_of_lz4_that_kafkas_java_reader_does_not_open_is_refused(name: s
     assert plain_header(memoryview(batch), 10**6, 0, 2**62, True) is None
 
 
-def test_linked_blocks_of_lz4_are_refused_as_by_kafka() -> None:
+def test_linked_lz4_blocks_are_refused_as_in_kafka() -> None:
     count = 10_000  # several blocks of 64 KiB
     content = b"".join(map(record, range(count)))
 
@@ -387,7 +387,7 @@ def lz4_batch(frame: bytes, count: int = len(RECORDS)) -> bytearray:
     return seal_batch(read_header(damaged(b"", count, Compression.LZ4)), frame)
 
 
-def test_the_way_of_most_batches_obeys_the_limit_of_what_may_come_out() -> None:
+def test_the_fast_path_obeys_the_limit_of_decompressed_bytes() -> None:
     batch = memoryview(
         build_batch([(b"k", Random(1).randbytes(20_000), NOW_MS, ())], compression=Compression.LZ4)
     )
@@ -398,7 +398,7 @@ def test_the_way_of_most_batches_obeys_the_limit_of_what_may_come_out() -> None:
 
 
 @pytest.mark.parametrize("codec", Compression)
-def test_a_largest_timestamp_that_lies_is_corrected(codec: Compression) -> None:
+def test_a_wrong_max_timestamp_in_the_header_is_corrected(codec: Compression) -> None:
     content = record(0) + record(1, timestamp_delta=50)
     for lie in (NOW_MS, NOW_MS + 500, NOW_MS + 100 * HOUR_MS, -1):
         valid = validate_batch(
@@ -409,14 +409,14 @@ def test_a_largest_timestamp_that_lies_is_corrected(codec: Compression) -> None:
         assert valid.header.max_timestamp == NOW_MS + 50
 
 
-def test_a_base_timestamp_out_of_range_says_nothing_about_its_records() -> None:
+def test_a_base_timestamp_out_of_range_is_accepted_if_the_records_are_valid() -> None:
     far = NOW_MS + 100 * HOUR_MS
     batch = damaged(record(0, timestamp_delta=-100 * HOUR_MS), 1, base_timestamp=far)
 
     assert validate_batch(batch, config=LogConfig(), now_ms=NOW_MS).header.max_timestamp == NOW_MS
 
 
-def test_a_refusal_names_a_hundred_of_the_checked_records_and_a_damaged_one_goes_first() -> None:
+def test_an_error_names_at_most_a_hundred_records_and_damage_takes_precedence() -> None:
     late = b"".join(record(delta, timestamp_delta=2 * HOUR_MS) for delta in range(150))
 
     error = refusal(damaged(late, 150))
@@ -437,7 +437,7 @@ def test_a_refusal_names_a_hundred_of_the_checked_records_and_a_damaged_one_goes
 
 
 @pytest.mark.parametrize("codec", [Compression.LZ4, Compression.SNAPPY])
-def test_where_no_package_opens_a_codec_the_header_is_believed(
+def test_the_header_is_trusted_if_no_package_opens_the_codec(
     codec: Compression, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     batch = damaged(record(0) + b"\0", 1, codec)
@@ -450,7 +450,9 @@ def test_where_no_package_opens_a_codec_the_header_is_believed(
 
 
 @pytest.mark.parametrize("codec", [one for one in Compression if one is not Compression.NONE])
-def test_what_would_hold_up_an_event_loop_is_told_before_it_is_opened(codec: Compression) -> None:
+def test_work_that_would_hold_up_an_event_loop_is_declined_before_anything_is_opened(
+    codec: Compression,
+) -> None:
     asked: dict[str, Any] = {"config": LogConfig(), "now_ms": NOW_MS, "produce_version": 9}
     small = build_batch([(b"k", bytes(range(200)) * 10, NOW_MS, ())], compression=codec)
     bomb = build_batch([(b"k", bytes(1_000_000), NOW_MS, ())], compression=codec)
@@ -473,7 +475,7 @@ def test_a_read_only_buffer_is_left_alone() -> None:
     check_batch(batch)
 
 
-def test_coordinators_write_control_batches() -> None:
+def test_coordinators_may_write_control_batches() -> None:
     marker = build_batch(ROWS[:1], is_control=True, is_transactional=True, producer_id=1, producer_epoch=0)
 
     assert refusal(marker).code is ErrorCode.INVALID_RECORD
@@ -491,7 +493,7 @@ SETTINGS = {Compression.NONE: "uncompressed"}
 
 
 @pytest.mark.parametrize(("codec", "target"), RECOMPRESSIONS)
-def test_a_batch_is_compressed_anew_in_pieces_that_readers_open(
+def test_a_batch_is_recompressed_in_pieces_that_readers_can_open(
     codec: Compression, target: Compression
 ) -> None:
     config = LogConfig(compression_type=SETTINGS.get(target, target.name.lower()), max_message_bytes=2**30)
@@ -508,7 +510,7 @@ def test_a_batch_is_compressed_anew_in_pieces_that_readers_open(
 
 
 @pytest.mark.parametrize("target", ["gzip", "zstd", "uncompressed"])
-def test_a_bomb_is_compressed_anew_in_the_memory_of_a_batch(target: str) -> None:
+def test_a_bomb_is_recompressed_in_the_memory_of_a_batch(target: str) -> None:
     batch = zeros(300, Compression.LZ4 if target == "zstd" else Compression.ZSTD)
     config = LogConfig(compression_type=target)
 
@@ -521,7 +523,7 @@ def test_a_bomb_is_compressed_anew_in_the_memory_of_a_batch(target: str) -> None
     assert peak_bytes(compressed_anew) < 8 * 1024 * 1024
 
 
-def test_compressing_anew_can_be_stopped_in_the_middle_of_a_batch() -> None:
+def test_recompression_can_be_stopped_in_the_middle_of_a_batch() -> None:
     config, pauses = LogConfig(compression_type="gzip", max_message_bytes=2**30), count()
     batch = zeros(100, Compression.NONE)
 

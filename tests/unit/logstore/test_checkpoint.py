@@ -23,14 +23,14 @@ PATH = Path("/data/replication-offset-checkpoint")
 OFFSETS = {TopicPartition("b", 1): 2**62, TopicPartition("a", 10): 0, TopicPartition("a", 2): 7}
 
 
-def test_offsets_stand_in_kafkas_format() -> None:
+def test_offsets_are_written_in_kafkas_format() -> None:
     content = encode_offsets(OFFSETS)
 
     assert content == b"0\n3\na 2 7\na 10 0\nb 1 4611686018427387904\n"
     assert decode_offsets(content, PATH) == OFFSETS
 
 
-def test_epochs_stand_in_kafkas_format() -> None:
+def test_epochs_are_written_in_kafkas_format() -> None:
     content = encode_epochs([(0, 0), (3, 120)])
 
     assert content == b"0\n2\n0 0\n3 120\n"
@@ -52,7 +52,7 @@ def test_epochs_stand_in_kafkas_format() -> None:
         b"0\n1\n3 12",  # cut off from 3 120: a number without its last digits is still a number
     ],
 )
-def test_epochs_that_are_not_whole_are_refused(content: bytes) -> None:
+def test_an_epoch_file_that_is_cut_off_is_refused(content: bytes) -> None:
     with pytest.raises(KafkaError, match=str(PATH)) as refused:
         decode_epochs(content, PATH)
 
@@ -60,7 +60,7 @@ def test_epochs_that_are_not_whole_are_refused(content: bytes) -> None:
 
 
 @pytest.mark.parametrize("content", [b"", b"0\n", b"0\n0\n"])
-def test_an_empty_checkpoint_holds_nothing(content: bytes) -> None:
+def test_an_empty_checkpoint_has_no_offsets(content: bytes) -> None:
     assert decode_offsets(content, PATH) == {}
 
 
@@ -88,7 +88,7 @@ def test_a_corrupt_checkpoint_is_named(content: bytes) -> None:
     assert caught.value.code is ErrorCode.KAFKA_STORAGE_ERROR
 
 
-def test_a_checkpoint_cut_anywhere_is_whole_or_refused() -> None:
+def test_a_checkpoint_cut_off_at_any_byte_is_whole_or_refused() -> None:
     content = encode_offsets(OFFSETS)
 
     for size in range(len(content) - 2):
@@ -111,7 +111,7 @@ def test_a_failed_write_leaves_the_old_checkpoint() -> None:
     assert read_offsets(disk, PATH) == OFFSETS
 
 
-def test_partition_metadata_stands_in_kafkas_format(tmp_path: Path) -> None:
+def test_partition_metadata_is_written_in_kafkas_format(tmp_path: Path) -> None:
     topic_id = bytes(range(16))
     write_partition_metadata(OsDisk(), tmp_path, topic_id, sync=True)
 

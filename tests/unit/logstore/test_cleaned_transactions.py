@@ -54,7 +54,7 @@ class TransactionalWorld(World):
         return seen
 
 
-def test_what_is_committed_after_an_abort_of_an_earlier_round_counts() -> None:
+def test_records_committed_after_an_abort_before_the_round_are_kept() -> None:
     world = TransactionalWorld()
     world.append((b"a", b"old"))
     world.add(ONE, (b"b", b"aborted"))
@@ -74,7 +74,7 @@ def test_what_is_committed_after_an_abort_of_an_earlier_round_counts() -> None:
 
 
 @pytest.mark.parametrize("seed", range(3, 6))
-def test_committed_records_against_a_dumb_model(seed: int) -> None:
+def test_committed_records_match_a_simple_model(seed: int) -> None:
     """Records in and outside transactions, cleaned and restarted at random moments."""
     chance, world = random.Random(seed), TransactionalWorld()
     model: list[Record] = []

@@ -202,7 +202,7 @@ def test_a_small_map_needs_several_rounds(world: World) -> None:
     assert rounds > 2
 
 
-def test_tombstones_go_after_delete_retention() -> None:
+def test_tombstones_are_dropped_after_delete_retention() -> None:
     world = World(config(segment_bytes=200))
     for number in range(4):
         world.append((b"a", b"%d" % number))
@@ -228,7 +228,7 @@ def test_young_records_are_left_alone() -> None:
     assert world.run() is not None
 
 
-def test_old_records_are_cleaned_whatever_the_ratio() -> None:
+def test_old_records_are_cleaned_regardless_of_the_dirty_ratio() -> None:
     eager = LogConfig(
         cleanup_policy=("compact",),
         min_cleanable_dirty_ratio=1.0,
@@ -244,7 +244,7 @@ def test_old_records_are_cleaned_whatever_the_ratio() -> None:
     assert world.run() is not None
 
 
-def test_an_open_transaction_holds_the_cleaner_up(world: World) -> None:
+def test_an_open_transaction_holds_back_the_cleaner(world: World) -> None:
     world.append((b"a", b"0"), producer_id=7, producer_epoch=0, base_sequence=0, transactional=1)
     for _ in range(20):
         world.append((b"a", b"1"))
@@ -258,7 +258,7 @@ def test_an_open_transaction_holds_the_cleaner_up(world: World) -> None:
     assert all(record.value != b"0" for record in world.records(FetchIsolation.TXN_COMMITTED))
 
 
-def test_aborted_data_never_comes_back_for_committed_readers(world: World) -> None:
+def test_aborted_data_never_reappears_for_read_committed_consumers(world: World) -> None:
     world.append((b"a", b"kept"))
     world.append((b"a", b"aborted"), producer_id=7, producer_epoch=0, base_sequence=0, transactional=1)
     for number in range(10):
@@ -272,7 +272,7 @@ def test_aborted_data_never_comes_back_for_committed_readers(world: World) -> No
     assert latest(world.records())[b"a"].value == b"kept"
 
 
-def test_a_producer_goes_on_with_its_sequence_after_cleaning_and_a_crash(world: World) -> None:
+def test_a_producer_continues_its_sequence_after_cleaning_and_a_crash(world: World) -> None:
     world.append((b"a", b"0"), producer_id=7, producer_epoch=0, base_sequence=0)
     for _ in range(20):
         world.append((b"a", b"1"))
@@ -290,7 +290,7 @@ def test_a_producer_goes_on_with_its_sequence_after_cleaning_and_a_crash(world: 
     world.append((b"a", b"2"), producer_id=7, producer_epoch=0, base_sequence=1)
 
 
-def test_of_a_producers_last_batches_those_that_cleaning_left_are_known_after_a_restart(world: World) -> None:
+def test_the_last_batches_that_cleaning_kept_are_recognised_after_a_restart(world: World) -> None:
     def send(sequence: int) -> AppendResult:
         key = b"only" if sequence == 3 else b"a"
         batch = build_batch(
@@ -315,7 +315,7 @@ def test_of_a_producers_last_batches_those_that_cleaning_left_are_known_after_a_
 
 
 @pytest.mark.parametrize("position", [8, 16, 30, 65, 70], ids=lambda at: f"byte {at}")
-def test_a_corrupt_batch_sets_the_log_apart(world: World, position: int) -> None:
+def test_a_corrupt_batch_makes_the_log_uncleanable(world: World, position: int) -> None:
     for _ in range(20):
         world.append((b"a", b"1"))
     segment = world.log.segments[1]
@@ -333,7 +333,7 @@ def test_a_corrupt_batch_sets_the_log_apart(world: World, position: int) -> None
     assert "is skipped from now on" in world.manager.warnings[-1]
 
 
-def test_a_log_that_went_away_is_not_swapped_into(world: World) -> None:
+def test_a_cleaned_segment_is_discarded_if_the_old_ones_were_deleted(world: World) -> None:
     for _ in range(20):
         world.append((b"a", b"1"))
     job = world.cleaner.next_job(world.now_ms)
@@ -348,7 +348,7 @@ def test_a_log_that_went_away_is_not_swapped_into(world: World) -> None:
     assert not [path for path in world.disk.files if path.name.endswith(".cleaned")]
 
 
-def test_what_is_written_where_a_log_was_cut_is_dirty_again(world: World) -> None:
+def test_records_written_after_a_truncation_are_dirty(world: World) -> None:
     for number in range(20):
         world.append((b"a", b"%d" % number))
     job = world.run()
@@ -363,7 +363,7 @@ def test_what_is_written_where_a_log_was_cut_is_dirty_again(world: World) -> Non
     assert len([record for record in world.records() if record.key == b"b"]) < 20
 
 
-def test_a_log_that_is_cut_while_it_is_cleaned_is_clean_up_to_there(world: World) -> None:
+def test_a_log_truncated_during_a_round_is_clean_up_to_the_truncation(world: World) -> None:
     for number in range(20):
         world.append((b"a", b"%d" % number))
     job = world.cleaner.next_job(world.now_ms)
@@ -393,7 +393,7 @@ def test_a_log_that_moves_to_another_directory_is_not_cleaned(world: World) -> N
     assert cleaner.next_job(world.now_ms) is not None
 
 
-def test_power_may_fail_at_any_step_of_a_round() -> None:
+def test_a_power_cut_at_any_step_of_a_round_loses_nothing() -> None:
     def filled() -> World:
         world = World()
         for number in range(30):
@@ -442,7 +442,7 @@ def test_a_full_disk_leaves_no_cleaned_files(world: World) -> None:
     assert not [path for path in world.disk.files if path.name.endswith(".cleaned")]
 
 
-def test_batches_are_read_whole_whatever_the_size_of_a_piece(world: World) -> None:
+def test_batches_are_read_whole_for_any_size_of_a_piece(world: World) -> None:
     for number in range(3):
         world.append(*[(b"key", b"x" * 50 * number)])
     segment = world.log.segments[0]
@@ -472,7 +472,9 @@ STEPS = st.one_of(
 
 @given(st.lists(STEPS, max_size=25), st.sampled_from(list(Compression)))
 @settings(max_examples=60, deadline=None)
-def test_against_a_dumb_model(steps: list[tuple[str, object]], compression: Compression) -> None:
+def test_cleaned_records_match_a_simple_model(
+    steps: list[tuple[str, object]], compression: Compression
+) -> None:
     world = World()
     model: list[Record] = []
     for what, how in steps:
@@ -506,7 +508,7 @@ def test_against_a_dumb_model(steps: list[tuple[str, object]], compression: Comp
         assert [one for one in seen if one.offset >= tail] == [one for one in model if one.offset >= tail]
 
 
-def test_a_round_that_is_over_cleans_the_batches_that_it_has_indexed(world: World) -> None:
+def test_a_round_whose_time_is_over_cleans_the_batches_that_it_indexed(world: World) -> None:
     for number in range(40):
         world.append((b"a", b"%d" % number))
     asked = count(1)
@@ -532,7 +534,7 @@ def test_a_round_that_is_over_cleans_the_batches_that_it_has_indexed(world: Worl
     assert [record.offset for record in world.records()] == [*range(14, 40)]
 
 
-def test_a_topic_that_took_rounds_of_time_is_cleaned_after_the_others(world: World) -> None:
+def test_an_expensive_topic_is_cleaned_after_the_others(world: World) -> None:
     """Among topics with low costs the dirtiest goes first, as in Apache Kafka."""
     for number in range(40):
         world.append((b"a", b"%d" % number))

@@ -120,7 +120,7 @@ def seen(batches: list[CleanedBatch]) -> list[tuple[int, bytes | None, bytes | N
 
 
 @pytest.mark.parametrize("compression", list(Compression))
-def test_the_last_record_of_each_key_stays_at_its_offset(compression: Compression) -> None:
+def test_the_last_record_of_each_key_keeps_its_offset(compression: Compression) -> None:
     first = data(0, (b"a", b"1"), (b"b", b"1"), (b"a", b"2"), compression=compression)
     second = data(3, (b"a", b"3"), (b"c", b"1"), compression=compression)
 
@@ -134,13 +134,13 @@ def test_the_last_record_of_each_key_stays_at_its_offset(compression: Compressio
     assert left[1].content == second
 
 
-def test_a_batch_of_which_nothing_is_left_goes() -> None:
+def test_a_batch_without_remaining_records_is_dropped() -> None:
     left, _ = run_round([data(0, (b"a", b"1")), data(1, (b"a", b"2"))])
 
     assert [batch.header.base_offset for batch in left] == [1]
 
 
-def test_the_last_batch_of_a_round_stays_as_a_header() -> None:
+def test_the_last_batch_of_a_round_is_kept_at_least_as_a_header() -> None:
     batches = [data(0, (b"a", b"2")), data(1, (None, b"no key"))]
 
     left, _ = run_round(batches, end_offset=2)
@@ -149,7 +149,7 @@ def test_the_last_batch_of_a_round_stays_as_a_header() -> None:
     assert left[1].header.next_offset == 2
 
 
-def test_a_tombstone_stays_until_the_horizon_that_its_first_cleaning_set() -> None:
+def test_a_tombstone_is_kept_until_the_horizon_set_by_its_first_cleaning() -> None:
     batches = [data(0, (b"a", b"1")), data(1, (b"b", b"1"), (b"a", None))]
 
     once, _ = run_round(batches)
@@ -164,7 +164,7 @@ def test_a_tombstone_stays_until_the_horizon_that_its_first_cleaning_set() -> No
     assert late[0].header.max_timestamp == 1_000
 
 
-def test_records_beyond_a_full_map_stay() -> None:
+def test_records_beyond_a_full_map_are_kept() -> None:
     batches = [data(offset, (b"%d" % offset, b"x"), (b"0", b"y")) for offset in range(0, 40, 2)]
 
     left, _ = run_round(batches, map_bytes=24 * 12)
@@ -174,7 +174,7 @@ def test_records_beyond_a_full_map_stay() -> None:
     assert {key for _, key, _ in seen(left)} == {b"%d" % offset for offset in range(0, 40, 2)}
 
 
-def test_log_append_time_stays() -> None:
+def test_log_append_time_is_kept() -> None:
     batch = bytes(
         build_batch(
             [(b"a", b"1", 5, ()), (b"b", b"1", 6, ())],
@@ -200,7 +200,7 @@ def test_timestamps_at_the_ends_of_64_bits_wrap_around_as_in_java() -> None:
     assert cleaned.header.max_timestamp == -(2**63) and span.key == b"a"
 
 
-def test_aborted_data_goes_and_its_marker_follows_after_the_horizon() -> None:
+def test_aborted_data_is_dropped_and_its_marker_after_the_horizon() -> None:
     aborted = (AbortedTransaction(7, 0, 2, 3),)
     batches = [data(0, (b"a", b"1"), (b"b", b"1"), producer_id=7), marker(2, 7, ControlType.ABORT)]
     other = data(3, (b"c", b"1"))
@@ -225,7 +225,7 @@ def test_aborted_values_do_not_hide_older_ones() -> None:
     assert seen(left) == [(0, b"a", b"1")]
 
 
-def test_a_commit_marker_stays_while_its_transaction_has_records() -> None:
+def test_a_commit_marker_is_kept_while_its_transaction_has_records() -> None:
     batches = [data(0, (b"a", b"1"), producer_id=7), marker(1, 7, ControlType.COMMIT)]
 
     kept, _ = run_round(batches)
@@ -239,7 +239,7 @@ def test_a_commit_marker_stays_while_its_transaction_has_records() -> None:
     assert gone[0].header.delete_horizon_ms == NOW_MS + RETENTION_MS
 
 
-def test_the_last_sequence_of_an_active_producer_stays_as_an_empty_batch() -> None:
+def test_the_last_sequence_of_an_active_producer_is_kept_as_an_empty_batch() -> None:
     batches = [
         data(0, (b"a", b"1"), producer_id=7, producer_epoch=2, base_sequence=5, transactional=0),
         data(1, (b"a", b"2")),
@@ -256,7 +256,7 @@ def test_the_last_sequence_of_an_active_producer_stays_as_an_empty_batch() -> No
     assert [one.header.base_offset for one in expired] == [1]
 
 
-def test_the_marker_that_holds_a_producers_epoch_stays() -> None:
+def test_the_marker_with_a_producers_epoch_is_kept() -> None:
     batches = [marker(0, 7, ControlType.COMMIT, producer_epoch=3), data(1, (b"a", b"1"))]
     fenced = {7: LastRecord(None, 3)}
 
@@ -271,7 +271,7 @@ def test_the_marker_that_holds_a_producers_epoch_stays() -> None:
     assert [one.header.base_offset for one in later] == [1]
 
 
-def test_records_that_are_no_records_are_refused() -> None:
+def test_bytes_that_are_not_records_are_refused_by_compaction() -> None:
     batch = data(0, (b"a", b"1"), (b"b", b"22"))
     content = batch[HEADER_SIZE:]
 
@@ -333,7 +333,7 @@ def test_the_cleanable_range(
         (30, 30, 30, 300, 0),
     ],
 )
-def test_whole_segments_are_measured(
+def test_the_dirty_ratio_counts_whole_segments(
     first_dirty: int, first_uncleanable: int, end: int, clean_bytes: int, cleanable_bytes: int
 ) -> None:
     found = candidate(
@@ -350,7 +350,7 @@ def test_whole_segments_are_measured(
     assert found.is_due(1.0) == (cleanable_bytes > 0)
 
 
-def test_small_neighbours_become_one_segment() -> None:
+def test_small_adjacent_segments_are_merged() -> None:
     segments = [
         SegmentSpan(0, 60, 0),
         SegmentSpan(10, 30, 0),

@@ -18,7 +18,7 @@ COMPRESSED = [Compression.GZIP, Compression.SNAPPY, Compression.LZ4, Compression
 
 @pytest.mark.parametrize("compression", Compression)
 @pytest.mark.parametrize("content", CONTENTS)
-def test_what_was_compressed_comes_out_again(compression: Compression, content: bytes) -> None:
+def test_compressed_data_is_decompressed_unchanged(compression: Compression, content: bytes) -> None:
     assert decompress(compression, memoryview(compress(compression, content))) == content
 
 
@@ -47,11 +47,11 @@ def test_what_was_compressed_comes_out_again(compression: Compression, content: 
         "gzip padded",
     ],
 )
-def test_what_other_writers_make_is_read(compression: Compression, data: bytes) -> None:
+def test_the_data_of_other_writers_is_decompressed(compression: Compression, data: bytes) -> None:
     assert decompress(compression, data) == b"hello" * 50
 
 
-def test_snappy_is_framed_as_xerials_java_library_frames_it() -> None:
+def test_snappy_has_the_frames_of_xerials_java_library() -> None:
     data = compress(Compression.SNAPPY, bytes(40_000))
 
     assert data[:16] == b"\x82SNAPPY\x00" + b"\x00\x00\x00\x01" * 2
@@ -91,7 +91,7 @@ def test_a_bomb_is_refused_at_the_limit(compression: Compression) -> None:
         b"\x82SNAPPY\x00" + b"\x00\x00\x00\x01" * 2 + b"\x7f\xff\xff\xff",
     ],
 )
-def test_a_size_in_a_header_allocates_nothing(lie: bytes) -> None:
+def test_a_size_claimed_in_a_header_allocates_nothing(lie: bytes) -> None:
     with pytest.raises(KafkaError):
         decompress(Compression.SNAPPY, lie)
 
@@ -136,7 +136,7 @@ def test_without_its_package_a_compression_is_unsupported(
         assert f"needs the package {package.partition('.')[0]}" in refused.value.detail
 
 
-def test_codecs_without_their_packages_are_told(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_codecs_without_their_packages_are_listed(monkeypatch: pytest.MonkeyPatch) -> None:
     before = missing_codecs()
     monkeypatch.setitem(sys.modules, "lz4.frame", None)
     monkeypatch.setitem(sys.modules, "cramjam", None)
@@ -154,7 +154,7 @@ def test_codecs_without_their_packages_are_told(monkeypatch: pytest.MonkeyPatch)
     ],
     ids=["gzip", "zstd", "zstd skipped"],
 )
-def test_empty_pieces_without_end_are_refused(compression: Compression, piece: bytes) -> None:
+def test_too_many_empty_pieces_are_refused(compression: Compression, piece: bytes) -> None:
     whole = compress(compression, b"hello")
 
     assert decompress(compression, piece * 900 + whole) == b"hello"
@@ -183,7 +183,7 @@ def test_a_snappy_stream_of_single_bytes_is_refused() -> None:
 
 @pytest.mark.parametrize("compression", COMPRESSED)
 @pytest.mark.parametrize("size", [100_000, 262_144, 2_097_151, 2_097_152, 2_097_153, 5_000_000])
-def test_what_is_larger_than_one_read_comes_out_whole(compression: Compression, size: int) -> None:
+def test_data_larger_than_one_read_is_decompressed_completely(compression: Compression, size: int) -> None:
     content = bytes(range(251)) * (size // 251) + bytes(size % 251)
     data = compress(compression, content)
 
@@ -193,7 +193,7 @@ def test_what_is_larger_than_one_read_comes_out_whole(compression: Compression, 
         decompress(compression, data, max_bytes=size - 1)
 
 
-def test_a_frame_that_was_refused_leaves_nothing_behind() -> None:
+def test_a_refused_frame_does_not_affect_the_next_one() -> None:
     good, bad = (
         compress(Compression.ZSTD, b"hello" * 9),
         bytearray(compress(Compression.ZSTD, bytes(range(250)) * 4)),

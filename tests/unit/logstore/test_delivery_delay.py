@@ -64,7 +64,7 @@ def refusal(*records: NewRecord, config: LogConfig = DELAYING, **batch: Any) -> 
     ],
 )
 @pytest.mark.parametrize("compression", [Compression.NONE, Compression.GZIP])
-def test_a_header_says_when_a_record_is_due(
+def test_a_header_sets_when_a_record_is_due(
     headers: list[tuple[str, bytes | None]], due: int | None, compression: Compression
 ) -> None:
     found = due_times(record(), record(*headers), compression=compression)
@@ -76,7 +76,7 @@ def test_a_header_says_when_a_record_is_due(
     ("offsets", "last", "due"),
     [((0, 0, 1), 2, [0, 1]), ((0, 2, 1, 3), 3, [0, 2, 3]), ((3, 1), 3, [3]), ((0, 9), 1, [0])],
 )
-def test_offsets_that_do_not_grow_or_are_of_no_batch_are_left_out(
+def test_offsets_out_of_order_or_outside_the_batch_are_skipped(
     offsets: tuple[int, ...], last: int, due: list[int]
 ) -> None:
     content = build_batch(
@@ -90,7 +90,7 @@ def test_offsets_that_do_not_grow_or_are_of_no_batch_are_left_out(
     assert [(list(one.offsets), list(one.due_ms)) for one in found] == [(due, [NOW_MS + 7] * len(due))]
 
 
-def test_offsets_that_do_not_grow_from_one_piece_to_the_next_are_left_out() -> None:
+def test_offsets_that_do_not_grow_between_pieces_are_skipped() -> None:
     rows = [Record(0, NOW_MS, None, b"", ((AFTER, b"7"),))] * (2 * WALKED_AT_ONCE)
     content = build_batch(rows, base_offset=0, last_offset=len(rows) - 1)
 
@@ -130,7 +130,7 @@ def test_a_large_batch_is_walked_in_pieces() -> None:
     assert [offset for piece in pieces for offset in piece.offsets] == list(range(count))
 
 
-def test_control_batches_wait_for_nothing() -> None:
+def test_control_batches_are_never_delayed() -> None:
     config = LogConfig(ottla_delivery_delay_enable=True, ottla_delivery_delay_ms=1000)
 
     assert due_times(record(), config=config, is_control=True) == {}
@@ -146,7 +146,7 @@ def test_a_batch_that_is_cut_off_is_corrupt() -> None:
 
 
 @pytest.mark.parametrize("compression", [Compression.NONE, Compression.GZIP])
-def test_a_producer_is_told_which_records_say_no_time(compression: Compression) -> None:
+def test_records_whose_delay_is_not_a_number_are_named(compression: Compression) -> None:
     refused = refusal(record(), record((AT, b"soon")), record((AFTER, b"")), compression=compression)
 
     assert refused.code is ErrorCode.INVALID_RECORD
@@ -155,7 +155,7 @@ def test_a_producer_is_told_which_records_say_no_time(compression: Compression) 
 
 
 @pytest.mark.parametrize("compression", [Compression.NONE, Compression.GZIP])
-def test_a_producer_is_told_which_records_are_due_too_late(compression: Compression) -> None:
+def test_records_that_are_due_too_far_ahead_are_named(compression: Compression) -> None:
     bound = b"%d" % MAX_MS
     too_late = b"%d" % (NOW_MS + MAX_MS + 1)
     fitting = (record((AFTER, bound)), record((AFTER, bound), timestamp_ms=NOW_MS - 5))
@@ -180,11 +180,11 @@ def test_with_append_time_the_delay_counts_from_the_append() -> None:
     assert [error.batch_index for error in refusal(early, late, config=config).record_errors] == [1]
 
 
-def test_only_so_many_records_are_named() -> None:
+def test_the_number_of_named_records_is_limited() -> None:
     assert len(refusal(*[record((AT, None))] * 1000).record_errors) == 100
 
 
-def test_a_topic_that_delays_nothing_takes_any_header() -> None:
+def test_a_topic_without_delays_accepts_any_header() -> None:
     content = build_batch([record((AT, b"soon"), (AFTER, b"9" * 30))])
 
     valid = validate_at_once(content, config=LogConfig(), now_ms=NOW_MS, produce_version=13)
@@ -192,7 +192,7 @@ def test_a_topic_that_delays_nothing_takes_any_header() -> None:
     assert valid is not None and valid.batch == content
 
 
-def test_a_topic_that_delays_looks_into_each_batch() -> None:
+def test_a_topic_with_delays_opens_each_batch() -> None:
     trusting = LogConfig(validate_records=False, ottla_delivery_delay_enable=True)
 
     assert not takes_as_it_is(trusting) and trusting.opens_records

@@ -52,14 +52,14 @@ def machine(tmp_path: Path) -> Machine:
         (BACKGROUND, NEAR - BACKGROUND, False),
     ],
 )
-def test_who_writes_rests_before_the_kernel_stops_everybody(
+def test_writers_are_paused_before_the_kernel_blocks_them(
     machine: Machine, dirty: int, writeback: int, expected: bool
 ) -> None:
     machine.tell(dirty, writeback)
     assert machine.after(1) is expected
 
 
-def test_what_was_seen_is_believed_for_a_while(machine: Machine) -> None:
+def test_a_reading_is_used_for_a_while(machine: Machine) -> None:
     assert not machine.after(0)
     machine.tell(THRESHOLD)
 
@@ -70,7 +70,7 @@ def test_what_was_seen_is_believed_for_a_while(machine: Machine) -> None:
     assert not machine.after(LOOK_EVERY_S)
 
 
-def test_who_rests_in_vain_lets_the_kernel_divide_the_disk_for_a_while(machine: Machine) -> None:
+def test_after_a_pause_without_effect_the_kernel_divides_the_disk_for_a_while(machine: Machine) -> None:
     machine.tell(THRESHOLD)
 
     assert machine.after(0)
@@ -82,7 +82,7 @@ def test_who_rests_in_vain_lets_the_kernel_divide_the_disk_for_a_while(machine: 
     assert not machine.after(3 * LOOK_EVERY_S)
 
 
-def test_the_disk_is_busy_while_the_kernel_writes(machine: Machine) -> None:
+def test_the_disk_is_busy_while_the_kernel_writes_back(machine: Machine) -> None:
     usual = USUAL_WRITEBACK_BYTES // mmap.PAGESIZE
     seen = []
     for dirty, writeback in ((0, usual), (0, usual + 1), (BACKGROUND // 2, 0), (BACKGROUND // 2 + 1, 0)):
@@ -92,7 +92,7 @@ def test_the_disk_is_busy_while_the_kernel_writes(machine: Machine) -> None:
     assert seen == [False, True, False, True]
 
 
-def test_where_nobody_tells_nothing_is_behind(machine: Machine, tmp_path: Path) -> None:
+def test_without_vmstat_no_writer_is_paused(machine: Machine, tmp_path: Path) -> None:
     (tmp_path / "vmstat").write_text("nr_free_pages 7\nnr_dirty 9\n")
     assert not machine.after(1) and not machine.dirty_pages.is_writing_back()
 
@@ -100,7 +100,7 @@ def test_where_nobody_tells_nothing_is_behind(machine: Machine, tmp_path: Path) 
     assert not nowhere.must_rest() and not nowhere.is_writing_back()
 
 
-def test_this_machine_tells() -> None:
+def test_this_machines_vmstat_has_the_expected_names() -> None:
     """On Linux, the kernel's file has the expected names."""
     if not Path("/proc/vmstat").exists():
         pytest.skip("there is no /proc/vmstat")

@@ -18,7 +18,7 @@ def disk(request: pytest.FixtureRequest) -> Disk:
     return OsDisk() if request.param == "os" else MemoryDisk()
 
 
-def test_files_are_written_read_cut_and_renamed(disk: Disk, tmp_path: Path) -> None:
+def test_files_are_written_read_truncated_and_renamed(disk: Disk, tmp_path: Path) -> None:
     directory = tmp_path / "a" / "b"
     disk.make_directory(directory)
     file = disk.open(directory / "one", create=True)
@@ -46,7 +46,7 @@ def test_files_are_written_read_cut_and_renamed(disk: Disk, tmp_path: Path) -> N
         disk.open(tmp_path / "c")
 
 
-def test_a_slice_reads_its_file_although_it_was_removed(disk: Disk, tmp_path: Path) -> None:
+def test_a_slice_can_be_read_after_its_file_was_removed(disk: Disk, tmp_path: Path) -> None:
     disk.make_directory(tmp_path)
     path = tmp_path / "one"
     disk.write_file(path, b"0123456789", sync=False)
@@ -62,7 +62,7 @@ def mode_of(path: Path) -> int:
     return stat.S_IMODE(path.stat().st_mode)
 
 
-def test_what_is_private_is_made_for_its_owner_alone_whatever_the_umask(tmp_path: Path) -> None:
+def test_private_files_are_restricted_to_their_owner_with_any_umask(tmp_path: Path) -> None:
     disk = OsDisk()
     before = os.umask(0)
     try:
@@ -78,7 +78,7 @@ def test_what_is_private_is_made_for_its_owner_alone_whatever_the_umask(tmp_path
     assert [mode_of(tmp_path / name) for name in ("private", "named", "open")] == [0o600, 0o600, 0o644]
 
 
-def test_a_directory_that_is_there_is_closed_to_others_only_when_asked(tmp_path: Path) -> None:
+def test_an_existing_directory_is_restricted_only_on_request(tmp_path: Path) -> None:
     disk = OsDisk()
     tmp_path.chmod(0o755)
 
@@ -89,7 +89,7 @@ def test_a_directory_that_is_there_is_closed_to_others_only_when_asked(tmp_path:
     assert (left, mode_of(tmp_path)) == (0o755, 0o700)
 
 
-def test_only_so_many_files_are_kept_open(tmp_path: Path) -> None:
+def test_the_number_of_open_files_is_limited(tmp_path: Path) -> None:
     disk = OsDisk(max_cached_files=2)
     for name in "abc":
         disk.write_file(tmp_path / name, name.encode(), sync=False)
@@ -103,7 +103,7 @@ def test_only_so_many_files_are_kept_open(tmp_path: Path) -> None:
     assert first.read_at(0, 1) == b"a"  # the holder of an open file can still read it
 
 
-def test_files_of_the_cache_make_room_for_others(tmp_path: Path) -> None:
+def test_cached_files_are_closed_when_descriptors_run_out(tmp_path: Path) -> None:
     disk = OsDisk()
     for number in range(40):
         disk.write_file(tmp_path / str(number), b"x", sync=False)
@@ -120,7 +120,7 @@ def test_files_of_the_cache_make_room_for_others(tmp_path: Path) -> None:
     assert len(held) == 10
 
 
-def test_what_is_cached_is_asked_of_the_kernel_once_in_a_while(
+def test_the_kernel_is_asked_only_sometimes_if_a_range_is_cached(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     now_s, is_cached, asked = 1000.0, True, []
@@ -155,7 +155,7 @@ def asks_where(monkeypatch: pytest.MonkeyPatch, is_cached: Callable[[int], bool]
     return asked
 
 
-def test_what_one_reader_wants_next_is_asked_for_with_what_it_wants(
+def test_a_sequential_reader_looks_up_the_page_cache_ahead(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     size = CACHED_AHEAD_BYTES + 1000
@@ -180,7 +180,7 @@ def test_what_one_reader_wants_next_is_asked_for_with_what_it_wants(
     ]
 
 
-def test_where_readers_take_turns_nothing_is_asked_for_ahead(
+def test_readers_in_turns_do_not_look_up_the_page_cache_ahead(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     asked = asks_where(monkeypatch, lambda _: True)
@@ -193,7 +193,7 @@ def test_where_readers_take_turns_nothing_is_asked_for_ahead(
     assert asked == turns
 
 
-def test_a_power_cut_takes_what_was_not_synced() -> None:
+def test_a_power_cut_loses_unsynced_writes() -> None:
     disk = MemoryDisk()
     disk.make_directory(Path("/d"))
     file = disk.open(Path("/d/f"), create=True)

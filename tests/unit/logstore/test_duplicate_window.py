@@ -47,7 +47,7 @@ def crashed(log: PartitionLog, disk: MemoryDisk) -> PartitionLog:
 @pytest.mark.parametrize("forget", [reopened, cut_and_led_again, crashed])
 @pytest.mark.parametrize("is_transactional", [False, True])
 @pytest.mark.parametrize("config", [LogConfig(), SMALL])
-def test_each_of_the_last_five_is_known_after_the_state_was_read_back(
+def test_each_of_the_last_five_batches_is_recognised_after_the_state_was_reloaded(
     forget: Callable[[PartitionLog, MemoryDisk], PartitionLog], is_transactional: bool, config: LogConfig
 ) -> None:
     disk = MemoryDisk()
@@ -91,7 +91,7 @@ def cut_and_led_by_another(log: PartitionLog, disk: MemoryDisk) -> PartitionLog:
 
 @pytest.mark.parametrize("forget", [crashed_before_a_roll, restarted, cut_and_led_by_another])
 @pytest.mark.parametrize("is_gone", [False, True])
-def test_the_last_batch_is_known_when_it_was_deleted(
+def test_the_last_batch_is_recognised_after_it_was_deleted(
     forget: Callable[[PartitionLog, MemoryDisk], PartitionLog], is_gone: bool
 ) -> None:
     disk = MemoryDisk()
@@ -112,7 +112,7 @@ def test_the_last_batch_is_known_when_it_was_deleted(
     log.check_invariants()
 
 
-def test_what_is_open_below_the_start_of_the_log_holds_back_no_less_than_the_start() -> None:
+def test_a_transaction_open_below_the_log_start_holds_back_readers_at_the_start() -> None:
     disk = MemoryDisk()
     log = open_log(disk)
     send(log, PRODUCER, 0, is_transactional=True)
@@ -131,7 +131,7 @@ def test_what_is_open_below_the_start_of_the_log_holds_back_no_less_than_the_sta
     log.check_invariants()
 
 
-def test_batches_since_then_count_among_the_five() -> None:
+def test_batches_appended_since_the_restart_count_among_the_five() -> None:
     disk = MemoryDisk()
     log = open_log(disk)
     for sequence in range(6):
@@ -144,7 +144,7 @@ def test_batches_since_then_count_among_the_five() -> None:
     assert refusal_of(log, 2) is ErrorCode.OUT_OF_ORDER_SEQUENCE_NUMBER
 
 
-def test_the_log_is_searched_once_a_producer(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_log_is_searched_once_per_producer(monkeypatch: pytest.MonkeyPatch) -> None:
     disk = MemoryDisk()
     log = open_log(disk)
     for sequence in range(3):
@@ -165,7 +165,9 @@ def test_the_log_is_searched_once_a_producer(monkeypatch: pytest.MonkeyPatch) ->
     assert searched == [PRODUCER]
 
 
-def test_who_has_sent_one_batch_or_is_in_order_is_not_searched_for(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_log_is_not_searched_for_a_producer_with_one_batch_or_in_sequence(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
     disk = MemoryDisk()
     log = open_log(disk)
     send(log, PRODUCER, 0)
@@ -179,7 +181,7 @@ def test_who_has_sent_one_batch_or_is_in_order_is_not_searched_for(monkeypatch: 
     assert not send(log, 8, 2).duplicate
 
 
-def test_an_older_epoch_is_no_part_of_the_window() -> None:
+def test_batches_of_an_older_epoch_are_not_in_the_window() -> None:
     disk = MemoryDisk()
     log = open_log(disk)
     for epoch, sequence in ((0, 0), (0, 1), (1, 0), (1, 1), (1, 2)):
@@ -192,7 +194,7 @@ def test_an_older_epoch_is_no_part_of_the_window() -> None:
     assert refusal_of(log, 1) is ErrorCode.INVALID_PRODUCER_EPOCH
 
 
-def test_an_end_of_a_transaction_between_them_changes_nothing() -> None:
+def test_a_marker_between_the_batches_changes_nothing() -> None:
     disk = MemoryDisk()
     log = open_log(disk)
     for sequence in range(3):
@@ -205,7 +207,7 @@ def test_an_end_of_a_transaction_between_them_changes_nothing() -> None:
     assert again.duplicate and again.base_offset == 2
 
 
-def test_what_lies_too_far_back_is_out_of_order(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_batch_too_far_back_is_out_of_order(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(duplicate_window, "MAX_SEARCH_BYTES", 3_000)
     monkeypatch.setattr(duplicate_window, "STEP_BYTES", 500)
     disk = MemoryDisk()
@@ -221,7 +223,7 @@ def test_what_lies_too_far_back_is_out_of_order(monkeypatch: pytest.MonkeyPatch)
     assert refusal_of(log, 0) is ErrorCode.OUT_OF_ORDER_SEQUENCE_NUMBER
 
 
-def test_a_damaged_log_answers_as_one_that_knows_no_more() -> None:
+def test_in_a_damaged_log_older_batches_are_out_of_order() -> None:
     disk = MemoryDisk()
     log = open_log(disk)
     for sequence in range(3):
@@ -233,7 +235,7 @@ def test_a_damaged_log_answers_as_one_that_knows_no_more() -> None:
     assert refusal_of(log, 1) is ErrorCode.OUT_OF_ORDER_SEQUENCE_NUMBER
 
 
-def test_what_was_found_before_the_damage_is_known() -> None:
+def test_batches_found_before_the_damage_are_recognised() -> None:
     disk = MemoryDisk()
     log = open_log(disk)
     for sequence in range(3):
@@ -247,7 +249,7 @@ def test_what_was_found_before_the_damage_is_known() -> None:
     assert refusal_of(log, 0) is ErrorCode.OUT_OF_ORDER_SEQUENCE_NUMBER
 
 
-def test_a_disk_that_fails_meanwhile_fails_the_log(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_disk_error_during_the_search_fails_the_log(monkeypatch: pytest.MonkeyPatch) -> None:
     disk = MemoryDisk()
     log = open_log(disk)
     for sequence in range(3):

@@ -22,13 +22,13 @@ from ottla.logstore.file_identity import FileIdentity, identity_of_text
         (FileIdentity(1, 0), FileIdentity(2, 60), False),
     ],
 )
-def test_the_time_of_birth_decides_where_both_are_known_else_the_inode(
+def test_the_birth_time_decides_if_both_are_known_otherwise_the_inode(
     one: FileIdentity, other: FileIdentity, is_same: bool
 ) -> None:
     assert one.is_same(other) == other.is_same(one) == is_same
 
 
-def test_an_identity_is_read_as_it_was_written() -> None:
+def test_an_identity_is_parsed_as_it_was_written() -> None:
     identity = FileIdentity(10002874, 1795790481615385516)
 
     assert identity_of_text(identity.as_text()) == identity
@@ -59,7 +59,7 @@ def named_in(disk: Disk, path: Path) -> FileIdentity:
 
 
 @pytest.mark.parametrize("kind", ["os", "memory"])
-def test_a_file_names_itself_and_each_new_one_another(kind: str, tmp_path: Path) -> None:
+def test_a_file_contains_its_identity_and_its_replacement_another(kind: str, tmp_path: Path) -> None:
     disk: Disk = OsDisk() if kind == "os" else MemoryDisk()
     path = tmp_path / "a" / "state"
     disk.make_directory(path.parent)
@@ -75,7 +75,7 @@ def test_a_file_names_itself_and_each_new_one_another(kind: str, tmp_path: Path)
     assert disk.list_directory(tmp_path / "b") == ["state"]
 
 
-def test_what_owners_and_mounts_change_makes_no_other_file(tmp_path: Path) -> None:
+def test_a_change_of_mode_or_times_keeps_the_identity(tmp_path: Path) -> None:
     disk, path = OsDisk(), tmp_path / "state"
     write(disk, path)
 
@@ -86,7 +86,7 @@ def test_what_owners_and_mounts_change_makes_no_other_file(tmp_path: Path) -> No
 
 
 @pytest.mark.parametrize("is_told", [True, False])
-def test_a_copy_is_another_file_with_a_time_of_birth_or_without(
+def test_a_copy_has_another_identity_with_and_without_birth_times(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, is_told: bool
 ) -> None:
     if not is_told:
@@ -99,7 +99,7 @@ def test_a_copy_is_another_file_with_a_time_of_birth_or_without(
     assert not named_in(disk, tmp_path / "copy").is_same(disk.identity_of(tmp_path / "copy"))
 
 
-def test_a_backup_that_is_put_over_a_later_file_shows(tmp_path: Path) -> None:
+def test_a_backup_restored_over_a_newer_file_is_detected(tmp_path: Path) -> None:
     disk, path = OsDisk(), tmp_path / "state"
     write(disk, path)
     copy(path, tmp_path / "backup")

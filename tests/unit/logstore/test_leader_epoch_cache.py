@@ -68,7 +68,7 @@ def test_truncation_at_both_ends() -> None:
     cache.check_invariants()
 
 
-def test_the_file_is_kafkas_and_comes_back() -> None:
+def test_the_file_has_kafkas_format_and_is_read_back() -> None:
     disk = MemoryDisk()
     cache = cache_of((1, 5), (3, 10), disk=disk)
 

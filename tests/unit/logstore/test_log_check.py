@@ -76,7 +76,7 @@ def test_a_healthy_log_has_no_findings() -> None:
 
 
 @pytest.mark.parametrize("seed", range(6))
-def test_any_bit_that_is_flipped_in_any_file_is_found(seed: int) -> None:
+def test_any_flipped_bit_in_any_file_is_found(seed: int) -> None:
     chance = random.Random(seed)
     disk = MemoryDisk()
     log = filled(disk)
@@ -98,7 +98,7 @@ def test_any_bit_that_is_flipped_in_any_file_is_found(seed: int) -> None:
     assert checked(log, disk).findings == []
 
 
-def test_every_bit_of_the_headers_is_judged() -> None:
+def test_every_flipped_bit_of_the_headers_is_found() -> None:
     disk = MemoryDisk()
     log = filled(disk)
     segment = log.segments[1]
@@ -114,7 +114,7 @@ def test_every_bit_of_the_headers_is_judged() -> None:
             flip(disk, segment.path, bit)
 
 
-def test_a_wrong_index_is_built_anew_as_it_was() -> None:
+def test_a_wrong_index_is_rebuilt_as_it_was() -> None:
     disk = MemoryDisk()
     log = filled(disk)
     good = files(disk)
@@ -134,7 +134,7 @@ def test_a_wrong_index_is_built_anew_as_it_was() -> None:
     assert records_of_log(log) == records
 
 
-def test_a_missing_index_and_a_file_that_is_short_are_found() -> None:
+def test_a_missing_index_and_a_truncated_file_are_found() -> None:
     disk = MemoryDisk()
     log = filled(disk)
     disk.remove(log.segments[0].offset_index.path)
@@ -146,7 +146,7 @@ def test_a_missing_index_and_a_file_that_is_short_are_found() -> None:
     assert (short.kind, short.segment) == (FileKind.LOG, log.segments[1])
 
 
-def test_a_log_that_was_cut_or_lost_segments_makes_the_check_void() -> None:
+def test_truncating_the_log_or_deleting_segments_voids_the_check() -> None:
     disk = MemoryDisk()
     log = filled(disk)
     check = checked(log, disk)

@@ -77,7 +77,7 @@ def test_overrides_win() -> None:
     assert config.compact and config.delete and config.log_append_time and config.validate_records
 
 
-def test_internal_segment_bytes_goes_below_the_limit() -> None:
+def test_internal_segment_bytes_may_be_below_the_minimum() -> None:
     assert LogConfig.from_configs({"internal.segment.bytes": "1000"}).segment_bytes == 1000
 
 
@@ -112,7 +112,7 @@ def test_compacted_topics_roll_within_the_compaction_lag() -> None:
         ({"cleanup.policy": "compact,foo"}, "every entry must be one of: compact, delete."),
     ],
 )
-def test_what_no_topic_may_have(overrides: dict[str, str], sentence: str) -> None:
+def test_invalid_topic_settings_are_refused(overrides: dict[str, str], sentence: str) -> None:
     with pytest.raises(KafkaError) as caught:
         check_topic_configs(overrides)
 
@@ -120,7 +120,7 @@ def test_what_no_topic_may_have(overrides: dict[str, str], sentence: str) -> Non
     assert sentence in caught.value.detail
 
 
-def test_what_a_topic_may_have() -> None:
+def test_valid_topic_settings_are_accepted() -> None:
     typed = check_topic_configs(
         {
             "cleanup.policy": "",

@@ -78,7 +78,7 @@ def all_bytes(log: PartitionLog) -> bytes:
     ).slice.read()
 
 
-def test_new_partitions_go_where_the_fewest_are(world: World) -> None:
+def test_new_partitions_are_created_in_the_directory_with_the_fewest(world: World) -> None:
     manager = world.started()
 
     places = [manager.get_or_create(TopicPartition("t", n), TOPIC_ID, CONFIG).directory for n in range(3)]
@@ -120,7 +120,7 @@ def test_a_crash_is_recovered_from(world: World) -> None:
     assert again.logs[T0].log_end_offset == 1 and again.logs[T0].high_watermark == 1
 
 
-def test_a_corrupt_checkpoint_is_named_and_made_again(world: World) -> None:
+def test_a_corrupt_checkpoint_is_reported_and_rebuilt(world: World) -> None:
     manager = world.started(A)
     append(manager.get_or_create(T0, TOPIC_ID, CONFIG), b"1")
     manager.close()
@@ -155,7 +155,7 @@ def test_a_deleted_log_is_removed_after_the_delay(world: World) -> None:
     assert A / gone not in world.disk.directories and A / "t-0" in world.disk.directories
 
 
-def test_leftovers_of_a_deletion_go_at_the_next_start(world: World) -> None:
+def test_leftovers_of_a_deletion_are_removed_at_the_next_start(world: World) -> None:
     manager = world.started(A)
     manager.get_or_create(T0, TOPIC_ID, CONFIG)
     manager.delete(T0)
@@ -167,11 +167,11 @@ def test_leftovers_of_a_deletion_go_at_the_next_start(world: World) -> None:
     assert again.logs == {} and world.disk.list_directories(A) == []
 
 
-def test_deleting_what_is_not_there_does_nothing(world: World) -> None:
+def test_deleting_an_unknown_partition_does_nothing(world: World) -> None:
     world.started(A).delete(T0)
 
 
-def test_a_log_of_an_older_topic_of_that_name_is_set_apart(world: World) -> None:
+def test_the_log_of_an_older_topic_of_the_same_name_is_renamed_to_stray(world: World) -> None:
     manager = world.started(A)
     append(manager.get_or_create(T0, TOPIC_ID, CONFIG), b"1")
 
@@ -181,7 +181,7 @@ def test_a_log_of_an_older_topic_of_that_name_is_set_apart(world: World) -> None
     assert [name for name in world.disk.list_directories(A) if name.endswith("-stray")]
 
 
-def test_whoever_writes_a_checkpoint_late_writes_the_newest(world: World) -> None:
+def test_a_late_write_of_a_checkpoint_writes_the_newest_offsets(world: World) -> None:
     """Otherwise DeleteRecords could be answered before its offset is on the disk."""
     manager = world.started(A)
     log = manager.get_or_create(T0, TOPIC_ID, CONFIG)
@@ -199,7 +199,7 @@ def test_whoever_writes_a_checkpoint_late_writes_the_newest(world: World) -> Non
 
 
 @pytest.mark.parametrize("dies_between", [False, True])
-def test_checkpoints_of_a_deleted_log_say_nothing_of_a_new_one_of_its_name(
+def test_a_new_log_does_not_inherit_the_checkpoints_of_a_deleted_one(
     world: World, dies_between: bool
 ) -> None:
     manager = world.started(A)
@@ -222,7 +222,7 @@ def test_checkpoints_of_a_deleted_log_say_nothing_of_a_new_one_of_its_name(
     assert again.notes == []
 
 
-def test_strays_are_set_apart_and_left_alone(world: World) -> None:
+def test_strays_are_renamed_and_kept(world: World) -> None:
     manager = world.started(A)
     manager.get_or_create(T0, TOPIC_ID, CONFIG)
     manager.get_or_create(T1, TOPIC_ID, CONFIG)
@@ -233,7 +233,7 @@ def test_strays_are_set_apart_and_left_alone(world: World) -> None:
     assert set(world.started(A).logs) == {T1}
 
 
-def test_what_is_only_named_like_a_log_is_left_alone(world: World) -> None:
+def test_directories_that_only_have_the_name_of_a_log_are_left_alone(world: World) -> None:
     """Such directories were once renamed to `-stray` while other programs used them."""
     for path in (A / "photos-2019" / "img.jpg", A / "node-0" / "data" / "meta.properties.txt"):
         world.disk.make_directory(path.parent)
@@ -249,7 +249,7 @@ def test_what_is_only_named_like_a_log_is_left_alone(world: World) -> None:
 
 
 @pytest.mark.parametrize("inside", ["", "data"])
-def test_a_directory_in_which_other_nodes_lie_is_refused(world: World, inside: str) -> None:
+def test_a_directory_with_the_data_of_other_nodes_is_refused(world: World, inside: str) -> None:
     manager = world.manager(A / "node-0" / inside)
     manager.acquire()
     manager.claim(cluster_id=CLUSTER_ID, node_id=0)
@@ -262,7 +262,7 @@ def test_a_directory_in_which_other_nodes_lie_is_refused(world: World, inside: s
     assert not world.disk.exists(A / "meta.properties")
 
 
-def test_a_disk_that_fails_takes_its_partitions_with_it(world: World) -> None:
+def test_a_disk_that_fails_takes_its_partitions_offline(world: World) -> None:
     manager = world.started(tells=True)
     broken, sane = (manager.get_or_create(name, TOPIC_ID, CONFIG) for name in (T0, T1))
     world.disk.fail_at, world.disk.error = world.disk.steps + 1, errno.ENOSPC
@@ -287,7 +287,7 @@ def test_a_disk_that_fails_takes_its_partitions_with_it(world: World) -> None:
     assert (B / ".kafka_cleanshutdown") in world.disk.files
 
 
-def test_too_many_open_files_are_no_failure_of_the_disk(world: World) -> None:
+def test_too_many_open_files_do_not_count_as_a_disk_failure(world: World) -> None:
     manager = world.started(A)
     log = manager.get_or_create(T0, TOPIC_ID, CONFIG)
     for step in (1, 2):
@@ -301,7 +301,7 @@ def test_too_many_open_files_are_no_failure_of_the_disk(world: World) -> None:
     assert manager.offline_dirs == []
 
 
-def test_flush_messages_says_from_where_on_nothing_is_acknowledged_before_a_flush(world: World) -> None:
+def test_flush_messages_sets_the_offset_from_which_a_flush_is_awaited(world: World) -> None:
     manager = world.started(A)
     config = LogConfig(flush_messages=2)
     log, copy = (manager.get_or_create(name, TOPIC_ID, config) for name in (T0, T1))
@@ -323,7 +323,7 @@ def test_flush_messages_says_from_where_on_nothing_is_acknowledged_before_a_flus
     assert again.logs[T0].log_end_offset == again.logs[T1].log_end_offset == 3
 
 
-def test_what_came_while_a_flush_ran_waits_for_the_next_one(world: World) -> None:
+def test_batches_appended_during_a_flush_wait_for_the_next_one(world: World) -> None:
     log = world.started(A).get_or_create(T0, TOPIC_ID, LogConfig(flush_messages=1))
     append(log, b"1")
     target = log.flush_target()
@@ -335,7 +335,7 @@ def test_what_came_while_a_flush_ran_waits_for_the_next_one(world: World) -> Non
     assert (log.recovery_point, log.flush_due_from) == (1, 1)
 
 
-def test_a_flush_makes_nothing_durable_that_was_written_after_a_cut(world: World) -> None:
+def test_a_flush_does_not_count_for_batches_written_after_a_truncation(world: World) -> None:
     log = world.started(A).get_or_create(T0, TOPIC_ID, LogConfig(flush_messages=1))
     append(log, b"1", b"2")
     target = log.flush_target()
@@ -349,7 +349,7 @@ def test_a_flush_makes_nothing_durable_that_was_written_after_a_cut(world: World
     assert (log.recovery_point, log.flush_due_from) == (0, 0)
 
 
-def test_a_failed_flush_takes_all_logs_of_the_disk(world: World) -> None:
+def test_a_failed_flush_takes_all_logs_of_the_disk_offline(world: World) -> None:
     manager = world.started(A)
     one, other = (manager.get_or_create(name, TOPIC_ID, CONFIG) for name in (T0, T1))
     append(one, b"1")
@@ -361,7 +361,7 @@ def test_a_failed_flush_takes_all_logs_of_the_disk(world: World) -> None:
         append(other, b"1")
 
 
-def test_no_directory_left_is_an_error_at_start(world: World) -> None:
+def test_it_is_an_error_at_start_if_no_directory_can_be_used(world: World) -> None:
     world.disk.fail_at, world.disk.stays_broken = world.disk.steps + 1, True
 
     with pytest.raises(KafkaError, match="No log directory can be used"):
@@ -369,7 +369,7 @@ def test_no_directory_left_is_an_error_at_start(world: World) -> None:
 
 
 @pytest.mark.parametrize("dirs", [(), (A, A)])
-def test_log_dirs_must_be_named_once(world: World, dirs: tuple[Path, ...]) -> None:
+def test_each_log_dir_must_be_named_once(world: World, dirs: tuple[Path, ...]) -> None:
     with pytest.raises(KafkaError):
         LogManager(log_dirs=dirs, disk=world.disk, now_ms=lambda: 0, unique=lambda: bytes(16), lock=None)
 
@@ -416,7 +416,7 @@ def test_a_move_that_a_crash_interrupts_loses_nothing(world: World, step: int) -
     append(again.logs[T0], b"3")
 
 
-def test_a_log_stays_where_its_copy_cannot_take_its_place(world: World) -> None:
+def test_a_log_stays_in_use_if_its_copy_cannot_replace_it(world: World) -> None:
     manager = world.started()
     log = manager.get_or_create(T0, TOPIC_ID, CONFIG)
     append(log, b"1", b"2")
@@ -457,7 +457,7 @@ def test_a_copy_whose_log_is_on_a_missing_disk_waits(world: World) -> None:
     assert again.logs == {} and list(again.future_logs) == [T0]
 
 
-def test_moving_can_be_refused_stopped_and_wished_for(world: World) -> None:
+def test_a_move_can_be_refused_stopped_and_requested_in_advance(world: World) -> None:
     manager = world.started()
     manager.get_or_create(T0, TOPIC_ID, CONFIG)
 
@@ -526,7 +526,9 @@ def os_manager(tmp_path: Path) -> Iterator[Callable[[], LogManager]]:
         manager.release()
 
 
-def test_a_second_node_on_a_directory_is_refused_by_name(os_manager: Callable[[], LogManager]) -> None:
+def test_a_second_node_on_a_directory_gets_an_error_with_the_process_id(
+    os_manager: Callable[[], LogManager],
+) -> None:
     first, second = os_manager(), os_manager()
     first.acquire()
 
@@ -537,7 +539,7 @@ def test_a_second_node_on_a_directory_is_refused_by_name(os_manager: Callable[[]
 
 
 @pytest.mark.slow
-def test_many_partitions_come_back_from_a_real_disk(os_manager: Callable[[], LogManager]) -> None:
+def test_many_partitions_are_reopened_from_a_real_disk(os_manager: Callable[[], LogManager]) -> None:
     first = os_manager()
     first.acquire()
     first.claim(cluster_id=CLUSTER_ID, node_id=1)
@@ -553,7 +555,7 @@ def test_many_partitions_come_back_from_a_real_disk(os_manager: Callable[[], Log
     assert len(second.logs) == 200
 
 
-def test_logs_without_meta_properties_are_not_taken_for_those_of_a_new_cluster(world: World) -> None:
+def test_logs_without_meta_properties_are_not_claimed_for_a_new_cluster(world: World) -> None:
     manager = world.started()
     manager.get_or_create(T0, TOPIC_ID, CONFIG, is_new=True)
     used = next(path for path in (A, B) if world.disk.exists(path / "t-0"))

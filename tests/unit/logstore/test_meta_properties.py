@@ -18,7 +18,7 @@ DIRECTORY = Path("/data")
 OWNER = MetaProperties(cluster_id=bytes(range(16)), node_id=3, directory_id=bytes(range(1, 17)))
 
 
-def test_it_comes_back_as_written() -> None:
+def test_properties_are_read_as_they_were_written() -> None:
     disk = MemoryDisk()
     disk.make_directory(DIRECTORY)
 
@@ -27,7 +27,7 @@ def test_it_comes_back_as_written() -> None:
     assert read_meta_properties(disk, DIRECTORY) == OWNER
 
 
-def test_a_file_that_kafka_wrote_is_understood() -> None:
+def test_a_file_written_by_kafka_is_read() -> None:
     content = (
         b"#\n#Sat Nov 21 10:00:48 UTC 2026\nnode.id=1\ndirectory.id=Pgcl1v9vkbFSfl9YCKXGMg\nversion=1\n"
         b"cluster.id=8cIgDh9dQHenaoZ-MMcbpQ\n"
@@ -37,7 +37,7 @@ def test_a_file_that_kafka_wrote_is_understood() -> None:
 
 
 @pytest.mark.parametrize("content", [b"", b"version=0\nbroker.id=1\n", b"version=1\nnode.id=1\n", b"\xff\0"])
-def test_what_cannot_be_read_is_named(content: bytes) -> None:
+def test_a_malformed_file_is_refused_with_its_path(content: bytes) -> None:
     with pytest.raises(KafkaError, match="/data"):
         decode_meta_properties(content, DIRECTORY)
 

@@ -44,7 +44,7 @@ def test_a_look_up_finds_the_last_row_at_or_below(
 
 
 @pytest.mark.parametrize("index", ["memory"], indirect=True)
-def test_the_first_row_above_an_offset_is_known_in_memory_alone(index: OffsetIndex) -> None:
+def test_the_first_row_above_an_offset_is_found_only_in_memory(index: OffsetIndex) -> None:
     positions = [index.position_after(offset) for offset in (0, 103, 104, 249, 250, 999)]
     index.release()
 
@@ -60,7 +60,7 @@ def test_the_first_row_from_a_position(index: OffsetIndex, position: int, expect
 
 
 @pytest.mark.parametrize("rows", [511, 512, 513, 1025, 5000])
-def test_a_closed_index_of_many_pages_finds_what_memory_finds(rows: int) -> None:
+def test_a_closed_index_of_many_pages_finds_the_same_rows_as_memory(rows: int) -> None:
     disk = MemoryDisk()
     disk.make_directory(PATH.parent)
     memory = OffsetIndex(disk, PATH, 100)
@@ -77,7 +77,7 @@ def test_a_closed_index_of_many_pages_finds_what_memory_finds(rows: int) -> None
         assert closed.position_before(position) == memory.position_before(position)
 
 
-def test_a_closed_index_that_was_cut_says_so(index: OffsetIndex) -> None:
+def test_reading_a_closed_index_that_was_cut_off_is_an_error(index: OffsetIndex) -> None:
     index.release()
     index._disk.write_file(PATH, index._disk.read_file(PATH)[:-3], sync=True)
 
@@ -115,7 +115,7 @@ def test_truncation_keeps_the_rows_below(index: OffsetIndex, offset: int, left: 
         ((5).to_bytes(4, "big") + (1000).to_bytes(4, "big"), False),
     ],
 )
-def test_a_glance_finds_what_is_no_index(content: bytes, is_good: bool) -> None:
+def test_a_cheap_check_finds_a_file_that_is_not_an_index(content: bytes, is_good: bool) -> None:
     disk = MemoryDisk()
     disk.make_directory(PATH.parent)
     disk.write_file(PATH, content, sync=True)

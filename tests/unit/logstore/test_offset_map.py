@@ -8,7 +8,7 @@ from ottla.logstore.offset_map import NO_OFFSET, OffsetMap
 
 
 @given(st.lists(st.tuples(st.binary(max_size=3), st.integers(0, 2**62)), max_size=60))
-def test_it_answers_as_a_dict_does(puts: list[tuple[bytes, int]]) -> None:
+def test_the_map_returns_the_same_offsets_as_a_dict(puts: list[tuple[bytes, int]]) -> None:
     model: dict[bytes, int] = {}
     offsets = OffsetMap(buffer_bytes=24 * 100, load_factor=0.9)
 
@@ -21,7 +21,7 @@ def test_it_answers_as_a_dict_does(puts: list[tuple[bytes, int]]) -> None:
     assert offsets.get(b"never put") == NO_OFFSET
 
 
-def test_a_full_map_takes_nothing_more() -> None:
+def test_a_full_map_accepts_no_further_key() -> None:
     offsets = OffsetMap(buffer_bytes=24 * 10, load_factor=0.5)
     keys = [b"%d" % number for number in range(100)]
 
@@ -38,9 +38,7 @@ def test_a_small_log_gets_a_small_map() -> None:
 
 @pytest.mark.parametrize("buffer_bytes", [-1, 0, 24, 24 * 100, 2**30])
 @pytest.mark.parametrize("load_factor", [-1e308, -1.0, 0.0, 1e-300, 0.9, 1.0, 1.5, 1e308])
-def test_no_setting_leaves_it_without_room_or_without_an_empty_slot(
-    buffer_bytes: int, load_factor: float
-) -> None:
+def test_with_any_setting_the_map_has_room_and_an_empty_slot(buffer_bytes: int, load_factor: float) -> None:
     offsets = OffsetMap(buffer_bytes=buffer_bytes, load_factor=load_factor, expected_keys=20)
     keys = [b"%d" % number for number in range(3000)]
 

@@ -39,13 +39,13 @@ def test_the_first_record_from_an_offset_on(position: int, oldest: Oldest) -> No
     assert oldest_record(batches(), position) == oldest
 
 
-def test_bytes_that_end_early_say_where_to_look_on() -> None:
+def test_truncated_bytes_return_the_offset_to_continue_from() -> None:
     assert oldest_record(batches()[:-1], 13) == Oldest(14)
     assert oldest_record(b"", 13) == Oldest(13)
 
 
 @pytest.mark.parametrize("compression", Compression)
-def test_every_compression_and_every_offset_as_a_reader_of_all_records_has_it(
+def test_every_offset_in_every_compression_matches_a_reader_of_all_records(
     compression: Compression,
 ) -> None:
     rows = [Record(offset, 1_000 - offset, b"k", b"v" * 300, (("h", b"1"),)) for offset in (5, 6, 9, 300)]
@@ -57,7 +57,7 @@ def test_every_compression_and_every_offset_as_a_reader_of_all_records_has_it(
         assert oldest_record(batch, position) == expected
 
 
-def test_the_log_s_own_time_is_that_of_the_batch() -> None:
+def test_with_log_append_time_the_timestamp_is_that_of_the_batch() -> None:
     batch = build_batch(
         [(None, b"x", 100, ())], max_timestamp=777, timestamp_type=TimestampType.LOG_APPEND_TIME
     )
@@ -79,7 +79,7 @@ def test_sums_of_timestamps_wrap_around_as_in_java() -> None:
     assert oldest_record(bytes(seal_batch(header, batch[61:])), 0) == Oldest(0, -(2**63))
 
 
-def test_damaged_bytes_are_named() -> None:
+def test_damaged_bytes_raise_an_error() -> None:
     flipped = bytearray(batches())
     flipped[65] ^= 1
     good = build_batch([(None, b"x", 100, ())])

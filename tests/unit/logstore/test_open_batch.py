@@ -19,7 +19,7 @@ def append_alike(batch: OpenBatch, count: int, timestamp_ms: int) -> None:
 
 
 @pytest.mark.parametrize("count", [1, 2, 63, 64, 65, 200, 8_192, 8_193, 9_000])
-def test_records_that_are_alike_are_written_at_once(count: int) -> None:
+def test_similar_records_are_appended_at_once(count: int) -> None:
     batch = OpenBatch()
 
     append_alike(batch, count, 1_000)
@@ -28,7 +28,7 @@ def test_records_that_are_alike_are_written_at_once(count: int) -> None:
     assert batch.seal() == build_batch(rows(count, 1_000))
 
 
-def test_records_come_singly_and_in_rows_with_any_timestamps() -> None:
+def test_records_are_appended_singly_and_together_with_any_timestamps() -> None:
     batch = OpenBatch()
 
     batch.append(b"first", None, 5_000, (("h", b"1"),))
@@ -47,7 +47,7 @@ def test_records_come_singly_and_in_rows_with_any_timestamps() -> None:
     assert batch.seal() == build_batch(expected)
 
 
-def test_long_keys_and_values_have_longer_lengths() -> None:
+def test_long_keys_and_values_have_longer_length_varints() -> None:
     head, tails, values = b"k" * 500, [b"0", b"1"], [b"v" * 20_000, b"w" * 20_000]
     batch = OpenBatch()
 

@@ -77,14 +77,14 @@ def bomb() -> bytes:
     return batch
 
 
-def test_the_first_records_of_a_bomb_cost_as_much_as_of_any_batch(bomb: bytes) -> None:
+def test_the_first_records_of_a_bomb_cost_no_more_than_those_of_any_batch(bomb: bytes) -> None:
     with costs_at_most(cpu_s=0.5, mib=2):
         taken = list(islice(iterate_records(bomb), 100))
 
     assert len(taken) == 100
 
 
-def test_a_bomb_is_passed_without_making_its_records_and_with_pauses(bomb: bytes) -> None:
+def test_a_bomb_is_skipped_with_pauses_and_without_creating_its_records(bomb: bytes) -> None:
     with costs_at_most(cpu_s=2.0, mib=4, pure_cpu_s=20.0):
         found = list(records_from(bomb, COUNT - 1))
 
@@ -92,14 +92,14 @@ def test_a_bomb_is_passed_without_making_its_records_and_with_pauses(bomb: bytes
     assert set(found) == {None}  # all records have offset delta 0, so there were only pauses
 
 
-def test_a_time_in_a_bomb_is_looked_up_a_piece_at_a_time(bomb: bytes) -> None:
+def test_a_timestamp_in_a_bomb_is_looked_up_a_piece_at_a_time(bomb: bytes) -> None:
     with costs_at_most(cpu_s=2.0, mib=4, pure_cpu_s=20.0):
         found = first_record(bomb, read_header(bomb), 0, 2_000)
 
     assert found is None
 
 
-def test_a_time_that_stands_at_the_start_opens_nothing_behind_it(bomb: bytes) -> None:
+def test_a_timestamp_at_the_start_is_found_without_opening_the_rest(bomb: bytes) -> None:
     def never() -> None:
         raise AssertionError("more was opened")
 
@@ -122,7 +122,7 @@ def interruptible(work: Callable[[Callable[[], None]], object]) -> None:
         work(pause)
 
 
-def test_looking_up_a_time_and_cleaning_can_be_stopped_in_the_middle_of_a_batch(bomb: bytes) -> None:
+def test_look_ups_by_time_and_cleaning_can_be_stopped_in_the_middle_of_a_batch(bomb: bytes) -> None:
     header = read_header(bomb)
     interruptible(lambda pause: first_record(bomb, header, 0, 2_000, pause=pause))
     interruptible(lambda pause: note_keys(bomb, pause))
@@ -179,7 +179,7 @@ def test_a_bomb_is_cleaned_in_the_memory_of_a_piece() -> None:
     assert stats.records_without_key == CLEANED
 
 
-def test_tombstones_without_number_get_their_horizon_in_the_memory_of_a_piece() -> None:
+def test_very_many_tombstones_get_their_horizon_in_the_memory_of_a_piece() -> None:
     batch = many(bytes.fromhex("0e000000026b0100"), CLEANED // 2)
     with costs_at_most(cpu_s=10.0, mib=8):
         left, _ = cleaned(batch, latest={b"k": 0})
@@ -193,9 +193,7 @@ def test_tombstones_without_number_get_their_horizon_in_the_memory_of_a_piece() 
 
 @pytest.mark.parametrize("compression", [Compression.NONE, *CODECS])
 @pytest.mark.parametrize("number", [50, 3_000, 25_000])
-def test_what_is_left_of_a_large_batch_is_what_is_left_of_a_small_one(
-    compression: Compression, number: int
-) -> None:
+def test_large_and_small_batches_are_cleaned_alike(compression: Compression, number: int) -> None:
     records = [
         Record(index, 1_000 + index, b"%d" % (index % 10), None if index % 7 == 1 else b"v" * 50)
         for index in range(number)
@@ -216,7 +214,7 @@ def test_what_is_left_of_a_large_batch_is_what_is_left_of_a_small_one(
 
 @pytest.mark.parametrize("compression", [Compression.NONE, *CODECS])
 @pytest.mark.parametrize("size", [0, 1, 1_000, 300_000, 1_500_000])
-def test_pieces_are_the_whole_in_order(compression: Compression, size: int) -> None:
+def test_the_pieces_in_order_are_the_whole(compression: Compression, size: int) -> None:
     content = random.Random(size).randbytes(size // 2) + b"\0" * (size - size // 2)
     closed = compress(compression, content)
 
@@ -230,7 +228,7 @@ def test_pieces_are_the_whole_in_order(compression: Compression, size: int) -> N
 
 
 @pytest.mark.parametrize("compression", CODECS)
-def test_pieces_of_what_is_cut_off_or_too_large_are_refused(compression: Compression) -> None:
+def test_pieces_of_data_that_is_cut_off_or_too_large_are_refused(compression: Compression) -> None:
     closed = compress(compression, random.Random(1).randbytes(200_000) + b"\0" * 600_000)
 
     with pytest.raises(KafkaError) as refusal:
@@ -268,7 +266,7 @@ def empty_streams(count: int) -> bytes:
     ],
     ids=["gzip members", "skippable frames of zstd", "blocks of zstd", "streams of snappy", "frames of lz4"],
 )
-def test_pieces_out_of_which_nothing_comes_are_counted(compression: Compression, hostile: bytes) -> None:
+def test_empty_pieces_are_counted(compression: Compression, hostile: bytes) -> None:
     with costs_at_most(cpu_s=1.0, mib=8):
         with pytest.raises(KafkaError):
             list(decompress_pieces(compression, hostile))
@@ -276,7 +274,7 @@ def test_pieces_out_of_which_nothing_comes_are_counted(compression: Compression,
             decompress(compression, hostile)
 
 
-def test_as_many_members_as_allowed_are_opened() -> None:
+def test_the_maximum_number_of_members_is_opened() -> None:
     closed = gzip.compress(b"x" * 10, mtime=0) * (MAX_GZIP_MEMBERS - 1)
 
     assert b"".join(map(bytes, decompress_pieces(Compression.GZIP, closed))) == b"x" * 10 * (
@@ -288,7 +286,7 @@ def test_as_many_members_as_allowed_are_opened() -> None:
 
 
 @pytest.mark.parametrize("compression", CODECS)
-def test_a_record_that_is_larger_than_a_piece_comes_whole(compression: Compression) -> None:
+def test_a_record_larger_than_a_piece_is_read_whole(compression: Compression) -> None:
     records = [
         Record(index, 5, b"k", bytes([index]) * size) for index, size in enumerate((10, 700_000, 9, 300_000))
     ]
@@ -299,7 +297,7 @@ def test_a_record_that_is_larger_than_a_piece_comes_whole(compression: Compressi
         assert [one for one in records_from(batch, offset) if one is not None] == records[offset:]
 
 
-def test_reading_begins_at_any_offset_also_behind_gaps_of_compaction() -> None:
+def test_reading_can_begin_at_any_offset_even_after_gaps_of_compaction() -> None:
     records = [Record(offset, 5, None, b"v") for offset in range(0, 40_000, 3)]
     batch = build_batch(records, compression=Compression.LZ4, last_offset=50_000)
 
@@ -308,7 +306,7 @@ def test_reading_begins_at_any_offset_also_behind_gaps_of_compaction() -> None:
         assert found == [one for one in records if one.offset >= offset]
 
 
-def test_a_record_that_claims_more_than_there_may_be_is_refused_without_opening_all() -> None:
+def test_a_record_that_claims_too_many_bytes_is_refused_without_opening_everything() -> None:
     content = b"\xfe\xff\xff\xff\x0f" + b"\0" * (50 * MIB)
     header = BatchHeader(0, 0, 0, 2, 0, Compression.ZSTD, 0, 0, 0, -1, -1, -1, 1)
     batch = seal_batch(header, compress(Compression.ZSTD, content))
@@ -319,7 +317,7 @@ def test_a_record_that_claims_more_than_there_may_be_is_refused_without_opening_
     assert refusal.value.code is ErrorCode.INVALID_RECORD
 
 
-def test_headers_without_number_are_not_made_into_objects() -> None:
+def test_too_many_headers_are_not_turned_into_objects() -> None:
     record = bytearray()
     append_record(
         record, timestamp_delta=0, offset_delta=0, key=None, value=None, headers=[("", None)] * 20_000
@@ -330,7 +328,7 @@ def test_headers_without_number_are_not_made_into_objects() -> None:
         list(iterate_records(batch))
 
 
-def test_a_batch_that_lies_about_its_base_offset_is_read_without_a_number_that_is_too_large() -> None:
+def test_a_batch_with_a_false_base_offset_is_read_without_an_overflow() -> None:
     batch = build_batch([(b"k", b"v", 1, ())] * 3)
     batch[:8] = (-(2**63)).to_bytes(8, signed=True)
 

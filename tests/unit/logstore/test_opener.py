@@ -21,7 +21,7 @@ def opened(compression: Compression, data: bytes, max_bytes: int = OPENER_BYTES)
 
 
 @pytest.mark.parametrize("compression", COMPRESSED)
-def test_what_was_compressed_comes_out_again(compression: Compression) -> None:
+def test_compressed_data_is_decompressed_unchanged(compression: Compression) -> None:
     for content in (b"a", WORDS, bytes(range(256)) * 3):
         assert opened(compression, compress(compression, content)) == content
 
@@ -36,12 +36,12 @@ def test_what_was_compressed_comes_out_again(compression: Compression) -> None:
         (Compression.GZIP, gzip.compress(WORDS)),
     ],
 )
-def test_what_other_writers_make_is_opened(compression: Compression, data: bytes) -> None:
+def test_the_data_of_other_writers_is_opened(compression: Compression, data: bytes) -> None:
     assert opened(compression, data) == WORDS
 
 
 @pytest.mark.parametrize("compression", COMPRESSED)
-def test_more_than_was_allowed_is_left_to_others(compression: Compression) -> None:
+def test_batches_above_the_limit_are_left_to_compression(compression: Compression) -> None:
     data = compress(compression, WORDS)
 
     assert opened(compression, data, len(WORDS)) == WORDS
@@ -50,7 +50,7 @@ def test_more_than_was_allowed_is_left_to_others(compression: Compression) -> No
 
 
 @pytest.mark.parametrize("compression", COMPRESSED)
-def test_what_is_damaged_is_left_to_others(compression: Compression) -> None:
+def test_damaged_batches_are_left_to_compression(compression: Compression) -> None:
     data = compress(compression, WORDS)
 
     for damaged in (b"", b"zzzz" * 9, data[:-5], data[: len(data) // 2]):
@@ -67,12 +67,12 @@ def test_what_is_damaged_is_left_to_others(compression: Compression) -> None:
     ],
     ids=["two frames", "something behind", "a frame to be skipped", "a wrong checksum"],
 )
-def test_of_lz4_nothing_but_one_sound_frame_is_opened(data: bytes) -> None:
+def test_only_a_single_valid_lz4_frame_is_opened(data: bytes) -> None:
     """The library also opens further frames, which no reader of a batch does."""
     assert opened(Compression.LZ4, data) is None
 
 
-def test_very_many_blocks_are_left_to_others() -> None:
+def test_very_many_blocks_are_left_to_compression() -> None:
     """Each block takes a microsecond, even if it is empty, and an event loop may be waiting."""
     header = b"\x82SNAPPY\x00" + b"\x00\x00\x00\x01" * 2
     empty = b"\x00\x00\x00\x01\x00"
@@ -81,7 +81,7 @@ def test_very_many_blocks_are_left_to_others() -> None:
     assert opened(Compression.SNAPPY, header + empty * 1_000) is None
 
 
-def test_memory_is_used_again() -> None:
+def test_memory_is_reused() -> None:
     with BorrowedOpener() as first, BorrowedOpener() as second:
         assert first is not second
     with BorrowedOpener() as again:
@@ -89,7 +89,7 @@ def test_memory_is_used_again() -> None:
 
 
 @pytest.mark.parametrize("compression", COMPRESSED)
-def test_an_opener_opens_on_after_one_that_failed(compression: Compression) -> None:
+def test_an_opener_works_after_a_batch_that_failed(compression: Compression) -> None:
     opener, data = Opener(), compress(compression, WORDS)
 
     assert opener.open(compression, data[: len(data) // 2], OPENER_BYTES) is None

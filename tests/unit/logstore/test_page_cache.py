@@ -22,18 +22,18 @@ def fd(tmp_path: Path) -> int:
     return fd
 
 
-def test_what_was_just_written_is_cached_in_any_part(fd: int) -> None:
+def test_any_part_of_a_file_just_written_is_cached(fd: int) -> None:
     parts = [(0, SIZE), (0, 4096), (4095, 2), (4096, 4096), (SIZE - 1, 1)]
 
     assert all(is_cached(fd, position, size) for position, size in parts)
 
 
-def test_what_lies_beyond_the_end_is_not_cached(fd: int) -> None:
+def test_a_range_beyond_the_end_is_not_cached(fd: int) -> None:
     assert not is_cached(fd, 0, SIZE + 1)
     assert not is_cached(fd, SIZE, 1)
 
 
-def test_pages_that_were_dropped_are_missed(fd: int) -> None:
+def test_dropped_pages_are_not_cached(fd: int) -> None:
     os.fsync(fd)
     os.posix_fadvise(fd, 0, 0, os.POSIX_FADV_DONTNEED)
     os.posix_fadvise(fd, 0, 0, os.POSIX_FADV_RANDOM)  # no readahead
@@ -46,7 +46,7 @@ def test_pages_that_were_dropped_are_missed(fd: int) -> None:
     assert not is_cached(fd, 0, SIZE)
 
 
-def test_a_kernel_that_does_not_know_the_call_is_asked_once(fd: int, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_kernel_without_the_call_is_asked_once(fd: int, monkeypatch: pytest.MonkeyPatch) -> None:
     asked: list[object] = []
 
     def refuse(*arguments: object) -> int:
@@ -62,7 +62,7 @@ def test_a_kernel_that_does_not_know_the_call_is_asked_once(fd: int, monkeypatch
     assert len(asked) == 1
 
 
-def test_each_megabyte_is_probed_the_last_first(
+def test_each_megabyte_is_probed_from_the_last(
     tmp_path: Path, fd: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """cachestat counts a page that is still being read as cached, so its content is probed."""

@@ -34,7 +34,7 @@ def log() -> PartitionLog:
     return open_log(MemoryDisk())
 
 
-def test_offsets_and_epochs_are_given_by_the_leader(log: PartitionLog) -> None:
+def test_the_leader_assigns_offsets_and_epochs(log: PartitionLog) -> None:
     buffer = batch_of(3)
     append(log, 2, epoch=4)
 
@@ -55,7 +55,7 @@ def test_a_read_only_buffer_is_appended_too(log: PartitionLog) -> None:
     log.check_invariants()
 
 
-def test_log_append_time_is_answered() -> None:
+def test_the_result_has_the_log_append_time() -> None:
     log = open_log(MemoryDisk(), config=LogConfig(message_timestamp_type="LogAppendTime"))
 
     assert append(log, 2, now_ms=NOW_MS + 5).log_append_time_ms == NOW_MS + 5
@@ -63,7 +63,7 @@ def test_log_append_time_is_answered() -> None:
     assert {record.timestamp for record in records_of_log(log)} == {NOW_MS + 5}
 
 
-def test_a_refused_batch_leaves_no_trace(log: PartitionLog) -> None:
+def test_a_refused_batch_leaves_the_log_unchanged(log: PartitionLog) -> None:
     for refused in (b"", batch_of()[:-1], batch_of() * 2):
         with pytest.raises(KafkaError):
             log.append_as_leader(refused, leader_epoch=0, now_ms=NOW_MS)
@@ -80,7 +80,7 @@ def test_a_batch_larger_than_a_segment_is_refused() -> None:
     assert refused.value.code is ErrorCode.RECORD_LIST_TOO_LARGE
 
 
-def test_duplicates_get_their_old_offsets(log: PartitionLog) -> None:
+def test_a_duplicate_gets_the_offsets_of_the_first_batch(log: PartitionLog) -> None:
     first = send(log, 9, 0, count=3)
     append(log)
     send(log, 9, 3)
@@ -130,7 +130,7 @@ def long_log() -> PartitionLog:
 
 
 @pytest.mark.parametrize("offset", [0, 1, 2, 3, 11, 12, 13, 47, 59])
-def test_the_batch_that_contains_the_offset_comes_first(long_log: PartitionLog, offset: int) -> None:
+def test_a_read_begins_with_the_batch_that_contains_the_offset(long_log: PartitionLog, offset: int) -> None:
     content = long_log.read(offset, 1, isolation=HIGH_WATERMARK, minimum_one_batch=True).slice.read()
 
     header = check_batch(content)
@@ -138,7 +138,7 @@ def test_the_batch_that_contains_the_offset_comes_first(long_log: PartitionLog, 
     assert len(content) == header.size_bytes
 
 
-def test_max_bytes_cut_the_last_batch_but_never_the_first(long_log: PartitionLog) -> None:
+def test_max_bytes_may_cut_off_the_last_batch_but_never_the_first(long_log: PartitionLog) -> None:
     size = len(batch_of(3))
 
     def read(max_bytes: int, minimum_one_batch: bool) -> tuple[int, bool]:
@@ -152,7 +152,7 @@ def test_max_bytes_cut_the_last_batch_but_never_the_first(long_log: PartitionLog
     assert read(10**9, False) == (4 * size, False)  # a read stays in its segment
 
 
-def test_a_large_read_ends_at_a_batch_and_counts_what_was_there() -> None:
+def test_a_large_read_ends_at_a_batch_and_reports_the_readable_bytes() -> None:
     """Clients drop a partial batch, and get it again with the next read."""
     log, size = open_log(MemoryDisk()), len(batch_of(value=bytes(20_000)))
     for _ in range(10):
@@ -171,9 +171,7 @@ def test_a_large_read_ends_at_a_batch_and_counts_what_was_there() -> None:
 
 @pytest.mark.parametrize("interval", [4096, 100_000, 10_000_000])
 @pytest.mark.parametrize("max_bytes", [1, 40_000, 65_536, 200_000])
-def test_reads_go_on_and_miss_nothing_however_far_apart_the_rows_of_the_index_are(
-    interval: int, max_bytes: int
-) -> None:
+def test_reads_miss_nothing_with_any_distance_of_index_rows(interval: int, max_bytes: int) -> None:
     log = open_log(MemoryDisk(), config=LogConfig(segment_bytes=1_000_000, index_interval_bytes=interval))
     for number in range(200):
         append(log, value=bytes(1 + number * 997 % 30_000))
@@ -216,7 +214,7 @@ def test_offsets_outside_the_log_are_refused(long_log: PartitionLog, offset: int
     assert long_log.read(60, 1, isolation=LOG_END, minimum_one_batch=True).slice.size == 0
 
 
-def test_a_reader_jumps_over_offsets_that_compaction_removed(long_log: PartitionLog) -> None:
+def test_a_reader_skips_offsets_that_compaction_removed(long_log: PartitionLog) -> None:
     log = open_log(MemoryDisk())
     log.append_as_follower(batch_of(1, base_offset=5, partition_leader_epoch=0))
     log.roll(now_ms=NOW_MS)
@@ -228,7 +226,7 @@ def test_a_reader_jumps_over_offsets_that_compaction_removed(long_log: Partition
         assert read_header(content).base_offset == 90
 
 
-def test_a_cold_read_is_told_from_a_hot_one(long_log: PartitionLog) -> None:
+def test_bytes_that_are_not_cached_are_not_read_without_waiting(long_log: PartitionLog) -> None:
     piece = long_log.read(0, 10**6, isolation=LOG_END, minimum_one_batch=True).slice
     disk: Any = long_log._disk
 
@@ -262,7 +260,7 @@ def test_read_committed_stops_at_the_first_open_transaction(log: PartitionLog) -
     assert log.read(6, 9, isolation=COMMITTED, minimum_one_batch=True).aborted_transactions == []
 
 
-def test_read_committed_gives_no_byte_of_an_open_transaction(log: PartitionLog) -> None:
+def test_read_committed_returns_no_byte_of_an_open_transaction(log: PartitionLog) -> None:
     append(log)
     send(log, 1, 0, is_transactional=True)
     append(log)
@@ -291,7 +289,7 @@ def test_a_marker_has_the_timestamp_type_of_its_topic(log: PartitionLog) -> None
     assert types == [TimestampType.LOG_APPEND_TIME] * 2
 
 
-def test_a_marker_does_not_come_as_data_from_anybody(log: PartitionLog) -> None:
+def test_a_marker_is_not_accepted_as_data_from_anyone(log: PartitionLog) -> None:
     send(log, 1, 0, is_transactional=True)
     batch = build_marker(
         EndTransactionMarker(ControlType.COMMIT, 0), producer_id=1, producer_epoch=0, timestamp_ms=NOW_MS
@@ -305,7 +303,7 @@ def test_a_marker_does_not_come_as_data_from_anybody(log: PartitionLog) -> None:
     assert log.has_ongoing_transaction(1, 0)
 
 
-def test_a_follower_lists_what_was_aborted_as_its_leader_does(log: PartitionLog) -> None:
+def test_a_follower_lists_the_same_aborted_transactions_as_its_leader(log: PartitionLog) -> None:
     send(log, 1, 0, is_transactional=True)
     append(log)
     end_transaction(log, 1, ControlType.ABORT)
@@ -322,7 +320,7 @@ def test_a_follower_lists_what_was_aborted_as_its_leader_does(log: PartitionLog)
     assert rows[0] and rows[0] == rows[1]
 
 
-def test_a_cut_takes_what_was_aborted_with_its_marker(log: PartitionLog) -> None:
+def test_truncating_a_marker_removes_the_aborted_transaction(log: PartitionLog) -> None:
     send(log, 1, 0, is_transactional=True)
     end_transaction(log, 1, ControlType.ABORT)
 
@@ -333,7 +331,7 @@ def test_a_cut_takes_what_was_aborted_with_its_marker(log: PartitionLog) -> None
     assert log.read(0, 10**6, isolation=COMMITTED, minimum_one_batch=True).aborted_transactions == []
 
 
-def test_a_cut_of_a_marker_that_was_stable_leaves_the_transaction_open(log: PartitionLog) -> None:
+def test_truncating_a_stable_marker_leaves_the_transaction_open(log: PartitionLog) -> None:
     """After an unclean election a truncation may go below the former high watermark."""
     append(log)
     send(log, 1, 0, is_transactional=True)
@@ -375,7 +373,7 @@ def test_a_producers_control_batch_is_not_appended_as_data(log: PartitionLog) ->
 # Followers.
 
 
-def test_a_follower_holds_the_leaders_bytes(log: PartitionLog) -> None:
+def test_a_follower_has_the_same_bytes_as_its_leader(log: PartitionLog) -> None:
     send(log, 1, 0, is_transactional=True, epoch=2)
     append(log, 3, epoch=3)
     end_transaction(log, 1, ControlType.ABORT)
@@ -403,7 +401,7 @@ def test_a_follower_holds_the_leaders_bytes(log: PartitionLog) -> None:
         {"flush_messages": 4},
     ],
 )
-def test_batches_that_come_together_are_written_as_one_by_one(settings: dict[str, int]) -> None:
+def test_batches_appended_together_equal_batches_appended_one_by_one(settings: dict[str, int]) -> None:
     """They have producers, a transaction, new leader epochs and a gap, as from a compacted leader."""
     leader = open_log(MemoryDisk())
     for number in range(40):
@@ -427,7 +425,7 @@ def test_batches_that_come_together_are_written_as_one_by_one(settings: dict[str
         assert together._disk.files[path].content == inode.content, path  # type: ignore[attr-defined]
 
 
-def test_a_follower_refuses_what_does_not_follow(log: PartitionLog) -> None:
+def test_a_follower_refuses_batches_that_do_not_follow_its_log(log: PartitionLog) -> None:
     log.append_as_follower(batch_of(2, base_offset=0))
 
     with pytest.raises(KafkaError) as refused:
@@ -456,7 +454,7 @@ def test_a_segment_is_rolled_by_size() -> None:
 
 
 @pytest.mark.parametrize(("age_ms", "segments_count"), [(1000, 1), (1001, 2)])
-def test_a_segment_is_rolled_by_the_time_of_its_first_batch(age_ms: int, segments_count: int) -> None:
+def test_a_segment_is_rolled_by_the_timestamp_of_its_first_batch(age_ms: int, segments_count: int) -> None:
     log = open_log(MemoryDisk(), config=LogConfig(segment_ms=1000))
     append(log, timestamp=5000)
     append(log, timestamp=1)
@@ -475,7 +473,7 @@ def test_a_segment_without_timestamps_is_rolled_by_the_clock() -> None:
     assert len(log.segments) == 2
 
 
-def test_jitter_rolls_earlier_and_the_same_after_a_restart() -> None:
+def test_jitter_rolls_a_segment_earlier_and_is_the_same_after_a_restart() -> None:
     log = open_log(MemoryDisk(), config=LogConfig(segment_ms=10_000, segment_jitter_ms=5_000))
 
     longest_ms = longest_age_ms(log.topic_partition, log.active_segment, log.config)
@@ -498,7 +496,7 @@ def test_a_segment_is_rolled_when_an_index_is_full() -> None:
     log.check_invariants()
 
 
-def test_a_follower_rolls_where_its_leader_did_not() -> None:
+def test_a_follower_may_roll_where_its_leader_did_not() -> None:
     log = open_log(MemoryDisk(), config=LogConfig(index_interval_bytes=0, segment_index_bytes=80))
 
     for number in range(30):
@@ -508,7 +506,7 @@ def test_a_follower_rolls_where_its_leader_did_not() -> None:
     log.check_invariants()
 
 
-def test_the_age_of_a_segment_that_was_cut_begins_anew() -> None:
+def test_the_age_of_a_truncated_segment_restarts() -> None:
     log = open_log(MemoryDisk(), config=LogConfig(segment_ms=1000))
     for timestamp in (5000, 5001, 5002):
         append(log, timestamp=timestamp)
@@ -538,7 +536,7 @@ def test_an_empty_segment_is_not_rolled(log: PartitionLog) -> None:
     assert log.roll(now_ms=NOW_MS).base_offset == 1
 
 
-def test_a_new_config_holds_from_the_next_append(log: PartitionLog) -> None:
+def test_a_new_config_applies_from_the_next_append(log: PartitionLog) -> None:
     append(log)
 
     log.update_config(LogConfig(segment_bytes=len(batch_of())))
@@ -550,7 +548,7 @@ def test_a_new_config_holds_from_the_next_append(log: PartitionLog) -> None:
 # Looking up.
 
 
-def test_a_search_by_time_outlives_what_the_log_does_meanwhile(long_log: PartitionLog) -> None:
+def test_a_search_by_time_is_unaffected_by_later_changes_of_the_log(long_log: PartitionLog) -> None:
     search, late = long_log.time_search(NOW_MS), long_log.time_search(NOW_MS + 1)
     append(long_log, 3, timestamp=NOW_MS + 1)
     long_log.roll(now_ms=NOW_MS)
@@ -579,13 +577,13 @@ def test_list_offsets_special_timestamps(long_log: PartitionLog) -> None:
     assert answer(NOW_MS + 1) is None
 
 
-def test_an_empty_log_has_no_epoch_to_tell(log: PartitionLog) -> None:
+def test_an_empty_log_has_no_epoch(log: PartitionLog) -> None:
     assert log.fetch_offset_for_timestamp(-2) == (-1, 0, -1)
     assert log.fetch_offset_for_timestamp(-3) is None
     assert log.fetch_offset_for_timestamp(0) is None
 
 
-def test_the_epoch_answered_is_that_of_the_offset(log: PartitionLog) -> None:
+def test_the_returned_epoch_is_that_of_the_offset(log: PartitionLog) -> None:
     append(log, timestamp=100, epoch=1)
     append(log, timestamp=300, epoch=4)
     append(log, timestamp=200, epoch=6)
@@ -600,7 +598,7 @@ def test_the_epoch_answered_is_that_of_the_offset(log: PartitionLog) -> None:
 # Truncating.
 
 
-def test_delete_records_hides_then_segments_go(long_log: PartitionLog) -> None:
+def test_delete_records_hides_records_before_segments_are_deleted(long_log: PartitionLog) -> None:
     assert long_log.increment_log_start_offset(25)
     assert not long_log.increment_log_start_offset(20)
     with pytest.raises(KafkaError) as refused:
@@ -614,7 +612,7 @@ def test_delete_records_hides_then_segments_go(long_log: PartitionLog) -> None:
     long_log.check_invariants()
 
 
-def test_all_segments_can_go(long_log: PartitionLog) -> None:
+def test_all_segments_can_be_deleted(long_log: PartitionLog) -> None:
     long_log.delete_segments(list(long_log.segments), now_ms=NOW_MS)
 
     assert (long_log.log_start_offset, long_log.log_end_offset, long_log.size_bytes) == (60, 60, 0)
@@ -623,7 +621,7 @@ def test_all_segments_can_go(long_log: PartitionLog) -> None:
 
 
 @pytest.mark.parametrize("offset", [0, 1, 3, 11, 12, 13, 24, 59, 60])
-def test_truncation_takes_whole_batches_and_their_traces(offset: int) -> None:
+def test_truncation_removes_whole_batches_and_their_state(offset: int) -> None:
     size = len(batch_of(3, producer_id=1, producer_epoch=0, base_sequence=0))
     log = open_log(MemoryDisk(), config=LogConfig(segment_bytes=4 * size, index_interval_bytes=size))
     for number in range(20):
@@ -640,7 +638,7 @@ def test_truncation_takes_whole_batches_and_their_traces(offset: int) -> None:
     assert not send(log, 1, end, epoch=99).duplicate
 
 
-def test_truncation_below_the_first_segment_starts_anew(long_log: PartitionLog) -> None:
+def test_truncation_below_the_first_segment_starts_afresh(long_log: PartitionLog) -> None:
     long_log.truncate_fully_and_start_at(1000, now_ms=NOW_MS)
 
     assert (long_log.log_start_offset, long_log.log_end_offset) == (1000, 1000)
@@ -656,7 +654,7 @@ def test_truncation_below_the_first_segment_starts_anew(long_log: PartitionLog) 
 
 @pytest.mark.parametrize("error", [errno.EIO, errno.ENOSPC])
 @pytest.mark.parametrize("torn_bytes", [0, 1, 60, 61, 75])
-def test_a_failed_write_is_cut_away_and_ends_the_log(error: int, torn_bytes: int) -> None:
+def test_a_failed_write_is_truncated_and_fails_the_log(error: int, torn_bytes: int) -> None:
     disk = MemoryDisk()
     log = open_log(disk)
     append(log)
@@ -678,7 +676,7 @@ def test_a_failed_write_is_cut_away_and_ends_the_log(error: int, torn_bytes: int
 
 
 @pytest.mark.parametrize("stays_broken", [False, True])
-def test_whatever_step_fails_nothing_acknowledged_is_lost_or_torn(stays_broken: bool) -> None:
+def test_if_any_step_fails_no_acknowledged_record_is_lost_or_torn(stays_broken: bool) -> None:
     config = LogConfig(segment_bytes=300, index_interval_bytes=0)
 
     def work(disk: MemoryDisk) -> int:

@@ -25,7 +25,7 @@ def with_an_open_transaction_in_what_was_deleted(disk: MemoryDisk) -> PartitionL
     return log
 
 
-def test_a_flush_makes_them_durable() -> None:
+def test_a_flush_makes_snapshots_durable() -> None:
     disk = MemoryDisk()
     log = with_an_open_transaction_in_what_was_deleted(disk)
     append(log)
@@ -40,7 +40,7 @@ def test_a_flush_makes_them_durable() -> None:
     assert log.notes == [] and log.has_ongoing_transaction(1, 0)
 
 
-def test_they_go_with_their_segment() -> None:
+def test_a_snapshot_is_deleted_with_its_segment() -> None:
     disk = MemoryDisk()
     log = with_an_open_transaction_in_what_was_deleted(disk)
     log.roll(now_ms=NOW_MS)
@@ -55,7 +55,7 @@ def test_they_go_with_their_segment() -> None:
     assert f"{1:020d}.snapshot.deleted" in gone
 
 
-def test_of_those_that_a_close_leaves_the_newest_stays() -> None:
+def test_only_the_newest_snapshot_of_a_close_is_kept() -> None:
     disk = MemoryDisk()
     log = open_log(disk)
     for sequence in range(3):
@@ -66,7 +66,7 @@ def test_of_those_that_a_close_leaves_the_newest_stays() -> None:
     assert snapshots(disk) == [3]
 
 
-def test_one_from_before_the_log_tells_nothing() -> None:
+def test_a_snapshot_from_before_the_log_is_ignored() -> None:
     """The batches after the snapshot are gone: the log was dropped, and restarted at a higher offset."""
     disk = MemoryDisk()
     log = open_log(disk)
@@ -82,7 +82,7 @@ def test_one_from_before_the_log_tells_nothing() -> None:
     assert send(log, 1, 0).base_offset == 9
 
 
-def test_they_know_the_coordinator_that_ended_a_transaction() -> None:
+def test_a_snapshot_has_the_epoch_of_the_coordinator_that_ended_a_transaction() -> None:
     disk = MemoryDisk()
     log = open_log(disk)
     send(log, 1, 0, is_transactional=True)

@@ -87,7 +87,7 @@ def test_sequences_and_epochs(
         assert refused.value.code == code
 
 
-def test_each_of_the_last_five_batches_may_come_again() -> None:
+def test_each_of_the_last_five_batches_is_recognised_as_a_duplicate() -> None:
     state = state_after(*[(0, 2 * number, 2) for number in range(7)])
 
     for number in range(2, 7):
@@ -99,7 +99,7 @@ def test_each_of_the_last_five_batches_may_come_again() -> None:
     assert refused.value.code is ErrorCode.OUT_OF_ORDER_SEQUENCE_NUMBER
 
 
-def test_a_duplicate_across_the_wrap_is_known() -> None:
+def test_a_duplicate_across_the_wrap_is_recognised() -> None:
     state = state_after((0, MAX_SEQUENCE - 1, 4))
 
     duplicate = state.check_batch(header(MAX_SEQUENCE - 1, count=4), is_client=True)
@@ -107,7 +107,7 @@ def test_a_duplicate_across_the_wrap_is_known() -> None:
     assert duplicate is not None and duplicate.first_offset == START
 
 
-def test_coordinators_are_held_to_the_epoch_only() -> None:
+def test_only_the_epoch_of_a_coordinators_batch_is_checked() -> None:
     state = state_after((2, 0, 1))
 
     assert state.check_batch(header(-1, epoch=2), is_client=False) is None
@@ -159,7 +159,7 @@ def test_transactions_hold_back_the_last_stable_offset_until_their_marker_is_rep
     assert not state.has_ongoing_transaction(1, 0) and state.has_ongoing_transaction(2, 0)
 
 
-def test_a_marker_without_data_ends_nothing_but_fences() -> None:
+def test_a_marker_without_data_ends_no_transaction_but_fences() -> None:
     state = ProducerState()
 
     assert end(state, 1, 0, ControlType.COMMIT, epoch=3, coordinator_epoch=5) is None
@@ -198,7 +198,7 @@ def test_producers_expire_by_our_clock_unless_a_transaction_is_open() -> None:
     assert sorted(state.entries) == [2, 3]
 
 
-def test_a_snapshot_has_kafkas_layout() -> None:
+def test_a_snapshot_has_kafkas_format() -> None:
     state = state_after((7, 0, 3))
 
     content = encode_snapshot(state.entries.values())
@@ -207,7 +207,7 @@ def test_a_snapshot_has_kafkas_layout() -> None:
     assert struct.unpack(">iqhiqiqiq", content[6:]) == (1, PRODUCER, 7, 2, START + 2, 2, 1000, -1, -1)
 
 
-def test_a_snapshot_comes_back() -> None:
+def test_a_snapshot_is_read_as_it_was_written() -> None:
     state = ProducerState()
     transaction(state, 1, 10)
     state.add_batch(header(5, count=2, offset=11, producer_id=2), 0)

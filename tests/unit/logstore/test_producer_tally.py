@@ -32,7 +32,7 @@ def with_producers(count: int, tally: ProducerTally, *, bits: int = 0) -> Produc
     return state
 
 
-def test_producers_count_while_they_are_remembered() -> None:
+def test_producers_are_counted_until_they_expire() -> None:
     tally = ProducerTally()
     one, other = with_producers(10, tally), with_producers(5, tally)
     one.add_batch(header(3, sequence=1), now_ms=0)
@@ -49,7 +49,7 @@ def test_producers_count_while_they_are_remembered() -> None:
     assert tally.count == 0
 
 
-def test_a_producer_that_is_new_is_refused_when_all_memory_is_used_and_others_go_on() -> None:
+def test_a_new_producer_is_refused_when_all_memory_is_used_and_others_continue() -> None:
     tally = ProducerTally(limit_bytes=10 * PRODUCER_BYTES)
     state = with_producers(10, tally)
 
@@ -63,7 +63,7 @@ def test_a_producer_that_is_new_is_refused_when_all_memory_is_used_and_others_go
     state.check_batch(header(10), is_client=True)
 
 
-def test_those_that_were_silent_are_forgotten_but_not_in_an_open_transaction() -> None:
+def test_silent_producers_expire_unless_a_transaction_is_open() -> None:
     tally = ProducerTally()
     state = with_producers(2 * ENTRIES_AT_ONCE + 10, tally)
     state.add_batch(header(5, sequence=1, bits=TRANSACTIONAL_BIT), now_ms=5, base_offset=10**6)
@@ -78,7 +78,7 @@ def test_those_that_were_silent_are_forgotten_but_not_in_an_open_transaction() -
     state.check_invariants()
 
 
-def test_who_writes_again_while_others_are_forgotten_is_kept() -> None:
+def test_a_producer_that_writes_again_during_expiry_is_kept() -> None:
     state = with_producers(2 * ENTRIES_AT_ONCE, ProducerTally())
     late = 2 * ENTRIES_AT_ONCE - 1
 
@@ -90,7 +90,7 @@ def test_who_writes_again_while_others_are_forgotten_is_kept() -> None:
     assert list(state.entries) == [late]
 
 
-def test_the_oldest_are_those_to_forget() -> None:
+def test_the_producers_silent_for_longest_expire_first() -> None:
     silent = SilentProducers()
     silent.add([1_500, 1_600, 4_000])
     silent.add([2_500, 9_999])
@@ -106,7 +106,7 @@ def test_the_oldest_are_those_to_forget() -> None:
     assert SilentProducers().heard_before_ms(3) == 0
 
 
-def test_a_surplus_is_told_from_seven_eighths_on() -> None:
+def test_there_is_a_surplus_from_seven_eighths_of_the_limit_on() -> None:
     tally = ProducerTally(limit_bytes=800 * PRODUCER_BYTES, count=700)
     assert tally.surplus == 0
 
@@ -120,7 +120,7 @@ def write(log: PartitionLog, producers: range) -> None:
         log_maker.send(log, producer_id, 0)
 
 
-def test_logs_count_their_producers_until_they_are_gone() -> None:
+def test_logs_count_their_producers_until_they_are_deleted() -> None:
     disk = MemoryDisk()
     ids = iter(range(1, 1_000))
 

@@ -29,7 +29,7 @@ BY_HAND = [Record(index, row[2], row[0], row[1], row[3]) for index, row in enume
 
 
 @pytest.mark.parametrize("compression", Compression)
-def test_records_come_out_as_they_went_in(compression: Compression) -> None:
+def test_records_are_parsed_as_they_were_built(compression: Compression) -> None:
     batch = build_batch(ROWS, compression=compression, base_offset=0)
 
     assert list(iterate_records(batch)) == BY_HAND
@@ -62,7 +62,7 @@ def test_log_append_time_is_the_time_of_every_record() -> None:
     assert {record.timestamp for record in iterate_records(batch)} == {5555}
 
 
-def test_a_marker_says_how_its_transaction_ended() -> None:
+def test_a_marker_has_the_outcome_of_its_transaction() -> None:
     marker = EndTransactionMarker(ControlType.COMMIT, 3)
 
     batch = build_marker(marker, producer_id=9, producer_epoch=2, timestamp_ms=1)
@@ -76,7 +76,7 @@ def test_a_marker_says_how_its_transaction_ended() -> None:
 
 @pytest.mark.parametrize("control_type", ControlType)
 @pytest.mark.parametrize("timestamp_type", TimestampType)
-def test_a_marker_is_what_a_batch_of_its_one_record_would_be(
+def test_a_marker_equals_a_batch_of_its_one_record(
     control_type: ControlType, timestamp_type: TimestampType
 ) -> None:
     place: Any = {
@@ -116,7 +116,7 @@ def test_a_marker_is_what_a_batch_of_its_one_record_would_be(
         (1, bytes([12, 0, 0, 6, 1, 1, 0])),  # offset delta 3 in a batch of 3
     ],
 )
-def test_bytes_that_are_no_records_are_refused(records_count: int, content: bytes) -> None:
+def test_bytes_that_are_not_records_are_refused(records_count: int, content: bytes) -> None:
     header = read_header(build_batch(ROWS))._replace(records_count=records_count)
     batch = seal_batch(header, content)
 
@@ -126,7 +126,7 @@ def test_bytes_that_are_no_records_are_refused(records_count: int, content: byte
     assert refused.value.code is ErrorCode.INVALID_RECORD
 
 
-def test_an_opened_batch_is_bounded() -> None:
+def test_the_decompressed_size_of_a_batch_is_bounded() -> None:
     batch = build_batch([(None, bytes(100_000), 0, ())], compression=Compression.ZSTD)
 
     with pytest.raises(KafkaError) as refused:

@@ -68,7 +68,7 @@ def test_batches_are_walked_up_to_a_torn_one() -> None:
     assert walked == [(0, 5), (len(BATCH), 5)]
 
 
-def test_a_length_that_makes_no_sense_stops_the_walk() -> None:
+def test_an_impossible_length_stops_the_walk() -> None:
     batch = bytearray(BATCH)
     struct.pack_into(">i", batch, 8, 3)
 
@@ -83,6 +83,6 @@ def test_sequences_wrap_to_zero(sequence: int, by: int, expected: int) -> None:
     assert increment_sequence(sequence, by) == expected
 
 
-def test_a_header_that_is_not_there_is_an_answer_not_a_crash() -> None:
+def test_a_missing_header_raises_a_kafka_error() -> None:
     with pytest.raises(KafkaError):
         read_header(b"\x00" * 60)

@@ -71,7 +71,7 @@ def walk(
         (b"\x10\0\0\0\x02k\x01\0\0", ENDS_EARLY),
     ],
 )
-def test_what_is_wrong_with_a_record_is_told(twin: ModuleType, content: bytes, problem: int) -> None:
+def test_the_problem_of_a_record_is_returned(twin: ModuleType, content: bytes, problem: int) -> None:
     behind = (
         (1, len(content)) if problem == SOUND else (0, 0)
     )  # otherwise index and position of the record at fault
@@ -80,7 +80,7 @@ def test_what_is_wrong_with_a_record_is_told(twin: ModuleType, content: bytes, p
 
 
 @both
-def test_a_record_that_is_not_accepted_is_passed(twin: ModuleType) -> None:
+def test_the_walk_continues_after_a_record_that_is_not_accepted(twin: ModuleType) -> None:
     keyless = b"\x0c\0\0\0\x01\x01\0"
 
     assert walk(twin, keyless, 1) == (SOUND, 1, 7, 1000)
@@ -97,7 +97,7 @@ def test_timestamps_wrap_around_as_in_java(twin: ModuleType) -> None:
 
 
 @both
-def test_records_may_be_walked_in_pieces(twin: ModuleType) -> None:
+def test_records_can_be_walked_in_pieces(twin: ModuleType) -> None:
     content = b"".join(b"\x0e\0\0" + bytes([2 * index]) + b"\x02k\x01\0" for index in range(10))
     rest = (1000, LONG_MIN, LONG_MAX, False)
 
@@ -112,7 +112,7 @@ def test_records_may_be_walked_in_pieces(twin: ModuleType) -> None:
 
 
 @both
-def test_what_is_plain_has_nothing_left_over_and_the_largest_timestamp_of_the_header(
+def test_plain_records_end_with_the_content_and_have_the_headers_max_timestamp(
     twin: ModuleType,
 ) -> None:
     rest = (LONG_MIN, LONG_MAX)
@@ -124,7 +124,7 @@ def test_what_is_plain_has_nothing_left_over_and_the_largest_timestamp_of_the_he
     assert not twin.is_plain(SOUND_RECORD, 0, 2**31 - 1, 1000, 1000, *rest)
 
 
-def test_a_place_outside_the_buffer_is_the_callers_mistake() -> None:
+def test_a_position_outside_the_buffer_is_an_error_of_the_caller() -> None:
     twin = compiled()
     if twin is None:
         pytest.skip("the walk was not compiled")

@@ -42,7 +42,7 @@ def filled(disk: MemoryDisk, *, config: LogConfig = CONFIG) -> PartitionLog:
     return log
 
 
-def test_a_clean_close_leaves_nothing_to_read() -> None:
+def test_after_a_clean_close_no_batch_is_read() -> None:
     disk = MemoryDisk()
     log = filled(disk)
     records = records_of_log(log)
@@ -61,7 +61,7 @@ def test_a_clean_close_leaves_nothing_to_read() -> None:
     assert append(log).base_offset == len(records)
 
 
-def test_zeros_behind_an_older_segment_stay_and_hide_nothing_as_in_kafka() -> None:
+def test_zeros_behind_an_older_segment_are_kept_and_hide_nothing_as_in_kafka() -> None:
     # Apache Kafka 4.3.1 serves the zeros with the segment, and the next segment from its own start.
     disk = MemoryDisk()
     log = filled(disk)
@@ -104,7 +104,7 @@ def test_rebuilt_indexes_equal_the_lost_ones(lost: tuple[str, ...]) -> None:
 
 
 @pytest.mark.parametrize("suffix", [".index", ".timeindex"])
-def test_a_broken_index_of_an_old_segment_is_rebuilt_although_the_shutdown_was_clean(suffix: str) -> None:
+def test_a_broken_index_of_an_old_segment_is_rebuilt_after_a_clean_shutdown(suffix: str) -> None:
     disk = MemoryDisk()
     log = filled(disk)
     log.close(now_ms=NOW_MS)
@@ -119,7 +119,7 @@ def test_a_broken_index_of_an_old_segment_is_rebuilt_although_the_shutdown_was_c
 
 
 @pytest.mark.parametrize("suffix", [".index", ".timeindex"])
-def test_a_log_is_opened_and_goes_on_whatever_bit_of_its_last_index_has_flipped(suffix: str) -> None:
+def test_a_log_is_opened_and_appended_to_after_any_flipped_bit_of_its_last_index(suffix: str) -> None:
     disk = MemoryDisk()
     config = LogConfig(index_interval_bytes=80)
     log = filled(disk, config=config)
@@ -146,7 +146,7 @@ def test_a_log_is_opened_and_goes_on_whatever_bit_of_its_last_index_has_flipped(
         again.close(now_ms=NOW_MS)
 
 
-def test_a_tail_torn_at_any_byte_is_cut_to_the_last_whole_batch() -> None:
+def test_a_tail_torn_at_any_byte_is_truncated_to_the_last_whole_batch() -> None:
     disk = MemoryDisk()
     log = open_log(disk)
     ends = [0]
@@ -211,7 +211,7 @@ def open_log_unchecked(disk: MemoryDisk, *, recovery_point: int) -> PartitionLog
 
 
 @pytest.mark.parametrize("clean_shutdown", [False, True])
-def test_trap_30_producers_are_known_again_after_a_crash_and_a_restart(clean_shutdown: bool) -> None:
+def test_trap_30_producers_are_recognised_after_a_crash_and_a_restart(clean_shutdown: bool) -> None:
     disk = MemoryDisk()
     log = filled(disk)
     if clean_shutdown:
@@ -224,7 +224,7 @@ def test_trap_30_producers_are_known_again_after_a_crash_and_a_restart(clean_shu
     assert log.has_ongoing_transaction(2, 0)
 
 
-def test_a_broken_snapshot_is_removed_and_the_older_one_serves() -> None:
+def test_a_broken_snapshot_is_removed_and_the_older_one_is_used() -> None:
     disk = MemoryDisk()
     log = filled(disk)
     log.close(now_ms=NOW_MS)
@@ -251,7 +251,7 @@ def test_lost_epochs_are_found_in_the_batches(content: bytes | None) -> None:
     assert epochs_of(open_log(disk, config=CONFIG, clean_shutdown=True)) == epochs
 
 
-def test_batches_that_a_power_cut_brought_back_bring_their_epoch_back() -> None:
+def test_batches_restored_by_a_power_cut_restore_their_epoch() -> None:
     """The batches had been truncated and written again in the next epoch, which only the epoch file shows."""
     disk = MemoryDisk()
     log = open_log(disk)
@@ -269,7 +269,7 @@ def test_batches_that_a_power_cut_brought_back_bring_their_epoch_back() -> None:
 
 
 @pytest.mark.parametrize("tail", ["batches", "zeros", "torn"])
-def test_a_cut_that_a_power_cut_undid_hides_nothing_of_the_next_segment(tail: str) -> None:
+def test_a_truncation_undone_by_a_power_cut_hides_nothing_of_the_next_segment(tail: str) -> None:
     """Flushed batches were truncated, then a new segment was created; the disk kept only the new segment."""
     disk = MemoryDisk()
     log = open_log(disk)
@@ -292,7 +292,7 @@ def test_a_cut_that_a_power_cut_undid_hides_nothing_of_the_next_segment(tail: st
     assert [record.value for record in records_of_log(again)] == [b"v", b"v", b"v", b"new"]
 
 
-def test_a_segment_that_a_power_cut_brought_back_is_known_by_its_reign() -> None:
+def test_a_segment_restored_by_a_power_cut_is_recognised_by_its_epoch() -> None:
     """The segment was removed, and the batches before it now have a newer epoch."""
     disk = MemoryDisk()
     log = open_log(disk)
@@ -312,7 +312,7 @@ def test_a_segment_that_a_power_cut_brought_back_is_known_by_its_reign() -> None
     assert [row.epoch for row in epochs_of(again)] == [0, 1]
 
 
-def test_snapshots_that_a_power_cut_brought_back_count_for_nothing() -> None:
+def test_snapshots_restored_by_a_power_cut_are_ignored() -> None:
     """Above the recovery point a removal may be undone, and the records there may be others by now."""
     disk = MemoryDisk()
     log = open_log(disk)
@@ -335,7 +335,7 @@ def test_snapshots_that_a_power_cut_brought_back_count_for_nothing() -> None:
     assert read.aborted_transactions == [AbortedTransaction(1, 0, 3, 4)]
 
 
-def test_recovery_takes_the_snapshots_that_stand_for_segments_which_go_later() -> None:
+def test_recovery_keeps_the_state_of_segments_that_are_deleted_later() -> None:
     disk = MemoryDisk()
     log = open_log(disk)
     send(log, 1, 0, is_transactional=True)
@@ -351,7 +351,7 @@ def test_recovery_takes_the_snapshots_that_stand_for_segments_which_go_later() -
     assert send(log, 1, 1, is_transactional=True).base_offset == 2
 
 
-def test_preallocated_zeros_are_cut() -> None:
+def test_preallocated_zeros_are_truncated() -> None:
     disk = MemoryDisk()
     log = open_log(disk, config=LogConfig(preallocate=True, segment_bytes=5000))
     append(log)
@@ -363,7 +363,7 @@ def test_preallocated_zeros_are_cut() -> None:
     assert disk.file_size(log.active_segment.path) == log.size_bytes
 
 
-def test_space_that_a_crash_left_behind_the_end_goes_with_the_roll() -> None:
+def test_space_left_beyond_the_end_by_a_crash_is_freed_by_the_roll() -> None:
     disk = MemoryDisk()
     log = open_log(disk)
     append(log)
@@ -378,7 +378,7 @@ def test_space_that_a_crash_left_behind_the_end_goes_with_the_roll() -> None:
     assert not disk.files[path].allocated_bytes
 
 
-def test_the_rest_of_a_deletion_is_removed_and_strangers_are_named_and_left() -> None:
+def test_leftovers_of_a_deletion_are_removed_and_unknown_files_are_reported_and_kept() -> None:
     disk = MemoryDisk()
     filled(disk).close(now_ms=NOW_MS)
     for name in (
@@ -414,7 +414,7 @@ def cleaned_from(log: PartitionLog, disk: MemoryDisk, *, count: int) -> tuple[li
     return [new], old
 
 
-def test_cleaned_segments_take_the_place_of_the_old_ones() -> None:
+def test_cleaned_segments_replace_the_old_ones() -> None:
     disk = MemoryDisk()
     log = filled(disk)
     new, old = cleaned_from(log, disk, count=2)
@@ -428,7 +428,7 @@ def test_cleaned_segments_take_the_place_of_the_old_ones() -> None:
     log.check_invariants()
 
 
-def test_a_swap_beside_a_cleaned_file_has_not_begun_to_show() -> None:
+def test_a_swap_file_beside_a_cleaned_file_has_no_effect() -> None:
     # Apache Kafka writes several new segments at once; after a crash some of them may be renamed.
     disk = MemoryDisk()
     log = filled(disk)
@@ -444,7 +444,7 @@ def test_a_swap_beside_a_cleaned_file_has_not_begun_to_show() -> None:
     assert not [name for name in files(disk) if name.endswith((".swap", ".cleaned"))]
 
 
-def test_a_snapshot_from_behind_the_torn_end_is_not_left_for_later() -> None:
+def test_a_snapshot_from_beyond_the_torn_end_is_removed() -> None:
     disk = MemoryDisk()
     log = filled(disk)
     log.close(now_ms=NOW_MS)
@@ -458,7 +458,7 @@ def test_a_snapshot_from_behind_the_torn_end_is_not_left_for_later() -> None:
     assert max(name for name in files(disk) if name.endswith(".snapshot")) <= f"{log.log_end_offset:020d}~"
 
 
-def test_a_replacement_that_stops_at_any_step_leaves_the_old_or_the_new() -> None:
+def test_a_replacement_that_stops_at_any_step_leaves_the_old_or_the_new_segments() -> None:
     step = 0
     outcomes: set[bool] = set()
     while True:
@@ -493,7 +493,7 @@ def _options() -> dict[str, int]:
 
 
 @pytest.mark.parametrize("clean_shutdown", [True, False])
-def test_a_torn_flushed_segment_takes_no_later_one_with_it(clean_shutdown: bool) -> None:
+def test_a_torn_flushed_segment_does_not_remove_later_ones(clean_shutdown: bool) -> None:
     disk = MemoryDisk()
     log = filled(disk)
     log.close(now_ms=NOW_MS)
@@ -510,7 +510,7 @@ def test_a_torn_flushed_segment_takes_no_later_one_with_it(clean_shutdown: bool)
 
 
 @pytest.mark.parametrize("clean_shutdown", [True, False])
-def test_records_that_were_on_the_disk_and_are_gone_are_told_of(clean_shutdown: bool) -> None:
+def test_the_loss_of_flushed_records_is_reported(clean_shutdown: bool) -> None:
     disk = MemoryDisk()
     log = filled(disk)
     log.close(now_ms=NOW_MS)
@@ -523,7 +523,7 @@ def test_records_that_were_on_the_disk_and_are_gone_are_told_of(clean_shutdown: 
     assert any("are lost" in note and str(end) in note for note in again.notes)
 
 
-def test_a_log_that_ends_before_its_start_begins_anew() -> None:
+def test_a_log_that_ends_before_its_start_starts_afresh() -> None:
     disk = MemoryDisk()
     filled(disk)
 
@@ -535,7 +535,7 @@ def test_a_log_that_ends_before_its_start_begins_anew() -> None:
 
 @pytest.mark.parametrize("policy", ["delete", "compact"])
 @pytest.mark.parametrize(("left", "compacted_to", "end"), [(2, 0, 2), (0, 0, 0), (2, 1, 5), (0, 1, 5)])
-def test_a_hole_that_a_power_cut_left_ends_the_log_but_compactions_holes_do_not(
+def test_a_hole_left_by_a_power_cut_ends_the_log_but_holes_of_compaction_do_not(
     policy: str, left: int, compacted_to: int, end: int
 ) -> None:
     disk = MemoryDisk()
@@ -566,7 +566,7 @@ def test_a_follower_of_a_compacted_log_has_no_hole_between_its_segments(gap: int
     assert open_log(disk).log_end_offset == (gap + 1 if is_near else 1)
 
 
-def test_a_directory_is_made_with_an_empty_log_file() -> None:
+def test_a_directory_is_created_with_an_empty_log_file() -> None:
     disk = MemoryDisk()
 
     log = open_log(disk)
@@ -577,7 +577,7 @@ def test_a_directory_is_made_with_an_empty_log_file() -> None:
     assert Path("/data/t-0") == DIRECTORY
 
 
-def test_aborted_transactions_that_were_flushed_outlive_a_power_cut_behind_a_roll() -> None:
+def test_flushed_aborted_transactions_survive_a_power_cut_after_a_roll() -> None:
     disk = MemoryDisk()
     log = open_log(disk)
     send(log, 2, 0, is_transactional=True)
@@ -593,7 +593,7 @@ def test_aborted_transactions_that_were_flushed_outlive_a_power_cut_behind_a_rol
     assert read.aborted_transactions == [AbortedTransaction(2, 0, 1, 2)]
 
 
-def test_aborted_transactions_that_recovery_listed_outlive_the_next_power_cut() -> None:
+def test_aborted_transactions_listed_by_recovery_survive_the_next_power_cut() -> None:
     """They are below the recovery point and, after a roll, not in the segment that is always read again."""
     disk = MemoryDisk()
     log = open_log(disk)

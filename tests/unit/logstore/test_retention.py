@@ -48,7 +48,7 @@ def plan(
         (LogConfig(cleanup_policy=(), retention_ms=0), 0, ()),
     ],
 )
-def test_segments_go_by_the_policy(
+def test_segments_are_deleted_by_the_policy(
     config: LogConfig, start: int, reasons: tuple[RetentionReason, ...]
 ) -> None:
     found = plan(config, start=start)
@@ -58,12 +58,12 @@ def test_segments_go_by_the_policy(
     assert found.rolls == (len(reasons) == len(SEGMENTS))
 
 
-def test_nothing_above_the_high_watermark_goes() -> None:
+def test_nothing_above_the_high_watermark_is_deleted() -> None:
     assert plan(LogConfig(retention_ms=0), high_watermark=19).delete_count == 1
     assert plan(LogConfig(retention_ms=0), high_watermark=9).delete_count == 0
 
 
-def test_an_empty_active_segment_stays() -> None:
+def test_an_empty_active_segment_is_kept() -> None:
     found = retention_plan(
         [SegmentSpan(0, 100, 1_000), SegmentSpan(10, 0, 1_000)],
         config=LogConfig(retention_ms=0),
@@ -76,7 +76,7 @@ def test_an_empty_active_segment_stays() -> None:
     assert found.delete_count == 1 and not found.rolls
 
 
-def test_a_newer_segment_protects_the_older_behind_it() -> None:
+def test_a_segment_that_is_kept_protects_all_newer_ones() -> None:
     segments = [SegmentSpan(0, 100, NOW_MS), SegmentSpan(10, 100, 1), SegmentSpan(20, 100, 1)]
     found = retention_plan(
         segments,

@@ -113,7 +113,7 @@ def test_a_large_batch_is_found_by_its_header_alone(tmp_path: Path, monkeypatch:
     assert reads == [(positions[5], HEADER_SIZE)]
 
 
-def test_a_reader_is_not_led_past_a_batch_with_a_wrong_length(tmp_path: Path) -> None:
+def test_a_reader_does_not_skip_a_batch_with_a_wrong_length(tmp_path: Path) -> None:
     disk = MemoryDisk()
     segment = segment_of(disk, tmp_path)
     segment.seal()
@@ -141,7 +141,7 @@ def test_a_sealed_segment_can_be_made_active_again(disk: Disk, tmp_path: Path) -
     segment.check_invariants()
 
 
-def test_a_cut_takes_rows_and_times_with_it(disk: Disk, tmp_path: Path) -> None:
+def test_a_truncation_removes_index_rows_and_timestamps(disk: Disk, tmp_path: Path) -> None:
     segment = segment_of(disk, tmp_path)
 
     assert segment.truncate_to(161) > 0
@@ -152,7 +152,7 @@ def test_a_cut_takes_rows_and_times_with_it(disk: Disk, tmp_path: Path) -> None:
     assert segment.truncate_to(999) == 0
 
 
-def test_the_remembered_tail_is_bounded_and_the_rest_is_found_by_the_index(tmp_path: Path) -> None:
+def test_the_positions_in_memory_are_bounded_and_the_rest_is_found_by_the_index(tmp_path: Path) -> None:
     segment = segment_of(MemoryDisk(), tmp_path, batches=2 * MAX_RECENT_BATCHES)
 
     assert len(segment._recent_positions) <= MAX_RECENT_BATCHES
@@ -174,7 +174,7 @@ def test_files_change_their_suffix_together(disk: Disk, tmp_path: Path) -> None:
     assert disk.list_directory(tmp_path) == []
 
 
-def test_large_writes_have_space_made_ahead_which_goes_with_the_seal(disk: Disk, tmp_path: Path) -> None:
+def test_large_writes_allocate_space_ahead_which_the_seal_frees(disk: Disk, tmp_path: Path) -> None:
     disk.make_directory(tmp_path)
     segment = Segment.create(disk, tmp_path, 0, CONFIG, now_ms=0)
     file = segment.file
@@ -199,7 +199,7 @@ def test_large_writes_have_space_made_ahead_which_goes_with_the_seal(disk: Disk,
     assert disk.file_size(segment.path) == segment.size_bytes == 1 << 20
 
 
-def test_space_is_made_ahead_a_few_times_and_never_for_more_than_a_few_megabytes(tmp_path: Path) -> None:
+def test_space_is_allocated_ahead_rarely_and_never_more_than_a_few_megabytes(tmp_path: Path) -> None:
     disk = MemoryDisk()
     disk.make_directory(tmp_path)
     segment = Segment.create(disk, tmp_path, 0, CONFIG, now_ms=0)
@@ -213,7 +213,7 @@ def test_space_is_made_ahead_a_few_times_and_never_for_more_than_a_few_megabytes
     assert len(ends) < 30
 
 
-def test_a_disk_without_space_ahead_takes_writes_as_long_as_it_can(
+def test_a_disk_that_cannot_allocate_ahead_still_accepts_writes(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     asked: list[int] = []

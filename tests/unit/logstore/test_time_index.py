@@ -52,7 +52,7 @@ def test_truncation_keeps_the_rows_below(index: TimeIndex, offset: int, left: in
     assert index.rows_count == left
 
 
-def test_a_row_without_time_is_never_written(index: TimeIndex) -> None:
+def test_a_row_without_a_timestamp_is_never_written(index: TimeIndex) -> None:
     index.reset()
 
     index.append_if_later(-1, 105)
@@ -61,7 +61,7 @@ def test_a_row_without_time_is_never_written(index: TimeIndex) -> None:
 
 
 @pytest.mark.parametrize(("content", "is_good"), [(b"", True), (bytes(11), False), (b"\xff" * 12, False)])
-def test_a_glance_finds_what_is_no_index(content: bytes, is_good: bool) -> None:
+def test_a_cheap_check_finds_a_file_that_is_not_an_index(content: bytes, is_good: bool) -> None:
     disk = MemoryDisk()
     disk.make_directory(PATH.parent)
     disk.write_file(PATH, content, sync=True)

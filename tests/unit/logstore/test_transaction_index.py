@@ -55,7 +55,7 @@ def test_the_file_has_kafkas_rows(index: TransactionIndex) -> None:
 
 
 @pytest.mark.parametrize(("offset", "left"), [(10, 0), (11, 1), (33, 2), (34, 3)])
-def test_truncation_drops_transactions_whose_marker_goes(
+def test_truncation_drops_transactions_whose_marker_is_removed(
     index: TransactionIndex, offset: int, left: int
 ) -> None:
     index.truncate_to(offset)
@@ -68,7 +68,7 @@ def test_truncation_drops_transactions_whose_marker_goes(
     assert TransactionIndex(index._disk, PATH).rows == ROWS
 
 
-def test_what_was_found_on_the_disk_grows_on(index: TransactionIndex) -> None:
+def test_an_index_found_on_the_disk_can_be_appended_to(index: TransactionIndex) -> None:
     found = TransactionIndex(index._disk, PATH)
     last = AbortedTransaction(9, 34, 40, 41)
 
@@ -82,7 +82,7 @@ def test_what_was_found_on_the_disk_grows_on(index: TransactionIndex) -> None:
 
 
 @pytest.mark.parametrize("content", [bytes(33), struct.pack(">hqqqq", 1, 0, 0, 0, 0)])
-def test_a_file_that_is_no_index_is_found(content: bytes) -> None:
+def test_a_file_that_is_not_an_index_is_found(content: bytes) -> None:
     disk = MemoryDisk()
     disk.make_directory(PATH.parent)
     disk.write_file(PATH, content, sync=True)

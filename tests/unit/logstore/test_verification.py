@@ -56,7 +56,7 @@ def markers_in(log: PartitionLog) -> int:
 # Verifying.
 
 
-def test_there_is_nothing_to_ask_where_the_transaction_is_open(log: PartitionLog) -> None:
+def test_no_verification_is_needed_if_the_transaction_is_open(log: PartitionLog) -> None:
     guard = begin(log)
     assert guard is not None
     send(log, 0, guard)
@@ -66,7 +66,7 @@ def test_there_is_nothing_to_ask_where_the_transaction_is_open(log: PartitionLog
     assert log._verifications.of(PRODUCER, 0) is None  # the guard was used
 
 
-def test_an_open_transaction_of_an_older_epoch_answers_for_nobody(log: PartitionLog) -> None:
+def test_an_open_transaction_of_an_older_epoch_does_not_verify_a_newer_one(log: PartitionLog) -> None:
     send(log, 0, begin(log))
 
     assert begin(log, 0, epoch=1) is not None
@@ -74,7 +74,7 @@ def test_an_open_transaction_of_an_older_epoch_answers_for_nobody(log: Partition
     assert not log.has_ongoing_transaction(PRODUCER, 1)
 
 
-def test_a_fenced_producer_is_told_before_anybody_is_asked(log: PartitionLog) -> None:
+def test_a_fenced_producer_is_rejected_before_the_coordinator_is_asked(log: PartitionLog) -> None:
     end_transaction(log, PRODUCER, ABORT, epoch=3)
 
     with pytest.raises(KafkaError) as refused:
@@ -83,7 +83,7 @@ def test_a_fenced_producer_is_told_before_anybody_is_asked(log: PartitionLog) ->
     assert refused.value.code is INVALID_PRODUCER_EPOCH
 
 
-def test_who_asks_again_in_the_same_epoch_shares_the_guard_and_the_lowest_sequence_goes_first(
+def test_verifications_of_one_epoch_share_the_guard_and_the_lowest_sequence_goes_first(
     log: PartitionLog,
 ) -> None:
     later, earlier = begin(log, 5), begin(log, 3)
@@ -95,7 +95,7 @@ def test_who_asks_again_in_the_same_epoch_shares_the_guard_and_the_lowest_sequen
     assert send(log, 5, later).base_offset == 3
 
 
-def test_each_epoch_of_a_producer_has_a_guard_of_its_own(log: PartitionLog) -> None:
+def test_each_epoch_of_a_producer_has_its_own_guard(log: PartitionLog) -> None:
     """The coordinator rejects a client with an invented epoch, which must leave no trace here."""
     made_up = begin(log, epoch=32767)
     guard = begin(log, epoch=1)
@@ -107,7 +107,7 @@ def test_each_epoch_of_a_producer_has_a_guard_of_its_own(log: PartitionLog) -> N
     assert refusal_of_send(log, 0, made_up, producer_epoch=32767) is INVALID_TXN_STATE
 
 
-def test_data_of_a_newer_epoch_void_the_guard_of_an_older_one(log: PartitionLog) -> None:
+def test_data_of_a_newer_epoch_voids_the_guard_of_an_older_one(log: PartitionLog) -> None:
     old, new = begin(log, epoch=1), begin(log, epoch=2)
 
     assert send(log, 0, new, producer_epoch=2).base_offset == 1
@@ -128,7 +128,7 @@ def test_the_first_batch_of_a_transaction_needs_its_own_guard(log: PartitionLog)
     assert send(log, 0, guard).base_offset == 1
 
 
-def test_a_coordinators_batch_needs_one_too(log: PartitionLog) -> None:
+def test_a_coordinators_batch_needs_a_guard_too(log: PartitionLog) -> None:
     def commit_offsets(guard: Guard | None) -> AppendResult:
         batch = batch_of(1, producer_id=PRODUCER, producer_epoch=0, is_transactional=True)
         return log.append_as_leader(
@@ -144,7 +144,7 @@ def test_a_coordinators_batch_needs_one_too(log: PartitionLog) -> None:
     assert commit_offsets(None).base_offset == 2
 
 
-def test_a_guard_serves_once(log: PartitionLog) -> None:
+def test_a_guard_is_used_once(log: PartitionLog) -> None:
     guard = begin(log)
     send(log, 0, guard)
     end_transaction(log, PRODUCER, COMMIT)
@@ -153,7 +153,7 @@ def test_a_guard_serves_once(log: PartitionLog) -> None:
 
 
 @pytest.mark.parametrize("version", [0, 2])
-def test_an_end_while_the_coordinator_is_asked_voids_the_answer(log: PartitionLog, version: int) -> None:
+def test_a_marker_during_the_verification_voids_it(log: PartitionLog, version: int) -> None:
     """KAFKA-12671: the batch came late, and its transaction was aborted meanwhile."""
     guard = begin(log, bumps=version == 2)
 
@@ -166,9 +166,7 @@ def test_an_end_while_the_coordinator_is_asked_voids_the_answer(log: PartitionLo
 
 
 @pytest.mark.parametrize("next_epoch", [1, 2], ids=["at once", "who took over a prepared one"])
-def test_an_end_leaves_what_is_asked_with_the_epoch_that_follows_it(
-    log: PartitionLog, next_epoch: int
-) -> None:
+def test_a_marker_keeps_the_guard_of_the_next_epoch(log: PartitionLog, next_epoch: int) -> None:
     send(log, 0, begin(log, bumps=True))
     guard = begin(log, 0, epoch=next_epoch, bumps=True)
 
@@ -177,7 +175,7 @@ def test_an_end_leaves_what_is_asked_with_the_epoch_that_follows_it(
     assert send(log, 0, guard, producer_epoch=next_epoch).base_offset == 3
 
 
-def test_an_end_copied_from_the_leader_voids_a_guard_too(log: PartitionLog) -> None:
+def test_a_marker_copied_from_the_leader_voids_a_guard_too(log: PartitionLog) -> None:
     """This replica may become leader again before the coordinator has answered."""
     guard = begin(log)
     leader = open_log(MemoryDisk())
@@ -190,7 +188,7 @@ def test_an_end_copied_from_the_leader_voids_a_guard_too(log: PartitionLog) -> N
     assert refusal_of_send(log, 0, guard) is INVALID_TXN_STATE
 
 
-def test_a_log_that_begins_anew_elsewhere_voids_all_guards(log: PartitionLog) -> None:
+def test_a_log_that_starts_afresh_at_another_offset_voids_all_guards(log: PartitionLog) -> None:
     """A follower that was far behind becomes leader again: it may never have had the marker."""
     guard = begin(log)
 
@@ -199,7 +197,7 @@ def test_a_log_that_begins_anew_elsewhere_voids_all_guards(log: PartitionLog) ->
     assert refusal_of_send(log, 0, guard) is INVALID_TXN_STATE
 
 
-def test_a_follower_copies_without_a_guard(log: PartitionLog) -> None:
+def test_a_follower_needs_no_guard(log: PartitionLog) -> None:
     send(log, 0, begin(log))
     content = log.read(0, 10**6, isolation=FetchIsolation.LOG_END, minimum_one_batch=True).slice.read()
     follower = open_log(MemoryDisk())
@@ -211,7 +209,7 @@ def test_a_follower_copies_without_a_guard(log: PartitionLog) -> None:
 
 
 @pytest.mark.parametrize(("bumps", "code"), [(True, OUT_OF_ORDER), (False, None)])
-def test_a_transaction_with_an_epoch_of_its_own_begins_at_sequence_0(
+def test_a_transaction_with_its_own_epoch_begins_at_sequence_0(
     log: PartitionLog, bumps: bool, code: ErrorCode | None
 ) -> None:
     guard = begin(log, 3, bumps=bumps)
@@ -222,7 +220,7 @@ def test_a_transaction_with_an_epoch_of_its_own_begins_at_sequence_0(
         assert refusal_of_send(log, 3, guard) is code
 
 
-def test_a_batch_that_came_before_is_known_without_a_guard(log: PartitionLog) -> None:
+def test_a_duplicate_is_recognised_without_a_guard(log: PartitionLog) -> None:
     first = send(log, 0, begin(log))
     end_transaction(log, PRODUCER, COMMIT)
 
@@ -231,7 +229,7 @@ def test_a_batch_that_came_before_is_known_without_a_guard(log: PartitionLog) ->
     assert again.duplicate and again.base_offset == first.base_offset
 
 
-def test_a_late_copy_of_an_earlier_batch_does_not_keep_the_next_one_from_the_log(log: PartitionLog) -> None:
+def test_a_late_copy_of_an_earlier_batch_does_not_block_the_next_one(log: PartitionLog) -> None:
     """Kafka keeps its sequence as the lowest that waits, and rejects the next batch."""
     send(log, 0, begin(log))
     end_transaction(log, PRODUCER, COMMIT)
@@ -262,7 +260,7 @@ def test_guards_expire_with_producers_and_their_number_is_bounded(
     assert [verifications.of(one, 0) for one in (1, 2, 3)] == [None, None, asked[2]]
 
 
-def test_an_unknown_producer_begins_an_empty_log_with_any_sequence() -> None:
+def test_an_unknown_producer_may_begin_an_empty_log_with_any_sequence() -> None:
     """It may have written to a deleted topic of the same name."""
     log = open_log(MemoryDisk())
 
@@ -288,7 +286,7 @@ def test_an_unknown_producer_begins_an_empty_log_with_any_sequence() -> None:
         (2, False, 6, "written"),
     ],
 )
-def test_a_marker_is_judged_by_epoch_and_transaction_version(
+def test_a_marker_is_checked_by_epoch_and_transaction_version(
     log: PartitionLog, version: int, is_open: bool, epoch: int, outcome: ErrorCode | str
 ) -> None:
     send(log, 0, begin(log, epoch=5), producer_epoch=5)
@@ -310,7 +308,9 @@ def test_a_marker_is_judged_by_epoch_and_transaction_version(
     log.check_invariants()
 
 
-def test_the_last_epoch_of_a_producer_ends_its_transaction_and_is_known_again(log: PartitionLog) -> None:
+def test_a_marker_of_the_largest_epoch_ends_its_transaction_and_is_recognised_again(
+    log: PartitionLog,
+) -> None:
     """KAFKA-20090: a transaction of epoch 32767 is aborted without an epoch bump."""
     send(log, 0, begin(log, epoch=32767), producer_epoch=32767)
 
@@ -322,7 +322,7 @@ def test_the_last_epoch_of_a_producer_ends_its_transaction_and_is_known_again(lo
     assert log.last_stable_offset == log.log_end_offset
 
 
-def test_a_producer_that_the_log_does_not_know_is_ended_and_fenced(log: PartitionLog) -> None:
+def test_a_marker_fences_a_producer_that_is_unknown_to_the_log(log: PartitionLog) -> None:
     end_transaction(log, PRODUCER, ABORT, epoch=3, version=2)
 
     with pytest.raises(KafkaError) as refused:
@@ -333,7 +333,7 @@ def test_a_producer_that_the_log_does_not_know_is_ended_and_fenced(log: Partitio
     assert send(log, 0, begin(log, 0, epoch=3, bumps=True), producer_epoch=3).base_offset == 2
 
 
-def test_a_coordinator_that_was_replaced_ends_nothing(log: PartitionLog) -> None:
+def test_a_coordinator_that_was_replaced_cannot_end_a_transaction(log: PartitionLog) -> None:
     send(log, 0, begin(log))
     end_transaction(log, PRODUCER, COMMIT, coordinator_epoch=9)
 

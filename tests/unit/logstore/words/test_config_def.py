@@ -69,7 +69,7 @@ def test_a_text_is_parsed_as_kafka_parses_it(type_: ConfigType, text: str, value
         (ConfigType.STRING, "x" * 40_000),
     ],
 )
-def test_what_is_not_of_the_type_is_refused_by_name(type_: ConfigType, text: str) -> None:
+def test_a_value_of_another_type_is_refused_with_its_setting(type_: ConfigType, text: str) -> None:
     with pytest.raises(KafkaError) as caught:
         key(type_).parse(text)
 
@@ -101,7 +101,7 @@ def test_limits(type_: ConfigType, validator: Validator, good: str, bad: str, pr
     assert caught.value.detail == f"Invalid value {bad} for configuration a.b: {problem}"
 
 
-def test_a_sensitive_value_does_not_show_in_its_error() -> None:
+def test_a_sensitive_value_is_hidden_in_its_error() -> None:
     secret = ConfigKey(
         name="p",
         type=ConfigType.PASSWORD,
@@ -117,7 +117,7 @@ def test_a_sensitive_value_does_not_show_in_its_error() -> None:
     assert "hunter2" not in caught.value.detail
 
 
-def test_a_table_parses_all_and_refuses_what_it_does_not_know() -> None:
+def test_a_table_parses_all_settings_and_refuses_unknown_ones() -> None:
     table = ConfigDef("topic", (key(ConfigType.INT),))
 
     assert table.parse_all({}) == {"a.b": None}
@@ -141,13 +141,13 @@ def test_a_table_parses_all_and_refuses_what_it_does_not_know() -> None:
         ("x", "x"),
     ],
 )
-def test_values_show_as_java_shows_them(value: ConfigValue, text: str | None) -> None:
+def test_values_are_shown_as_in_java(value: ConfigValue, text: str | None) -> None:
     assert value_to_text(value) == text
 
 
 @pytest.mark.parametrize("type_", [one for one in ConfigType if one is not ConfigType.UNKNOWN])
 @pytest.mark.parametrize("middle", ["9", " ", ",", ".", "e", "1.", "a,", ", ", "-"])
-def test_no_value_takes_longer_than_its_characters(type_: ConfigType, middle: str) -> None:
+def test_parsing_takes_linear_time(type_: ConfigType, middle: str) -> None:
     began = time.thread_time()
     for text in (middle, f"a{middle}", f"9{middle}"):
         hostile = (text[0] + middle * MAX_CONFIG_VALUE_LENGTH)[: MAX_CONFIG_VALUE_LENGTH - 1] + "x"
@@ -163,12 +163,12 @@ def test_no_value_takes_longer_than_its_characters(type_: ConfigType, middle: st
     ("text", "value"),
     [("1", 1.0), ("1.", 1.0), (".5", 0.5), ("1.5e3f", 1500.0), ("-1D", -1.0), (" +2.25 ", 2.25)],
 )
-def test_a_double_is_written_as_in_java(text: str, value: float) -> None:
+def test_a_double_is_parsed_as_in_java(text: str, value: float) -> None:
     assert key(ConfigType.DOUBLE).parse(text) == value
 
 
 @pytest.mark.parametrize("text", [".", "1e", "e5", "1.5.5", "NaN", "0x1p3", "1ff", ""])
-def test_what_is_no_double_is_refused(text: str) -> None:
+def test_a_text_that_is_not_a_double_is_refused(text: str) -> None:
     with pytest.raises(KafkaError):
         key(ConfigType.DOUBLE).parse(text)
 
@@ -176,12 +176,12 @@ def test_what_is_no_double_is_refused(text: str) -> None:
 @pytest.mark.parametrize(
     ("text", "value"), [("a , b,\ta", ("a", "b")), ("a b", ("a b",)), (" a,,b ", ("a", "", "b")), ("", ())]
 )
-def test_a_list_is_parted_at_its_commas(text: str, value: tuple[str, ...]) -> None:
+def test_a_list_is_split_at_its_commas(text: str, value: tuple[str, ...]) -> None:
     assert key(ConfigType.LIST).parse(text) == value
 
 
 @pytest.mark.parametrize("text", ["canary" * MAX_CONFIG_VALUE_LENGTH, "canary\0"])
-def test_a_secret_that_is_refused_is_not_shown(text: str) -> None:
+def test_a_refused_secret_is_not_shown(text: str) -> None:
     key = ConfigKey(
         name="a.password", type=ConfigType.PASSWORD, default=None, documentation="", sensitive=True
     )

@@ -25,7 +25,7 @@ REFUSED, NO_ROUTE = (
         (TimeoutError(), ""),
     ],
 )
-def test_the_reason_is_told_in_words_whatever_the_event_loop_makes_of_it(error: OSError, told: str) -> None:
+def test_the_reason_is_given_in_words_for_any_error_of_the_event_loop(error: OSError, told: str) -> None:
     assert dial_problem(error) == told
     assert is_refused(error) == (told == "connection refused")
 
@@ -48,7 +48,7 @@ def test_the_reason_is_told_in_words_whatever_the_event_loop_makes_of_it(error: 
         ("WRONG_VERSION_NUMBER", None, "the TLS handshake failed: wrong version number"),
     ],
 )
-def test_errors_of_tls_say_which_end_refuses_whose_certificate(
+def test_tls_errors_say_which_end_rejected_a_certificate(
     reason: str, verify_message: str | None, told: str
 ) -> None:
     error = ssl.SSLCertVerificationError() if verify_message else ssl.SSLError()

@@ -5,7 +5,7 @@ import pytest
 from ottla.logstore.words.latency import BOUNDS_S, LatencyHistogram, quantile
 
 
-def test_each_duration_falls_in_the_first_bucket_that_holds_it() -> None:
+def test_each_duration_is_counted_in_the_first_bucket_that_fits() -> None:
     histogram = LatencyHistogram()
 
     for seconds in (*BOUNDS_S, 31.0):
@@ -24,7 +24,7 @@ def test_a_sample_stands_for_its_weight() -> None:
 
 
 @pytest.mark.parametrize("share", [0.0, 0.5, 0.99, 1.0])
-def test_a_quantile_lies_in_the_bucket_where_the_rank_is(share: float) -> None:
+def test_a_quantile_is_in_the_bucket_of_its_rank(share: float) -> None:
     histogram = LatencyHistogram()
     histogram.observe(0.002, 98)
     histogram.observe(2.0, 2)
@@ -35,7 +35,7 @@ def test_a_quantile_lies_in_the_bucket_where_the_rank_is(share: float) -> None:
     assert lower <= found <= upper
 
 
-def test_nothing_took_no_time_and_beyond_the_last_bound_only_that_is_known() -> None:
+def test_quantiles_of_no_samples_are_0_and_beyond_the_last_bound_that_bound() -> None:
     histogram = LatencyHistogram()
     assert quantile(histogram.counts, 0.99) == 0.0
 

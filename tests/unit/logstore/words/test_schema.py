@@ -25,20 +25,20 @@ class MoveRequest:
     note: str = schema.string(tag=0, since=3)
 
 
-def test_fields_that_are_left_out_read_as_their_defaults() -> None:
+def test_omitted_fields_read_as_their_defaults() -> None:
     request = MoveRequest()
 
     assert (request.topic, request.reason, request.replicas, request.deadline_ms) == ("", None, (), 0)
     assert request.leader == Replica(broker=-1, directory=ZERO_UUID)
 
 
-def test_messages_are_compared_by_value_given_or_default() -> None:
+def test_messages_are_compared_by_value_whether_given_or_default() -> None:
     assert MoveRequest(topic="t", deadline_ms=0) == MoveRequest(topic="t")
     assert MoveRequest(topic="t") != MoveRequest(topic="u")
     assert MoveRequest() != Replica()
 
 
-def test_a_list_equals_a_tuple_of_the_same() -> None:
+def test_a_list_equals_a_tuple_of_the_same_values() -> None:
     assert MoveRequest(epochs=[1, 2]) == MoveRequest(epochs=(1, 2))
     assert MoveRequest(epochs=[1, 2]) != MoveRequest(epochs=(1, 2, 3))
     assert MoveRequest(replicas=[Replica(broker=1)]) == MoveRequest(replicas=(Replica(broker=1),))
@@ -49,13 +49,13 @@ def test_an_unknown_field_is_refused() -> None:
         MoveRequest(topics="t")  # type: ignore[call-arg]
 
 
-def test_a_message_shows_what_was_given() -> None:
+def test_a_message_prints_the_given_fields() -> None:
     assert repr(MoveRequest(topic="t", replicas=[Replica(broker=1)])) == (
         "MoveRequest(topic='t', replicas=[Replica(broker=1)])"
     )
 
 
-def test_replace_gives_a_changed_copy() -> None:
+def test_replace_returns_a_changed_copy() -> None:
     request = MoveRequest(topic="t", deadline_ms=5)
 
     changed = replace(request, topic="u")
@@ -68,7 +68,7 @@ def test_messages_cannot_be_keys() -> None:
         hash(MoveRequest())
 
 
-def test_the_declaration_knows_its_versions() -> None:
+def test_the_declaration_has_its_versions() -> None:
     declared = schema_of(MoveRequest)
 
     assert (declared.api_key, declared.min_version, declared.max_version) == (900, 1, 4)
@@ -82,7 +82,7 @@ def test_tagged_fields_come_in_the_order_of_their_tags() -> None:
     assert schema_of(MoveRequest).tagged_fields(2) == []
 
 
-def test_a_field_knows_where_it_may_be_null() -> None:
+def test_a_field_knows_the_versions_in_which_it_may_be_null() -> None:
     reason = schema_of(MoveRequest).fields[1]
 
     assert (reason.kind, reason.is_nullable(2), reason.is_nullable(3)) == (Kind.STRING, False, True)
