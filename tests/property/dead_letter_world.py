@@ -1,9 +1,9 @@
-"""One share-partition whose leaders fall at any step of writing dead letters, beside a real share coordinator
-and a real log of dead letters.
+"""A share-partition whose leaders fail at any step of writing dead letters.
 
-Between any two steps a leader may die, a write or a batch may be lost, may be done without an answer, or may
-arrive when another leads already. What must hold is in `check`: a record whose rejection was acknowledged is
-in the log of dead letters once, and none is there twice.
+The share coordinator and the log of dead letters are real. Between any two steps a leader may fail; a write
+or a batch may be lost, may be done without a response, or may arrive when another node leads already. `check`
+has the invariants: a record whose rejection was acknowledged is in the log of dead letters once, and no
+record is there twice.
 """
 
 import asyncio
@@ -47,14 +47,14 @@ CONFIG: Final = ShareConfig(
 RECORDS: Final = 60
 ACCEPT, RELEASE, REJECT = 1, 2, 3
 LETTERS_ID: Final = b"dlq.topic".ljust(16, b".")
-# Fewer attempts fail in a row than a leader makes, else it gives up, as it may.
+# Fewer failures in a row than a leader makes attempts; after more it may give up.
 MAX_FAILURES: Final = 3
 
 T = TypeVar("T")
 
 
 class Died(Exception):
-    """The leader is no more."""
+    """The leader has failed."""
 
 
 def open_log(disk: MemoryDisk, name: str) -> PartitionLog:
@@ -72,7 +72,7 @@ def open_log(disk: MemoryDisk, name: str) -> PartitionLog:
 
 
 class Cluster:
-    """All that outlives a leader."""
+    """The state that survives a leader."""
 
     def __init__(self, seed: int) -> None:
         self.random = Random(seed)
@@ -92,16 +92,16 @@ class Cluster:
         self.failures = 0
         self.producer_id = 100
         self.epoch = 0
-        self.set_aside: set[int] = set()  # and acknowledged as such
+        self.set_aside: set[int] = set()  # records whose rejection was acknowledged
         self.may_be_set_aside: set[int] = set()
 
     def elect(self) -> "Leader":
-        """Let another node lead, which reads what the coordinator has; the one before is fenced by that."""
+        """Return a new leader that has read the coordinator's state, which fences the previous one."""
         self.epoch += 1
         return Leader(self, self.epoch)
 
     async def fate(self, effect: Callable[[], T], *, lost: T | KafkaError, unsaid: T | KafkaError) -> T:
-        """Let something happen at another node, as it does where nodes fall and answers are lost."""
+        """Run an effect at another node; it, or its response, may be lost or late, or the leader may fail."""
         await asyncio.sleep(0)
         chance = 1.0 if self.is_calm else self.random.random()
         if chance < 0.05:
@@ -129,15 +129,15 @@ class Cluster:
         return answer
 
     def deliver_late(self) -> None:
-        """Let one of the messages that were under way arrive, whoever sent it."""
+        """Deliver one of the late requests, whichever leader sent it."""
         if self.late:
             try:
                 self.late.pop(self.random.randrange(len(self.late)))()
             except KafkaError:
-                pass  # it is refused, and nobody hears of it
+                pass  # it is rejected, and no leader waits for the response
 
     def reopen_letters(self) -> None:
-        """Let the leader of the dead letters fall; what it has stored is read again."""
+        """Restart the leader of the dead letters, which reads its log again."""
         self.letters = open_log(self.disk, "dlq.topic")
 
     def write(self, request: WriteState) -> StateResult:
@@ -149,7 +149,7 @@ class Cluster:
         self.letters.append_as_leader(bytearray(batch), leader_epoch=0, now_ms=self.clock.now_ms())
 
     def written(self) -> Counter[int]:
-        """How often the log of dead letters has a letter of each offset."""
+        """Return the number of letters in the log of dead letters, by the offset of the record."""
         log, counts = self.letters, Counter[int]()
         found = log.read(0, 1 << 30, isolation=FetchIsolation.LOG_END, minimum_one_batch=True)
         content = found.slice.read()
@@ -159,7 +159,7 @@ class Cluster:
         return counts
 
     def check(self) -> None:
-        """Each record that was set aside has one letter; one whose answer was lost has at most one."""
+        """Assert that each rejected record has one letter, and at most one if the response was lost."""
         written = self.written()
         assert set(written.values()) <= {1}, f"written twice: {written}"
         missing = self.set_aside - written.keys()
@@ -172,7 +172,7 @@ class Cluster:
 
 @dataclass
 class Source:
-    """The partition whose records are shared, as far as dead letters need it."""
+    """The partition whose records are shared, with the attributes that dead letters need."""
 
     log: PartitionLog
     leader_epoch: int = 0
@@ -180,7 +180,7 @@ class Source:
 
 
 class Leader:
-    """A node while it leads the share-partition."""
+    """A node that leads the share-partition."""
 
     def __init__(self, cluster: Cluster, epoch: int) -> None:
         self.cluster = cluster
@@ -208,7 +208,7 @@ class Leader:
             fenced=self._fenced,
         )
 
-    # ---- what it asks of others
+    # ---- its requests to other nodes
 
     async def write(self, requests: Sequence[WriteState]) -> list[StateResult]:
         failed = StateResult(KEY, ErrorCode.COORDINATOR_NOT_AVAILABLE)
@@ -234,10 +234,10 @@ class Leader:
     def _fenced(self, led: LedPartition) -> None:
         led.is_gone = True
 
-    # ---- what happens to it
+    # ---- its steps
 
     async def work(self) -> None:
-        """Go on with the dead letters for a moment; Died if that was its end."""
+        """Continue with the dead letters for a moment; raise Died if the leader fails."""
         if self.task is None and self.core.has_letters:
             self.task = asyncio.ensure_future(self.queue.work_off(self.led))
         for _ in range(self.cluster.random.choice([0, 1, 3, 10])):
@@ -255,7 +255,7 @@ class Leader:
                 self.task.exception()
 
     def act(self) -> None:
-        """Let a member fetch or say something of what it holds, or locks end."""
+        """Let a member fetch or acknowledge, or let locks expire."""
         random, core = self.cluster.random, self.core
         chance = random.random()
         held = [
@@ -278,7 +278,7 @@ class Leader:
         core.check_invariants()
 
     def acquire(self, most: int) -> list[tuple[int, int]]:
-        """Acquire what there is of the next batches."""
+        """Acquire the available records of the next batches, at most `most`."""
         core = self.core
         offset = core.next_fetch_offset()
         read = [batch for batch in self.cluster.batches if batch[1] >= offset][:2]
@@ -290,7 +290,7 @@ class Leader:
         return [(first, last) for first, last, _ in acquired]
 
     def settle(self, outcome: Outcome) -> None:
-        """Have an outcome written, or not, or nobody knows."""
+        """Write an outcome; the write may fail, or its response may be lost."""
         cluster, chance = self.cluster, self.cluster.random.random()
         if outcome.write is None or outcome.transition is None:
             return
@@ -300,7 +300,7 @@ class Leader:
             if state == RecordState.ARCHIVING
             for offset in range(first, last + 1)
         }
-        is_told = outcome.transition.number == 0  # the end of a lock, which nothing takes back
+        is_told = outcome.transition.number == 0  # the end of a lock, which is never undone
         if cluster.is_calm or chance < 0.8:
             assert cluster.write(outcome.write).error in (ErrorCode.NONE, ErrorCode.FENCED_LEADER_EPOCH)
             self.core.persisted(outcome.transition, self.now_ms)
@@ -324,7 +324,7 @@ def said(answer: T | KafkaError) -> T:
 
 
 async def play(seed: int, steps: int = 150) -> Cluster:
-    """Play a random story to its end, where nothing falls any more."""
+    """Play random steps, then let the cluster finish without failures."""
     cluster = Cluster(seed)
     leader = cluster.elect()
     for _ in range(steps):
@@ -346,7 +346,7 @@ async def play(seed: int, steps: int = 150) -> Cluster:
 
 
 async def finish(cluster: Cluster) -> None:
-    """Let the last leader accept all that is left, and write its dead letters."""
+    """Let the last leader accept all remaining records and write its dead letters."""
     cluster.is_calm = True
     leader = cluster.elect()
     while cluster.late:

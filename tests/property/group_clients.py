@@ -1,7 +1,7 @@
-"""Consumers of both protocols against a coordinator, as real ones behave: join, obey, start over when told.
+"""Consumers of both protocols, which behave as real ones: they join, obey, and rejoin when required.
 
-A consumer sends at most one request at a time and looks for its answer when it is its turn. What it believes
-to own is what a model of owners is made of.
+A consumer sends at most one request at a time and looks for its response when it is its turn. The partitions
+that it believes to own are the input of a model of owners.
 """
 
 import struct
@@ -27,7 +27,7 @@ OUT = {ErrorCode.UNKNOWN_MEMBER_ID, ErrorCode.ILLEGAL_GENERATION, ErrorCode.FENC
 
 
 def subscription_bytes(topics: Sequence[str]) -> bytes:
-    """ConsumerProtocolSubscription, version 0."""
+    """Return a ConsumerProtocolSubscription, version 0."""
     names = b"".join(struct.pack(">h", len(topic)) + topic.encode() for topic in topics)
     return struct.pack(">hi", 0, len(topics)) + names + struct.pack(">i", -1)
 
@@ -43,7 +43,7 @@ def subscription_topics(data: bytes) -> list[str]:
 
 
 def assignment_bytes(places: Sequence[Place]) -> bytes:
-    """ConsumerProtocolAssignment, version 0."""
+    """Return a ConsumerProtocolAssignment, version 0."""
     by_topic: dict[str, list[int]] = {}
     for topic, partition in sorted(places):
         by_topic.setdefault(topic, []).append(partition)
@@ -73,7 +73,7 @@ def assigned_places(data: bytes) -> list[Place]:
 
 @dataclass(slots=True)
 class Consumer:
-    """What both kinds have: who it is, and what it was told last."""
+    """The state of a consumer of either protocol: its identity, and its last response."""
 
     name: str
     group_id: str
@@ -83,23 +83,23 @@ class Consumer:
     epoch: int = -1  # its generation, or member epoch; negative: none
     owned: set[Place] = field(default_factory=set)
     token: int | None = None
-    is_slow: bool = False  # it does not give up what it should
+    is_slow: bool = False  # it does not release partitions when it should
 
     def subscribe(self, topics: Sequence[str]) -> None:
-        """Read these from now on."""
+        """Read these topics from now on."""
         raise NotImplementedError
 
     def lose_answer(self) -> None:
-        """What it waits for does not come."""
+        """Lose the response to the last request."""
         self.token = None
 
     def step(self, world: ConsumerWorld) -> None:
-        """Its next request, or a look at the answer to the last one."""
+        """Send the next request, or read the response to the last one."""
         raise NotImplementedError
 
     @property
     def identity(self) -> str:
-        """What keeps its partitions over a restart: the instance, if it has one."""
+        """The id by which it keeps its partitions over a restart: the instance, if it has one."""
         return self.instance or self.member_id
 
     def take_answer(self, world: ConsumerWorld) -> Answer | None:
@@ -113,7 +113,7 @@ class Consumer:
 
 @dataclass(slots=True)
 class ClassicConsumer(Consumer):
-    """Eager: it gives up all it has before it joins again."""
+    """A consumer of the classic protocol. It is eager: it revokes all its partitions before it rejoins."""
 
     has_heard_assignment: bool = False
 
@@ -121,7 +121,7 @@ class ClassicConsumer(Consumer):
         self.topics, self.epoch = topics, -1
 
     def step(self, world: ConsumerWorld) -> None:
-        """Look at the answer, if one is awaited; else a heartbeat, or a join if it is in no generation."""
+        """Read the response, if one is awaited; otherwise send a heartbeat, or join without a generation."""
         if self.token is not None:
             answer = self.take_answer(world)
             if answer is not None:
@@ -181,7 +181,7 @@ class ClassicConsumer(Consumer):
                     self.member_id = ""
 
     def _sync(self, world: ConsumerWorld, joined: JoinGroupResult) -> None:
-        """The leader gives out the partitions in turns."""
+        """Send a SyncGroup; the leader of the group assigns the partitions in turns."""
         shares: dict[str, list[Place]] = {}
         if joined.leader == self.member_id and not joined.skip_assignment:
             shares = {one.member_id: [] for one in joined.members}
@@ -208,11 +208,11 @@ class ClassicConsumer(Consumer):
 
 @dataclass(slots=True)
 class ModernConsumer(Consumer):
-    """Of KIP-848: it works with what it was told to own, and with what it shall give up until it reports."""
+    """A consumer of KIP-848. It owns its assignment, and partitions to revoke until it has reported them."""
 
     regex: str | None = None
     is_subscription_new: bool = True
-    tells_all: bool = True  # as after an answer that it did not hear
+    tells_all: bool = True  # its next heartbeat has all fields, as after a lost response
     told: set[Place] = field(default_factory=set)
 
     def subscribe(self, topics: Sequence[str]) -> None:
@@ -270,7 +270,7 @@ class ModernConsumer(Consumer):
                 self.owned |= self.told
             return
         assert isinstance(answer, Refuse)
-        self.tells_all = True  # the request may have been heard, or not
+        self.tells_all = True  # the request may have been received, or not
         if answer.error not in RETRY:
             self.epoch, self.owned, self.told = -1, set(), set()
 

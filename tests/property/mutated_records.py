@@ -1,4 +1,4 @@
-"""Records of a batch that are sound, and what an attacker would make of them."""
+"""Valid records of a batch, and mutations of them as an attacker would send."""
 
 import random
 from typing import NamedTuple
@@ -23,7 +23,7 @@ class Case(NamedTuple):
 
 
 def some_case(chance: random.Random) -> Case:
-    """Return a few records, often with bytes changed, and a window that some of them may be outside of."""
+    """Return a few records, often with bytes changed, and a time window outside which some may be."""
     base = chance.choice([BASE_MS, -1, 0, LONG_MAX, LONG_MIN])
     content = bytearray()
     count = chance.randrange(1, 8)
@@ -45,10 +45,10 @@ def some_case(chance: random.Random) -> Case:
 
 
 def some_header_of_a_batch(chance: random.Random) -> bytes:
-    """Return a batch of one record that nobody opens; mostly something in its header is wrong."""
+    """Return a batch of one record that is never opened; usually a field of its header is wrong."""
     records = chance.randbytes(chance.randrange(9))
     fields = [0, 49 + len(records), -1, 2, 2**32 - 1, 0, 0, BASE_MS, BASE_MS, -1, -1, -1, 1]
-    widths = (64, 32, 32, 8, 0, 16, 32, 64, 64, 64, 16, 32, 32)  # in bits; 0: any number is taken
+    widths = (64, 32, 32, 8, 0, 16, 32, 64, 64, 64, 16, 32, 32)  # in bits; 0: any number is accepted
     for _ in range(chance.choice([0, 1, 1, 1, 2])):
         at = chance.randrange(len(fields))
         if widths[at]:
@@ -74,7 +74,7 @@ def _some_header(place: int, chance: random.Random) -> tuple[str, bytes | None]:
 def _change(content: bytearray, chance: random.Random) -> None:
     if not content:
         return
-    # The first bytes hold more lengths than the others.
+    # The first bytes have more lengths than the others.
     size = min(len(content), 12) if chance.random() < 0.4 else len(content)
     place, kind = chance.randrange(size), chance.random()
     if kind < 0.5:

@@ -1,4 +1,4 @@
-"""Logs as nodes give them to consumers, made of random steps, and what a reader sees of them."""
+"""Random logs as nodes return them to consumers, and the records that a reader sees."""
 
 from collections.abc import Mapping, Sequence
 from typing import NamedTuple
@@ -15,7 +15,7 @@ VALUE = b"a record"
 
 
 class Step(NamedTuple):
-    """Records without a transaction, records in one, its end, or offsets that compaction left empty."""
+    """A step: records without or in a transaction, the end of one, or offsets emptied by compaction."""
 
     kind: str
     producer_id: int
@@ -37,7 +37,7 @@ class _Batch(NamedTuple):
 
 
 class ModelLog:
-    """One partition. `seen` are the offsets of its records, of those only that are committed or of all."""
+    """The log of a partition. `seen` returns the offsets of all its records, or of the committed ones."""
 
     def __init__(self, steps: Sequence[Step], deleted: int) -> None:
         self.end = 0
@@ -57,7 +57,7 @@ class ModelLog:
             case "plain":
                 self._plain += self._add(step.count)
             case "thinned":
-                # A batch of which compaction left every second record.
+                # A batch in which compaction left every second record.
                 self._plain += self._add(2 * step.count, every=2)
             case "open":
                 of_open = self._of_open.setdefault(step.producer_id, [])
@@ -118,7 +118,7 @@ class ModelLog:
         return sorted(one for one in told if first <= one < end)
 
     def read(self, index: int, position: int, isolation: int, room: int, *, has_any: bool) -> PartitionData:
-        """Return the answer to a fetch: whole batches that fit, and the first one however large it is."""
+        """Return the response to a fetch: the whole batches that fit, and the first one of any size."""
         upper = self.stable if isolation == READ_COMMITTED else self.end
         taken, size = [], 0
         for batch in self.batches:
@@ -147,7 +147,7 @@ def read_all(
     max_bytes: int,
     partition_max_bytes: int,
 ) -> dict[TopicPartition, PartitionData]:
-    """The answer of one leader."""
+    """Return the response of one leader."""
     found: dict[TopicPartition, PartitionData] = {}
     has_any = False
     for partition, position in positions.items():

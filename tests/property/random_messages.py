@@ -1,7 +1,7 @@
 """Random messages of any class and version, made from their declarations alone.
 
-Two makers with the same result: a hypothesis strategy, which shrinks, and a seeded one, which is fast and
-needs nothing but a `Random` (the judges of the compatibility tests use it).
+There are two generators: a hypothesis strategy, which shrinks, and a seeded one, which is fast and needs only
+a `Random` (the judges of the compatibility tests use it).
 """
 
 from random import Random
@@ -22,13 +22,13 @@ INTEGER_BITS = {
     Kind.INT64: (64, True),
 }
 MAX_ARRAY = 3
-# Around the bounds of a varint of one byte, and text of more than one byte a character.
+# Lengths around the limit of a one-byte varint, and letters of more than one byte.
 LENGTHS = (0, 1, 2, 7, 126, 127, 128, 300)
 LETTERS = "abcdefghijklmnopqrstuvwxyz._-0123456789äß€語😀"
 
 
 def served_apis() -> list[ApiKey]:
-    """The APIs that have messages."""
+    """Return the APIs that have messages."""
     found = []
     for api_key in ApiKey:
         try:
@@ -40,12 +40,12 @@ def served_apis() -> list[ApiKey]:
 
 
 def message_classes() -> list[type[Any]]:
-    """All request and response classes."""
+    """Return all request and response classes."""
     return [cls for key in served_apis() for cls in (codec.request_class(key), codec.response_class(key))]
 
 
 def class_versions() -> list[tuple[type[Any], int]]:
-    """All classes with each of their versions."""
+    """Return all classes with each of their versions."""
     return [
         (cls, version)
         for cls in message_classes()
@@ -57,7 +57,7 @@ def class_versions() -> list[tuple[type[Any], int]]:
 
 
 def random_message(cls: type[Any], version: int, random: Random) -> Any:
-    """A message with every field of the version; a tagged one keeps its default now and then."""
+    """Return a message with every field of the version; some tagged fields keep their default."""
     made = {}
     for field in schema_of(cls).fields:
         if field.is_in(version) and not (field.is_tagged(version) and random.random() < 0.3):
@@ -98,7 +98,7 @@ def _random_value(field: Field, version: int, random: Random) -> Any:
 
 
 def messages(cls: type[Any], version: int) -> st.SearchStrategy[Any]:
-    """Messages with any of the version's fields, the rest left at their defaults."""
+    """Return a strategy of messages with some of the version's fields; the others have their defaults."""
     optional = {
         field.name: _field_values(field, version) for field in schema_of(cls).fields if field.is_in(version)
     }

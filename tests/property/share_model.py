@@ -1,6 +1,7 @@
-"""A share-partition as dumb as can be: a dictionary of records, each with its state, and loops over all.
+"""A share-partition as simple as possible: a dictionary of records, each with its state, and loops over all.
 
-It plays the lines of share_sessions.py, and shares nothing with the share-partition that it is compared with.
+It executes the lines of share_sessions.py, and shares no code with the share-partition that is compared with
+it.
 """
 
 from dataclasses import dataclass
@@ -15,7 +16,7 @@ RENEW: Final = 4
 
 
 class Refused(Exception):
-    """The name of an error."""
+    """The request is rejected with the error of this name."""
 
 
 @dataclass
@@ -33,7 +34,7 @@ class InFlight:
 
 
 class ShareModel:
-    """One session."""
+    """The state of one session."""
 
     def __init__(self) -> None:
         self.records: dict[int, InFlight] = {}
@@ -52,7 +53,7 @@ class ShareModel:
         )
         following = self.following
         if self.is_gap_active and not self.gaps:
-            self.gap = None  # all is known
+            self.gap = None  # all records are known
         told = [said, self.start, self.end, following, str(self.may_acquire).lower(), complete]
         return " ".join([*map(str, told), self.states(self.start)])
 
@@ -64,7 +65,7 @@ class ShareModel:
         }
         return as_ranges(shown)
 
-    # ---- what is to fetch
+    # ---- the records to fetch
 
     @property
     def is_gap_active(self) -> bool:
@@ -343,7 +344,7 @@ class ShareModel:
         for offset, each in moved.items():
             each.is_moving = False
             if each.member == "":
-                continue  # archived for ever
+                continue  # archived, which is final
             if each.lock_ms > self.now_ms:
                 each.state = ACQUIRED
             else:
@@ -391,7 +392,7 @@ class ShareModel:
         return "moved"
 
     def advance(self) -> None:
-        """Forget what is done with, and move the start offset over it."""
+        """Drop the records that are finished, and move the start offset past them."""
         done = []
         for offset, each in sorted(self.records.items()):
             if each.is_moving or each.state not in TERMINAL:
@@ -403,7 +404,7 @@ class ShareModel:
             return
         gaps = self.gaps
         if self.gap is not None and self.is_gap_active:
-            # What is forgotten is no gap.
+            # Dropped records are not a gap.
             self.gap = (self.end, gaps[0]) if gaps else None
         for offset in done:
             del self.records[offset]
@@ -414,7 +415,7 @@ class ShareModel:
 
 
 def as_ranges(states: dict[int, str]) -> str:
-    """Neighbours with the same words as one range."""
+    """Return the states as text, with adjacent offsets in the same state as one range."""
     told: list[tuple[int, int, str]] = []
     for offset, words in sorted(states.items()):
         if told and told[-1][1] + 1 == offset and told[-1][2] == words:

@@ -1,7 +1,7 @@
-"""Random sessions of several members with one share-partition, as lines that others can play too.
+"""Random sessions of several members with a share-partition, as lines that other implementations can execute.
 
-The lines are those of SharePartitionJudge.java. `Session` makes them while it plays them with our own
-share-partition, as a session that says sensible things must know what is in flight.
+The lines are those of SharePartitionJudge.java. `Session` generates them while it executes them with our own
+share-partition, because a sensible session must know the records in flight.
 """
 
 from array import array
@@ -36,7 +36,7 @@ ACQUIRED: Final = 1
 
 
 class Coordinator:
-    """What a share coordinator has of one share-partition."""
+    """The state of one share-partition at its share coordinator."""
 
     def __init__(self, start_offset: int, batches: Iterable[StateBatch]) -> None:
         self.start_offset = start_offset
@@ -44,7 +44,7 @@ class Coordinator:
         self.states = {offset: each[2:] for each in batches for offset in range(each[0], each[1] + 1)}
 
     def write(self, write: WriteState) -> None:
-        """Take over what changed, and forget what is done with."""
+        """Apply a write, and drop the states below the start offset."""
         if write.dead_letters is not None:
             self.dead_letters = write.dead_letters
         for first, last, state, count in write.batches:
@@ -69,7 +69,7 @@ class Coordinator:
 
 
 class Session:
-    """One session: the lines, and what our share-partition answers to each."""
+    """A session: its lines, and the answer of our share-partition to each."""
 
     def __init__(
         self,
@@ -97,7 +97,7 @@ class Session:
         self.is_deleted = is_deleted
         self.deleted_to = 0
         self.has_failovers = has_failovers
-        # Nothing is said of records that nobody holds.
+        # Members acknowledge only records that they hold.
         self.is_sensible = is_roomy
         self.lines: list[str] = []
         self.answers: list[str] = []
@@ -161,7 +161,7 @@ class Session:
             self.core.delay_delivery(len(self.due_ms) + 1)
 
     def _due_times(self, read: Sequence[tuple[int, int]]) -> list[DueTimes]:
-        """When the records of a fetch are due of which the share-partition does not know it yet."""
+        """Return the due times of fetched records that the share-partition does not have yet."""
         offsets = range(max(read[0][0], self.core.delays_from), read[-1][1] + 1)
         waiting = [offset for offset in offsets if self.due_ms.get(offset, 0) > self.now_ms]
         return [DueTimes(array("q", waiting), array("q", [self.due_ms[offset] for offset in waiting]))]
@@ -179,12 +179,12 @@ class Session:
     # ---- steps
 
     def play(self, steps: int) -> None:
-        """Play so many random steps."""
+        """Play `steps` random steps."""
         for _ in range(steps):
             self.step()
 
     def step(self) -> None:
-        """Do one random thing that a member, the coordinator or the clock may do."""
+        """Do a random step of a member, the coordinator or the clock."""
         chance = self.random.random()
         if chance < 0.36:
             self.acquire()
@@ -281,11 +281,11 @@ class Session:
         else:
             self.core.failed(transition)
             if self.random.random() < 0.5 and self.has_failovers:
-                # Only the answer was lost.
+                # Only the response was lost.
                 self.coordinator.write(written)
                 for first, last, state, _ in written.batches:
                     self.done_before |= set(range(first, last + 1)) if state else set()
-            # Locks that are over meanwhile, which Kafka ends at once.
+            # Locks that have expired meanwhile, which Kafka releases at once.
             self.core.free_due(self.now_ms)
             outcome = self.core.expire(self.now_ms)
             if outcome.write:
@@ -293,7 +293,7 @@ class Session:
         self._answer("settled", "settle", number, "ok" if is_written else "failed")
 
     def change_leader(self) -> None:
-        """Another node leads on, from what the coordinator has; writes under way came there or did not."""
+        """Let another node lead, from the coordinator's state; each write under way was received or lost."""
         for transition in self.waiting:
             if self.random.random() < 0.5:
                 self._write(self.written[transition.number])
@@ -307,7 +307,7 @@ class Session:
         self._answer("elected", "elect")
 
     def write_dead_letters(self) -> None:
-        """Have the first records archived that wait for dead letters, as if these were written."""
+        """Archive the first records that wait for dead letters, as if their letters were written."""
         found = self.core.set_aside(self.random.choice([1, 2, 60]))
         if self.core.letters is None and found:
             letters = DeadLetters(
@@ -325,10 +325,10 @@ class Session:
         self._answer("moved", "log", offset)
 
     def drain(self) -> None:
-        """Let a member accept all that is left, and see that nothing was lost."""
+        """Let a member accept all remaining records, and assert that none was lost."""
         while self.waiting:
             self.settle()
-        # Locks end, and then the waits that follow.
+        # First the locks expire, then the back-offs that follow.
         for _ in range(2):
             self.now_ms += 10_000
             self.core.free_due(self.now_ms)
@@ -365,7 +365,7 @@ class Session:
             if offset not in self.done_before
         )
 
-    # ---- what share groups promise
+    # ---- the promises of share groups
 
     def _watch_times(self, acquired: Iterable[AcquiredRecords]) -> None:
         for first, last, _ in acquired:
@@ -438,7 +438,7 @@ class Session:
         self.answers.append(" ".join(map(str, told)))
 
     def states(self) -> str:
-        """All that is in flight from the start offset on, with members."""
+        """Return the records in flight from the start offset on, with their members."""
         start = self.core.start_offset
         return merged(
             (max(first, start), last, f"{state}:{count}:{self.core.holder_of(first) or ''}")
@@ -448,12 +448,12 @@ class Session:
 
 
 def ranges(batches: Iterable[StateBatch]) -> str:
-    """Batches in order, as large as they may be."""
+    """Return the states as text, in the largest possible batches, in order."""
     return merged((first, last, f"{state}:{count}") for first, last, state, count in sorted(batches))
 
 
 def merged(ranges_: Iterable[tuple[int, int, str]]) -> str:
-    """Ranges of offsets with words, where neighbours with the same words are one."""
+    """Return ranges of offsets as text; adjacent ranges with the same words are merged."""
     told: list[tuple[int, int, str]] = []
     for first, last, words in ranges_:
         if told and told[-1][1] + 1 == first and told[-1][2] == words:

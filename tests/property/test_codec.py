@@ -1,4 +1,4 @@
-"""Messages of every class and version come back from the wire as they went out, whatever they hold."""
+"""Messages of every class and version are decoded as they were encoded, with any content."""
 
 from random import Random
 from typing import Any

@@ -1,4 +1,4 @@
-"""Columns against the record code of the log: whatever that writes and reads, columns read and write, too."""
+"""Columns against the record code of the log: each reads what the other writes."""
 
 from collections.abc import Sequence
 
@@ -21,13 +21,13 @@ from tests.unit.pipeline.columns.fetches import open_all, rows_of
 pytestmark = pytest.mark.slow
 
 SHORT = st.none() | st.binary(max_size=12)
-# Sizes around the places where a length takes one byte more.
+# Sizes around those at which a length takes one more byte.
 LONG = st.builds(lambda size: bytes(size), st.sampled_from([50, 56, 57, 63, 64, 8000, 8180, 8190, 8200]))
 HEADERS = st.lists(st.tuples(st.text(max_size=3), SHORT), max_size=5).map(tuple)
 ROWS = st.lists(st.tuples(SHORT, SHORT | LONG, st.integers(0, 2**42), HEADERS), min_size=1, max_size=80)
 BATCHES = st.lists(st.tuples(ROWS, st.sampled_from(Compression)), min_size=1, max_size=12)
 
-# How many records a batch has, and the bytes of its largest.
+# The number of records in a batch, and the bytes of its largest.
 SHAPES = st.lists(st.tuples(st.integers(1, 200), st.integers(0, 20_000)), min_size=1, max_size=70)
 
 
@@ -99,7 +99,7 @@ def test_records_that_were_tampered_with_are_read_as_the_log_reads_them_or_refus
         assert expected is None
         return
 
-    # A varint may have more bits than it is wide: Java drops them, and so do columns; the log refuses some.
+    # A varint may have more bits than its type: Java and columns drop them; the log rejects some.
     if expected is not None:
         assert [row[:4] for row in seen[: len(expected)]] == [row[:4] for row in expected]
 

@@ -1,4 +1,4 @@
-"""Any command and reply survives its bytes; bytes of anybody are taken or refused, never more."""
+"""Commands and replies are decoded as they were encoded; arbitrary bytes are accepted or rejected."""
 
 from typing import Any, get_args
 

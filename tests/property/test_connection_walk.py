@@ -1,7 +1,7 @@
-"""Connections that share a memory, against frames of any size in any pieces and all that may come between.
+"""Random walks of connections that share a memory, with frames of any size, received in any pieces.
 
-Whatever happens, each frame is served once and answered in order, no waiting request sees its bytes change,
-reading never goes on without room, and the memory is what the buffers hold.
+In every walk each frame is served once and answered in order, no waiting request sees its bytes change,
+reading never continues without room, and the counted memory is that of the buffers.
 """
 
 import asyncio
@@ -25,7 +25,7 @@ SIZES = (0, 30, 500, 8_180, 20_000, 33_000, 65_536, 120_000, 300_000)
 
 
 class Walker(Peer):
-    """A peer with a stream of frames to send, whose node answers each in any way it may."""
+    """A peer with a stream of frames to send; its node answers each in one of the possible ways."""
 
     def __init__(
         self,
@@ -38,7 +38,7 @@ class Walker(Peer):
         self.random = random
         self.futures: list[asyncio.Future[None]] = []
         self.frames: list[bytes] = []
-        self.answers: list[bytes] = []  # as they are to leave
+        self.answers: list[bytes] = []  # in the order in which they must be sent
         sizes = random.choices(SIZES, k=random.randint(1, 3))
         for number in range(random.randint(1, 60)):
             size = random.choice(sizes) + random.choice((0, 0, random.randint(0, 3000)))

@@ -1,8 +1,8 @@
-"""The controller against a dumb model: random brokers that come, fall silent and leave, random commands.
+"""The controller against a simple model: brokers that register, fall silent and leave, random commands.
 
-The model knows nothing of how decisions are made. It looks at every image and says what may never be:
-leaders outside their ISR, leaders that are fenced, epochs that fall, an ISR that shrinks to nothing, a leader
-out of sync where no election was unclean, a replica set that changes without a reassignment.
+The model does not know how decisions are made. It checks every image for states that must never occur:
+leaders outside their ISR, fenced leaders, epochs that fall, an empty ISR, a leader out of sync without an
+unclean election, a replica set that changes without a reassignment.
 """
 
 from collections.abc import Sequence, Set
@@ -76,7 +76,7 @@ STEPS = st.one_of(
 
 
 class Model:
-    """Brokers and what they say; looks at every image that a command makes."""
+    """Brokers and their commands; checks every image that a command makes."""
 
     def __init__(self) -> None:
         self.world = MetadataWorld(brokers=BROKERS)
@@ -176,7 +176,7 @@ class Model:
     def alter_isr(
         self, name: str, index: int, isr: Sequence[int] | None, *, is_recovered: bool
     ) -> AlterPartition:
-        """Whatever a leader may say; None stands for all that can be in sync."""
+        """Return any request that a leader may send; None stands for all replicas that can be in sync."""
         image = self.world.image
         topic = image.topics.by_name.get(name)
         if topic is None or index >= len(topic.partitions):
@@ -199,7 +199,7 @@ class Model:
         )
 
     def look(self, *, by_the_leader: bool = False) -> None:
-        """What holds in every image, and between two."""
+        """Assert the invariants of an image, and of its difference to the previous one."""
         before, image = self.seen, self.world.image
         self.seen = image
         assert image.version >= before.version
@@ -225,7 +225,7 @@ def check_partition(image: MetadataImage, partition: PartitionImage, absent: Set
         assert partition.leader in partition.isr
         assert leader.is_active, "a broker leads that is fenced or shuts down"
         assert leader.has_online_dir(partition.directory(partition.leader))
-    # While nobody leads, or nobody knows whether the leader lives, all that were in sync stay so.
+    # While there is no leader, or the leader may be down, all replicas in sync stay in the ISR.
     if partition.leader != NO_LEADER and partition.leader not in absent:
         for replica in partition.isr:
             assert image.brokers[replica].is_active, "a leader that lives waits for one that is not up"
@@ -239,7 +239,7 @@ def check_step(old: PartitionImage, new: PartitionImage, *, by_the_leader: bool)
         assert new.leader_epoch > old.leader_epoch, "another leader in the same reign"
     if new.leader in (old.leader, NO_LEADER) or new.partition_epoch > old.partition_epoch + 1:
         return
-    # A leader may say that others are in sync and lose the partition to one of them in the same step.
+    # A leader may add replicas to the ISR and lose the partition to one of them in the same step.
     is_unclean = new.leader_recovery_state == RECOVERING and new.isr == (new.leader,)
     assert is_unclean or new.leader in old.isr or by_the_leader, "who leads was not in sync"
 
@@ -264,7 +264,7 @@ def test_whatever_happens_the_model_has_nothing_to_say_against_it(steps: list[tu
 
 
 def random_step(chance: Random) -> list[tuple[Any, ...]]:
-    """Steps that keep a cluster at work: mostly heartbeats and ISRs that grow, now and then trouble."""
+    """Return steps that keep a cluster running: mostly heartbeats and ISRs that grow, sometimes failures."""
     broker_id, name, index = chance.randrange(BROKERS), chance.choice(TOPICS), chance.randrange(3)
     all_live = [("heartbeat", one, False, False, False) for one in range(BROKERS)]
     in_sync = [("isr", name, index, None, chance.random() < 0.7)]

@@ -1,4 +1,4 @@
-"""Dead letters are written exactly once, whoever falls between which steps (KIP-1191 promises less)."""
+"""Dead letters are written exactly once, whichever node fails at whichever step (KIP-1191 promises less)."""
 
 from collections.abc import Callable
 from dataclasses import replace
@@ -33,7 +33,7 @@ def test_the_story_has_leaders_that_fall_and_letters_of_both_reasons() -> None:
     assert len(cluster.set_aside) > 5
 
 
-# ---- mutants: each of them breaks the promise, and is found ------------------------------------------------
+# ---- mutants: each breaks the promise, and a walk detects it -----------------------------------------------
 
 
 def without_a_note(patch: pytest.MonkeyPatch) -> None:
@@ -69,7 +69,7 @@ def another_epoch_when_it_is_sent_again(patch: pytest.MonkeyPatch) -> None:
 
 
 def notes_without_numbers(patch: pytest.MonkeyPatch) -> None:
-    """A note that was written twice, and comes late once, takes the place of a newer one."""
+    """The late duplicate of a note replaces a newer one."""
 
     def mutant(note: Note) -> bytes:
         return encode_note(note._replace(number=1))
@@ -116,7 +116,7 @@ def a_write_that_is_not_repeated(patch: pytest.MonkeyPatch) -> None:
 
 
 def one_epoch_for_all_batches(patch: pytest.MonkeyPatch) -> None:
-    """The log takes the second batch of a producer for the first one again."""
+    """The log takes the second batch of a producer for a duplicate of the first."""
     prepare = DeadLetterQueue._prepare_for
 
     async def mutant(queue: DeadLetterQueue, led: LedPartition, *arguments: Any) -> Any:

@@ -1,4 +1,4 @@
-"""No record is given to a member before it is due, each is some day, and none after it is done with."""
+"""No record is delivered before it is due, each is delivered eventually, and none after it is finished."""
 
 import random
 from array import array
@@ -28,11 +28,11 @@ FAULTS = ("grown", "deleted", "compacted", "aborted", "switched", "altered", "se
 
 
 class Story:
-    """A log of records that are due at some time, what is done with, and the coordinator's memory of it.
+    """A random walk: a log of records with due times, the finished ones, and the coordinator's state.
 
-    Besides members and time: another leader, a log that grows, loses its beginning, is compacted and has
-    aborted batches, a topic that delays for a while only, offsets of the group that somebody sets, and a
-    clock that is set.
+    Besides the steps of members and of time there are new leaders, a log that grows, loses its start, is
+    compacted and has aborted batches, a topic whose delays are switched off and on, group offsets that are
+    altered, and a clock that is set.
     """
 
     def __init__(self, seed: int) -> None:
@@ -49,20 +49,20 @@ class Story:
         self.limits = ShareLimits(max_states=chance.choice([16, 64, 20_000]))
         self.max_records = chance.choice([1, 7, 10_000])
         self.faults = [each for each in FAULTS if chance.random() < 0.5]
-        self.is_combined = chance.random() < 0.5  # by the coordinator, whose batches grow together
+        self.is_combined = chance.random() < 0.5  # the coordinator merges adjacent batches
         self.is_delayed = True
         self.share = chance.choice([0.05, 0.5, 1.0])
         self.bases: list[int] = []
         self.lasts: list[int] = []
         self.due: dict[int, int] = {}
         self.aborted: set[int] = set()  # first offsets of batches
-        self.never: set[int] = set()  # all their records
+        self.never: set[int] = set()  # all records of the aborted batches
         self.end = 0
         self.grow(chance.randrange(1, 60))
         self.written: dict[int, tuple[int, int]] = {}
         self.start = 0
         self.log_start = 0
-        self.done: set[int] = set()  # or not to be given for another reason
+        self.done: set[int] = set()  # records that are finished or must not be delivered for another reason
         self.held: list[tuple[str, int, int]] = []
         self.core = self.lead()
 
@@ -130,14 +130,14 @@ class Story:
         assert acquired or self.seen() != before, f"a fetch from {offset} was in vain, and so is the next one"
         for first, last, count in acquired:
             for each in range(first, last + 1):
-                # Whoever was given it before may have it again, whatever the clock and the topic say now.
+                # A record that was delivered before may be delivered again, whatever clock and topic say now.
                 assert self.is_due(each) or count > 1, f"{each} was not due"
                 assert each not in self.done, f"{each} was done with"
                 assert each not in self.never, f"{each} was aborted"
             self.held.append((member, first, last))
 
     def seen(self) -> object:
-        """Return all that a fetch may change."""
+        """Return all state that a fetch may change."""
         core = self.core
         offsets = core.next_fetch_offset(), core.delays_from, core.start_offset
         return offsets, core.may_acquire(), core.delayed_count, core.states()
@@ -204,15 +204,15 @@ class Story:
                 kept = bisect_left(self.lasts, self.log_start)
                 del self.bases[:kept], self.lasts[:kept]
             case "compacted":
-                # Never the last one, which lies in the active segment.
+                # Never the last one, which is in the active segment.
                 number = self.chance.randrange(max(len(self.bases) - 1, 1))
                 if number < len(self.bases) - 1:
                     for each in range(self.bases[number], self.lasts[number] + 1):
-                        self.due.pop(each, None)  # a range may span it, as its clients find nothing there
+                        self.due.pop(each, None)  # a range may span it, as clients find no record there
                     self.never -= set(range(self.bases[number], self.lasts[number] + 1))
                     del self.bases[number], self.lasts[number]
             case "aborted":
-                pass  # batches are, when the log grows
+                pass  # batches are aborted when the log grows
             case "switched":
                 self.is_delayed = not self.is_delayed
             case "altered":
@@ -225,7 +225,7 @@ class Story:
                 self.pass_time(0)
 
     def present(self) -> set[int]:
-        """Return the records of the log that may be given to somebody."""
+        """Return the records of the log that may be delivered."""
         return {
             each
             for base, last in zip(self.bases, self.lasts, strict=True)
@@ -237,12 +237,12 @@ class Story:
         self.core.check_invariants()
 
     def finish(self) -> None:
-        """Let members accept all they get, until nothing is left."""
+        """Let members accept all records that they get, until none is left."""
         for _ in range(40 * self.end + 4000):
             if not self.present() - self.done and self.core.next_fetch_offset() >= self.end:
                 return
             self.fetch()
-            while self.held:  # a lock that ends while others are accepted costs a delivery
+            while self.held:  # a lock that expires while others are accepted costs a delivery
                 self.acknowledge(accepts=True)
             if self.chance.random() < 0.3:
                 self.pass_time(self.chance.choice([1, 600]))

@@ -1,10 +1,10 @@
-"""The coordinator against a dumb model: random consumers of both protocols, their commits, and its failures.
+"""The coordinator against a simple model: random consumers of both protocols, commits and failures.
 
-The model is plain dicts. *Owners*: in a generation of a classic group a partition is one member's; of a
-consumer group from the answer that gives it until its member reports it gone, or is out. *Offsets*: what was
-last committed, by plain commits or by transactions that were committed; nothing else moves them but time, and
-that only where nobody reads them. *The log*: replayed whole, or only with the last record of each key, it
-gives the same groups. Appends are committed when the model says so, and may be lost before.
+The model consists of plain dicts. *Owners*: a partition has one owner in a generation of a classic group; in
+a consumer group, from the response that assigns it until the member reports its revocation or is removed.
+*Offsets*: those last committed, by plain commits or committed transactions; otherwise only expiry changes
+them, if no member reads the topic. *The log*: replayed whole, or only with the last record of each key, it
+gives the same groups. Appends are committed when the model decides so, and may be lost before.
 """
 
 from collections.abc import Callable, Iterator, Sequence
@@ -48,14 +48,14 @@ from tests.property.group_clients import (
 )
 from tests.unit.groupcoord.consumer.consumer_world import ConsumerWorld
 
-# One group of each protocol, and one for both, which is of whoever comes first.
+# One group of each protocol, and one whose type is that of its first member.
 GROUPS = ("classic", "modern", "mixed")
 TOPICS = {"a": 3, "b": 2}
 PLACES: tuple[Place, ...] = (("a", 0), ("a", 1), ("b", 0))
 RETENTION_MS = 120_000
 MAX_CONSUMERS = 8
 WHO = st.integers(0, MAX_CONSUMERS - 1)
-GROUP = st.integers(0, len(GROUPS) - 1)  # of those that this life has
+GROUP = st.integers(0, len(GROUPS) - 1)  # one of the groups in this run
 PLACE = st.sampled_from(PLACES)
 READS = st.sampled_from((("a",), ("a", "b"), ("b",)))
 
@@ -91,13 +91,13 @@ class Offset:
 
 @dataclass(slots=True)
 class Pending:
-    """Offsets of an open transaction; None for one that was written anew, or deleted, since."""
+    """The offsets of an open transaction; None for one that was overwritten or deleted since."""
 
     offsets: dict[Key, Offset | None]
 
 
 class Model(RuleBasedStateMachine):
-    """Rules are what happens to a coordinator; after each of them the dicts are right."""
+    """The rules are the events of a coordinator; after each of them the dicts must be right."""
 
     world: ConsumerWorld
     groups: Sequence[str]
@@ -108,8 +108,9 @@ class Model(RuleBasedStateMachine):
         self.names = 0
         self.offsets: dict[Key, Offset] = {}
         self.open: dict[int, Pending] = {}
-        self.waiting: dict[int, Callable[[Result], None]] = {}  # token -> what its success means
-        self.owners: dict[tuple[str, int, int, Place], str] = {}  # group, life, generation, place -> who
+        self.waiting: dict[int, Callable[[Result], None]] = {}  # token -> called with its success
+        # Group, the number of times it was created before, generation, place -> owner.
+        self.owners: dict[tuple[str, int, int, Place], str] = {}
         self.lives: dict[str, int] = dict.fromkeys(GROUPS, 0)
         self.busy_ms: dict[str, int] = {}  # when a group was last seen with members
         self.is_there: dict[str, bool] = dict.fromkeys(GROUPS, False)
@@ -169,7 +170,7 @@ class Model(RuleBasedStateMachine):
 
     @rule(turns=st.lists(WHO, min_size=1, max_size=8))
     def work(self, turns: list[int]) -> None:
-        """The most usual thing, so one rule is several steps."""
+        """Let consumers work; this is the most frequent event, so one rule has several steps."""
         for number in turns:
             for consumer in self.chosen(number):
                 self.step(consumer)
@@ -180,7 +181,7 @@ class Model(RuleBasedStateMachine):
             for consumer in self.consumers:
                 self.step(consumer)
             self.world.groups.advance(1)
-            if is_quick:  # the log
+            if is_quick:  # the log commits at once
                 self.world.groups.commit()
 
     @rule(
@@ -191,7 +192,7 @@ class Model(RuleBasedStateMachine):
     def disturb(self, number: int, what: str, topics: Sequence[str]) -> None:
         for consumer in self.chosen(number):
             match what:
-                case "loses":  # the answer
+                case "loses":  # the response
                     self.step(consumer)
                     consumer.lose_answer()
                 case "reads":  # other topics
@@ -224,7 +225,7 @@ class Model(RuleBasedStateMachine):
                     instance_id=consumer.instance,
                 )
             )
-        elif not for_a_while:  # those of the classic protocol just stop
+        elif not for_a_while:  # a classic member that will return just stops
             gone = [MemberIdentity(consumer.member_id, consumer.instance)]
             self.world.handle(LeaveGroup(token=self.world.groups.token(), group_id=group_id, members=gone))
 
@@ -232,7 +233,7 @@ class Model(RuleBasedStateMachine):
         return self.groups[number % len(self.groups)]
 
     def chosen(self, number: int) -> Iterator[Consumer]:
-        """The one of that number, if there are any."""
+        """Yield the consumer of that number, if there are any."""
         if self.consumers:
             yield self.consumers[number % len(self.consumers)]
 
@@ -252,7 +253,7 @@ class Model(RuleBasedStateMachine):
 
     @rule(milliseconds=st.sampled_from([10, 500, 3_000, 8_000, 25_000, 130_000]))
     def time_passes(self, milliseconds: int) -> None:
-        """What expires in the meantime is looked at before anybody reads again."""
+        """Let time pass; records of what expires are committed before a consumer reads again."""
         if milliseconds > 1_000:
             self.world.groups.commit()
         self.world.groups.advance(milliseconds)
@@ -264,9 +265,9 @@ class Model(RuleBasedStateMachine):
         is_busy=st.booleans(),
     )
     def topics_change(self, counts: dict[str, int], is_busy: bool) -> None:
-        """Offsets of topics that are gone stay here: the node says so with a command of its own.
+        """Change the topics; offsets of deleted topics stay, as the node removes them by another command.
 
-        While the node is busy, tasks for a thread take their time.
+        While the node is busy, tasks for a thread are delayed.
         """
         self.world.set_topics(counts)
         if is_busy:
@@ -280,13 +281,13 @@ class Model(RuleBasedStateMachine):
             case "commits":
                 self.world.groups.commit()
             case "fails":
-                # Another coordinator finds all that was appended; what was not answered yet never will be.
+                # Another coordinator finds all appended records; requests without a response never get one.
                 self.settle_waiting(dict(self.world.groups.held))
                 self.world.restart()
             case _:
                 self.follow_lives()
                 self.world.restart(loses=True)
-                for group_id in GROUPS:  # one that is not there any more has never been
+                for group_id in GROUPS:  # a group whose creation was lost has never existed
                     self.is_there[group_id] = self.has_generations(group_id)
 
     # ---- offsets -----------------------------------------------------------------------------------------
@@ -309,7 +310,7 @@ class Model(RuleBasedStateMachine):
                     answer = self.send_commit(group_id, place, -1, "", None)
                     assert not has_members or isinstance(answer, Refuse), "there are members"
                 case "other generation" if known is not None and epoch + ahead >= 0:
-                    # Of a consumer group an older one is taken for what the member had then.
+                    # In a consumer group an older epoch is accepted if the member owned the partition then.
                     answer = self.send_commit(group_id, place, epoch + ahead, consumer.member_id, instance)
                     is_older = epoch + ahead < known
                     is_wrong = epoch + ahead != known and (is_classic or not is_older)
@@ -320,7 +321,7 @@ class Model(RuleBasedStateMachine):
                     assert isinstance(answer, Refuse), answer
                     for other in self.consumers:
                         if other.group_id == group_id and other.instance not in (instance, None):
-                            # Another member's instance: of a consumer group nobody looks at it.
+                            # Another member's instance, which a consumer group ignores.
                             answer = self.send_commit(
                                 group_id, place, epoch, consumer.member_id, other.instance
                             )
@@ -329,7 +330,7 @@ class Model(RuleBasedStateMachine):
     def send_commit(
         self, group_id: str, place: Place, epoch: int, member_id: str, instance: str | None
     ) -> Result | Refuse | None:
-        token = self.world.groups.token()  # its number is the offset, so that each is another
+        token = self.world.groups.token()  # its number is the offset, so that all offsets differ
         now_ms = self.world.groups.now_ms
         self.waiting[token] = lambda answer: self.has_committed(Key(group_id, place), token, now_ms)
         self.world.handle(
@@ -352,7 +353,7 @@ class Model(RuleBasedStateMachine):
         self.beat(key, offset)
 
     def beat(self, key: Key, offset: int) -> None:
-        """The later write wins, whenever the other one is marked; offsets are in the order of writes."""
+        """Let the later write win over open transactions; offsets are in the order of writes."""
         for pending in self.open.values():
             one = pending.offsets.get(key)
             if one is not None and one.offset < offset:
@@ -442,7 +443,7 @@ class Model(RuleBasedStateMachine):
                 pending.offsets[key] = None
 
     def settle_waiting(self, survive: dict[int, Result]) -> None:
-        """What was answered, or was appended and survives, counts, in the order of the requests."""
+        """Apply, in order, the requests that were answered, or whose appends survive."""
         for token, means in sorted(self.waiting.items()):
             answer = survive.get(token) or self.world.groups.answers.get(token)
             if answer is not None:
@@ -450,7 +451,7 @@ class Model(RuleBasedStateMachine):
                 if not isinstance(answer, Refuse):
                     means(answer)
 
-    # ---- what the coordinator knows ----------------------------------------------------------------------
+    # ---- the coordinator's state -------------------------------------------------------------------------
 
     def is_classic(self, group_id: str) -> bool:
         return self.world.groups.coordinator.shard.classic_group(group_id) is not None
@@ -460,7 +461,7 @@ class Model(RuleBasedStateMachine):
         return group is not None and bool(group.members)
 
     def epoch_known(self, consumer: Consumer) -> int | None:
-        """The generation or epoch in which the coordinator sees it, if it does."""
+        """Return the generation or epoch that the coordinator has for a consumer, or None."""
         group = self.world.groups.coordinator.shard.group(consumer.group_id)
         if group is None or consumer.member_id not in group.members:
             return None
@@ -468,10 +469,10 @@ class Model(RuleBasedStateMachine):
             return group.generation_id
         return group.members[consumer.member_id].member_epoch
 
-    # ---- what holds after each step ----------------------------------------------------------------------
+    # ---- invariants after each step ----------------------------------------------------------------------
 
     def is_out(self, consumer: Consumer) -> bool:
-        """Whether it is no member of a consumer group, or in an epoch that it is told to leave."""
+        """Return True if a consumer is not a member of its consumer group, or has a fenced epoch."""
         group = self.world.groups.coordinator.shard.consumer_group(consumer.group_id)
         member = None if group is None else group.members.get(consumer.member_id)
         return member is None or consumer.epoch not in (member.member_epoch, member.previous_member_epoch)
@@ -501,7 +502,7 @@ class Model(RuleBasedStateMachine):
             self.world.handle(OffsetFetch(token=token, group_id=group_id, topics=None))
             answer = self.world.groups.answers.get(token)
             if answer is None:
-                continue  # it waits for appends, as it must: they may be lost
+                continue  # it waits for appends, which may be lost
             assert isinstance(answer, OffsetFetchResult)
             found = {
                 Key(group_id, (topic, one.partition)): one.offset
@@ -514,10 +515,10 @@ class Model(RuleBasedStateMachine):
             assert found == wanted, (found, wanted)
 
     def has_expired(self, key: Key) -> None:
-        """An offset that is not there any more: it was old, and nobody reads its topic."""
+        """Assert that an offset could expire: it was old, and no member reads its topic."""
         now_ms = self.world.groups.now_ms
         age_ms = now_ms - self.offsets.pop(key).at_ms
-        if key.group_id != "modern":  # those of an empty classic group go together
+        if key.group_id != "modern":  # the offsets of an empty classic group expire together
             age_ms = max(age_ms, now_ms - self.busy_ms.get(key.group_id, now_ms))
         assert age_ms >= RETENTION_MS, (key, age_ms)
         group = self.world.groups.coordinator.shard.group(key.group_id)
@@ -531,7 +532,7 @@ class Model(RuleBasedStateMachine):
                 assert key.place[0] not in consumer.topics, (key, consumer)
 
     def follow_lives(self) -> None:
-        """A group that goes begins anew when it comes back, with the first generation."""
+        """Count how often each group was created: a new one starts with the first generation."""
         for group_id in GROUPS:
             is_there = self.has_generations(group_id)
             if self.is_there[group_id] and not is_there:
@@ -572,7 +573,7 @@ class Model(RuleBasedStateMachine):
                     assert not is_settled or told == known
 
     def come_to_rest(self) -> None:
-        """Nobody disturbs them any more: all are stable, and share all partitions that they read."""
+        """Let the groups settle undisturbed; assert that all are stable and share their partitions."""
         self.world.groups.is_commit_held = False
         self.world.release_tasks()
         self.world.groups.config = CoordinatorConfig(group_initial_rebalance_delay_ms=0)
@@ -583,7 +584,7 @@ class Model(RuleBasedStateMachine):
             self.world.groups.advance(1_500)
             self.follow_lives()
             for consumer in self.consumers:
-                if turn == 10:  # who leads a classic group looks at the topics again, now that it is known
+                if turn == 10:  # the leader of a classic group, now settled, looks at the topics again
                     consumer.subscribe(consumer.topics)
                 self.step(consumer)
                 self.step(consumer)
@@ -600,13 +601,13 @@ class Model(RuleBasedStateMachine):
             assert sorted(place for one in own for place in one.owned) == sorted(wanted), own
 
     def fall_silent(self) -> None:
-        """When all are gone the groups are empty, and nobody waits for an answer."""
+        """Stop all consumers; assert that the groups are empty and no request waits for a response."""
         self.world.groups.advance(20 * REBALANCE_MS)
         assert not any(self.members_known(group_id) for group_id in GROUPS)
         assert self.world.groups.waiting() == set()
 
     def settle_instances(self) -> None:
-        """One consumer of each instance goes on."""
+        """Keep one consumer of each instance."""
         seen: set[tuple[str, str]] = set()
         for consumer in list(self.consumers):
             key = (consumer.group_id, consumer.instance or consumer.name)
@@ -614,18 +615,18 @@ class Model(RuleBasedStateMachine):
                 self.consumers.remove(consumer)
             seen.add(key)
             consumer.is_slow = False
-            consumer.lose_answer()  # of the coordinator before
+            consumer.lose_answer()  # it was for the previous coordinator
             consumer.subscribe(consumer.topics)
 
 
 def compacted(log: list[GroupRecord]) -> list[GroupRecord]:
-    """The last record of each key, in the order of the log; no tombstones, as after their retention."""
+    """Return the last record of each key in order, without tombstones, as after their retention."""
     last = {encode_key(record): index for index, record in enumerate(log)}
     return [log[index] for index in sorted(last.values()) if log[index].value is not None]
 
 
 def durable(shard: GroupShard, group_id: str) -> tuple[object, ...]:
-    """All of a group that its records tell, the offsets first; one without members is as none."""
+    """Return the state of a group that its records determine; one without members has only offsets."""
     group = shard.group(group_id)
     offsets = {topic: dict(each) for topic, each in shard.offsets.topics_of(group_id).items()}
     if group is None or not group.members:

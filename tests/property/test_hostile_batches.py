@@ -1,4 +1,4 @@
-"""Bytes that a peer or a disk made up get a KafkaError or pass; nothing else comes out of the record code."""
+"""Arbitrary bytes of a peer or a disk: the record code accepts them or raises a KafkaError, nothing else."""
 
 from pathlib import Path
 
@@ -33,7 +33,7 @@ def test_records_that_were_tampered_with(
     compression: Compression, changes: list[tuple[float, int]], keep: float
 ) -> None:
     batch = build_batch(ROWS, compression=compression)
-    # With a right CRC, as an attacker would send it.
+    # With a correct CRC, as an attacker would send it.
     forged = seal_batch(read_header(batch), changed(bytes(batch[61:]), changes, keep))
 
     for job in (

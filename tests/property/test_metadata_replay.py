@@ -1,4 +1,4 @@
-"""Random commands: replayed in one go, batch by batch or through a snapshot, the image is the same."""
+"""Random commands: replayed at once, batch by batch or through a snapshot, they give the same image."""
 
 from typing import Any
 
@@ -125,7 +125,7 @@ def play(world: MetadataWorld, step: tuple[Any, ...]) -> None:
 
 
 def check_changes(before: MetadataImage, after: MetadataImage) -> None:
-    """Following what is said to differ leads from one image to the other."""
+    """Assert that the changes between two images lead from one to the other."""
     changes = changes_between(before, after)
     topics, configs = dict(before.topics.by_name), dict(before.configs.by_resource)
     for changed in changes.topics:
@@ -194,7 +194,7 @@ def test_hostile_records_are_refused_and_nothing_else(content: bytes) -> None:
 @pytest.mark.slow
 @given(st.data())
 def test_records_in_any_order_never_break_the_delta(data: st.DataObject) -> None:
-    """A log that nobody of ours wrote: each record is taken or refused, and what is taken adds up."""
+    """In a log of foreign origin, each record is accepted or rejected, and the image is consistent."""
     world = MetadataWorld()
     world.submit(CreateTopics(topics=[world.topic("a", 3), world.topic("b", 1)]))
     records = [record for encoded in world.log for record in decode_batch(encoded)[0].records]

@@ -1,8 +1,8 @@
-"""One group that random members of both protocols join and leave: up, down, and up again.
+"""A group that random members of both protocols join and leave: upgraded, downgraded, and upgraded again.
 
-The model is what the members believe to own; no partition is believed to be two members'. The log is replayed
-with its first part compacted, cut at every record, by turns with tombstones and without: the group is always
-the same. In the end, when nobody disturbs them, the members share all partitions.
+The model is the set of partitions that each member believes to own; no partition may have two owners. The log
+is replayed with its first part compacted, for a part of any length, alternately with and without tombstones:
+the group is always the same. In the end, undisturbed, the members share all partitions.
 """
 
 from collections.abc import Iterator
@@ -96,7 +96,7 @@ class Run:
         client.step()
 
     def commit(self) -> None:
-        """From outside, which counts while the group is empty."""
+        """Commit offsets without a membership, which is allowed while the group is empty."""
         token = self.world.groups.token()
         offsets = [OffsetToCommit("a", self.random.randint(0, 2), self.count)]
         self.world.groups.handle(
@@ -107,7 +107,7 @@ class Run:
         return self.world.groups.coordinator.shard.group("g")
 
     def check(self) -> None:
-        """What members own, nobody else owns."""
+        """Assert that no partition has two owners."""
         group = self.group()
         if group is None:
             return
@@ -116,7 +116,7 @@ class Run:
         owners: dict[tuple[str, int], str] = {}
         for client in self.clients.values():
             if client.member_id not in group.members:
-                continue  # it is out, and hears so next time
+                continue  # it was removed, and its next response will say so
             for topic, numbers in client.owned.items():
                 for number in numbers:
                     other = owners.setdefault((topic, number), client.name)
@@ -128,7 +128,7 @@ class Run:
             self.world.groups.advance(1_100)
             for client in list(self.clients.values()):
                 if turn < 20 and isinstance(client, ClassicClient) and client.is_member:
-                    client.join()  # leaders look for partitions; here everybody does
+                    client.join()  # leaders look for new partitions by joining; here all members do
                 else:
                     client.step()
             self.check()
@@ -158,7 +158,7 @@ class Run:
 
 
 def compacted(log: list[GroupRecord], *, with_tombstones: bool) -> Iterator[GroupRecord]:
-    """The last record of each key, in the order of the log."""
+    """Yield the last record of each key, in the order of the log."""
     last = {encode_key(record): index for index, record in enumerate(log)}
     for index in sorted(last.values()):
         if with_tombstones or log[index].value is not None:
@@ -174,7 +174,7 @@ def replayed(records: list[GroupRecord]) -> Group | None:
 
 
 def durable(group: Group | None) -> object:
-    """All that the log says of a group; one without members is as good as none."""
+    """Return the state of a group that its records determine; one without members counts as none."""
     match group:
         case None:
             return None

@@ -1,4 +1,4 @@
-"""The search for the newest N records against a model that counts what a reader sees."""
+"""The search for the newest N records against a model that counts the records that a reader sees."""
 
 import asyncio
 from collections.abc import Iterable, Mapping
@@ -20,12 +20,12 @@ from ottla.node.wire.messages.fetch import PartitionData
 from tests.property.newest_logs import STEPS, ModelLog, Step, read_all
 
 TOPIC = "t"
-MAX_FETCHES = 1_000  # many more than any of these logs needs
+MAX_FETCHES = 1_000  # far more than any of these logs needs
 LOGS = st.lists(st.tuples(st.lists(STEPS, max_size=30), st.integers(0, 20)), min_size=1, max_size=4)
 
 
 class FakeClient:
-    """As much of a client as a consumer asks for; its clock goes on by a second with each fetch."""
+    """The part of a client that a consumer uses; each fetch advances its clock by a second."""
 
     timeout_s = 30.0
     remaining_ms = 1000
@@ -39,11 +39,11 @@ class FakeClient:
         return self
 
     def forget(self, _topic: str) -> None:
-        """Know nothing."""
+        """Do nothing, as this client caches nothing."""
 
 
 class Nodes:
-    """Two leaders, which give a few bytes at a time."""
+    """Two leaders, which return a few bytes at a time."""
 
     def __init__(self, logs: Mapping[TopicPartition, ModelLog], max_bytes: int, partition_max: int) -> None:
         self.logs = logs
@@ -140,7 +140,7 @@ def test_a_reader_passes_every_hole_and_no_record(
     assert found == {one: log.seen(read_committed=read_committed) for one, log in nodes.logs.items()}
 
 
-# ---- where it falls short ------------------------------------------------------------------------
+# ---- incomplete results --------------------------------------------------------------------------
 
 LONG = ([Step("plain", 1, 5), *[Step("open", 1, 5), Step("abort", 1, 1)] * 40], 0)
 

@@ -1,4 +1,4 @@
-"""The scan of a shard's log, against a model that takes one record after the other and knows no bytes."""
+"""The scan of a shard's log, against a model that takes one record after the other, not bytes."""
 
 import struct
 from collections.abc import Sequence
@@ -24,12 +24,12 @@ PRODUCERS = [7, 2**40]
 
 @dataclass
 class Write:
-    """One batch of records: each a key and a value."""
+    """A batch of records, each a key and a value."""
 
     records: Sequence[tuple[bytes, bytes | None]]
     producer: int | None
     compression: Compression
-    gap: int  # offsets that compaction took out before each record
+    gap: int  # offsets that compaction removed before each record
     has_headers: bool
 
     def batch(self, base_offset: int) -> bytes:
@@ -69,7 +69,7 @@ class Marker:
 
 @dataclass
 class Model:
-    """What Kafka's coordinator knows after every record, in the plainest form."""
+    """The state of Kafka's coordinator after every record, in the simplest form."""
 
     offsets: dict[OffsetKey, tuple[int, bytes]] = field(default_factory=dict)
     pending: dict[int, dict[OffsetKey, tuple[int, bytes]]] = field(default_factory=dict)
@@ -134,7 +134,7 @@ OTHER_KEYS = st.sampled_from(
     [encode_key(GroupMetadataRecord(group, None)) for group in GROUPS]
     + [kind.to_bytes(2) + b"\0\1g" for kind in (3, 16, 23, 99)]
 )
-SAME_KEY = encode_key(OffsetRecord("g", "t", 0, None))  # often, so that writers meet
+SAME_KEY = encode_key(OffsetRecord("g", "t", 0, None))  # frequent, so that writers conflict
 RECORDS = st.tuples(st.just(SAME_KEY) | OFFSET_KEYS, st.none() | OFFSET_VALUES) | st.tuples(
     OTHER_KEYS, st.none() | st.binary(max_size=300)
 )
@@ -151,7 +151,7 @@ LOGS = st.lists(WRITES | MARKERS, max_size=12)
 
 
 def scan(log: bytes, pieces: int = 1) -> ScannedLog:
-    """Read a log as a node does: pieces that may end in the middle of a batch."""
+    """Scan a log as a node does, in pieces that may end in the middle of a batch."""
     found, start, size = OffsetLogScan(), 0, len(log)
     at = {int.from_bytes(log[:8]): 0}  # offset -> position
     position = 0
@@ -205,14 +205,14 @@ def test_a_scan_finds_what_replaying_every_record_finds(log: list[Write | Marker
 
 
 def without_what_is_outdated(log: list[Write | Marker], upto: int) -> list[Write | Marker]:
-    """The log after compaction of its first `upto` batches, which end before the first open transaction.
+    """Return the log after compaction of its first `upto` batches, all before the first open transaction.
 
-    Of each key the last record is left, and no record of an aborted transaction; whoever is committed counts
-    where it was written.
+    The last record of each key is left, and no record of an aborted transaction; records of a committed
+    transaction count at their own offsets.
     """
     ended: dict[int, ControlType] = {}
     committed: list[bool] = []
-    for batch in reversed(log):  # what ends a transaction that began in time may come later
+    for batch in reversed(log):  # the marker of a transaction may be beyond `upto`
         if isinstance(batch, Marker):
             ended[batch.producer] = batch.type
         committed.append(
@@ -236,7 +236,7 @@ def without_what_is_outdated(log: list[Write | Marker], upto: int) -> list[Write
 
 
 def as_coordinators_write(batch: Write | Marker) -> Write | Marker:
-    """Transactions commit offsets; they remove none, and no group is written in one."""
+    """Return a batch with the records that a coordinator writes: in a transaction, only offset commits."""
     if isinstance(batch, Marker) or batch.producer is None:
         return batch
     records = [row for row in batch.records if row[1] is not None and offset_key(row[0]) is not None]
@@ -244,7 +244,7 @@ def as_coordinators_write(batch: Write | Marker) -> Write | Marker:
 
 
 def stable_prefix(log: list[Write | Marker]) -> int:
-    """How many batches there are before the first one of a transaction that stays open."""
+    """Return the number of batches before the first batch of a transaction that stays open."""
     first: dict[int, int] = {}
     for place, batch in enumerate(log):
         if isinstance(batch, Marker):

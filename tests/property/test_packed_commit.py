@@ -1,4 +1,4 @@
-"""Commits that are read and answered by columns say the same as by the general codec."""
+"""Commits that are decoded and encoded by columns equal those of the general codec."""
 
 import random
 from typing import Any
@@ -21,10 +21,10 @@ from ottla.node.wire.messages.offset_commit import (
 
 VERSIONS = st.integers(2, 10)
 TEXTS = st.text(st.characters(codec="utf-8"), max_size=40) | st.just("x" * 200)
-# What the partitions of a request may have beside their offsets.
+# The metadata that the partitions of a request may have.
 METADATA: tuple[tuple[str | None, ...], ...] = (("",), (None,), ("", None), ("", None, "note", "n" * 300))
 COUNTS = st.integers(0, 30) | st.integers(125, 135)  # a flexible count takes a second byte from 127 on
-# Values are drawn from one number: hypothesis would take its time over some hundred of each.
+# Values are drawn from one number: drawing some hundred of each would be slow in hypothesis.
 
 
 @st.composite
@@ -60,7 +60,7 @@ def requests(draw: st.DrawFn, version: int) -> OffsetCommitRequest:
 
 
 def said(request: OffsetCommitRequest) -> Any:
-    """A request without the difference between no metadata and empty ones, which nobody looks at."""
+    """Return a request for comparison; null and empty metadata count as equal."""
     return (
         request.group_id,
         request.generation_id_or_member_epoch,

@@ -1,4 +1,4 @@
-"""PartitionLog against a dumb rival: a Python list of batches that forgets nothing until it is told to."""
+"""PartitionLog against a simple model: a Python list of batches."""
 
 from pathlib import Path
 from typing import NamedTuple
@@ -73,7 +73,7 @@ class LogAgainstList(RuleBasedStateMachine):
             recovery_point=recovery_point,
         )
 
-    # What changes the log.
+    # Changes of the log.
 
     @rule(
         sizes=st.lists(st.integers(0, 120), min_size=1, max_size=5),
@@ -116,7 +116,7 @@ class LogAgainstList(RuleBasedStateMachine):
     def send_again(self, producer_id: int, number: int) -> None:
         sent = [batch for batch in self.batches if batch.producer_id == producer_id and batch.sequence >= 0]
         if len(sent) < number or sent[-number].base_offset < self.start:
-            return  # Of what was deleted nothing has to be known.
+            return  # The log need not know deleted batches.
         before = sent[-number]
         again = build_batch(
             [(b"k", b"v", self.now_ms, ()) for _ in before.records],
@@ -142,7 +142,7 @@ class LogAgainstList(RuleBasedStateMachine):
         (record,) = iterate_records(batch)
 
         if all(entry.producer_id != producer_id for entry in self.log.active_producers()):
-            self.sequences[producer_id] = 0  # the marker makes it known, with nothing that it had sent
+            self.sequences[producer_id] = 0  # the marker creates its state, without any sequence
 
         self.log.append_marker(
             marker,
@@ -167,7 +167,7 @@ class LogAgainstList(RuleBasedStateMachine):
     @rule(fraction=st.floats(0, 1))
     def replicate(self, fraction: float) -> None:
         self.high_watermark += round((self.end - self.high_watermark) * fraction)
-        # A high watermark stands between batches.
+        # A high watermark is always between batches.
         for batch in self.batches:
             if batch.base_offset < self.high_watermark <= batch.last_offset:
                 self.high_watermark = batch.base_offset
@@ -216,7 +216,7 @@ class LogAgainstList(RuleBasedStateMachine):
                 previous = self.sequences.get(batch.producer_id)
                 count = len(batch.records)
                 self.sequences[batch.producer_id] = (previous or 0) + count
-        # The sequences that the model lost with deleted batches are those that the log still knows.
+        # The log still has the sequences that the model lost with deleted batches.
         for entry in self.log.active_producers():
             if entry.batches:
                 self.sequences[entry.producer_id] = entry.last_sequence + 1
@@ -270,12 +270,12 @@ class LogAgainstList(RuleBasedStateMachine):
         self.start = min(self.start, self.log.log_end_offset) if not self.batches else self.start
         self.cut_model(self.log.log_end_offset)
         if self.log.log_end_offset == self.start:
-            # All that was left went, perhaps with a batch that began before the start: the log begins there.
+            # All batches are lost, perhaps one that began before the log start, too: the log is empty there.
             self.batches, self.end, self.high_watermark = [], self.start, self.start
         assert self.log.log_end_offset == self.end
         self.log.update_high_watermark(self.high_watermark)
 
-    # What must hold.
+    # Invariants.
 
     @rule(fraction=st.floats(0, 1), max_bytes=st.integers(0, 2000), isolation=st.sampled_from(FetchIsolation))
     def read(self, fraction: float, max_bytes: int, isolation: FetchIsolation) -> None:
@@ -308,7 +308,7 @@ class LogAgainstList(RuleBasedStateMachine):
             assert shown == [batch.base_offset for batch in wanted[: len(headers)] if self.counts(batch)]
 
     def shown(self, headers: list[tuple[int, BatchHeader]], aborted: list[AbortedTransaction]) -> list[int]:
-        """The batches that a consumer of committed records gives to its application."""
+        """Return the batches that a read_committed consumer gives to its application."""
         shown, skipped = [], set()
         for _, header in headers:
             while aborted and aborted[0].first_offset <= header.last_offset:
@@ -320,7 +320,7 @@ class LogAgainstList(RuleBasedStateMachine):
         return shown
 
     def counts(self, batch: ModelBatch) -> bool:
-        """Whether it holds data, of a transaction that was committed if of any."""
+        """Return True if a batch has data, without a transaction or of a committed one."""
         markers = [
             later.marker
             for later in self.batches
@@ -345,7 +345,7 @@ class LogAgainstList(RuleBasedStateMachine):
         )
         first_segment = self.log.segments[0].base_offset
         if expected is not None and expected[1] >= max(first_segment, self.start):
-            # A segment whose newest record was deleted from the front may hide a later one, as in Kafka.
+            # After DeleteRecords of a segment's newest record, a later record may not be found, as in Kafka.
             assert found == expected or (found is None and self.start > first_segment)
 
     def first_open_offset(self) -> int:
@@ -382,7 +382,7 @@ class LogAgainstList(RuleBasedStateMachine):
     @invariant()
     @precondition(lambda self: self.start == 0)
     def last_stable_offsets_agree(self) -> None:
-        # A snapshot does not say which transactions ended above the high watermark; nor does Kafka's.
+        # A snapshot lacks the transactions that ended above the high watermark, as Kafka's does.
         expected = self.last_stable_offset()
         assert self.log.last_stable_offset == expected or (
             self.reopened and expected < self.log.last_stable_offset <= self.first_open_offset()

@@ -1,4 +1,4 @@
-"""The compiled walk answers as its judge in Python, which refuses what the reader of records refuses."""
+"""The compiled walk equals the one in Python, which rejects the records that `iterate_records` rejects."""
 
 import random
 import subprocess
@@ -31,7 +31,7 @@ def compiled_twins() -> Any:
 
 
 def read(case: Case) -> tuple[int, list[bool], list[int]] | None:
-    """Return how many records the reader finds, which have a key, their timestamps; None if it refuses."""
+    """Return the number of records, which of them have a key, and their timestamps; None for an error."""
     header = BatchHeader(
         0, 0, 0, 2, 0, 0, max(case.count - 1, 0), case.base_timestamp, 0, -1, -1, -1, case.count
     )

@@ -1,4 +1,4 @@
-"""Back-offs of a share-partition against a dumb model: a dictionary of records, each with its time."""
+"""Back-offs of a share-partition against a simple model: a dictionary of records, each with its time."""
 
 from dataclasses import dataclass
 from random import Random
@@ -15,7 +15,7 @@ LOCK_MS, LIMIT, BACKOFF_MS, MAX_MS = 1_000, 6, 50, 700
 
 @dataclass
 class Waiting:
-    """A record of the model: `free_ms` is when it may be acquired, or else None."""
+    """A record of the model; `free_ms` is the time from which it may be acquired, or None."""
 
     count: int
     held_until_ms: int
@@ -24,7 +24,7 @@ class Waiting:
 
 
 class BackoffModel:
-    """One loop over all records at each step."""
+    """A model with a loop over all records at each step."""
 
     def __init__(self) -> None:
         self.records: dict[int, Waiting] = {}
@@ -51,7 +51,7 @@ class BackoffModel:
                 self.released(offset, now_ms)
 
     def states(self, now_ms: int) -> dict[int, tuple[int, int]]:
-        """What is in flight and not done with, with the delivery count."""
+        """Return the state and the delivery count of each record that is not finished."""
         shown = {}
         for offset, one in self.records.items():
             if not one.is_done:
@@ -89,7 +89,7 @@ def test_what_is_released_waits_as_long_as_the_dumb_model_says(first: int) -> No
                 else:
                     model.records[offset].is_done = True
             else:
-                # Locks end with the first look at the clock after their time, and waits begin then.
+                # A lock ends at the first step after its time, and its back-off begins then.
                 outcome = partition.wait(random.choice([1, 20, 50, 100, 400, LOCK_MS]))
                 model.locks_end(partition.now_ms)
                 if outcome.write is not None:

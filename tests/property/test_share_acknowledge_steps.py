@@ -1,4 +1,4 @@
-"""Acknowledgements in steps, where neighbours move at once, do what one batch after the other does."""
+"""Acknowledgements in steps, where adjacent batches move at once, equal one batch after the other."""
 
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
@@ -17,7 +17,7 @@ from tests.unit.node.share.partitions import ACCEPT, GAP, NOW_MS, REJECT, RELEAS
 
 RECORDS = 60
 OFFSETS = st.integers(0, RECORDS + 2)
-# An invalid type now and then: it is refused wherever it stands.
+# 5 is an invalid type, which is rejected in any position.
 TYPES = st.sampled_from([GAP, ACCEPT, ACCEPT, RELEASE, REJECT, RENEW, 5])
 FATES = st.sampled_from([ACCEPT, RELEASE, REJECT])
 TYPES_OF_REQUESTS = (GAP, ACCEPT, RELEASE, REJECT, RENEW)
@@ -25,7 +25,7 @@ HISTORY = st.lists(st.tuples(OFFSETS, st.integers(0, 5), FATES), max_size=4)
 
 
 class _Said(NamedTuple):
-    """A batch of a request."""
+    """A batch of acknowledgements in a request."""
 
     first_offset: int
     last_offset: int
@@ -34,7 +34,7 @@ class _Said(NamedTuple):
 
 @contextmanager
 def each_alone() -> Iterator[None]:
-    """Take each batch as a whole, as slowly as it was said."""
+    """Patch the share-partition to handle each batch as a whole, without the fast path."""
     with (
         patch.object(share_partition, "pieces_of", lambda batch: [batch]),
         patch.object(share_partition, "acknowledge_piece", acknowledge_batch),
@@ -44,7 +44,7 @@ def each_alone() -> Iterator[None]:
 
 @st.composite
 def batches_of(draw: st.DrawFn) -> list[AcknowledgementBatch]:
-    """Batches as librdkafka sends them, one for each record, or as Java does, or as nobody does."""
+    """Draw batches as librdkafka sends them (one for each record), as Java sends them, or as none does."""
     batches: list[AcknowledgementBatch] = []
     first = draw(OFFSETS)
     kinds = draw(st.sampled_from([TYPES, FATES]))
@@ -81,7 +81,7 @@ def test_acknowledgements_in_steps_do_what_one_after_the_other_do(
                 made.settle(said)
         return made
 
-    # As the door has them, which refuses what cannot be said by a request.
+    # As in the request handler, which rejects invalid requests.
     joined = joined_batches([_Said(*one) for one in batches], max(TYPES_OF_REQUESTS), is_renew=True)
     one_by_one, in_steps = partition(), partition()
     for each in (one_by_one, in_steps):
@@ -91,7 +91,7 @@ def test_acknowledgements_in_steps_do_what_one_after_the_other_do(
         expected = one_by_one.core.acknowledge("m1", batches, NOW_MS)
     seen = _run(in_steps, batches if joined is None else joined)
 
-    # A reason speaks of the first or last offset of a batch, and where batches were joined of theirs.
+    # An error message names the first or last offset of a batch, which differs for joined batches.
     assert seen == expected if joined is None else _without_reason(seen) == _without_reason(expected)
     assert by_offset(in_steps) == by_offset(one_by_one)
     if expected.transition is not None:
@@ -114,7 +114,7 @@ def _without_reason(outcome: Outcome) -> Outcome:
 
 
 def by_offset(partition: Partition) -> dict[int, tuple[int, int]]:
-    """State and delivery count of each offset, however they are cut into ranges."""
+    """Return state and delivery count of each offset, independent of the ranges."""
     return {
         offset: (state, count)
         for first, last, state, count in partition.states

@@ -1,9 +1,9 @@
-"""Share groups against a dumb model: random members, share coordinators that fail, and topics that change.
+"""Share groups against a simple model: random members, share coordinators that fail, and topics that change.
 
-The model is a dict of what each member subscribes to and was told last. Nobody is told of a partition whose
-state no share coordinator has begun, or of a topic that it does not want. When all is quiet, every partition
-with a subscriber has a member, and every member has a partition. The log, replayed whole or only with the
-last record of each key, gives the same groups.
+The model is a dict of each member's subscription and last assignment. No member gets a partition whose state
+no share coordinator has initialized, or of a topic that it does not subscribe to. When nothing disturbs them,
+every partition with a subscriber has a member, and every member has a partition. The log, replayed whole or
+only with the last record of each key, gives the same groups.
 """
 
 from hypothesis import settings
@@ -98,7 +98,7 @@ class ShareGroups(RuleBasedStateMachine):
 
     @rule(counts=st.fixed_dictionaries({name: st.integers(0, 4) for name in TOPICS}))
     def change_topics(self, counts: dict[str, int]) -> None:
-        """Topics are made, and grow."""
+        """Create topics, and add partitions to them."""
         before = self.world.topics
         known = {name: max(count, before.get(name, 0)) for name, count in counts.items()}
         self.world.set_topics({name: count for name, count in known.items() if count})
@@ -133,7 +133,7 @@ class ShareGroups(RuleBasedStateMachine):
 
     @rule()
     def settle(self) -> None:
-        """All is well for a while, and everybody has a part."""
+        """Let the group settle without failures; assert that every member has a partition."""
         self.repair()
         self.release()
         for _ in range(6):

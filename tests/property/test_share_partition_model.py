@@ -1,4 +1,4 @@
-"""A share-partition against a dumb model, and against what share groups promise, in random sessions."""
+"""A share-partition against a simple model, and against the promises of share groups, in random sessions."""
 
 import pytest
 
@@ -14,7 +14,7 @@ KINDS = {
     "deleted": {"is_deleted": True},
     "all": {"has_gaps": True, "is_compacted": True, "has_aborted": True, "is_deleted": True},
 }
-# What the dumb model does not know.
+# Features that the simple model lacks.
 MORE_KINDS = {
     "waits": {"has_waits": True},
     "failovers": {"has_failovers": True},

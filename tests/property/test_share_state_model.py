@@ -1,10 +1,11 @@
-"""The share coordinator against a dumb model, which knows of each offset what was said of it, in walks by
-chance: requests, crashes that lose what is not committed, pruning, snapshots and topics that go.
+"""The share coordinator against a simple model, which keeps the state of each offset, in random walks.
 
-    an answer that was given is true for ever after: what was written is read, whoever loads the log
-    a read says of each offset from the start on the highest count and state that were written
-    who is older than the newest leader that read, or than the newest state, changes nothing
-    the log begins before all that the states rest on
+The steps are requests, crashes that lose uncommitted records, pruning, snapshots and deleted topics. Then:
+
+    a response stays true: a state that was written is read, whichever coordinator loads the log
+    a read returns, for each offset from the start on, the highest count and state that were written
+    a leader older than the newest one that has read, or than the newest state, changes nothing
+    the log start offset stays below all records that the states need
 """
 
 from dataclasses import dataclass, field
@@ -38,7 +39,7 @@ KEYS = [key_of(group, topic, partition) for group in "gh" for topic in (1, 2) fo
 
 @dataclass
 class Model:
-    """A share-partition: what was said of each offset."""
+    """The state of a share-partition, by offset."""
 
     state_epoch: int
     start_offset: int
@@ -71,7 +72,7 @@ class Models:
         self.gone: set[bytes] = set()
 
     def expected(self, request: StateRequest) -> StateAnswer | E:
-        """What the answer is, after the model has done what is asked; an error by its code alone."""
+        """Apply a request to the model, and return the expected response, or the code of an error."""
         key, known = request.key, self.known.get(request.key)
         has_topic = key.topic_id not in self.gone
         match request:
@@ -195,7 +196,7 @@ def test_every_answer_is_the_models(seed: int) -> None:
             known = models.known.get(request.key)
             waiting[token] = request, expected, None if known is None else known.copy()
         elif what < 0.86:
-            # What takes time is done by the coordinator itself, whose records are committed with the rest.
+            # The coordinator does its deferred work, whose records are committed with the others.
             world.after(random.randrange(4_000))
         elif what < 0.9:
             world.commits = not world.commits
@@ -228,8 +229,10 @@ def test_every_answer_is_the_models(seed: int) -> None:
 
 
 def forget_leaders(world: ShareStateWorld, models: Models) -> None:
-    """A state that began anew does not name the leader of before, so who loads a log that was cut behind that
-    does not know of it, as in Kafka: the state epoch fences it.
+    """Lower the model's leader epochs to those that a coordinator finds when it loads a pruned log.
+
+    As in Kafka, a state that was initialized again does not have the previous leader's epoch; the state epoch
+    fences that leader.
     """
     for key, known in models.known.items():
         found = world.shard.states[key].leader_epoch

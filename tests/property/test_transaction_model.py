@@ -1,20 +1,21 @@
-"""Two producers of one transactional id, each of the old or the new protocol, fence each other, lose answers
-and ask again, prepare transactions for the other to end (in some walks), while requests that were given up
-arrive late, markers are written whenever and told of twice, producer ids are long in coming, and coordinators
-fall. All against a dumb model: a transaction has its number in the name of its partition, and the log says
-what became of it.
+"""Two producers of one transactional id, each of the old or the new protocol, against a simple model.
 
-    committed only if its own producer wanted that; aborted only if somebody had a right to
-    decided once, and never open again; no two transactions in one; complete when all partitions have a marker
-    a producer that was told so finds it so in what is committed, and is never told INVALID_TXN_STATE
-    markers say what the log says; in the end nothing is left open
+They fence each other, lose responses and retry, and in some walks prepare transactions for the other to end.
+Meanwhile abandoned requests arrive late, markers are written at any time and reported twice, producer ids are
+allocated slowly, and coordinators fail. In the model a transaction has its number in the name of its
+partition, and the log has its outcome. Then a transaction is
 
-What is late of the old protocol comes over the connection that its producer has given up, and never to
-another coordinator (groupcoord/DESIGN.md, D38); its AddPartitions are never late, since nothing tells them
-from new ones. Neither are markers told of twice where one producer speaks it: the sender tells of each once,
-and a job of the old protocol looks like the one before.
+    committed only if its own producer wanted it; aborted only if a producer was allowed to abort it
+    decided once, and never open again; never merged with another; complete when all partitions have a marker
+    in the state that a response gave its producer, who never gets INVALID_TXN_STATE
+    ended by markers that agree with the log; in the end no transaction is open
 
-Walks by chance from a seed, not hypothesis: whatever goes wrong here takes dozens of steps in a row.
+Late requests of the old protocol arrive over the connection that their producer has abandoned, and never at
+another coordinator (groupcoord/DESIGN.md, D38). Its AddPartitions are never late, since they cannot be
+distinguished from new ones. Nor are markers reported twice if a producer uses the old protocol: the sender
+reports each once, and two jobs of the old protocol look alike.
+
+The walks are random from a seed, not from hypothesis, because failures here take dozens of steps in a row.
 """
 
 from collections.abc import Callable, Iterable
@@ -42,7 +43,7 @@ from tests.unit.groupcoord.transactions.states import S, at
 from tests.unit.groupcoord.transactions.transaction_world import ID, TransactionWorld
 
 TIMEOUT_MS = 30_000
-SHARED = TopicPartition("shared", 0)  # is in every transaction; their numbers begin at 1
+SHARED = TopicPartition("shared", 0)  # a partition of every transaction; their own numbers begin at 1
 BUSY = (E.CONCURRENT_TRANSACTIONS, E.NOT_COORDINATOR)
 FENCED = (E.PRODUCER_FENCED, E.INVALID_PRODUCER_ID_MAPPING)
 WALKS, STEPS = 30, 300
@@ -50,14 +51,14 @@ WALKS, STEPS = 30, 300
 
 @dataclass
 class Producer:
-    """What a client knows."""
+    """The state of a client."""
 
     version: int
     pair: ProducerPair | None = None
     number: int | None = None  # of its transaction
     is_added: bool = False
-    wants: bool | None = None  # whether to commit, once that is decided
-    asked: tuple[str, int] | None = None  # what it waits for, by which token
+    wants: bool | None = None  # True to commit, False to abort, None while undecided
+    asked: tuple[str, int] | None = None  # its pending request and the token of that
     connection: int = 0
 
     def begin_anew(self) -> None:
@@ -68,14 +69,14 @@ class Producer:
 class Model:
     def __init__(self, random: Random) -> None:
         self.random = random
-        # Two-phase commit: the next process ends what it finds prepared, as somebody outside has decided.
+        # Two-phase commit: the next process ends a prepared transaction, as an external system has decided.
         self.is_two_phase = random.random() < 0.4
         config = TransactionConfig(
             ottla_transaction_hold_ms=random.choice((0, 100)),
             transaction_two_phase_commit_enable=self.is_two_phase,
         )
         self.world = TransactionWorld(config, level=random.choice((1, 2)))
-        if random.random() < 0.5:  # soon at the end of its epochs
+        if random.random() < 0.5:  # near the largest epoch
             self.world.put(at(S.EMPTY, random.randint(32_750, 32_766)))
         self.producers = [Producer(random.choice((0, CLIENT_V2))) for _ in range(2)]
         self.numbers = 0
@@ -83,7 +84,7 @@ class Model:
         self.owners: dict[int, Producer] = {}
         self.wanted: dict[int, set[bool]] = {}
         self.may_abort: set[int] = set()
-        # By number of the transaction: of which some node has said so; a crash forgets none.
+        # By number of the transaction, the partitions whose marker was reported; a crash loses none.
         self.written: dict[int, set[TopicPartition]] = {}
         self.late: list[AddPartitions | EndTransaction] = []
         self.late_inits: list[tuple[Producer, InitProducer]] = []
@@ -109,7 +110,7 @@ class Model:
 
     def step(self) -> None:
         (action,) = self.random.choices(list(self.actions), list(self.actions.values()))
-        if self.random.random() < 0.03:  # one of them is at work most of the time
+        if self.random.random() < 0.03:  # so one producer works for a while before the other
             self.producers.reverse()
         action(self.producers[0])
         self.check()
@@ -117,7 +118,7 @@ class Model:
     # ---- producers -----------------------------------------------------------------------------------------
 
     def work(self, producer: Producer) -> None:
-        """The next thing that this producer does. What is late arrives some time after it was given up."""
+        """Do the next step of a producer. Late requests arrive some time after they were abandoned."""
         self.collect(producer)
         if producer.asked is not None:
             return
@@ -129,13 +130,13 @@ class Model:
             self.end(producer, producer.pair)
 
     def begin_again(self, producer: Producer) -> None:
-        """After an error that it can go on from, or as another process that knows of nothing."""
+        """Initialize again, after an abortable error, or as a new process without state."""
         self.give_up(producer)
         self.init(producer, producer.pair if self.random.random() < 0.5 else None)
 
     def init(self, producer: Producer, expected: ProducerPair | None) -> None:
         keeps = self.is_two_phase and expected is None and self.random.random() < 0.8
-        producer.begin_anew()  # nobody goes on with a pair that is about to be replaced
+        producer.begin_anew()  # its pair is about to be replaced
         command = InitProducer(
             token=self.world.token(),
             transactional_id=ID,
@@ -147,19 +148,19 @@ class Model:
         is_late = self.random.random() < 0.15
         if is_late:
             self.late_inits.append((producer, replace(command, token=self.world.token())))
-        if not is_late or self.random.random() < 0.5:  # or both: its answer is lost, and it is sent again
+        if not is_late or self.random.random() < 0.5:  # or both: the response is lost, and it is sent again
             self.takes_over(producer, command)
             self.send(producer, "init", command)
 
     def takes_over(self, producer: Producer, command: InitProducer) -> None:
-        """What is open now may be aborted; by who expects a pair, only what is of that producer."""
+        """Allow the abort of open transactions; a request with an expected pair aborts only its own."""
         self.inits[command.token] = producer
         for number, owner in self.owners.items():
             if not command.keep_prepared and (command.expected is None or owner is producer):
                 self.may_abort.add(number)
 
     def adopt(self, producer: Producer, ongoing: ProducerPair) -> None:
-        """The transaction that a process finds open, and what is to become of it."""
+        """Take over the transaction that a new process finds open, and decide its outcome."""
         producer.number = next(
             number
             for _, value in reversed(self.world.log[: self.world.committed])
@@ -222,12 +223,12 @@ class Model:
             self.collect(producer)
 
     def give_up(self, producer: Producer) -> None:
-        """The answer is lost with its connection; the producer will ask again over another one."""
+        """Lose the response with its connection; the producer will retry over another one."""
         producer.asked = None
         producer.connection = 0
 
     def collect(self, producer: Producer) -> None:
-        """Read the answer, if there is one."""
+        """Read the response, if there is one."""
         if producer.asked is None:
             return
         what, token = producer.asked
@@ -257,7 +258,7 @@ class Model:
     # ---- the world -----------------------------------------------------------------------------------------
 
     def something_late(self, _: Producer) -> None:
-        """It arrives, and nobody waits for its answer; of the new protocol perhaps more than once."""
+        """Deliver a late request, whose response is ignored; in the new protocol perhaps more than once."""
         if self.late:
             copy = self.random.choice(self.late)
             if copy.client_version != CLIENT_V2:
@@ -265,14 +266,14 @@ class Model:
             self.world.handle(replace(copy, token=self.world.token()))
 
     def a_late_init(self, _: Producer) -> None:
-        """Whose it was does not know of it; to all others it is a process that has just begun."""
+        """Deliver a late InitProducerId: its producer ignores it; to the others it is a new process."""
         if self.late_inits:
             producer, command = self.late_inits.pop(self.random.randrange(len(self.late_inits)))
             self.takes_over(producer, command)
             self.world.handle(command)
 
     def write_markers(self, _: Producer) -> None:
-        """Of one transaction, to one of its partitions, to some, or to all."""
+        """Write the markers of a transaction to one of its partitions, to some, or to all."""
         if self.world.jobs:
             job = self.random.choice(self.world.jobs)
             first, second, shared = job.partitions
@@ -295,7 +296,7 @@ class Model:
         self.written.setdefault(number, set()).update(partitions)
 
     def markers_are_told_of_again(self, _: Producer) -> None:
-        """Perhaps to another coordinator, or when the next transaction is about to end."""
+        """Report markers again, perhaps to another coordinator, or while the next transaction ends."""
         if self.told:
             self.world.handle(self.random.choice(self.told[-20:]))
 
@@ -303,7 +304,7 @@ class Model:
         self.world.has_ids = False
 
     def ids_come(self, _: Producer) -> None:
-        """What waited for one is decided now."""
+        """Allocate producer ids, so that the requests that waited for one are decided."""
         for wanted in self.world.wanted_ids:
             if isinstance(wanted.command, InitProducer):
                 self.takes_over(self.inits[wanted.command.token], wanted.command)
@@ -322,7 +323,7 @@ class Model:
 
     def crash(self, _: Producer) -> None:
         self.world.crash()
-        # Who waits hears nothing; old connections lead to a node that is not the coordinator any more.
+        # Pending requests get no response; old connections lead to a node that is no longer the coordinator.
         for producer in self.producers:
             self.give_up(producer)
         self.late = [each for each in self.late if each.client_version == CLIENT_V2]
@@ -338,7 +339,7 @@ class Model:
         self.ids_come(self.producers[0])
         takes_over, self.is_two_phase = self.is_two_phase, False
         for _ in range(3):
-            if takes_over:  # nothing else ends what was prepared and what nobody ends
+            if takes_over:  # nothing else ends prepared and abandoned transactions
                 self.late_inits.clear()
                 self.init(self.producers[0], None)
                 while self.late_inits:
@@ -350,10 +351,13 @@ class Model:
         shard = self.world.coordinator.shard
         assert not shard.markers_left and not shard.ongoing and not shard.waiting
 
-    # ---- what must hold ------------------------------------------------------------------------------------
+    # ---- invariants ----------------------------------------------------------------------------------------
 
     def fates(self, count: int | None = None) -> dict[int, bool]:
-        """By number, whether it is committed, as so many records or all say; and what no log may say."""
+        """Return the outcome of each transaction by number, True if committed, from the first records or all.
+
+        Assert that the log is consistent.
+        """
         fates: dict[int, bool] = {}
         decided: Transaction | None = None
         for _, value in self.world.log[:count]:

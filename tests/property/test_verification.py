@@ -1,7 +1,7 @@
-"""One leader's log, one coordinator and a client whose requests are held up anywhere: no transaction is left
-open in the log that the coordinator has ended (KIP-890, KAFKA-12671).
+"""A leader's log, a coordinator, and a client whose requests may be delayed anywhere (KIP-890, KAFKA-12671).
 
-Walks by chance from a seed, not hypothesis: what goes wrong here takes seven steps in one order.
+No transaction that the coordinator has ended stays open in the log. The walks are random from a seed, not
+from hypothesis, because failures here take seven steps in one order.
 """
 
 from collections.abc import Callable
@@ -26,7 +26,7 @@ WALKS, STEPS = 100, 60
 
 @dataclass(slots=True)
 class Sent:
-    """A batch on its way: to the leader, then (with a guard) to the coordinator and back."""
+    """A batch under way: to the leader, then (with a guard) to the coordinator and back."""
 
     epoch: int
     sequence: int
@@ -35,7 +35,7 @@ class Sent:
 
 
 class LateRequests:
-    """The coordinator is three values; its decisions are Kafka's, cut down to one partition."""
+    """A walk. The coordinator has three values; its decisions are Kafka's, reduced to one partition."""
 
     def __init__(self, chance: Random, version: int) -> None:
         self.chance = chance
@@ -50,16 +50,16 @@ class LateRequests:
             clean_shutdown=False,
         )
         other = build_batch([(None, b"v", NOW_MS, ())])
-        self.log.append_as_leader(other, leader_epoch=0, now_ms=NOW_MS)  # it held a record before
+        self.log.append_as_leader(other, leader_epoch=0, now_ms=NOW_MS)  # so that the log is not new
         self.epoch = self.sequence = 0
         self.is_ongoing = False
-        self.marker_epoch: int | None = None  # of the decision whose marker is not written yet
+        self.marker_epoch: int | None = None  # the epoch of the marker that is not written yet
         self.last_marker_epoch = -1
         self.on_the_way: list[Sent] = []
         self.asking: list[Sent] = []
 
     def step(self) -> None:
-        """One of the things that can happen now."""
+        """Do one of the steps that are possible now."""
         self.chance.choice([do for do, can_be in self.actions().items() if can_be])()
         self.log.check_invariants()
         if not self.is_ongoing and self.marker_epoch is None:
@@ -88,7 +88,7 @@ class LateRequests:
         self.sequence += 1
 
     def end(self) -> None:
-        """Also when batches are on their way: their client has given them up, or the time is over."""
+        """End the transaction, even with batches under way: the client abandoned them, or it timed out."""
         self.is_ongoing = False
         if self.version == 2:
             self.epoch, self.sequence = self.epoch + 1, 0
@@ -156,7 +156,10 @@ class LateRequests:
         self.last_marker_epoch, self.marker_epoch = self.marker_epoch, None
 
     def write_it_again(self) -> None:
-        """Of older clients a late copy is kept away by its number (node/coordinators D42)."""
+        """Write a late copy of a marker.
+
+        With older clients a late copy is rejected by its number (node/coordinators D42).
+        """
         open_before = self.is_open
         try:
             self.mark(self.last_marker_epoch)

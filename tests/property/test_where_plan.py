@@ -1,4 +1,4 @@
-"""`where` takes away no record that meets it and leaves none that does not, whatever else a batch is told."""
+"""`where` keeps exactly the records that meet it, with any other options of a batch."""
 
 import random
 import re
@@ -28,7 +28,7 @@ Term = tuple[str, str, tuple[str | int, ...]]
 
 @dataclass
 class Log:
-    """Records in no order of time, with gaps, as compaction and markers of transactions leave them."""
+    """A log of records with unordered timestamps and with gaps, as compaction and markers leave them."""
 
     start: int
     end: int
@@ -37,7 +37,7 @@ class Log:
 
 @dataclass
 class Topic:
-    """A topic of the cluster, as far as a plan asks for it."""
+    """A topic of the cluster, with the attributes that a plan needs."""
 
     leaders: dict[int, None]
     topic_id: bytes = bytes(16)
@@ -45,7 +45,7 @@ class Topic:
 
 @dataclass
 class Logs:
-    """A cluster as far as a plan of a batch asks it; `asked` are the topics whose logs were asked for."""
+    """A cluster for the plan of a batch; `asked` has the topics whose offsets were requested."""
 
     logs: dict[TopicPartition, Log]
     asked: set[str] = field(default_factory=set)
@@ -74,7 +74,7 @@ class Logs:
         return found
 
     def grow(self, chance: random.Random, *, adds_partition: bool) -> None:
-        """New records at the ends, and perhaps a partition."""
+        """Append new records to the logs, and perhaps add a partition."""
         for partition in sorted(self.logs):
             log = self.logs[partition]
             for offset in range(log.end, log.end + chance.randrange(4)):
@@ -153,7 +153,7 @@ cuts = st.fixed_dictionaries(
 
 
 def with_offsets(options: dict[str, str], logs: Logs) -> dict[str, str]:
-    """The options, with JSON of offsets of each partition that they subscribe to."""
+    """Return the options with offsets, as JSON, of each partition that they subscribe to."""
     read = SourceOptions.from_options(
         {name: text for name, text in options.items() if text != "json"}, Mode.BATCH
     )
@@ -188,7 +188,7 @@ def rows_of(logs: Logs, options: dict[str, str], chance: random.Random | None) -
                 for offset in range(one.start, one.end)
                 if offset in records and records[offset] in read.where.timestamps_ms
             ]
-            # Of offsets a plan is exact: not one is asked for that is left out.
+            # A plan is exact about offsets: it requests none that `where` leaves out.
             assert all(offset in read.where.offsets for offset in range(one.start, one.end))
     return rows
 

@@ -1,4 +1,4 @@
-"""The compiled walk and its judge, asked the same."""
+"""The comparison of the compiled walk with the one in Python."""
 
 import random
 from array import array
@@ -18,7 +18,7 @@ from tests.property.mutated_records import (
 
 
 def differences(case: Case, chance: random.Random) -> list[str]:
-    """Return each question about the records that the two answer differently."""
+    """Return a description of each call about the records with different results."""
     content, count, base, earliest, latest, needs_key = case
     position = chance.choice([0, 0, 0, len(content), chance.randrange(len(content) + 1)])
     index = chance.choice([0, 0, 0, 1, chance.randrange(10)])
@@ -47,7 +47,7 @@ def differences(case: Case, chance: random.Random) -> list[str]:
 
 
 def header_differences(chance: random.Random) -> list[str]:
-    """Return what the two answer differently about a header that is plain, or nearly so."""
+    """Return a description of different results for a header that is plain, or nearly so."""
     batch = some_header_of_a_batch(chance)
     window = chance.choice([(LONG_MIN, LONG_MAX), (BASE_MS, BASE_MS), (0, BASE_MS + 1)])
     arguments = (chance.choice([10**6, len(batch), len(batch) - 1]), *window, chance.choice([4, 4, 3, 0]))
@@ -56,7 +56,7 @@ def header_differences(chance: random.Random) -> list[str]:
 
 
 def places_differ(case: Case, chance: random.Random) -> list[str]:
-    """Return what the two say differently of the places of the records' parts."""
+    """Return a description of different results for the positions of the records' parts."""
     content, count, rows = case.content, min(case.count, 1_000), 1_002
     row = chance.choice([0, 0, 2])
     start, end = chance.choice([0, 0, 0, 1]), len(content) - chance.choice([0, 0, 0, 1])
@@ -80,13 +80,13 @@ def _some_rules(chance: random.Random) -> tuple[bool, int, int, int, bool]:
 def _both(name: str, content: bytes, arguments: tuple[Any, ...]) -> str | None:
     ours: Callable[..., Any] = getattr(_record_walk, name)
     judge: Callable[..., Any] = getattr(pure_record_walk, name)
-    # In a buffer of just that size, so that a sanitizer sees the first byte that is read too far.
+    # The buffer has exactly this size, so that a sanitizer detects a read beyond the end.
     compiled, pure = ours(bytearray(content), *arguments), judge(content, *arguments)
     return None if compiled == pure else f"compiled {compiled}, pure {pure}"
 
 
 def fuzz(seed: int, rounds: int) -> tuple[int, list[str]]:
-    """Return how many of the cases were sound, and what the twins disagree about."""
+    """Return the number of valid cases, and the differences of the two walks."""
     chance = random.Random(seed)
     sound = 0
     for _ in range(rounds):
