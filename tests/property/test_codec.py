@@ -22,7 +22,7 @@ from tests.property.random_messages import (
 ROUNDS_PER_VERSION = 3
 
 
-def test_all_that_apache_kafka_advertises_to_clients_is_declared() -> None:
+def test_all_apis_that_apache_kafka_advertises_to_clients_are_declared() -> None:
     keys = {*range(4), *range(8, 52), 55, 57, 60, 61, 64, 65, 66, 68, 69, *range(74, 82), *range(83, 95)}
 
     assert len(keys) == 77
@@ -30,7 +30,7 @@ def test_all_that_apache_kafka_advertises_to_clients_is_declared() -> None:
 
 
 @pytest.mark.parametrize("cls", message_classes(), ids=lambda cls: cls.__name__)
-def test_a_random_message_of_every_version_comes_back(cls: type[Any]) -> None:
+def test_a_random_message_of_every_version_is_decoded_as_it_was_encoded(cls: type[Any]) -> None:
     random = Random(cls.__name__)
     schema = schema_of(cls)
     for version in range(schema.min_version, schema.max_version + 1):
@@ -45,7 +45,7 @@ def test_a_random_message_of_every_version_comes_back(cls: type[Any]) -> None:
 
 
 @pytest.mark.parametrize("cls", message_classes(), ids=lambda cls: cls.__name__)
-def test_a_message_of_defaults_comes_back_in_every_version(cls: type[Any]) -> None:
+def test_a_message_of_defaults_is_decoded_as_it_was_encoded_in_every_version(cls: type[Any]) -> None:
     schema = schema_of(cls)
     for version in range(schema.min_version, schema.max_version + 1):
         assert decode(cls, version, encode(cls(), version)) == cls()
@@ -53,7 +53,7 @@ def test_a_message_of_defaults_comes_back_in_every_version(cls: type[Any]) -> No
 
 @pytest.mark.slow
 @given(st.data())
-def test_any_message_comes_back_and_its_prefixes_are_refused(data: st.DataObject) -> None:
+def test_any_message_is_decoded_as_it_was_encoded_and_its_prefixes_are_refused(data: st.DataObject) -> None:
     cls, version = data.draw(st.sampled_from(class_versions()))
     message = data.draw(messages(cls, version))
     sent = encode(message, version)

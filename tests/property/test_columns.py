@@ -51,7 +51,7 @@ def test_columns_read_what_the_log_reads(batches: Sequence[tuple[list[NewRecord]
     st.lists(st.tuples(st.integers(1, 200), st.integers(0, 20_000)), min_size=1, max_size=70),
     st.integers(1, 90),
 )
-def test_batches_in_lock_step_are_walked_as_one_by_one(
+def test_batches_walked_together_equal_batches_walked_one_by_one(
     shapes: Sequence[tuple[int, int]], min_lock_step: int
 ) -> None:
     content = b""
@@ -73,7 +73,7 @@ def test_batches_in_lock_step_are_walked_as_one_by_one(
 
 
 @given(ROWS, st.sampled_from(Compression), CHANGES, st.floats(0, 1), st.integers(1, 60))
-def test_records_that_were_tampered_with_are_read_as_the_log_reads_them_or_refused(
+def test_tampered_records_are_read_as_by_the_log_or_refused(
     rows: list[NewRecord],
     compression: Compression,
     changes: list[tuple[float, int]],

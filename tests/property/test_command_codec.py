@@ -17,14 +17,14 @@ REPLIES = st.sampled_from(get_args(Reply)).flatmap(lambda cls: messages(cls, 0))
 
 @pytest.mark.slow
 @given(COMMANDS, REPLIES)
-def test_commands_and_replies_survive_their_bytes(command: Any, reply: Any) -> None:
+def test_commands_and_replies_are_decoded_as_they_were_encoded(command: Any, reply: Any) -> None:
     assert decode_command(encode_command(command)) == command
     assert decode_reply(memoryview(encode_reply(reply))) == reply
 
 
 @pytest.mark.slow
 @given(COMMANDS, st.data())
-def test_bytes_that_were_damaged_are_refused_or_mean_something_else(command: Any, data: Any) -> None:
+def test_damaged_bytes_are_refused_or_decode_to_another_command(command: Any, data: Any) -> None:
     content = bytearray(encode_command(command))
     for _ in range(data.draw(st.integers(1, 3))):
         content[data.draw(st.integers(0, len(content) - 1))] = data.draw(st.integers(0, 255))
@@ -38,7 +38,7 @@ def test_bytes_that_were_damaged_are_refused_or_mean_something_else(command: Any
                 assert error.code in (ErrorCode.INVALID_REQUEST, ErrorCode.UNSUPPORTED_VERSION)
 
 
-def test_what_a_newer_node_says_is_not_guessed_at() -> None:
+def test_commands_of_a_newer_node_are_refused() -> None:
     content = bytearray(encode_command(CreateTopics()))
 
     for position in (0, 2):  # the number, the version
@@ -49,7 +49,7 @@ def test_what_a_newer_node_says_is_not_guessed_at() -> None:
         assert refused.value.code is ErrorCode.UNSUPPORTED_VERSION
 
 
-def test_a_tail_and_a_giant_are_refused() -> None:
+def test_extra_bytes_and_giant_commands_are_refused() -> None:
     content = encode_command(CreateTopics())
 
     for hostile in (b"", content[:3], content + b"\0", content + bytes(2**25)):

@@ -133,7 +133,7 @@ def check(walkers: list[Walker], memory: ReceiveMemory) -> None:
 
 
 @pytest.mark.parametrize("seed", range(SEEDS))
-def test_all_is_served_once_and_in_order(seed: int, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_each_frame_is_served_once_and_in_order(seed: int, monkeypatch: pytest.MonkeyPatch) -> None:
     random = Random(seed)
     monkeypatch.setattr(receive_buffer, "READ_AHEAD_BYTES", random.choice((0, 50_000, 512 * 1024)))
     monkeypatch.setattr(read_turn, "MAX_TURN_SECONDS", random.choice((0.0, 9.0)))

@@ -246,7 +246,7 @@ def check_step(old: PartitionImage, new: PartitionImage, *, by_the_leader: bool)
 
 @pytest.mark.slow
 @given(st.lists(STEPS, max_size=40))
-def test_whatever_happens_the_model_has_nothing_to_say_against_it(steps: list[tuple[Any, ...]]) -> None:
+def test_the_invariants_hold_after_any_steps(steps: list[tuple[Any, ...]]) -> None:
     model = Model()
     for name in TOPICS:
         model.play(("create", name, 3, 3, False))
@@ -293,7 +293,7 @@ def random_step(chance: Random) -> list[tuple[Any, ...]]:
 
 @pytest.mark.slow
 @pytest.mark.parametrize("seed", range(40))
-def test_a_long_life_with_much_trouble(seed: int) -> None:
+def test_the_invariants_hold_in_a_long_run_with_many_failures(seed: int) -> None:
     chance, model = Random(seed), Model()
     for name in TOPICS:
         model.play(("create", name, 3, 3, False))

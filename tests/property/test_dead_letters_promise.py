@@ -18,7 +18,7 @@ from tests.thorough import some_of
 
 @pytest.mark.slow
 @pytest.mark.parametrize("first", some_of(range(0, 60, 10), of_each_run=3))
-def test_each_record_that_was_set_aside_has_one_dead_letter(first: int) -> None:
+def test_each_rejected_record_has_one_dead_letter(first: int) -> None:
     for seed in range(first, first + 10):
         cluster = run(seed)
 
@@ -26,7 +26,7 @@ def test_each_record_that_was_set_aside_has_one_dead_letter(first: int) -> None:
         assert cluster.written(), f"seed {seed}"
 
 
-def test_the_story_has_leaders_that_fall_and_letters_of_both_reasons() -> None:
+def test_the_walks_have_failing_leaders_and_letters_of_both_reasons() -> None:
     cluster = run(1)
 
     assert cluster.epoch > 3
@@ -143,7 +143,7 @@ MUTANTS = [
 
 @pytest.mark.slow
 @pytest.mark.parametrize("mutant", MUTANTS)
-def test_a_mutant_is_found(
+def test_a_mutant_is_detected(
     mutant: Callable[[pytest.MonkeyPatch], None], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     mutant(monkeypatch)

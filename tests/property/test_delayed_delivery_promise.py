@@ -253,7 +253,7 @@ class Story:
 
 @pytest.mark.slow
 @pytest.mark.parametrize("seed", some_of(range(16), of_each_run=2))
-def test_delayed_records_are_given_when_they_are_due(seed: int, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_delayed_records_are_delivered_when_they_are_due(seed: int, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(delayed_index, "BLOCK_RECORDS", 8)
     monkeypatch.setattr(delayed_index, "FEW_RECORDS", 2)
     for number in range(15):

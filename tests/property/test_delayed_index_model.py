@@ -97,7 +97,7 @@ def play(seed: int) -> None:
 
 @pytest.mark.slow
 @pytest.mark.parametrize("seed", some_of(range(16), of_each_run=8))
-def test_the_index_answers_as_a_dict_would(seed: int, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_index_returns_the_same_as_a_dict(seed: int, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(delayed_index, "BLOCK_RECORDS", 8)
     monkeypatch.setattr(delayed_index, "FEW_RECORDS", 2)
     for number in range(40):
@@ -106,6 +106,6 @@ def test_the_index_answers_as_a_dict_would(seed: int, monkeypatch: pytest.Monkey
 
 @pytest.mark.slow
 @pytest.mark.parametrize("seed", [0])
-def test_the_index_answers_as_a_dict_would_with_large_blocks(seed: int) -> None:
+def test_the_index_returns_the_same_as_a_dict_with_large_blocks(seed: int) -> None:
     for number in range(20):
         play(seed * 1000 + number)

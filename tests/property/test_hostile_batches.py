@@ -29,7 +29,7 @@ def changed(content: bytes, changes: list[tuple[float, int]], keep: float) -> by
 
 @pytest.mark.slow
 @given(st.sampled_from(Compression), CHANGES, st.floats(0, 1))
-def test_records_that_were_tampered_with(
+def test_tampered_records_are_refused_or_read(
     compression: Compression, changes: list[tuple[float, int]], keep: float
 ) -> None:
     batch = build_batch(ROWS, compression=compression)
@@ -51,7 +51,7 @@ def test_records_that_were_tampered_with(
 @given(
     st.binary(max_size=200) | st.builds(changed, st.just(bytes(build_batch(ROWS))), CHANGES, st.floats(0, 1))
 )
-def test_bytes_instead_of_a_batch(content: bytes) -> None:
+def test_arbitrary_bytes_are_refused_or_read_as_a_batch(content: bytes) -> None:
     for job in (
         lambda: check_batch(content),
         lambda: list(iterate_headers(content)),
@@ -73,7 +73,7 @@ def test_bytes_instead_of_a_batch(content: bytes) -> None:
     CHANGES,
     st.booleans(),
 )
-def test_compressed_bytes_never_open_beyond_the_limit(
+def test_compressed_bytes_never_decompress_beyond_the_limit(
     compression: Compression, content: bytes, changes: list[tuple[float, int]], is_raw: bool
 ) -> None:
     data = content if is_raw else changed(compress(compression, content * 50), changes, 1.0)

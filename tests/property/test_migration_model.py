@@ -194,7 +194,7 @@ def durable(group: Group | None) -> object:
             )
 
 
-def test_runs_go_both_ways() -> None:
+def test_groups_are_upgraded_and_downgraded() -> None:
     both = {(ClassicGroup, ConsumerGroup), (ConsumerGroup, ClassicGroup)}
 
     def ways(seed: int) -> set[tuple[type[Group], type[Group]]]:
@@ -207,7 +207,7 @@ def test_runs_go_both_ways() -> None:
 
 
 @pytest.mark.parametrize("seed", range(16))
-def test_members_of_both_protocols_share_and_the_log_tells_it_all(seed: int) -> None:
+def test_members_of_both_protocols_share_and_the_log_restores_the_group(seed: int) -> None:
     run = Run(seed)
 
     for _ in range(STEPS):

@@ -116,7 +116,7 @@ def test_the_newest_records_are_the_last_that_the_reader_sees(
 
 
 @given(LOGS, st.booleans(), st.integers(1, 2_000), st.integers(1, 1_000))
-def test_a_reader_passes_every_hole_and_no_record(
+def test_a_reader_skips_every_hole_and_no_record(
     logs: list[tuple[list[Step], int]], read_committed: bool, max_bytes: int, partition_max: int
 ) -> None:
     nodes, client = made(*logs, max_bytes=max_bytes, partition_max=partition_max), FakeClient()
@@ -145,7 +145,7 @@ def test_a_reader_passes_every_hole_and_no_record(
 LONG = ([Step("plain", 1, 5), *[Step("open", 1, 5), Step("abort", 1, 1)] * 40], 0)
 
 
-def test_a_search_without_time_says_so_and_one_at_the_start_does_not() -> None:
+def test_a_search_out_of_time_is_reported_as_incomplete_except_at_the_start() -> None:
     nodes = made(LONG, ([Step("plain", 1, 3)], 0), partition_max=100)
 
     found = search(nodes, 2, read_committed=True, client=FakeClient(given_s=4))
@@ -154,7 +154,7 @@ def test_a_search_without_time_says_so_and_one_at_the_start_does_not() -> None:
     assert found[1] == Newest(1, None)
 
 
-def test_more_than_the_most_are_offsets_and_say_so(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_more_than_the_maximum_is_reported_as_incomplete(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(newest_records, "MAX_COUNTED", 10)
     nodes = made(LONG, ([Step("plain", 1, 3)], 0))
 
@@ -163,7 +163,7 @@ def test_more_than_the_most_are_offsets_and_say_so(monkeypatch: pytest.MonkeyPat
     assert found == {0: Newest(245 - 11, Shortfall.COUNTED), 1: Newest(0, None)}
 
 
-def test_a_partition_that_cannot_be_read_says_so_and_keeps_no_other_from_its_search() -> None:
+def test_an_unreadable_partition_is_reported_and_does_not_stop_the_others() -> None:
     nodes = made(LONG, LONG)
     nodes.silent = {TopicPartition(TOPIC, 0)}
 
@@ -172,7 +172,7 @@ def test_a_partition_that_cannot_be_read_says_so_and_keeps_no_other_from_its_sea
     assert found == {0: Newest(240, Shortfall.UNAVAILABLE), 1: Newest(0, None)}
 
 
-def test_who_asks_is_heard_after_each_round_and_may_end_it() -> None:
+def test_the_caller_may_end_the_search_after_each_round() -> None:
     """A member of a group sends its heartbeats there."""
     rounds: list[int] = []
     nodes, client = made(LONG, partition_max=100), FakeClient()
@@ -187,7 +187,7 @@ def test_who_asks_is_heard_after_each_round_and_may_end_it() -> None:
     assert found[0].shortfall is Shortfall.DEADLINE
 
 
-def test_a_span_of_nothing_is_its_end() -> None:
+def test_an_empty_span_returns_its_end() -> None:
     nodes = made(([], 0))
     nodes.logs = {TopicPartition(TOPIC, 0): ModelLog([Step("hole", 1, 5)], 5)}
 

@@ -171,7 +171,9 @@ def scan(log: bytes, pieces: int = 1) -> ScannedLog:
 
 @pytest.mark.slow
 @given(LOGS, st.integers(1, 5))
-def test_a_scan_finds_what_replaying_every_record_finds(log: list[Write | Marker], pieces: int) -> None:
+def test_a_scan_gives_the_same_state_as_replaying_every_record(
+    log: list[Write | Marker], pieces: int
+) -> None:
     model, content, offset = Model(), b"", 0
     for each in log:
         model.take(each)
@@ -265,7 +267,7 @@ def scanned(log: list[Write | Marker]) -> ScannedLog:
 
 @pytest.mark.slow
 @given(LOGS, st.floats(0, 1))
-def test_compaction_changes_nothing_that_is_found(log: list[Write | Marker], share: float) -> None:
+def test_compaction_does_not_change_the_scanned_state(log: list[Write | Marker], share: float) -> None:
     log = [as_coordinators_write(batch) for batch in log]
     upto = stable_prefix(log[: int(share * len(log)) + 1])
     compacted = without_what_is_outdated(log, min(upto, int(share * len(log)) + 1))
@@ -285,7 +287,7 @@ def test_compaction_changes_nothing_that_is_found(log: list[Write | Marker], sha
     LOGS,
     st.lists(st.tuples(st.floats(0, 1, exclude_max=True), st.integers(0, 255)), min_size=1, max_size=4),
 )
-def test_bytes_that_were_tampered_with_are_refused_or_read(
+def test_tampered_bytes_are_refused_or_read(
     log: list[Write | Marker], changes: list[tuple[float, int]]
 ) -> None:
     content = bytearray(b"".join(each.batch(offset) for offset, each in enumerate(log)) or b"?")
@@ -308,7 +310,7 @@ def test_bytes_that_were_tampered_with_are_refused_or_read(
 
 @pytest.mark.slow
 @given(st.binary(max_size=60) | OFFSET_VALUES, st.integers(0, 30), st.integers(0, 255))
-def test_a_value_that_counts_as_readable_is_readable(content: bytes, place: int, byte: int) -> None:
+def test_a_value_counted_as_readable_is_readable(content: bytes, place: int, byte: int) -> None:
     changed = bytearray(content)
     changed[place : place + 1] = bytes([byte])
     value = bytes(changed)

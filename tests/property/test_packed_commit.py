@@ -92,7 +92,7 @@ def packed(version: int, content: bytes) -> OffsetCommitRequest | PackedCommit:
 
 
 @given(data=st.data(), version=VERSIONS)
-def test_both_read_the_same(data: st.DataObject, version: int) -> None:
+def test_both_codecs_decode_the_same_request(data: st.DataObject, version: int) -> None:
     content = encode(data.draw(requests(version)), version)
 
     read = packed(version, content)
@@ -102,7 +102,7 @@ def test_both_read_the_same(data: st.DataObject, version: int) -> None:
 
 
 @given(data=st.data(), version=st.integers(6, 10), error=st.sampled_from(ErrorCode))
-def test_both_answer_the_same(data: st.DataObject, version: int, error: ErrorCode) -> None:
+def test_both_codecs_encode_the_same_response(data: st.DataObject, version: int, error: ErrorCode) -> None:
     read = packed(version, encode(data.draw(requests(version)), version))
 
     if isinstance(read, PackedCommit):
@@ -136,7 +136,7 @@ def what_is_read(way: Any, content: bytes) -> Any:
 
 
 @given(data=st.data(), version=st.integers(6, 10))
-def test_of_damaged_requests_both_say_the_same(data: st.DataObject, version: int) -> None:
+def test_both_codecs_treat_damaged_requests_alike(data: st.DataObject, version: int) -> None:
     content = bytearray(encode(data.draw(requests(version)), version))
     for _ in range(data.draw(st.integers(1, 3))):
         content[data.draw(st.integers(0, len(content) - 1))] = data.draw(st.integers(0, 255))
@@ -146,7 +146,7 @@ def test_of_damaged_requests_both_say_the_same(data: st.DataObject, version: int
 
 @pytest.mark.parametrize("version", range(6, 11))
 @pytest.mark.parametrize("name", ["n", ""])
-def test_whatever_byte_is_another_and_wherever_it_ends_both_say_the_same(name: str, version: int) -> None:
+def test_both_codecs_agree_on_any_changed_byte_and_any_prefix(name: str, version: int) -> None:
     partitions = [
         OffsetCommitRequestPartition(partition_index=each, committed_offset=each, committed_metadata="")
         for each in range(3)

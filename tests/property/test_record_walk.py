@@ -46,7 +46,7 @@ def read(case: Case) -> tuple[int, list[bool], list[int]] | None:
 
 @pytest.mark.slow
 @pytest.mark.parametrize("seed", some_of(range(8), of_each_run=2))
-def test_the_judge_refuses_what_the_reader_of_records_refuses(seed: int) -> None:
+def test_the_python_walk_refuses_the_same_records_as_the_reader(seed: int) -> None:
     chance = random.Random(seed)
     for _ in range(2_000):
         case = some_case(chance)
@@ -67,7 +67,7 @@ def test_the_judge_refuses_what_the_reader_of_records_refuses(seed: int) -> None
 
 @pytest.mark.slow
 @pytest.mark.parametrize("seed", some_of(range(8), of_each_run=1))
-def test_a_walk_that_pauses_comes_to_the_same_end(seed: int) -> None:
+def test_a_walk_with_pauses_gives_the_same_result(seed: int) -> None:
     chance = random.Random(seed)
     for _ in range(1_000):
         content, count, base, earliest, latest, needs_key = some_case(chance)
@@ -89,7 +89,7 @@ def test_a_walk_that_pauses_comes_to_the_same_end(seed: int) -> None:
 
 @pytest.mark.slow
 @pytest.mark.parametrize("seed", some_of(range(100, 108), of_each_run=1))
-def test_the_twins_answer_alike(seed: int) -> None:
+def test_both_walks_return_the_same(seed: int) -> None:
     twins = compiled_twins()
 
     assert twins.fuzz(seed, 2_000)[1] == []
@@ -97,7 +97,7 @@ def test_the_twins_answer_alike(seed: int) -> None:
 
 @pytest.mark.slow
 @given(st.binary(max_size=60), st.integers(0, 9), st.integers(0, 2**32))
-def test_the_twins_answer_alike_about_any_bytes(content: bytes, count: int, seed: int) -> None:
+def test_both_walks_return_the_same_for_any_bytes(content: bytes, count: int, seed: int) -> None:
     twins = compiled_twins()
     case = Case(content, count, 0, LONG_MIN, LONG_MAX, False)
 
@@ -105,7 +105,7 @@ def test_the_twins_answer_alike_about_any_bytes(content: bytes, count: int, seed
 
 
 @pytest.mark.thorough
-def test_no_byte_is_read_too_far() -> None:
+def test_no_byte_beyond_the_buffer_is_read() -> None:
     command = [sys.executable, str(FUZZ), "--rounds", "20000"]
     done = subprocess.run(command, capture_output=True, text=True, check=False, timeout=600)
     if done.returncode == NO_COMPILER:
@@ -115,7 +115,7 @@ def test_no_byte_is_read_too_far() -> None:
     assert done.stdout.startswith("ok: 20000 batches")
 
 
-def test_headers_of_all_sorts_are_tried() -> None:
+def test_the_cases_have_headers_of_all_kinds() -> None:
     chance = random.Random(0)
     answers = [
         pure_record_walk.plain_fields(some_header_of_a_batch(chance), 10**6, LONG_MIN, LONG_MAX, 4)

@@ -62,7 +62,7 @@ class BackoffModel:
 
 @pytest.mark.slow
 @pytest.mark.parametrize("first", some_of(range(0, 100, 10), of_each_run=2))
-def test_what_is_released_waits_as_long_as_the_dumb_model_says(first: int) -> None:
+def test_released_records_wait_as_long_as_in_the_model(first: int) -> None:
     for seed in range(first, first + 10):
         random, model = Random(seed), BackoffModel()
         config = ShareConfig(

@@ -63,7 +63,7 @@ def batches_of(draw: st.DrawFn) -> list[AcknowledgementBatch]:
     batches=batches_of(),
     limit=st.integers(1, 3),
 )
-def test_acknowledgements_in_steps_do_what_one_after_the_other_do(
+def test_acknowledgements_in_steps_have_the_effect_of_one_after_the_other(
     batch_records: int,
     by_others: set[int],
     history: Sequence[tuple[int, int, int]],
@@ -100,7 +100,9 @@ def test_acknowledgements_in_steps_do_what_one_after_the_other_do(
 
 
 @given(batches=batches_of(), max_states=st.integers(1, 30))
-def test_no_more_ranges_than_allowed_come_of_it(batches: list[AcknowledgementBatch], max_states: int) -> None:
+def test_the_number_of_ranges_stays_within_the_limit(
+    batches: list[AcknowledgementBatch], max_states: int
+) -> None:
     partition = Partition(log=[(0, RECORDS - 1)], limits=ShareLimits(max_states=max_states))
     partition.fetch()
 

@@ -26,7 +26,7 @@ MORE_KINDS = {
 @pytest.mark.slow
 @pytest.mark.parametrize("kind", KINDS)
 @pytest.mark.parametrize("first", some_of(range(0, 80, 20), of_each_run=1))
-def test_a_share_partition_answers_as_the_dumb_model(kind: str, first: int) -> None:
+def test_a_share_partition_answers_as_the_simple_model(kind: str, first: int) -> None:
     for seed in range(first, first + 20):
         session = Session(seed, **KINDS[kind])
         session.play(60)
@@ -39,7 +39,7 @@ def test_a_share_partition_answers_as_the_dumb_model(kind: str, first: int) -> N
 @pytest.mark.slow
 @pytest.mark.parametrize("kind", [*KINDS, *MORE_KINDS])
 @pytest.mark.parametrize("first", some_of(range(1_000, 1_080, 20), of_each_run=1))
-def test_what_share_groups_promise_holds(kind: str, first: int) -> None:
+def test_the_promises_of_share_groups_hold(kind: str, first: int) -> None:
     for seed in range(first, first + 20):
         session = Session(seed, **{**KINDS, **MORE_KINDS}[kind])
         session.play(80)

@@ -177,7 +177,7 @@ def random_batch(random: Random) -> StateBatch:
 
 
 @pytest.mark.parametrize("seed", range(WALKS))
-def test_every_answer_is_the_models(seed: int) -> None:
+def test_every_response_is_that_of_the_model(seed: int) -> None:
     random = Random(seed)
     config = ShareCoordinatorConfig(
         share_coordinator_snapshot_update_records_per_snapshot=random.choice((0, 1, 2, 5, 500)),

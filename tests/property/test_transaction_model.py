@@ -401,7 +401,7 @@ def read(value: bytes | None) -> Transaction:
 
 
 @pytest.mark.parametrize("seed", range(WALKS))
-def test_every_transaction_has_the_fate_that_its_producer_was_told(seed: int) -> None:
+def test_every_transaction_has_the_outcome_of_the_response_to_its_producer(seed: int) -> None:
     model = Model(Random(seed))
 
     for _ in range(STEPS):

@@ -185,7 +185,7 @@ class LateRequests:
 
 @pytest.mark.slow
 @pytest.mark.parametrize("version", [0, 2])
-def test_what_the_coordinator_has_ended_is_not_open(version: int) -> None:
+def test_a_transaction_ended_by_the_coordinator_is_not_open(version: int) -> None:
     for seed in range(WALKS):
         late = LateRequests(Random(seed), version)
         for number in range(STEPS):

@@ -76,7 +76,7 @@ def _play(story: Story, seed: int) -> object:
 
 def walk_mutant(plant: Callable[[Patch], None]) -> Callable[[Patch], None]:
     """The same, looked for in one log, one coordinator and requests that are held up anywhere."""
-    run = test_verification.test_what_the_coordinator_has_ended_is_not_open
+    run = test_verification.test_a_transaction_ended_by_the_coordinator_is_not_open
     TXN_MUTANTS.append(Mutant(plant=plant, run=run, seeds=(0, 2)))
     return plant
 

@@ -193,7 +193,7 @@ def test_a_topics_compression_type_recompresses(sent: Compression, kept: str) ->
 
 @pytest.mark.parametrize("sent", [one for one in Compression if one is not Compression.NONE])
 def test_records_that_cannot_be_decompressed_get_an_error_that_is_not_retried(sent: Compression) -> None:
-    """Clients would retry after CORRUPT_MESSAGE, as for bytes damaged on the way; so Apache Kafka does this."""
+    """Clients would retry after CORRUPT_MESSAGE, as for bytes damaged on the way; Kafka does the same."""
     batch = build_batch(ROWS, compression=sent)
     garbage = seal_batch(read_header(batch), b"\xee" * (len(batch) - HEADER_SIZE))
     kept = "gzip" if sent is not Compression.GZIP else "zstd"
