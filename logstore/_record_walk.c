@@ -2,8 +2,7 @@
 
    No length in a record decides how much memory is allocated, and no byte beyond the buffer is read: each
    length is compared with the bytes that are left before it is used. The buffer is not copied. Walks of large
-   buffers release the interpreter's lock; short walks keep it, as taking it again may cost more than the
-   walk.
+   buffers release the interpreter's lock; short walks keep it, as taking it again may cost more.
 
    This uses only the limited API of Python 3.11, so that one build serves all later versions. */
 

@@ -6,8 +6,7 @@ deltas agree; then records are opened only in compacted topics (each needs a key
 of a rejected batch, and if `compression.type` demands another codec. Error codes are those that Apache Kafka
 was seen to return, except where Kafka stores a batch that cannot be read again.
 
-Work that would hold up an event loop is left to a thread: `validate_at_once` returns None before it has cost
-much.
+Work that would hold up an event loop is left to a thread: `validate_at_once` soon returns None for it.
 """
 
 import struct
@@ -534,8 +533,7 @@ def _check_pieces(
             return None
         if error.code is not ErrorCode.CORRUPT_MESSAGE:
             raise
-        # As in Apache Kafka: after CORRUPT_MESSAGE, which is retriable, the client would send the batch
-        # forever.
+        # As in Apache Kafka: after CORRUPT_MESSAGE, a retriable error, the client would retry forever.
         raise KafkaError(ErrorCode.UNKNOWN_SERVER_ERROR, error.detail) from None
 
 
@@ -559,8 +557,7 @@ def _check_whole(header: BatchHeader, content: ByteSource, config: LogConfig, no
     """Check records that are all decompressed; return the result of `_check_records`."""
     count = header.records_count
     if record_walk.IS_COMPILED:
-        # One call suffices if nothing is wrong; otherwise the records are checked again for the error
-        # message.
+        # One call suffices if nothing is wrong; otherwise a second check finds the error message.
         earliest, latest = _accepted_timestamps_of(header, config, now_ms)
         rest = (header.base_timestamp, earliest, latest, config.compact)
         problem, _, end, largest = walk(content, 0, 0, count, count, _NO_LIMIT_BYTES, *rest)

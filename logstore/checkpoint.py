@@ -6,8 +6,7 @@
     flights 1 900
 
 Each file is replaced as a whole, so a reader sees the old or the new one. A file that cannot be parsed raises
-KAFKA_STORAGE_ERROR with its path and line; the caller decides whether its content can be rebuilt from the
-log.
+KAFKA_STORAGE_ERROR with its path and line; the caller decides whether the log can restore its content.
 """
 
 import re

@@ -211,8 +211,7 @@ def _while_segments_stay(job: CleaningJob) -> Iterator[None]:
     try:
         yield
     except FileNotFoundError:
-        # A segment is removed from the log before its files are renamed, so the log shows whether it was
-        # deleted.
+        # A segment leaves the log before its files are renamed, so the log shows whether it was deleted.
         current = {id(segment) for segment in job.log.segments}
         if all(id(segment) in current for segment in job.closed):
             raise
@@ -272,8 +271,7 @@ def read_batches(
 ) -> Iterator[tuple[BatchHeader, memoryview]]:
     """Yield each batch from `position` on with its checked header, up to the next segment's base offset.
 
-    CORRUPT_MESSAGE if a batch is damaged, or if its base offset, which the CRC does not cover, is out of
-    order.
+    CORRUPT_MESSAGE if a batch is damaged or its base offset, which the CRC does not cover, is out of order.
     """
     next_offset = segment.base_offset
     file, end = segment.file, segment.size_bytes

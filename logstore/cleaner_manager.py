@@ -8,8 +8,8 @@
     manager.costs.add(topic, cpu_s, now_ms)         on the loop, after each piece
     pending = manager.finish(job, offset_map)       on the loop; the checkpoint is written in a thread
 
-A log whose batches cannot be read is reported and marked as `uncleanable`, and not tried again until the next
-start.
+A log whose batches cannot be read is reported, marked as `uncleanable`, and not tried again before the next
+start of the node.
 """
 
 from collections.abc import Iterable

@@ -418,8 +418,7 @@ def _open_snappy_block(block: memoryview, room: int, max_bytes: int) -> bytes:
 
 
 def snappy_block_bytes(block: memoryview) -> int:
-    """Return the decompressed size that a block claims; CORRUPT_MESSAGE if no block of its length can have
-    it.
+    """Return the decompressed size that a block claims; CORRUPT_MESSAGE if it is impossible.
 
     cramjam.DecompressionError if the block has no valid size.
     """

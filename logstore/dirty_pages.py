@@ -79,8 +79,7 @@ class DirtyPages:
         # Half of the threshold already counts: a request for blocks just before writeback begins waits for
         # all of it.
         self._is_writing_back = dirty > background // 2 or writeback * mmap.PAGESIZE > USUAL_WRITEBACK_BYTES
-        # The kernel blocks no writer up to the middle of its two thresholds; half-way to there counts as
-        # near.
+        # The kernel blocks no writer below the middle of its two thresholds; half-way to it counts as near.
         self._remember(now_s, is_near=dirty + writeback > (3 * background + threshold) // 4)
         return now_s
 

@@ -214,14 +214,12 @@ class OsFile:
         except OSError as error:
             if error.errno not in (errno.EOPNOTSUPP, errno.EINVAL, errno.ENOSYS):
                 raise
-            # This file system does not support it (overlay, network): wait for the disk rather than never
-            # answer.
+            # This file system does not support it (overlay, network), so the read has to wait for the disk.
             self._has_nowait = False
             return self.read_at(position, size)
         if count == size:
             return content
-        # A short read: the file ends, or the rest is not in memory. Only a read that may wait can find out
-        # which.
+        # A short read: the file ends, or the rest is not in memory. Only a read that may wait finds out.
         return None
 
     def can_send(self, position: int, size: int) -> bool:
@@ -229,8 +227,7 @@ class OsFile:
         now_s = time.monotonic()
         if start <= position and position + size <= end and now_s < until_s:
             return True
-        # Look ahead only for a sequential reader: several readers in turns would overwrite each other's
-        # range.
+        # Look ahead for a sequential reader only: readers in turns would overwrite each other's range.
         ahead = min(CACHED_AHEAD_BYTES, self.size() - position) if start <= position <= end else 0
         if ahead > size and is_cached(self._fd, position, ahead):
             size = ahead
@@ -288,8 +285,7 @@ class OsDisk:
         except OSError as error:
             if error.errno != errno.EMFILE or not self._cached:
                 raise
-        # No descriptor is left. Cached files can be opened again; the one to open now may be an active
-        # segment.
+        # No descriptor is left. Cached files can be reopened; the one to open may be an active segment.
         with self._lock:
             self._cached.clear()
         return OsFile(os.open(path, flags | os.O_CLOEXEC, mode), self._dirty_pages)

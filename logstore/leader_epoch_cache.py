@@ -109,8 +109,7 @@ class LeaderEpochCache:
         if above == len(self._entries):
             return EpochEndOffset(UNDEFINED_EPOCH, UNDEFINED_OFFSET)
         end_offset = self._entries[above].start_offset
-        # An epoch older than all known ones: its records are gone, so the reader continues at the first known
-        # offset.
+        # The records of an epoch older than all known ones are gone: continue at the first known offset.
         return EpochEndOffset(self._entries[above - 1].epoch if above else epoch, end_offset)
 
     def truncate_from_end(self, end_offset: int) -> bool:

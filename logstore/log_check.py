@@ -156,8 +156,7 @@ class LogCheck:
                 raise SegmentsChanged from fault
         self._judge_epochs()
         if self._has_gaps and not self.is_compacted:
-            # Only compaction leaves gaps: the topic was compacted once, and this replica was copied
-            # afterwards.
+            # Only compaction leaves gaps: the topic was once compacted, and this replica copied later.
             self.is_compacted = True
             self.findings = [one for one in self.findings if not one.is_hole]
 
@@ -220,8 +219,7 @@ class LogCheck:
         wrong = self._wrong_transactions(one, expected, aborts)
         self._note(segment, FileKind.TRANSACTION_INDEX, segment.transaction_index.path, wrong)
         if wrong is not None and not self.is_compacted and self._is_unbroken and not one.is_active:
-            # For a transaction that began below the first segment these rows have what a reader of this log
-            # needs.
+            # Readers of this log need no more of a transaction that began below the first segment.
             self.known_transactions[segment.base_offset] = tuple(expected)
 
     def _begin_anew(self, offset: int) -> None:

@@ -84,8 +84,7 @@ class LogManager:
         self.future_logs: dict[TopicPartition, PartitionLog] = {}
         self.producer_tally = ProducerTally(producer_bytes)
         self.removals = Removals(disk, now_ms)
-        # Sentences for the log: notes for information, warnings for an operator. The owner takes and logs
-        # them.
+        # Sentences for the owner to log: notes are for information, warnings for an operator.
         self.notes: list[str] = []
         self.warnings: list[str] = []
         self._on_offline = on_offline
@@ -96,8 +95,7 @@ class LogManager:
         self._lock = lock
         self._locks: list[DirectoryLock] = []
         self._checkpoints = LogCheckpoints(disk)
-        # Deleted logs that may still be in the checkpoints: a new log of that name must not get their
-        # offsets.
+        # Deleted logs that may still be in the checkpoints; new logs must not inherit their offsets.
         self._stale_in_checkpoints: set[TopicPartition] = set()
 
     def take_notes(self) -> tuple[list[str], list[str]]:

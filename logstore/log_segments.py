@@ -82,8 +82,7 @@ class LogSegments:
     def replace(self, new: Sequence[Segment], old: Sequence[Segment]) -> None:
         """Replace segments by the cleaned ones made from them (suffix `.cleaned`, sealed).
 
-        After a crash at any point, recovery finds either the old segments or, through `.swap` files, the new
-        ones.
+        After a crash at any point, recovery finds the old segments or, through `.swap` files, the new ones.
         """
         first = self.row.index(old[0])
         assert self.row[first : first + len(old)] == list(old), "the old segments are neighbours"

@@ -23,10 +23,9 @@ class Oldest(NamedTuple):
 
 
 def oldest_record(batches: bytes | memoryview, position: int) -> Oldest:
-    """Return the first data record at or after the offset `position` in batches, the last of which may be
-    torn.
+    """Return the first data record at or after the offset `position` in some batches.
 
-    CORRUPT_MESSAGE or INVALID_RECORD for bytes that are not batches.
+    The last batch may be torn. CORRUPT_MESSAGE or INVALID_RECORD for bytes that are not batches.
     """
     view = memoryview(batches)
     next_offset = position

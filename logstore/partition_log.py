@@ -178,7 +178,8 @@ class PartitionLog:
         # (`flush.messages`). None: no batch waits for the disk.
         self.flush_due_from: int | None = None
         self._cuts = 0
-        self._lowest_cut: int | None = self.log_end_offset  # the log was truncated here since the last call
+        # See `take_lowest_cut`. At first it is the log end, as a crash may have cost the records above.
+        self._lowest_cut: int | None = self.log_end_offset
         self.on_failure: Callable[[PartitionLog, OSError], None] | None = None
         self._failure: OSError | None = None
         self._room: Room | None = None
@@ -322,8 +323,7 @@ class PartitionLog:
                 records, config=config, now_ms=now_ms, produce_version=produce_version, is_client=is_client
             )
         header, batch = valid
-        # Every batch passes here: unpacking the whole header costs as much as reading three of its
-        # attributes.
+        # Every batch passes here: unpacking the header costs as much as reading three of its attributes.
         (
             _,
             batch_length,

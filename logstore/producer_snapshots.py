@@ -36,8 +36,7 @@ class ProducerSnapshots:
         self.offsets.append(offset)
 
     def load_latest(self, state: ProducerState, base_offset: int, end_offset: int, now_ms: int) -> list[str]:
-        """Load `state` from the newest good snapshot at or below `end_offset`; return sentences about bad
-        ones.
+        """Load `state` from the newest valid snapshot up to `end_offset`; return the problems of others.
 
         Without one the state is empty at `base_offset`, that of the first segment, where the replay begins.
         Snapshots below `base_offset` are ignored: the batches between them and the log are missing. The log

@@ -7,8 +7,7 @@ The data plane reads and patches headers and never looks behind them. The fields
     35 max_timestamp i64 | 43 producer_id i64 | 51 producer_epoch i16 | 53 base_sequence i32
     57 records_count i32 | 61 records
 
-The CRC-32C covers everything from the attributes on, so patching base offset and leader epoch leaves it
-valid.
+The CRC-32C covers everything from the attributes on: patching base offset and leader epoch leaves it valid.
 """
 
 import struct
@@ -152,11 +151,10 @@ def computed_crc(buffer: ByteSource, position: int, size_bytes: int) -> int:
 
 
 def check_batch(buffer: ByteSource, position: int = 0) -> BatchHeader:
-    """Return the header of the batch at `position` after checking length, magic, CRC, and count against
-    delta.
+    """Return the header of the batch at `position` after checking it.
 
-    CORRUPT_MESSAGE if a check fails. Followers and recovery check this much of a batch; `batch_validator` has
-    the further checks of a leader.
+    The checks are of length, magic, CRC, and count against last offset delta; CORRUPT_MESSAGE if one fails.
+    Followers and recovery check this much of a batch; `batch_validator` has the further checks of a leader.
     """
     header = read_header(buffer, position)
     if header.magic != MAGIC:
@@ -209,8 +207,7 @@ def patch_offset_and_epoch(
 ) -> None:
     """Set the base offset and the leader epoch of a batch; the CRC covers neither field.
 
-    The length lies between the two fields and is written with its old value, so that one call writes all
-    three.
+    The length is between the two fields and written with its old value, so that one call writes all three.
     """
     _PLACE.pack_into(batch, 0, base_offset, batch_length, leader_epoch)
 

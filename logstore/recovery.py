@@ -61,7 +61,7 @@ RECORDS_ARE_LOST: Final = "the records in between are lost."  # a note that ends
 
 @dataclass(slots=True, kw_only=True)
 class LoadedLog:
-    """The content of a log's directory, ready for a `PartitionLog`; `notes` has a sentence an oddity."""
+    """The content of a log's directory, ready for a `PartitionLog`; `notes` describes each oddity."""
 
     segments: list[Segment]
     epochs: LeaderEpochCache
@@ -460,7 +460,7 @@ def recover_segment(
             epochs.assign(header.partition_leader_epoch, header.base_offset)
         next_offset = producers.map_end_offset = header.next_offset
         valid_end = position + header.size_bytes
-    # The recovery point may be above this segment: then the next recovery will not rebuild these rows.
+    # The recovery point may move above this segment; then the next recovery will not rebuild these rows.
     segment.transaction_index.sync()
     return RecoveredSegment(segment.cut_tail(valid_end), next_offset)
 

@@ -56,8 +56,7 @@ def retention_plan(
 ) -> RetentionPlan:
     """Decide which segments of a log to delete. `segments` has all in order, the active one last."""
     upper_bounds = [segment.base_offset for segment in segments[1:]] + [log_end_offset]
-    # An empty active segment stays for the next record, and records above the high watermark stay for
-    # consumers.
+    # An empty active segment is kept for the next record; consumers may need records that are not replicated.
     candidates = sum(
         1
         for _ in takewhile(

@@ -177,8 +177,7 @@ class Segment:
     def append(self, buffers: list[ByteSource], size_bytes: int) -> None:
         """Write whole batches at the end; `index_batch` must follow for each. OSError if the disk fails.
 
-        After an error the file is truncated to its old size, so no later append or reader meets a partial
-        batch.
+        After an error the file is truncated to its old size, so no append or reader meets a partial batch.
         """
         assert self._file is not None, "only the active segment grows"
         if size_bytes >= ALLOCATING_WRITE_BYTES and self.size_bytes + size_bytes > self._allocated_bytes:
@@ -458,8 +457,7 @@ class Segment:
         end = self.offset_index.lookup(offset).position
         following = self.offset_index.position_after(offset)
         if following is not None and following - end > SCAN_BYTES:
-            # Large batches have a row each, with their last offset: the next row may be that of the wanted
-            # batch.
+            # Large batches have a row each, with their last offset: the next row may be the wanted one.
             large = self.header_at(following)
             if large is not None and large.base_offset <= offset <= large.last_offset:
                 return following, large.size_bytes

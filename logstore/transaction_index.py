@@ -149,8 +149,7 @@ class TransactionIndex:
         found: list[AbortedTransaction] = []
         if not self.rows_count:
             return found, False
-        # Rows that end before the start are skipped by a search: their last stable offsets are below the end
-        # too.
+        # A search skips rows that end before the start: their last stable offsets are below the end, too.
         for row in self._rows_from(self._first_ending_at(start_offset)):
             if row.first_offset < end_offset:
                 found.append(row)

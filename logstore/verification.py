@@ -121,9 +121,8 @@ class Verifications:
         if is_client:
             assert guard is not None
             has_history = entry is not None and bool(entry.batches)
-            # For a producer with state, the log knows the next sequence. The lowest sequence of the guard is
-            # not used then: it may be that of a late copy of an old batch, which would keep all later batches
-            # out.
+            # For a producer with state, the log knows the next sequence. The lowest sequence of the guard may
+            # be that of a late copy of an old batch, which would keep all later batches out.
             is_overtaken = entry is None and sequence > guard.lowest_sequence
             if is_overtaken or (guard.bumps_epoch and sequence and not has_history):
                 raise KafkaError(

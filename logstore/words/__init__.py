@@ -1,7 +1,6 @@
 """ottla.logstore.words: the vocabulary that all packages share; nothing in it knows about logs.
 
-Here are error codes, names of partitions, and the notations in which messages, records and settings are
-declared.
+It has error codes, names of partitions, and the notations of messages, records and settings.
 
 The map, bottom-up; a module imports only from lines above its own, and nothing else of Ottla:
 

@@ -3,8 +3,8 @@
 Topic, broker and group settings are all tables of `ConfigKey` in a `ConfigDef`. Texts are parsed by the rules
 of Kafka's own parser (numbers trimmed and signed, booleans in any case, lists split at commas with repeats
 dropped), because the same `server.properties` and the same AdminClient calls must have the same effect here.
-A text that is rejected raises INVALID_CONFIG with one sentence that names the setting, the value and what is
-allowed.
+A rejected text raises INVALID_CONFIG with one sentence that names the setting, the value and the allowed
+ones.
 
 One rule is stricter than Kafka's: a DOUBLE must be a finite decimal number; NaN and hexadecimal are rejected.
 """
@@ -290,8 +290,7 @@ def _typed(key: ConfigKey, text: str) -> ConfigValue:
 
 
 def _integer(key: ConfigKey, text: str, trimmed: str, maximum: int) -> int:
-    # Ten times the digits of a long leave room for leading zeros; a longer text would only cost time in
-    # int().
+    # Ten times the digits of a long leave room for leading zeros; more would only cost time in int().
     number = int(trimmed) if len(trimmed) <= 200 and _INTEGER.fullmatch(trimmed) else None
     if number is None or not -maximum - 1 <= number <= maximum:
         raise _refused(key, text, f"it is not a number of type {key.type.name}.")

@@ -1,8 +1,7 @@
 """Descriptions of the reason for which a connection could not be made.
 
 The event loop's own message is "[Errno 113] Connect call failed ('10.0.0.1', 9093)", which does not say what
-the number means. For a name with several addresses it is "Multiple exceptions: ...", and the error has no
-errno.
+the number means. For a name with several addresses it is "Multiple exceptions: ...", without an errno.
 """
 
 import errno

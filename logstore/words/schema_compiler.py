@@ -21,8 +21,7 @@ T_contra = TypeVar("T_contra", contravariant=True)
 class Decoder(Protocol[T_co]):
     """A function that decodes the message at a position and returns it with the position after it.
 
-    Records are views of the buffer. Raises `TooManyElements` if the arrays have more than `max_elements` in
-    all.
+    Records are views of the buffer. `TooManyElements` if the arrays have more than `max_elements` in all.
     """
 
     def __call__(
