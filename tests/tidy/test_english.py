@@ -14,7 +14,6 @@ from tests.english import Finding, Text, findings, sources, texts
 
 # Parts of the tree that have not been read again yet: the list only shrinks.
 UNREAD = (
-    "logstore/",
     "metadata_raft/",
     "node/broker.py",
     "node/cli/",
@@ -57,14 +56,12 @@ UNREAD = (
     "tests/node_fork.py",
     "tests/pages.py",
     "tests/pipeline/",
-    "tests/property/",
     "tests/pure_walk.py",
     "tests/share_watch.py",
     "tests/simulation/",
     "tests/thorough.py",
     "tests/tidy/",
     "tests/traced_memory.py",
-    "tests/unit/logstore/",
     "tests/unit/metadata_raft/",
     "tests/unit/node/",
     "tests/unit/node/authorization/",
