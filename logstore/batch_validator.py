@@ -133,7 +133,7 @@ class RecordsRefused(KafkaError):
 
 
 class _TooMuchAtOnce(Exception):
-    """Opening the batch would hold up the event loop of the caller."""
+    """The batch takes too long to open on the event loop of the caller."""
 
 
 class ValidBatch(NamedTuple):

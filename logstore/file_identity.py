@@ -49,7 +49,7 @@ class _Timestamp(ctypes.Structure):
 
 
 class _Statx(ctypes.Structure):
-    """`struct statx` of Linux, as far as it is read; the kernel fills 256 bytes."""
+    """`struct statx` of Linux, with the fields that are read here; the kernel fills 256 bytes."""
 
     _fields_ = [
         ("mask", ctypes.c_uint32),
