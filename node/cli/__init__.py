@@ -6,6 +6,8 @@ answers            the results of commands, as text or as JSON: the one door to 
 password_input     passwords from a terminal, a file, standard input, or chance
 acl_words          ACLs in the words of a command line: what is to be created, which are meant
 shell_completion   completion of `ottla` in bash, zsh and fish
+profiles           how to connect to clusters, under names, in a file of the user
+profile_option     `--profile` of every command that speaks to a cluster
 added_commands     commands that other packages add to `ottla`
 log_stream         writes the lines of a log in a thread
 log_output         the log of a process on standard error
@@ -31,6 +33,8 @@ free_ports         whether the ports of a local cluster are free, told before it
 acl_app            the options of `ottla acl`
 quota_app          the options of `ottla quota`
 user_app           the options of `ottla user`
+profile_commands   profiles as tables and JSON, and what is done to them
+profile_app        the options of `ottla profile`
 share_group_tables  what share groups have in flight as text
 group_tables       groups, members, lag and resets as text and as JSON
 hand_over          `ottla hand-over`

@@ -31,6 +31,8 @@ from ottla.node.cli.command_options import (
 )
 from ottla.node.cli.failure import EXIT_FAILURE, EXIT_INTERRUPTED, EXIT_USAGE, CommandError, explain
 from ottla.node.cli.group_app import group
+from ottla.node.cli.profile_app import profile
+from ottla.node.cli.profile_option import forget_command
 from ottla.node.cli.quota_app import quota
 from ottla.node.cli.record_options import (
     Acknowledge,
@@ -112,6 +114,7 @@ app.add_typer(user, name="user")
 app.add_typer(acl, name="acl")
 app.add_typer(quota, name="quota")
 app.add_typer(secure_app, name="secure")
+app.add_typer(profile, name="profile")
 app.add_typer(log, name="log")
 
 
@@ -564,11 +567,12 @@ def doctor(
 
         ottla doctor --config /etc/ottla/server.properties
     """
-    from ottla.node.cli.command_config import read_command_config
+    from ottla.node.cli.command_config import connection_of
     from ottla.node.cli.doctor_command import doctor
 
-    command = read_command_config(command_config)
-    given = bootstrap or command.bootstrap or (None if config is not None or override else LOCAL)
+    examines_node = config is not None or bool(override)
+    command = connection_of(bootstrap, command_config, examines_node=examines_node)
+    given = command.bootstrap or (None if examines_node else LOCAL)
     run(
         lambda: doctor(
             given,
@@ -623,6 +627,8 @@ def _invoke() -> object:
         if isinstance(end.__context__, BrokenPipeError):  # the library ends with 1 then
             raise end.__context__ from None
         raise
+    finally:
+        forget_command()
 
 
 def _complain_of_group(group: BaseExceptionGroup[BaseException]) -> int:

@@ -28,7 +28,7 @@ Bootstrap = Annotated[
         "-b",
         envvar="OTTLA_BOOTSTRAP",
         metavar="HOST:PORT,...",
-        help=f"brokers to contact first (default: those of the command config, or {LOCAL})",
+        help=f"brokers to contact first (default: those of the command config or profile, or {LOCAL})",
     ),
 ]
 CommandConfig = Annotated[
@@ -71,6 +71,11 @@ def run(command: Callable[[], Coroutine[Any, Any, int]]) -> None:
         sys.stdout.flush()
     except BrokenPipeError:  # whoever reads has seen enough
         code = end_quietly()
+    exit_with(code)
+
+
+def exit_with(code: int) -> None:
+    """End the command with this exit code."""
     if code:
         raise typer.Exit(code)
 
@@ -101,15 +106,15 @@ def client_of(bootstrap: str | None, command_config: Path | None, timeout: float
     """The client of a command, which warns of a node that is cut off from the quorum, and of silent ones."""
     from functools import partial
 
-    from ottla.node.cli.command_config import read_command_config
+    from ottla.node.cli.command_config import connection_of
     from ottla.node.cli.cut_off_warning import warn_if_cut_off, warn_of_silent_nodes
     from ottla.node.client.cluster_client import Client, parse_bootstrap
     from ottla.node.net.peer_client import PeerClient
 
-    config = read_command_config(command_config)
+    config = connection_of(bootstrap, command_config)
     try:
         return Client(
-            parse_bootstrap(bootstrap or config.bootstrap or LOCAL),
+            parse_bootstrap(config.bootstrap or LOCAL),
             timeout_s=timeout,
             on_begin=warn_if_cut_off,
             on_end=warn_of_silent_nodes,

@@ -136,6 +136,19 @@ def test_the_file_may_stand_in_the_environment(
     assert main() == 0 and "admin" in capfd.readouterr().out
 
 
+def test_a_profile_logs_in(
+    admin: Commands, monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str], tmp_path: Path
+) -> None:
+    from ottla.node.cli.app import main
+
+    monkeypatch.setenv("XDG_CONFIG_HOME", str(tmp_path))
+    for words in (("profile", "create", "admin", "--from", str(admin.config), "--use"), ("user", "list")):
+        monkeypatch.setattr("sys.argv", ["ottla", *words])
+        assert main() == 0
+
+    assert "admin" in capfd.readouterr().out.splitlines()[-1]
+
+
 # What is wrong with a client, and the words of the one sentence that it is told.
 REFUSED: Final[Mapping[str, tuple[Mapping[str, str], Sequence[str]]]] = {
     "a wrong password": (

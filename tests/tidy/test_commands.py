@@ -21,6 +21,7 @@ TELL_NOTHING: Final = {
 WRITE_JSON: Final = {
     "answers": "the door",
     "log_output": "the log of a node",
+    "profiles": "the file of profiles",
     "record_text": "records, a line each",
 }
 
