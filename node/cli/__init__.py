@@ -16,6 +16,7 @@ progress           how far a long command has got
 output_file        the file that `ottla consume --output-file` writes
 written_report     where `ottla produce` wrote its records
 record_options     the options of `ottla produce` and `ottla consume`
+perf_figures       latencies and throughput, in the words of Kafka's tools
 standard_streams   standard input, output and error are there
 topic_commands     topics as tables and JSON, and what is done to them
 acl_commands       ACLs as tables and JSON, and what is done to them
@@ -35,6 +36,7 @@ quota_app          the options of `ottla quota`
 user_app           the options of `ottla user`
 profile_commands   profiles as tables and JSON, and what is done to them
 profile_app        the options of `ottla profile`
+perf_app           the options of `ottla perf`
 share_group_tables  what share groups have in flight as text
 group_tables       groups, members, lag and resets as text and as JSON
 hand_over          `ottla hand-over`
@@ -42,6 +44,7 @@ quorum_commands    `ottla quorum ...`
 balance_commands   `ottla cluster balance`
 reassign_commands  `ottla topic reassign` and `elect`
 record_commands    `ottla produce` and `ottla consume`
+perf_commands      `ottla perf ...`
 record_worker      a command that is run for each record of a share group
 share_commands     `ottla consume --share`
 local_cluster      `ottla cluster up` and `ottla cluster start-node`

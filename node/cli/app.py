@@ -31,10 +31,12 @@ from ottla.node.cli.command_options import (
 )
 from ottla.node.cli.failure import EXIT_FAILURE, EXIT_INTERRUPTED, EXIT_USAGE, CommandError, explain
 from ottla.node.cli.group_app import group
+from ottla.node.cli.perf_app import perf
 from ottla.node.cli.profile_app import profile
 from ottla.node.cli.profile_option import forget_command
 from ottla.node.cli.quota_app import quota
 from ottla.node.cli.record_options import (
+    ACKS,
     Acknowledge,
     Acks,
     Append,
@@ -115,6 +117,7 @@ app.add_typer(acl, name="acl")
 app.add_typer(quota, name="quota")
 app.add_typer(secure_app, name="secure")
 app.add_typer(profile, name="profile")
+app.add_typer(perf, name="perf")
 app.add_typer(log, name="log")
 
 
@@ -313,7 +316,7 @@ def produce(
         partition=partition,
         timestamp=timestamp,
         empty_as_null=empty_as_null,
-        acks={"all": -1, "1": 1, "0": 0}[acks],
+        acks=ACKS[acks],
         compression=compression,
         idempotent=acks == "all" if idempotent is None else idempotent,
         may_create=create_topic,

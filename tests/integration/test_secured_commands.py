@@ -67,6 +67,9 @@ COMMANDS: Final[Mapping[str, tuple[Sequence[str], int, str]]] = {
     "quota list": ((), 0, "zoe"),
     "quota delete": (("--user", "zoe"), 0, "deleted producer_byte_rate"),
     "doctor": ((), 0, ""),
+    "perf produce": ((TOPIC, "-n", "10"), 0, "10 records sent"),
+    "perf consume": ((TOPIC,), 0, "data.consumed.in.nMsg"),
+    "perf latency": ((TOPIC, "-n", "2"), 0, "Percentiles: 50th"),
     "topic delete": ((TOPIC,), 0, f"deleted {TOPIC}"),
 }
 NOT_WALKED: Final = {"hand-over"}  # it speaks to a process of its own machine

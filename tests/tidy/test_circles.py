@@ -16,6 +16,7 @@ LOADED_LATE: dict[str, set[str]] = {
     "ottla.node.cli.app": {"ottla.node.cli.record_commands", "ottla.node.client.cluster_client"},
     "ottla.node.cli.command_options": {"ottla.node.client.cluster_client"},
     "ottla.node.cli.group_app": {"ottla.node.client.group_offsets"},
+    "ottla.node.cli.perf_app": {"ottla.node.cli.perf_commands"},
     "ottla.pytest_plugin": {"ottla.testing"},
     "ottla.node.rest_api.server_thread": {"ottla.node.rest_api.http_server"},
     "ottla.pipeline.jobs.cli": {"ottla.pipeline.jobs.job", "ottla.pipeline.jobs.job_status"},
