@@ -45,6 +45,7 @@ balance_commands   `ottla cluster balance`
 reassign_commands  `ottla topic reassign` and `elect`
 record_commands    `ottla produce` and `ottla consume`
 perf_commands      `ottla perf ...`
+copy_command       `ottla topic copy`
 record_worker      a command that is run for each record of a share group
 share_commands     `ottla consume --share`
 local_cluster      `ottla cluster up` and `ottla cluster start-node`

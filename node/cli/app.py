@@ -292,15 +292,9 @@ def produce(
     optionally "key", "headers", "partition" and "timestamp". Use "key_base64" and "value_base64" for bytes
     that are not text.
 
-    Examples:
+    `ottla topic copy` copies a topic.
 
-        printf 'anna:2 apples\\n' | ottla produce orders --key-separator :
-
-    To copy a topic with the partition of each record, give the copy as many partitions:
-
-        ottla topic create copy --partitions 3
-
-        ottla consume orders --until-end --output json | ottla produce copy --input json
+    Example: printf 'anna:2 apples\\n' | ottla produce orders --key-separator :
     """
     import ottla.node.cli.record_commands as commands
 

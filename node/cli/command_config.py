@@ -54,6 +54,23 @@ def connection_of(
         profile = CommandConfig() if in_use is None else config_of(in_use[1], f"Profile {in_use[0]}")
     else:
         profile = CommandConfig()
+    return _first_of(bootstrap, command_config, file, profile)
+
+
+def other_connection(
+    bootstrap: str | None, command_config: Path | None, profile: str | None
+) -> CommandConfig:
+    """Return how a command connects to a second cluster: by the options for it alone."""
+    file = read_command_config(command_config)
+    named = CommandConfig()
+    if profile is not None:
+        named = config_of(read_profiles().of(profile), f"Profile {profile}")
+    return _first_of(bootstrap, command_config, file, named)
+
+
+def _first_of(
+    bootstrap: str | None, command_config: Path | None, file: CommandConfig, profile: CommandConfig
+) -> CommandConfig:
     security = profile.security if command_config is None else file.security
     return CommandConfig(bootstrap or file.bootstrap or profile.bootstrap, security)
 

@@ -12,6 +12,7 @@ from ottla.node.process.stop_signals import stop_signals
 from ottla.node.tools.closed_pipe import end_quietly
 
 if TYPE_CHECKING:  # loaded late, with what is asked of a cluster
+    from ottla.node.cli.command_config import CommandConfig as Connection
     from ottla.node.client.cluster_client import Client
 
 R = TypeVar("R")
@@ -104,14 +105,32 @@ def result_of(work: Callable[[], Coroutine[Any, Any, R]]) -> R:
 
 def client_of(bootstrap: str | None, command_config: Path | None, timeout: float) -> "Client":
     """The client of a command, which warns of a node that is cut off from the quorum, and of silent ones."""
+    from ottla.node.cli.command_config import connection_of
+
+    return _client(connection_of(bootstrap, command_config), timeout)
+
+
+def other_client(
+    bootstrap: str | None, command_config: Path | None, profile: str | None, timeout: float
+) -> "Client | None":
+    """Return the client of a second cluster; None if no option names one."""
+    from ottla.node.cli.command_config import other_connection
+
+    if bootstrap is None and command_config is None and profile is None:
+        return None
+    config = other_connection(bootstrap, command_config, profile)
+    if config.bootstrap is None:
+        raise CommandError("The other cluster has no address: add --to-bootstrap.", EXIT_USAGE)
+    return _client(config, timeout)
+
+
+def _client(config: "Connection", timeout: float) -> "Client":
     from functools import partial
 
-    from ottla.node.cli.command_config import connection_of
     from ottla.node.cli.cut_off_warning import warn_if_cut_off, warn_of_silent_nodes
     from ottla.node.client.cluster_client import Client, parse_bootstrap
     from ottla.node.net.peer_client import PeerClient
 
-    config = connection_of(bootstrap, command_config)
     try:
         return Client(
             parse_bootstrap(config.bootstrap or LOCAL),

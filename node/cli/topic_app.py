@@ -1,5 +1,6 @@
 """`ottla topic ...`: the commands and their words; `topic_commands` does what they say."""
 
+from pathlib import Path
 from typing import Annotated
 
 import typer
@@ -19,10 +20,13 @@ from ottla.node.cli.command_options import (
     ShowDocumentation,
     Timeout,
     client_of,
+    other_client,
     pairs_of,
     run,
 )
 from ottla.node.cli.failure import EXIT_USAGE, CommandError
+from ottla.node.cli.profile_option import complete_profiles
+from ottla.node.cli.record_options import OnlyPartition, WithCompression
 
 OptionalNames = Annotated[list[str] | None, typer.Argument(metavar="[TOPIC]...")]
 topic = typer.Typer(no_args_is_help=True, help="Create, inspect and change topics.")
@@ -206,6 +210,80 @@ def topic_trim(
         as_json=output == "json",
     )
     run(lambda: commands.trim(client_of(bootstrap, command_config, timeout), options))
+
+
+@topic.command("copy")
+def topic_copy(
+    source: Annotated[str, typer.Argument(metavar="FROM", help="the topic that is read")],
+    target: Annotated[str, typer.Argument(metavar="TO", help="the topic that is written to")],
+    partition: OnlyPartition = None,
+    begin: Annotated[
+        str,
+        typer.Option(
+            "--from",
+            "-o",
+            metavar="PLACE",
+            help="where to start: beginning, an offset, -N (newest N records of each partition), @ms, @date",
+        ),
+    ] = "beginning",
+    compression: WithCompression = "none",
+    create_topic: Annotated[
+        bool,
+        typer.Option(
+            "--create-topic",
+            help="create TO with as many partitions, and the defaults of its cluster, if it does not exist",
+        ),
+    ] = False,
+    to_bootstrap: Annotated[
+        str | None,
+        typer.Option("--to-bootstrap", metavar="HOST:PORT,...", help="TO is in the cluster of these brokers"),
+    ] = None,
+    to_profile: Annotated[
+        str | None,
+        typer.Option(
+            "--to-profile",
+            metavar="NAME",
+            help="TO is in the cluster of this profile",
+            autocompletion=complete_profiles,
+        ),
+    ] = None,
+    to_command_config: Annotated[
+        Path | None,
+        typer.Option(
+            "--to-command-config", metavar="FILE", help="TO is in the cluster of this properties file"
+        ),
+    ] = None,
+    output: Output = "text",
+    bootstrap: Bootstrap = None,
+    command_config: CommandConfig = None,
+    timeout: Timeout = 30.0,
+) -> None:
+    """Copy the records that a topic has now into another topic, of this cluster or another one.
+
+    Each partition is copied into the one of the same number, with keys, headers, timestamps and order.
+    Records of aborted transactions are left out. After an error or Ctrl-C the table says where each partition
+    goes on: `--partition N --from OFFSET`.
+
+    Examples:
+
+        ottla topic copy orders orders-copy --create-topic
+
+        ottla topic copy orders orders --to-profile backup --from @2026-01-31T12:00:00Z
+    """
+    import ottla.node.cli.copy_command as commands
+
+    options = commands.CopyOptions(
+        source=source,
+        target=target,
+        partitions=partition or (),
+        begin=begin,
+        compression=compression,
+        may_create=create_topic,
+        as_json=output == "json",
+    )
+    client = client_of(bootstrap, command_config, timeout)
+    other = other_client(to_bootstrap, to_command_config, to_profile, timeout)
+    run(lambda: commands.copy(client, other or client, options))
 
 
 @topic.command("reassign")

@@ -70,6 +70,7 @@ COMMANDS: Final[Mapping[str, tuple[Sequence[str], int, str]]] = {
     "perf produce": ((TOPIC, "-n", "10"), 0, "10 records sent"),
     "perf consume": ((TOPIC,), 0, "data.consumed.in.nMsg"),
     "perf latency": ((TOPIC, "-n", "2"), 0, "Percentiles: 50th"),
+    "topic copy": ((TOPIC, f"{TOPIC}-copy", "--create-topic"), 0, "next offset"),
     "topic delete": ((TOPIC,), 0, f"deleted {TOPIC}"),
 }
 NOT_WALKED: Final = {"hand-over"}  # it speaks to a process of its own machine

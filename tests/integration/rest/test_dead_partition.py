@@ -169,6 +169,7 @@ COMMANDS: Final[Mapping[str, tuple[Sequence[str], int, str]]] = {
     "perf produce": ((TOPIC, "-n", "10"), 0, "10 records sent"),
     "perf consume": ((TOPIC,), 1, f"{TOPIC}-{DEAD} has no leader"),
     "perf latency": ((TOPIC, "-n", "2"), 0, "Percentiles: 50th"),
+    "topic copy": ((TOPIC, "new-topic"), 1, f"{TOPIC}-{DEAD} has no leader"),
     "topic delete": (("new-topic",), 0, ""),
 }
 # It speaks of a process, and each answer of the doctor has its own time.
