@@ -43,6 +43,7 @@ hand_over          `ottla hand-over`
 quorum_commands    `ottla quorum ...`
 balance_commands   `ottla cluster balance`
 reassign_commands  `ottla topic reassign` and `elect`
+plan_commands      `ottla topic reassign` by plans of kafka-reassign-partitions
 record_commands    `ottla produce` and `ottla consume`
 perf_commands      `ottla perf ...`
 copy_command       `ottla topic copy`

@@ -56,7 +56,7 @@ async def reassign(
         await cluster_admin.move_partitions(client, wanted)
         if wait:
             await until_moved(client, wanted)
-            await _check_moved(client, name, wanted)
+            await check_moved(client, wanted)
     if as_json:
         rows = [
             {"partition": partition.partition, "replicas": replicas, "moved": wait}
@@ -69,16 +69,12 @@ async def reassign(
     return 0
 
 
-async def _check_moved(
-    client: Client, name: str, wanted: Mapping[TopicPartition, Sequence[int] | None]
-) -> None:
+async def check_moved(client: Client, wanted: Mapping[TopicPartition, Sequence[int] | None]) -> None:
     """CommandError if somebody else took back or changed a move while it was waited for."""
     deadline = time.monotonic() + LAG_S
+    topics = sorted({one.topic for one in wanted})
     while True:
-        [topic] = await topic_admin.describe_topics(client.renewed(), [name])
-        there = {
-            TopicPartition(name, one.partition_index): list(one.replica_nodes) for one in topic.partitions
-        }
+        there = await assignment(client.renewed(), topics)
         elsewhere = [one for one, replicas in wanted.items() if there.get(one) != replicas]
         if not elsewhere:
             return
@@ -89,6 +85,15 @@ async def _check_moved(
                 "request."
             )
         await asyncio.sleep(POLL_S)
+
+
+async def assignment(client: Client, topics: Sequence[str]) -> dict[TopicPartition, list[int]]:
+    """Return the brokers of each partition; one that moves has both the old ones and the new ones."""
+    return {
+        TopicPartition(topic.name or "", one.partition_index): list(one.replica_nodes)
+        for topic in await topic_admin.describe_topics(client, topics)
+        for one in topic.partitions
+    }
 
 
 async def until_moved(client: Client, partitions: Collection[TopicPartition]) -> None:
