@@ -15,7 +15,7 @@ TELL_NOTHING: Final = {
     "start": "runs a node, whose log has --log-format",
     "cluster up": "runs nodes, whose logs have log.format",
     "completion": "prints the script of a shell",
-    "log dump": "takes the options of kafka-dump-log and prints as that does",
+    "log dump": "reads its options itself, --output json among them, and prints as kafka-dump-log does",
 }
 # Modules that write JSON themselves: results of commands go through `answers`.
 WRITE_JSON: Final = {
