@@ -54,14 +54,23 @@ _OF_AN_ILL_CLUSTER: Final = frozenset(
         ErrorCode.LEADER_NOT_AVAILABLE,
         ErrorCode.NOT_LEADER_OR_FOLLOWER,
         ErrorCode.COORDINATOR_NOT_AVAILABLE,
+        ErrorCode.COORDINATOR_LOAD_IN_PROGRESS,
+        ErrorCode.NOT_COORDINATOR,
+        ErrorCode.BROKER_NOT_AVAILABLE,
+        ErrorCode.REPLICA_NOT_AVAILABLE,
+        ErrorCode.OFFSET_NOT_AVAILABLE,
+        ErrorCode.FENCED_LEADER_EPOCH,
+        ErrorCode.UNKNOWN_LEADER_EPOCH,
         ErrorCode.NOT_ENOUGH_REPLICAS,
         ErrorCode.NOT_ENOUGH_REPLICAS_AFTER_APPEND,
         ErrorCode.ELIGIBLE_LEADERS_NOT_AVAILABLE,
         ErrorCode.PREFERRED_LEADER_NOT_AVAILABLE,
         ErrorCode.KAFKA_STORAGE_ERROR,
+        ErrorCode.LOG_DIR_NOT_FOUND,
+        ErrorCode.CORRUPT_MESSAGE,
     }
 )
-_DOCTOR: Final = "`ottla doctor` looks for the cause."
+DOCTOR: Final = "`ottla doctor` looks for the cause."  # where the cluster is ill, or may be
 # Their own sentences say all, and in words of users.
 _OF_CONNECTIONS: Final = (ErrorCode.ILLEGAL_SASL_STATE, ErrorCode.UNSUPPORTED_SASL_MECHANISM)
 
@@ -103,6 +112,10 @@ def explain(error: KafkaError) -> str:
     if error.code is ErrorCode.NETWORK_EXCEPTION:
         detail = detail or "the connection was lost"
         hint = "Is a node running there? Start one with `ottla start`, or name another with --bootstrap."
+        if (
+            "connection refused" not in detail or "other nodes" in detail
+        ):  # more than one that was not started
+            hint = f"{hint} {DOCTOR}"
         if "TLS handshake" in detail:
             hint = _IF_PLAINTEXT
         elif "security.protocol" in detail:
@@ -117,7 +130,7 @@ def explain(error: KafkaError) -> str:
         return f"{_capital(detail)}.{belong if _SETTING.search(detail) else ''}"
     if error.code is ErrorCode.REQUEST_TIMED_OUT:
         return (
-            f"{_capital(detail or 'the request timed out')}. Try again, or use a longer --timeout. {_DOCTOR}"
+            f"{_capital(detail or 'the request timed out')}. Try again, or use a longer --timeout. {DOCTOR}"
         )
     if detail.endswith("?"):  # it asks what only the user can know
         return f"{_capital(detail)} Give --bootstrap the host:port of a Kafka listener."
@@ -136,7 +149,7 @@ def explain(error: KafkaError) -> str:
     if not advice and error.code.retriable:
         advice = "This may be temporary; try again."
     if error.code in _OF_AN_ILL_CLUSTER:
-        advice = f"{advice} {_DOCTOR}".strip()
+        advice = f"{advice} {DOCTOR}".strip()
     words = (
         f"{_capital(detail)} ({error.code.name})." if detail else f"The server answered {error.code.name}."
     )
@@ -164,6 +177,8 @@ def complain_of_brokers(problems: Mapping[int, KafkaError], noun: str) -> int:
         print(
             f"ottla: the {noun} of broker {broker_id} are missing from this list: {detail}.", file=sys.stderr
         )
+    if problems:
+        print(f"ottla: {DOCTOR}", file=sys.stderr)
     return EXIT_FAILURE if problems else 0
 
 

@@ -1,6 +1,7 @@
 """`ottla topic reassign` and `elect`: who holds and who leads partitions. Each returns the exit code."""
 
 import asyncio
+import sys
 import time
 from collections.abc import Collection, Mapping, Sequence
 from typing import Final
@@ -8,7 +9,7 @@ from typing import Final
 from ottla.logstore.words.errors import ErrorCode, KafkaError
 from ottla.logstore.words.topic_partition import TopicPartition
 from ottla.node.cli.answers import Results, print_json
-from ottla.node.cli.failure import EXIT_FAILURE, EXIT_USAGE, CommandError
+from ottla.node.cli.failure import DOCTOR, EXIT_FAILURE, EXIT_USAGE, CommandError
 from ottla.node.cli.topic_commands import print_table
 from ottla.node.client import cluster_admin, topic_admin
 from ottla.node.client.cluster_client import Client
@@ -197,6 +198,8 @@ async def elect(
                 row["error"] = f"{error.detail} ({error.code.name})"
                 line = f"{partition} got no new leader: {row['error']}"
             results.add(row, line)
+    if failed:
+        print(f"ottla: {DOCTOR}", file=sys.stderr)
     return EXIT_FAILURE if failed else 0
 
 
