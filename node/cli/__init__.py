@@ -36,7 +36,6 @@ quota_app          the options of `ottla quota`
 user_app           the options of `ottla user`
 profile_commands   profiles as tables and JSON, and what is done to them
 profile_app        the options of `ottla profile`
-perf_app           the options of `ottla perf`
 share_group_tables  what share groups have in flight as text
 group_tables       groups, members, lag and resets as text and as JSON
 hand_over          `ottla hand-over`
@@ -60,6 +59,7 @@ secure_app         the options of `ottla secure`
 group_commands     `ottla group ...`
 client_metrics_app  the options of `ottla client-metrics`
 topic_app          the options of `ottla topic`
+perf_app           the options of `ottla perf`
 txn_tables         transactions and producers as text and as JSON
 cluster_app        the options of `ottla cluster`, `ottla quorum`
 broker_app         the options of `ottla broker`

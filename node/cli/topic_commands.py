@@ -88,7 +88,7 @@ async def describe(client: Client, names: Sequence[str], as_json: bool) -> int:
     return 0
 
 
-def _print_partitions(heads: Sequence[str], rows: Sequence[dict[str, Any]]) -> None:
+def _print_partitions(heads: Sequence[str], rows: Sequence[Mapping[str, object]]) -> None:
     """Print partitions, with their eligible leader replicas where any partition has some."""
     has_eligible = any(row["eligible_leader_replicas"] or row["last_known_elr"] for row in rows)
     shown = [row.values() if has_eligible else list(row.values())[:-2] for row in rows]
