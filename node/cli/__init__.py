@@ -1,7 +1,7 @@
 """ottla.node.cli: the command `ottla`. Bottom-up:
 
-cut_off_warning    the warnings of every command about the nodes it speaks to
 failure            why a command did not succeed, in one sentence that says what to do
+cut_off_warning    the warnings of every command about the nodes it speaks to
 answers            the results of commands, as text or as JSON: the one door to both
 password_input     passwords from a terminal, a file, standard input, or chance
 acl_words          ACLs in the words of a command line: what is to be created, which are meant

@@ -37,7 +37,7 @@ class CopyOptions:
 
 
 class _Copied:
-    """How far each partition is: where its copy began, where it goes on, and where it ends."""
+    """The progress of each partition: where its copy began, where it goes on, and where it ends."""
 
     def __init__(
         self, topic: str, begins: dict[TopicPartition, int], ends: dict[TopicPartition, int]

@@ -68,7 +68,7 @@ def test_a_plan_is_generated_carried_out_verified_and_rolled_back(
 
 
 def ottla_code_1(bootstrap: str, *arguments: str) -> str:
-    """What a command prints that ends with 1 and no complaint."""
+    """Run a command that ends with 1 and no complaint; return its output."""
     from tests.compat.command_line import TIMEOUT_S, start
 
     process = start(bootstrap, *arguments)

@@ -207,7 +207,7 @@ def test_settings_that_are_secrets(name: str, expected: bool) -> None:
 
 
 def connections(ottla: Command, monkeypatch: pytest.MonkeyPatch, *words: str) -> CommandConfig:
-    """How a command connects that is called with these words."""
+    """Return the connection of a command that is called with these words."""
     found: list[CommandConfig] = []
 
     def note(bootstrap: str | None, command_config: Path | None, timeout: float) -> None:
