@@ -9,6 +9,7 @@ from typing import Any, Final
 import typer
 from typer.core import TyperGroup
 
+from ottla.node.cli.profile_option import add_profile_option
 from ottla.node.cli.shell_completion import with_shell
 
 GROUP: Final = "ottla.commands"
@@ -26,6 +27,8 @@ class WithAddedCommands(TyperGroup):
 
     def get_command(self, ctx: Any, cmd_name: str) -> Any:
         own = super().get_command(ctx, cmd_name)
+        if own is not None:
+            add_profile_option(own)
         if own is not None or cmd_name not in (added := _added()):
             return own
         command = typer.main.get_command(added[cmd_name].load())

@@ -31,8 +31,12 @@ from ottla.node.cli.command_options import (
 )
 from ottla.node.cli.failure import EXIT_FAILURE, EXIT_INTERRUPTED, EXIT_USAGE, CommandError, explain
 from ottla.node.cli.group_app import group
+from ottla.node.cli.perf_app import perf
+from ottla.node.cli.profile_app import profile
+from ottla.node.cli.profile_option import forget_command
 from ottla.node.cli.quota_app import quota
 from ottla.node.cli.record_options import (
+    ACKS,
     Acknowledge,
     Acks,
     Append,
@@ -112,6 +116,8 @@ app.add_typer(user, name="user")
 app.add_typer(acl, name="acl")
 app.add_typer(quota, name="quota")
 app.add_typer(secure_app, name="secure")
+app.add_typer(profile, name="profile")
+app.add_typer(perf, name="perf")
 app.add_typer(log, name="log")
 
 
@@ -286,15 +292,9 @@ def produce(
     optionally "key", "headers", "partition" and "timestamp". Use "key_base64" and "value_base64" for bytes
     that are not text.
 
-    Examples:
+    `ottla topic copy` copies a topic.
 
-        printf 'anna:2 apples\\n' | ottla produce orders --key-separator :
-
-    To copy a topic with the partition of each record, give the copy as many partitions:
-
-        ottla topic create copy --partitions 3
-
-        ottla consume orders --until-end --output json | ottla produce copy --input json
+    Example: printf 'anna:2 apples\\n' | ottla produce orders --key-separator :
     """
     import ottla.node.cli.record_commands as commands
 
@@ -310,7 +310,7 @@ def produce(
         partition=partition,
         timestamp=timestamp,
         empty_as_null=empty_as_null,
-        acks={"all": -1, "1": 1, "0": 0}[acks],
+        acks=ACKS[acks],
         compression=compression,
         idempotent=acks == "all" if idempotent is None else idempotent,
         may_create=create_topic,
@@ -564,11 +564,12 @@ def doctor(
 
         ottla doctor --config /etc/ottla/server.properties
     """
-    from ottla.node.cli.command_config import read_command_config
+    from ottla.node.cli.command_config import connection_of
     from ottla.node.cli.doctor_command import doctor
 
-    command = read_command_config(command_config)
-    given = bootstrap or command.bootstrap or (None if config is not None or override else LOCAL)
+    examines_node = config is not None or bool(override)
+    command = connection_of(bootstrap, command_config, examines_node=examines_node)
+    given = command.bootstrap or (None if examines_node else LOCAL)
     run(
         lambda: doctor(
             given,
@@ -623,6 +624,8 @@ def _invoke() -> object:
         if isinstance(end.__context__, BrokenPipeError):  # the library ends with 1 then
             raise end.__context__ from None
         raise
+    finally:
+        forget_command()
 
 
 def _complain_of_group(group: BaseExceptionGroup[BaseException]) -> int:

@@ -73,7 +73,9 @@ async def undrain(client: Client, broker_id: int, as_json: bool) -> int:
     """Have a broker lead its share again; 1 if it could not take all of it."""
     async with client:
         moves = await leader_moves.return_leaders(client, broker_id)
-    return _tell_moves(moves, f"taken back by broker {broker_id}", as_json)
+    has_share = not moves.orders and not moves.kept
+    done = f"taken back by broker {broker_id}{', which has its share' if has_share else ''}"
+    return _tell_moves(moves, done, as_json)
 
 
 def _tell_moves(moves: LeaderMoves, done: str, as_json: bool) -> int:

@@ -1,9 +1,10 @@
-"""`--command-config`: a properties file with how a command connects, as Kafka's own tools take it.
+"""How a command connects: by `--command-config`, a file of properties as Kafka's tools take, or by a profile.
 
-Passwords stand in this file, never among the arguments, which other users of a machine can see.
+Passwords stand in these files, never among the arguments, which other users of a machine can see.
 """
 
 import sys
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Final, NamedTuple
 
@@ -11,6 +12,8 @@ from ottla.logstore.words.errors import KafkaError
 from ottla.logstore.words.escaped_text import escape_controls
 from ottla.logstore.words.old_names import OLD_CLIENT_NAMES, why_old
 from ottla.node.cli.failure import EXIT_USAGE, CommandError
+from ottla.node.cli.profile_option import is_outranked, named_profile
+from ottla.node.cli.profiles import read_current_profile, read_profiles
 from ottla.node.secure_client.client_security import (
     PLAINTEXT,
     ClientSecurity,
@@ -31,39 +34,88 @@ class CommandConfig(NamedTuple):
     security: ClientSecurity = PLAINTEXT
 
 
-def read_command_config(path: Path | None) -> CommandConfig:
-    """Read the file of `--command-config`; CommandError, with file and setting, for what cannot be honoured.
+def connection_of(
+    bootstrap: str | None, command_config: Path | None, *, examines_node: bool = False
+) -> CommandConfig:
+    """Return how a command connects: by its options, else by the environment, else by a profile.
 
-    Settings without effect are named on stderr, as Kafka's tools do.
+    A profile that is named (`--profile`, OTTLA_PROFILE) gives what those do not. The one in use is for
+    commands that are given no cluster, nor a node of this machine (`examines_node`): its passwords go to its
+    own addresses alone.
     """
-    if path is None:
-        return CommandConfig()
+    bootstrap = None if is_outranked("bootstrap") else bootstrap
+    command_config = None if is_outranked("command_config") else command_config
+    file = read_command_config(command_config)
+    name = named_profile()
+    if name is not None:
+        profile = config_of(read_profiles().of(name), f"Profile {name}")
+    elif bootstrap is None and command_config is None and not examines_node:
+        in_use = read_current_profile()
+        profile = CommandConfig() if in_use is None else config_of(in_use[1], f"Profile {in_use[0]}")
+    else:
+        profile = CommandConfig()
+    return _first_of(bootstrap, command_config, file, profile)
+
+
+def other_connection(
+    bootstrap: str | None, command_config: Path | None, profile: str | None
+) -> CommandConfig:
+    """Return how a command connects to a second cluster: by the options for it alone."""
+    file = read_command_config(command_config)
+    named = CommandConfig()
+    if profile is not None:
+        named = config_of(read_profiles().of(profile), f"Profile {profile}")
+    return _first_of(bootstrap, command_config, file, named)
+
+
+def _first_of(
+    bootstrap: str | None, command_config: Path | None, file: CommandConfig, profile: CommandConfig
+) -> CommandConfig:
+    security = profile.security if command_config is None else file.security
+    return CommandConfig(bootstrap or file.bootstrap or profile.bootstrap, security)
+
+
+def read_command_config(path: Path | None) -> CommandConfig:
+    """Read the file of `--command-config`; CommandError for what cannot be honoured."""
+    return CommandConfig() if path is None else config_of(read_settings(path), str(path))
+
+
+def read_settings(path: Path) -> dict[str, str]:
+    """Return the settings of a properties file as they stand there; CommandError if it cannot be read."""
     try:
         with path.open("rb") as file:
             content = file.read(MAX_PROPERTIES_BYTES + 1)
     except OSError as error:
         raise CommandError(f"--command-config {path} cannot be read: {error.strerror}.", EXIT_USAGE) from None
     try:
-        given = {name: value.strip() for name, value in parse_properties(content, str(path)).items()}
-        security, idle = read_client_security(given)
+        return {name: value.strip() for name, value in parse_properties(content, str(path)).items()}
     except KafkaError as error:
         raise CommandError(escape_controls(error.detail), EXIT_USAGE) from None
+
+
+def config_of(given: Mapping[str, str], source: str) -> CommandConfig:
+    """Return what settings come to; CommandError, with their source, for what cannot be honoured.
+
+    Settings without effect are named on stderr, as Kafka's tools do.
+    """
+    try:
+        security, idle = read_client_security(given)
     except ClientSecurityError as error:
-        raise CommandError(escape_controls(f"{path}: {error}."), EXIT_USAGE) from None
+        raise CommandError(escape_controls(f"{source}: {error}."), EXIT_USAGE) from None
     for name in given:
         if (problem := why_old(name, OLD_CLIENT_NAMES)) is not None:
-            raise CommandError(escape_controls(f"{path}: {name} {problem}."), EXIT_USAGE)
+            raise CommandError(escape_controls(f"{source}: {name} {problem}."), EXIT_USAGE)
     others = [name for name in given if name != BOOTSTRAP and not is_of_security(name)]
-    _warn(path, sorted({*idle, *others}), security)
+    _warn(source, sorted({*idle, *others}), security)
     return CommandConfig(bootstrap=given.get(BOOTSTRAP) or None, security=security)
 
 
-def _warn(path: Path, names: list[str], security: ClientSecurity) -> None:
+def _warn(source: str, names: list[str], security: ClientSecurity) -> None:
     if not names:
         return
     shown = ", ".join(names[:MAX_NAMED]) + (", ..." if len(names) > MAX_NAMED else "")
     protocol = f" (security.protocol is {security.protocol})" if any(map(is_of_security, names)) else ""
     print(
-        escape_controls(f"warning: these settings of {path} have no effect here{protocol}: {shown}"),
+        escape_controls(f"warning: these settings of {source} have no effect here{protocol}: {shown}"),
         file=sys.stderr,
     )

@@ -12,6 +12,7 @@ from ottla.node.process.stop_signals import stop_signals
 from ottla.node.tools.closed_pipe import end_quietly
 
 if TYPE_CHECKING:  # loaded late, with what is asked of a cluster
+    from ottla.node.cli.command_config import CommandConfig as Connection
     from ottla.node.client.cluster_client import Client
 
 R = TypeVar("R")
@@ -28,7 +29,7 @@ Bootstrap = Annotated[
         "-b",
         envvar="OTTLA_BOOTSTRAP",
         metavar="HOST:PORT,...",
-        help=f"brokers to contact first (default: those of the command config, or {LOCAL})",
+        help=f"brokers to contact first (default: those of the command config or profile, or {LOCAL})",
     ),
 ]
 CommandConfig = Annotated[
@@ -71,6 +72,11 @@ def run(command: Callable[[], Coroutine[Any, Any, int]]) -> None:
         sys.stdout.flush()
     except BrokenPipeError:  # whoever reads has seen enough
         code = end_quietly()
+    exit_with(code)
+
+
+def exit_with(code: int) -> None:
+    """End the command with this exit code."""
     if code:
         raise typer.Exit(code)
 
@@ -99,17 +105,35 @@ def result_of(work: Callable[[], Coroutine[Any, Any, R]]) -> R:
 
 def client_of(bootstrap: str | None, command_config: Path | None, timeout: float) -> "Client":
     """The client of a command, which warns of a node that is cut off from the quorum, and of silent ones."""
+    from ottla.node.cli.command_config import connection_of
+
+    return _client(connection_of(bootstrap, command_config), timeout)
+
+
+def other_client(
+    bootstrap: str | None, command_config: Path | None, profile: str | None, timeout: float
+) -> "Client | None":
+    """Return the client of a second cluster; None if no option names one."""
+    from ottla.node.cli.command_config import other_connection
+
+    if bootstrap is None and command_config is None and profile is None:
+        return None
+    config = other_connection(bootstrap, command_config, profile)
+    if config.bootstrap is None:
+        raise CommandError("The other cluster has no address: add --to-bootstrap.", EXIT_USAGE)
+    return _client(config, timeout)
+
+
+def _client(config: "Connection", timeout: float) -> "Client":
     from functools import partial
 
-    from ottla.node.cli.command_config import read_command_config
     from ottla.node.cli.cut_off_warning import warn_if_cut_off, warn_of_silent_nodes
     from ottla.node.client.cluster_client import Client, parse_bootstrap
     from ottla.node.net.peer_client import PeerClient
 
-    config = read_command_config(command_config)
     try:
         return Client(
-            parse_bootstrap(bootstrap or config.bootstrap or LOCAL),
+            parse_bootstrap(config.bootstrap or LOCAL),
             timeout_s=timeout,
             on_begin=warn_if_cut_off,
             on_end=warn_of_silent_nodes,

@@ -7,6 +7,7 @@ import sys
 from contextlib import suppress
 
 from ottla.logstore.words.errors import KafkaError
+from ottla.node.cli.failure import DOCTOR
 from ottla.node.client.cluster_client import Client
 from ottla.node.client.quorum_silence import cut_off_sentence
 from ottla.node.wire.api_keys import ApiKey
@@ -29,7 +30,7 @@ async def warn_if_cut_off(client: Client) -> None:
         )
         if response.cut_off_since_ms >= 0:  # an older node and Apache Kafka tell nothing
             client.note_cut_off(response.cut_off_since_ms)
-            print(f"warning: {cut_off_sentence(response.cut_off_since_ms)}", file=sys.stderr)
+            print(f"warning: {cut_off_sentence(response.cut_off_since_ms)} {DOCTOR}", file=sys.stderr)
 
 
 def warn_of_silent_nodes(client: Client) -> None:

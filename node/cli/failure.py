@@ -15,6 +15,7 @@ EXIT_USAGE: Final = 2
 EXIT_INTERRUPTED: Final = 130  # as shells count a process that SIGINT ended
 EXIT_TERMINATED: Final = 143  # the same for SIGTERM
 
+_FILE: Final = "the file of --command-config or the profile"  # where the security of a command stands
 _ADVICE: Final = {
     ErrorCode.UNKNOWN_TOPIC_OR_PARTITION: "`ottla topic list` shows all topics.",
     ErrorCode.INVALID_TOPIC_EXCEPTION: "A topic name has 1 to 249 characters of a-z, A-Z, 0-9, '.', "
@@ -43,7 +44,7 @@ _ADVICE: Final = {
     "transactional id (`ottla acl create`).",
     ErrorCode.CLUSTER_AUTHORIZATION_FAILED: "Ask an administrator for this right on the cluster.",
     ErrorCode.SASL_AUTHENTICATION_FAILED: "Check the user and the password, or "
-    "the token: sasl.jaas.config in the file of --command-config.",
+    f"the token: sasl.jaas.config in {_FILE}.",
     ErrorCode.SECURITY_DISABLED: "ACLs need an authorizer: set "
     "authorizer.class.name=org.apache.kafka.metadata.authorizer.StandardAuthorizer on all nodes.",
 }
@@ -54,14 +55,23 @@ _OF_AN_ILL_CLUSTER: Final = frozenset(
         ErrorCode.LEADER_NOT_AVAILABLE,
         ErrorCode.NOT_LEADER_OR_FOLLOWER,
         ErrorCode.COORDINATOR_NOT_AVAILABLE,
+        ErrorCode.COORDINATOR_LOAD_IN_PROGRESS,
+        ErrorCode.NOT_COORDINATOR,
+        ErrorCode.BROKER_NOT_AVAILABLE,
+        ErrorCode.REPLICA_NOT_AVAILABLE,
+        ErrorCode.OFFSET_NOT_AVAILABLE,
+        ErrorCode.FENCED_LEADER_EPOCH,
+        ErrorCode.UNKNOWN_LEADER_EPOCH,
         ErrorCode.NOT_ENOUGH_REPLICAS,
         ErrorCode.NOT_ENOUGH_REPLICAS_AFTER_APPEND,
         ErrorCode.ELIGIBLE_LEADERS_NOT_AVAILABLE,
         ErrorCode.PREFERRED_LEADER_NOT_AVAILABLE,
         ErrorCode.KAFKA_STORAGE_ERROR,
+        ErrorCode.LOG_DIR_NOT_FOUND,
+        ErrorCode.CORRUPT_MESSAGE,
     }
 )
-_DOCTOR: Final = "`ottla doctor` looks for the cause."
+DOCTOR: Final = "`ottla doctor` looks for the cause."  # where the cluster is ill, or may be
 # Their own sentences say all, and in words of users.
 _OF_CONNECTIONS: Final = (ErrorCode.ILLEGAL_SASL_STATE, ErrorCode.UNSUPPORTED_SASL_MECHANISM)
 
@@ -72,11 +82,11 @@ _SAYS_NO_MORE: Final = {"This server does not host this topic-partition", "The g
 
 _SETTING: Final = re.compile(r"\b(?:ssl|sasl|security)\.[a-z]")
 _IF_TLS: Final = (
-    "If it is one, set security.protocol to SSL or SASL_SSL in the file of --command-config; else check the "
+    f"If it is one, set security.protocol to SSL or SASL_SSL in {_FILE}; else check the "
     "address after --bootstrap."
 )
 _IF_PLAINTEXT: Final = (
-    "If it has none, set security.protocol to PLAINTEXT or SASL_PLAINTEXT in the file of --command-config; "
+    f"If it has none, set security.protocol to PLAINTEXT or SASL_PLAINTEXT in {_FILE}; "
     "else check the address after --bootstrap."
 )
 # Refusals to which nothing can be added.
@@ -99,25 +109,29 @@ def explain(error: KafkaError) -> str:
     """Return one line about an error of the protocol, with what to do about it where that is known."""
     detail = escape_controls(error.detail.rstrip("."))
     if "requires TLS" in detail:
-        return f"{_capital(detail)} in the file of --command-config, or use a listener without TLS."
+        return f"{_capital(detail)} in {_FILE}, or use a listener without TLS."
     if error.code is ErrorCode.NETWORK_EXCEPTION:
         detail = detail or "the connection was lost"
         hint = "Is a node running there? Start one with `ottla start`, or name another with --bootstrap."
+        if (
+            "connection refused" not in detail or "other nodes" in detail
+        ):  # more than one that was not started
+            hint = f"{hint} {DOCTOR}"
         if "TLS handshake" in detail:
             hint = _IF_PLAINTEXT
         elif "security.protocol" in detail:
             hint = _IF_TLS
         if "ssl.keystore" in detail:
-            hint = "These settings belong in the file of --command-config."
+            hint = f"These settings belong in {_FILE}."
         if "cannot be resolved" in detail:
             hint = "Check the address after --bootstrap; it must be host:port."
         return f"{_capital(detail)}. {hint}"
     if error.code in _OF_CONNECTIONS or detail.startswith(("no TLS connection to", "ssl.", "sasl.")):
-        belong = " These settings belong in the file of --command-config."
+        belong = f" These settings belong in {_FILE}."
         return f"{_capital(detail)}.{belong if _SETTING.search(detail) else ''}"
     if error.code is ErrorCode.REQUEST_TIMED_OUT:
         return (
-            f"{_capital(detail or 'the request timed out')}. Try again, or use a longer --timeout. {_DOCTOR}"
+            f"{_capital(detail or 'the request timed out')}. Try again, or use a longer --timeout. {DOCTOR}"
         )
     if detail.endswith("?"):  # it asks what only the user can know
         return f"{_capital(detail)} Give --bootstrap the host:port of a Kafka listener."
@@ -136,7 +150,7 @@ def explain(error: KafkaError) -> str:
     if not advice and error.code.retriable:
         advice = "This may be temporary; try again."
     if error.code in _OF_AN_ILL_CLUSTER:
-        advice = f"{advice} {_DOCTOR}".strip()
+        advice = f"{advice} {DOCTOR}".strip()
     words = (
         f"{_capital(detail)} ({error.code.name})." if detail else f"The server answered {error.code.name}."
     )
@@ -164,6 +178,8 @@ def complain_of_brokers(problems: Mapping[int, KafkaError], noun: str) -> int:
         print(
             f"ottla: the {noun} of broker {broker_id} are missing from this list: {detail}.", file=sys.stderr
         )
+    if problems:
+        print(f"ottla: {DOCTOR}", file=sys.stderr)
     return EXIT_FAILURE if problems else 0
 
 

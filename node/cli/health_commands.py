@@ -1,7 +1,9 @@
 """`ottla cluster health` and `ottla cluster info`. Each returns the exit code."""
 
+import sys
+
 from ottla.node.cli.answers import print_json
-from ottla.node.cli.failure import EXIT_FAILURE
+from ottla.node.cli.failure import DOCTOR, EXIT_FAILURE
 from ottla.node.cli.topic_commands import counted, print_table
 from ottla.node.client import cluster_admin, topic_admin
 from ottla.node.client.cluster_client import Client
@@ -46,6 +48,7 @@ async def health(client: Client, as_json: bool) -> int:
         ]
         if rows:
             print_table(("topic", "partition", "trouble"), rows)
+        print(f"ottla: {DOCTOR}", file=sys.stderr)
     return 0 if found.is_healthy else EXIT_FAILURE
 
 

@@ -1,6 +1,7 @@
 """`ottla topic reassign` and `elect`: who holds and who leads partitions. Each returns the exit code."""
 
 import asyncio
+import sys
 import time
 from collections.abc import Collection, Mapping, Sequence
 from typing import Final
@@ -8,7 +9,7 @@ from typing import Final
 from ottla.logstore.words.errors import ErrorCode, KafkaError
 from ottla.logstore.words.topic_partition import TopicPartition
 from ottla.node.cli.answers import Results, print_json
-from ottla.node.cli.failure import EXIT_FAILURE, EXIT_USAGE, CommandError
+from ottla.node.cli.failure import DOCTOR, EXIT_FAILURE, EXIT_USAGE, CommandError
 from ottla.node.cli.topic_commands import print_table
 from ottla.node.client import cluster_admin, topic_admin
 from ottla.node.client.cluster_client import Client
@@ -56,7 +57,7 @@ async def reassign(
         await cluster_admin.move_partitions(client, wanted)
         if wait:
             await until_moved(client, wanted)
-            await _check_moved(client, name, wanted)
+            await check_moved(client, wanted)
     if as_json:
         rows = [
             {"partition": partition.partition, "replicas": replicas, "moved": wait}
@@ -69,16 +70,12 @@ async def reassign(
     return 0
 
 
-async def _check_moved(
-    client: Client, name: str, wanted: Mapping[TopicPartition, Sequence[int] | None]
-) -> None:
+async def check_moved(client: Client, wanted: Mapping[TopicPartition, Sequence[int] | None]) -> None:
     """CommandError if somebody else took back or changed a move while it was waited for."""
     deadline = time.monotonic() + LAG_S
+    topics = sorted({one.topic for one in wanted})
     while True:
-        [topic] = await topic_admin.describe_topics(client.renewed(), [name])
-        there = {
-            TopicPartition(name, one.partition_index): list(one.replica_nodes) for one in topic.partitions
-        }
+        there = await assignment(client.renewed(), topics)
         elsewhere = [one for one, replicas in wanted.items() if there.get(one) != replicas]
         if not elsewhere:
             return
@@ -89,6 +86,15 @@ async def _check_moved(
                 "request."
             )
         await asyncio.sleep(POLL_S)
+
+
+async def assignment(client: Client, topics: Sequence[str]) -> dict[TopicPartition, list[int]]:
+    """Return the brokers of each partition; one that moves has both the old ones and the new ones."""
+    return {
+        TopicPartition(topic.name or "", one.partition_index): list(one.replica_nodes)
+        for topic in await topic_admin.describe_topics(client, topics)
+        for one in topic.partitions
+    }
 
 
 async def until_moved(client: Client, partitions: Collection[TopicPartition]) -> None:
@@ -192,6 +198,8 @@ async def elect(
                 row["error"] = f"{error.detail} ({error.code.name})"
                 line = f"{partition} got no new leader: {row['error']}"
             results.add(row, line)
+    if failed:
+        print(f"ottla: {DOCTOR}", file=sys.stderr)
     return EXIT_FAILURE if failed else 0
 
 

@@ -130,7 +130,7 @@ async def produce(client: Client, options: ProduceOptions) -> int:
             await producer.start(may_create=options.may_create)
         except KafkaError as error:
             if error.code is ErrorCode.UNKNOWN_TOPIC_OR_PARTITION:
-                raise CommandError(_unknown_topic(options.topic)) from None
+                raise CommandError(unknown_topic(options.topic)) from None
             raise
         report = WrittenReport(producer, options.topic, is_quiet=options.is_quiet, as_json=options.as_json)
         try:
@@ -143,7 +143,8 @@ async def produce(client: Client, options: ProduceOptions) -> int:
     return 0
 
 
-def _unknown_topic(name: str) -> str:
+def unknown_topic(name: str) -> str:
+    """Return what to say of a topic that was to be written to and is not there."""
     return (
         f"Topic '{name}' does not exist. `ottla topic list` shows all topics; `ottla topic create {name}` or "
         "--create-topic creates it."

@@ -1,7 +1,7 @@
 """The options of `ottla produce` and `ottla consume`."""
 
 from pathlib import Path
-from typing import Annotated, Literal
+from typing import Annotated, Final, Literal
 
 import typer
 
@@ -10,6 +10,7 @@ Compression = Literal["none", "gzip", "snappy", "lz4", "zstd"]
 MAX_TIMESTAMP_MS = 2**63 - 1  # what a record can carry
 
 # Of `ottla produce`.
+ACKS: Final = {"all": -1, "1": 1, "0": 0}  # as the protocol numbers them
 KeySeparator = Annotated[
     str | None,
     typer.Option("--key-separator", "-K", help="text that separates the key from the value in each line"),

@@ -1,5 +1,7 @@
 """`ottla topic ...`: the commands and their words; `topic_commands` does what they say."""
 
+from collections.abc import Mapping
+from pathlib import Path
 from typing import Annotated
 
 import typer
@@ -19,10 +21,13 @@ from ottla.node.cli.command_options import (
     ShowDocumentation,
     Timeout,
     client_of,
+    other_client,
     pairs_of,
     run,
 )
 from ottla.node.cli.failure import EXIT_USAGE, CommandError
+from ottla.node.cli.profile_option import complete_profiles
+from ottla.node.cli.record_options import OnlyPartition, WithCompression
 
 OptionalNames = Annotated[list[str] | None, typer.Argument(metavar="[TOPIC]...")]
 topic = typer.Typer(no_args_is_help=True, help="Create, inspect and change topics.")
@@ -208,9 +213,83 @@ def topic_trim(
     run(lambda: commands.trim(client_of(bootstrap, command_config, timeout), options))
 
 
+@topic.command("copy")
+def topic_copy(
+    source: Annotated[str, typer.Argument(metavar="FROM", help="the topic that is read")],
+    target: Annotated[str, typer.Argument(metavar="TO", help="the topic that is written to")],
+    partition: OnlyPartition = None,
+    begin: Annotated[
+        str,
+        typer.Option(
+            "--from",
+            "-o",
+            metavar="PLACE",
+            help="where to start: beginning, an offset, -N (newest N records of each partition), @ms, @date",
+        ),
+    ] = "beginning",
+    compression: WithCompression = "none",
+    create_topic: Annotated[
+        bool,
+        typer.Option(
+            "--create-topic",
+            help="create TO with as many partitions, and the defaults of its cluster, if it does not exist",
+        ),
+    ] = False,
+    to_bootstrap: Annotated[
+        str | None,
+        typer.Option("--to-bootstrap", metavar="HOST:PORT,...", help="TO is in the cluster of these brokers"),
+    ] = None,
+    to_profile: Annotated[
+        str | None,
+        typer.Option(
+            "--to-profile",
+            metavar="NAME",
+            help="TO is in the cluster of this profile",
+            autocompletion=complete_profiles,
+        ),
+    ] = None,
+    to_command_config: Annotated[
+        Path | None,
+        typer.Option(
+            "--to-command-config", metavar="FILE", help="TO is in the cluster of this properties file"
+        ),
+    ] = None,
+    output: Output = "text",
+    bootstrap: Bootstrap = None,
+    command_config: CommandConfig = None,
+    timeout: Timeout = 30.0,
+) -> None:
+    """Copy the records that a topic has now into another topic, of this cluster or another one.
+
+    Each partition is copied into the one of the same number, with keys, headers, timestamps and order.
+    Records of aborted transactions are left out. After an error or Ctrl-C the table says where each partition
+    goes on: `--partition N --from OFFSET`.
+
+    Examples:
+
+        ottla topic copy orders orders-copy --create-topic
+
+        ottla topic copy orders orders --to-profile backup --from @2026-01-31T12:00:00Z
+    """
+    import ottla.node.cli.copy_command as commands
+
+    options = commands.CopyOptions(
+        source=source,
+        target=target,
+        partitions=partition or (),
+        begin=begin,
+        compression=compression,
+        may_create=create_topic,
+        as_json=output == "json",
+    )
+    client = client_of(bootstrap, command_config, timeout)
+    other = other_client(to_bootstrap, to_command_config, to_profile, timeout)
+    run(lambda: commands.copy(client, other or client, options))
+
+
 @topic.command("reassign")
 def topic_reassign(
-    name: Name,
+    name: Annotated[str | None, typer.Argument(metavar="[TOPIC]")] = None,
     replicas: Annotated[
         list[str] | None,
         typer.Option(
@@ -220,33 +299,126 @@ def topic_reassign(
             help="new brokers of all partitions, or of partition P; repeatable",
         ),
     ] = None,
+    plan: Annotated[
+        Path | None,
+        typer.Option(
+            "--json",
+            "--reassignment-json-file",
+            metavar="FILE",
+            help="carry out the plan of this file, as kafka-reassign-partitions has it",
+        ),
+    ] = None,
+    verify: Annotated[
+        bool,
+        typer.Option(
+            "--verify", help="with --json, tell how far the plan is, and remove throttles once nothing moves"
+        ),
+    ] = False,
     cancel: Annotated[bool, typer.Option("--cancel", help="cancel moves that are under way")] = False,
+    throttle: Annotated[
+        int | None,
+        typer.Option(
+            "--throttle",
+            metavar="BYTES",
+            min=1,
+            help="with --json, copy at most so many bytes a second to and from each broker",
+        ),
+    ] = None,
+    preserve_throttles: Annotated[
+        bool, typer.Option("--preserve-throttles", help="with --verify, leave throttles as they are")
+    ] = False,
+    generate: Annotated[
+        bool, typer.Option("--generate", help="print a plan that spreads topics over the brokers of a list")
+    ] = False,
+    topics_file: Annotated[
+        Path | None,
+        typer.Option(
+            "--topics-to-move-json-file", metavar="FILE", help="with --generate, the topics to be planned"
+        ),
+    ] = None,
+    broker_list: Annotated[
+        str | None, typer.Option("--broker-list", metavar="ID,ID,...", help="with --generate, the brokers")
+    ] = None,
+    ignore_racks: Annotated[
+        bool, typer.Option("--disable-rack-aware", help="with --generate, place replicas without their racks")
+    ] = False,
     wait: Annotated[bool, typer.Option("--wait/--no-wait", help="wait until the moves are complete")] = True,
     output: Output = "text",
     bootstrap: Bootstrap = None,
     command_config: CommandConfig = None,
     timeout: Timeout = 60.0,
 ) -> None:
-    """Move partitions to other brokers; without --replicas or --cancel, show the moves under way.
+    """Move partitions to other brokers; with a topic alone, show the moves under way.
 
-    The first broker in a list is the preferred leader.
+    The first broker in a list is the preferred leader. Plans and what is printed of them are those of
+    kafka-reassign-partitions: --generate prints where topics are and a plan, --json carries out a plan.
 
     Examples:
 
         ottla topic reassign orders --replicas 0,1,2
 
         ottla topic reassign orders -r 0:2,1 -r 1:1,2 --no-wait
+
+        ottla topic reassign orders --generate --broker-list 1,2,3
+
+        ottla topic reassign --json plan.json --throttle 10000000
     """
+    import ottla.node.cli.plan_commands as plans
     import ottla.node.cli.reassign_commands as commands
 
+    as_json = output == "json"
+    of_plans = {"--verify": verify, "--throttle": throttle is not None}
+    of_generate = {
+        "--topics-to-move-json-file": topics_file is not None,
+        "--broker-list": broker_list is not None,
+        "--disable-rack-aware": ignore_racks,
+    }
+    _check_goes_with("--json", plan is not None, of_plans)
+    _check_goes_with("--generate", generate, of_generate)
+    _check_goes_with("--verify", verify, {"--preserve-throttles": preserve_throttles})
+    if sum((generate, plan is not None, bool(replicas))) > 1:
+        raise CommandError("Use one of --replicas, --json and --generate.", EXIT_USAGE)
+    if verify + cancel + (throttle is not None) > 1:
+        raise CommandError("Use one of --verify, --cancel and --throttle.", EXIT_USAGE)
+    if generate:
+        if (name is None) == (topics_file is None):
+            raise CommandError("Name a topic or give --topics-to-move-json-file.", EXIT_USAGE)
+        if broker_list is None:
+            raise CommandError("--generate needs --broker-list.", EXIT_USAGE)
+        topics = [name] if name is not None else plans.read_topics(topics_file or Path())
+        brokers = plans.parse_brokers(broker_list)
+        client = client_of(bootstrap, command_config, timeout)
+        run(lambda: plans.generate(client, topics, brokers, ignores_racks=ignore_racks, as_json=as_json))
+        return
+    if plan is not None:
+        if name is not None:
+            raise CommandError("The plan of --json names its topics: leave the topic out.", EXIT_USAGE)
+        wanted = plans.read_plan(plan)
+        client = client_of(bootstrap, command_config, timeout)
+        if verify:
+            run(lambda: plans.verify(client, wanted, keeps_throttles=preserve_throttles, as_json=as_json))
+        elif cancel:
+            run(lambda: plans.cancel(client, wanted, as_json=as_json))
+        else:
+            run(lambda: plans.execute(client, wanted, rate=throttle, waits=wait, as_json=as_json))
+        return
+    if name is None:
+        raise CommandError("Name a topic, or use --json or --generate.", EXIT_USAGE)
     moves = commands.parse_moves(replicas or [])
     client = client_of(bootstrap, command_config, timeout)
     if cancel:
-        run(lambda: commands.cancel(client, name, output == "json"))
+        run(lambda: commands.cancel(client, name, as_json))
     elif moves:
-        run(lambda: commands.reassign(client, name, moves, wait, output == "json"))
+        run(lambda: commands.reassign(client, name, moves, wait, as_json))
     else:
-        run(lambda: commands.show(client, name, output == "json"))
+        run(lambda: commands.show(client, name, as_json))
+
+
+def _check_goes_with(option: str, is_given: bool, others: Mapping[str, bool]) -> None:
+    """CommandError for an option that needs another one."""
+    needing = next((other for other, is_other_given in others.items() if is_other_given), None)
+    if needing is not None and not is_given:
+        raise CommandError(f"{needing} needs {option}.", EXIT_USAGE)
 
 
 @topic.command("elect")

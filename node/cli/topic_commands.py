@@ -11,6 +11,7 @@ from ottla.node.client import topic_admin
 from ottla.node.client.ask_leaders import briefly
 from ottla.node.client.cluster_client import Client
 from ottla.node.client.cluster_health import partition_states
+from ottla.node.client.topic_admin import EligibleReplicas
 from ottla.node.wire.messages.metadata import MetadataResponseTopic
 
 
@@ -82,14 +83,30 @@ async def describe(client: Client, names: Sequence[str], as_json: bool) -> int:
         configs = " ".join(f"{name}={value}" for name, value in one["configs"].items())
         print(f"topic {one['name']}  id {one['topic_id']}  {counted(len(one['partitions']), 'partition')}")
         print(f"settings {configs or '(all default)'}")
-        print_table(
-            ("partition", "leader", "epoch", "replicas", "in sync", "first offset", "next offset"),
-            [
-                tuple(",".join(map(str, cell)) if isinstance(cell, list) else cell for cell in row.values())
-                for row in one["partitions"]
-            ],
-        )
+        heads = ("partition", "leader", "epoch", "replicas", "in sync", "first offset", "next offset")
+        _print_partitions(heads, one["partitions"])
     return 0
+
+
+def _print_partitions(heads: Sequence[str], rows: Sequence[Mapping[str, object]]) -> None:
+    """Print partitions, with their eligible leader replicas where any partition has some."""
+    has_eligible = any(row["eligible_leader_replicas"] or row["last_known_elr"] for row in rows)
+    shown = [row.values() if has_eligible else list(row.values())[:-2] for row in rows]
+    print_table(
+        (*heads, "elr", "last known elr") if has_eligible else heads,
+        [
+            tuple(",".join(map(str, cell)) or None if isinstance(cell, list) else cell for cell in row)
+            for row in shown
+        ],
+    )
+
+
+def _eligible_as_json(found: EligibleReplicas | None) -> dict[str, list[int] | None]:
+    """Return the eligible leader replicas of a partition; null where the server does not tell them."""
+    return {
+        "eligible_leader_replicas": None if found is None else list(found.eligible),
+        "last_known_elr": None if found is None else list(found.last_known),
+    }
 
 
 async def _description(client: Client, topic: MetadataResponseTopic) -> dict[str, Any]:
@@ -101,6 +118,7 @@ async def _description(client: Client, topic: MetadataResponseTopic) -> dict[str
     first = (await topic_admin.find_offsets(asked, dict.fromkeys(partitions, topic_admin.EARLIEST))).found
     last = (await topic_admin.find_offsets(asked, dict.fromkeys(partitions, topic_admin.LATEST))).found
     configs = await topic_admin.describe_configs(client, topic_admin.config_of_topic(topic.name))
+    eligible = await topic_admin.eligible_replicas(client, [topic.name])
     rows = []
     for one in sorted(topic.partitions, key=lambda one: one.partition_index):
         place = TopicPartition(topic.name, one.partition_index)
@@ -113,6 +131,7 @@ async def _description(client: Client, topic: MetadataResponseTopic) -> dict[str
                 "in_sync_replicas": list(one.isr_nodes),
                 "first_offset": first[place].offset if place in first else None,
                 "next_offset": last[place].offset if place in last else None,
+                **_eligible_as_json(eligible.get(place)),
             }
         )
     return {
@@ -138,28 +157,27 @@ async def describe_ill(
     async with client:
         if names:
             await topic_admin.describe_topics(client, names)  # says so if one is not there
-        states = await partition_states(client)
+        ill = [
+            one
+            for one in sorted(await partition_states(client))
+            if not names or one.partition.topic in names
+            if (under_replicated and one.is_under_replicated) or (unavailable and one.leader < 0)
+        ]
+        eligible = await topic_admin.eligible_replicas(client, sorted({one.partition.topic for one in ill}))
     rows = [
         {
             **one.partition._asdict(),
             "leader": one.leader if one.leader >= 0 else None,
             "replicas": list(one.replicas),
             "in_sync_replicas": list(one.isr),
+            **_eligible_as_json(eligible.get(one.partition)),
         }
-        for one in sorted(states)
-        if not names or one.partition.topic in names
-        if (under_replicated and one.is_under_replicated) or (unavailable and one.leader < 0)
+        for one in ill
     ]
     if as_json:
         print_json(rows)
     elif rows:
-        print_table(
-            ("topic", "partition", "leader", "replicas", "in sync"),
-            [
-                tuple(",".join(map(str, cell)) if isinstance(cell, list) else cell for cell in row.values())
-                for row in rows
-            ],
-        )
+        _print_partitions(("topic", "partition", "leader", "replicas", "in sync"), rows)
     else:
         print("no such partition")
     return 0

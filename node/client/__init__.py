@@ -9,6 +9,7 @@ moments               moments and durations as people write them, in millisecond
 quorum_silence        words for a node without contact to a leader of the metadata quorum
 record_cursor         records out of the bytes of an answer to Fetch, opened as they are taken
 refusal               a sentence for whoever asked for something that cannot be done as things are
+reassignment_plan     plans of reassignments, in the JSON of kafka-reassign-partitions
 acquired_records      records that a share group has given to this member, and how they are acknowledged
 cluster_client        what every command needs of a cluster
 exact_json            JSON that is stored as it was written

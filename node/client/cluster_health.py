@@ -1,7 +1,8 @@
 """Whether a cluster is well: brokers, and the partitions with which something is wrong."""
 
 from collections import Counter
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence, Set
+from types import MappingProxyType
 from typing import Final, NamedTuple
 
 from ottla.logstore.words.topic_partition import TopicPartition
@@ -54,6 +55,12 @@ class Health(NamedTuple):
     leads: Mapping[int, int]
     cut_off_since_ms: int | None = None  # of the node that answered: all of this is as old as that
     crowded: Sequence[TopicPartition] = ()  # in fewer racks than they could be
+    lacking: Mapping[TopicPartition, Set[int]] = MappingProxyType({})  # whom those with a trouble lack
+
+    def is_explained_by(self, down: Iterable[int], partition: TopicPartition) -> bool:
+        """Return whether these brokers are all that a partition lacks."""
+        lacking = self.lacking.get(partition, frozenset())
+        return bool(lacking) and lacking <= set(down)
 
     @property
     def is_healthy(self) -> bool:
@@ -120,7 +127,15 @@ def assess(
         Counter(one.leader for one in states),
         cut_off_since_ms,
         _crowded(states, {one.broker_id: one.rack for one in brokers}),
+        {one.partition: lacking for one in states if (lacking := _lacking(one))},
     )
+
+
+def _lacking(one: PartitionState) -> frozenset[int]:
+    """Return the brokers by which a partition would be well; without a leader, those that could lead it."""
+    if one.leader < 0:
+        return frozenset(one.isr or one.offline)  # eligible replicas are not in the metadata
+    return frozenset(one.replicas) - frozenset(one.isr) - frozenset(one.coming)
 
 
 def _crowded(states: Sequence[PartitionState], racks: Mapping[int, str | None]) -> list[TopicPartition]:

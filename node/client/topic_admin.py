@@ -9,6 +9,7 @@ from ottla.logstore.words.topic_partition import TopicPartition
 from ottla.metadata_raft.acl import AclOperation
 from ottla.node.client.ask_leaders import Answers, ask_leaders
 from ottla.node.client.cluster_client import Client, check, only
+from ottla.node.wire.api_keys import ApiKey
 from ottla.node.wire.messages.create_partitions import (
     CreatePartitionsRequest,
     CreatePartitionsResponse,
@@ -28,6 +29,12 @@ from ottla.node.wire.messages.describe_configs import (
     DescribeConfigsResource,
     DescribeConfigsResourceResult,
     DescribeConfigsResponse,
+)
+from ottla.node.wire.messages.describe_topic_partitions import (
+    Cursor,
+    DescribeTopicPartitionsRequest,
+    DescribeTopicPartitionsResponse,
+    TopicRequest,
 )
 from ottla.node.wire.messages.incremental_alter_configs import (
     AlterableConfig,
@@ -190,6 +197,37 @@ async def describe_topics(
         if topic.error_code not in (0, ErrorCode.LEADER_NOT_AVAILABLE):
             check(topic.error_code, None, f"topic {topic.name}")
     return sorted(response.topics, key=lambda topic: topic.name or "")
+
+
+class EligibleReplicas(NamedTuple):
+    """The eligible leader replicas of a partition, and its last leader where all are lost (KIP-966)."""
+
+    eligible: Sequence[int]
+    last_known: Sequence[int]
+
+
+async def eligible_replicas(client: Client, names: Sequence[str]) -> dict[TopicPartition, EligibleReplicas]:
+    """Return the eligible leader replicas of these topics; nothing where the server does not tell them."""
+    connection = await client.any_node()
+    if ApiKey.DESCRIBE_TOPIC_PARTITIONS not in connection.versions or not names:
+        return {}
+    found: dict[TopicPartition, EligibleReplicas] = {}
+    topics = [TopicRequest(name=name) for name in sorted(names)]
+    cursor: Cursor | None = None
+    while True:
+        response = await connection.request(
+            DescribeTopicPartitionsRequest(topics=topics, cursor=cursor),
+            DescribeTopicPartitionsResponse,
+            timeout_s=client.remaining_s,
+        )
+        for topic in response.topics:
+            for one in topic.partitions:
+                found[TopicPartition(topic.name or "", one.partition_index)] = EligibleReplicas(
+                    one.eligible_leader_replicas or (), one.last_known_elr or ()
+                )
+        if response.next_cursor is None or response.next_cursor == cursor:
+            return found
+        cursor = response.next_cursor
 
 
 async def describe_configs(

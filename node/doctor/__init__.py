@@ -18,6 +18,7 @@ security_findings  certificates, files with secrets, who may come in, and who ma
 rest_findings    who comes in to the REST APIs of nodes, and by what
 secure_dir_findings  the directory of keys and certificates of a secured node
 partition_findings  partitions without a leader, or with too few replicas in sync
+down_findings    brokers that are down, with all that follows from it
 share_findings   share groups whose oldest record is retried or held for long
 try_endpoint     an address is resolved, connected to and asked (door)
 look_at_disk     a log directory is looked at, and a sync is measured (door)

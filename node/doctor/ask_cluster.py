@@ -100,7 +100,7 @@ class ClusterFacts(NamedTuple):
 
     bootstrap: Sequence[EndpointFacts]
     advertised: Sequence[AdvertisedFacts]
-    fenced: Sequence[int]
+    fenced: Sequence[DescribeClusterBroker]
     quorum: QuorumFacts | None  # None: nobody could be asked
     health: Health | None  # the same
     log_dirs: Sequence[BrokerLogDirs]  # of those that run
@@ -194,7 +194,7 @@ async def ask_cluster(
     return ClusterFacts(
         tried,
         advertised,
-        [one.broker_id for one in brokers if one.is_fenced],
+        [one for one in brokers if one.is_fenced],
         None if quorum is None else quorum._replace(cluster_ids=ids),
         health,
         log_dirs,
@@ -640,10 +640,14 @@ def _damaged(node_id: int, told: _Told) -> DamagedFacts:
 def _unlinked(node_id: int, told: _Told) -> UnlinkedFacts:
     """Nothing where a node does not tell, as one of an earlier version."""
     found = told.body.get("unlinked_voters")
-    problems = (
-        [str(one.get("problem")) for one in found if isinstance(one, dict)] if isinstance(found, list) else []
+    return UnlinkedFacts(
+        node_id,
+        {
+            one["node_id"]: str(one.get("problem"))
+            for one in (found if isinstance(found, list) else ())
+            if isinstance(one, dict) and isinstance(one.get("node_id"), int)
+        },
     )
-    return UnlinkedFacts(node_id, problems)
 
 
 def _refused(node_id: int, told: _Told) -> RefusedFacts:

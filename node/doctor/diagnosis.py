@@ -17,6 +17,7 @@ from ottla.node.doctor import (
     clock_findings,
     codec_findings,
     disk_findings,
+    down_findings,
     endpoint_findings,
     limit_findings,
     log_findings,
@@ -68,14 +69,16 @@ async def diagnose_cluster(
 ) -> list[Finding]:
     """What is wrong with the cluster behind these addresses, as far as it shows from here."""
     facts = await ask_cluster(bootstrap, timeout_s=timeout_s, security=security, dial=dial)
-    found = list(endpoint_findings.of_bootstrap(facts.bootstrap))
+    down = [one.broker_id for one in facts.fenced]
+    down_at = [(one.host, one.port) for one in facts.fenced]
+    found = list(endpoint_findings.of_bootstrap(facts.bootstrap, down_at))
     found += endpoint_findings.of_advertised(facts.advertised)
     found += security_findings.of_listeners(facts.listeners)
     found += rest_findings.of_rest(facts.rest)
     found += security_findings.of_access(facts.access)
     found += security_findings.of_refused(facts.refused)
-    found += _of_cluster(facts.fenced, facts.quorum, facts.health, facts.log_dirs)
-    found += quorum_findings.of_links(facts.unlinked)
+    found += _of_cluster(down, facts.quorum, facts.health, facts.log_dirs)
+    found += quorum_findings.of_links(facts.unlinked, down)
     found += codec_findings.of_codecs(facts.missing_codecs)
     endpoints = {one.name: one for one in (*facts.bootstrap, *(one.endpoint for one in facts.advertised))}
     shown = (*endpoints.values(), *facts.rest_endpoints)
@@ -121,19 +124,16 @@ def causes_of(health: Health, told: Told) -> list[Finding]:
 
 
 def _of_cluster(
-    fenced: Sequence[int],
+    down: Sequence[int],
     quorum: QuorumFacts | None,
     health: Health | None,
     log_dirs: Sequence[BrokerLogDirs],
 ) -> list[Finding]:
     """Return the findings of what nodes say of the cluster over Kafka's protocol."""
-    found = [
-        problem("broker", f"Broker {node_id} is registered but fenced: it is down, starting or hanging.")
-        for node_id in fenced
-    ]
+    found = list(down_findings.of_down(down, quorum, health))
     if quorum is not None:
-        found += quorum_findings.of_quorum(quorum)
-    found += partition_findings.of_partitions(health)
+        found += quorum_findings.of_quorum(quorum, down)
+    found += partition_findings.of_partitions(health, down)
     found += disk_findings.of_brokers(log_dirs)
     return found
 

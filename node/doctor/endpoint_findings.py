@@ -7,11 +7,14 @@ from ottla.node.doctor.finding import Finding, note, problem
 from ottla.node.settings.listener_settings import is_loopback
 
 
-def of_bootstrap(endpoints: Iterable[EndpointFacts]) -> Iterator[Finding]:
-    """The addresses that were given."""
+def of_bootstrap(
+    endpoints: Iterable[EndpointFacts], down: Iterable[tuple[str, int]] = ()
+) -> Iterator[Finding]:
+    """The addresses that were given, but for those of brokers that are down and told as such."""
+    down = list(down)
     for one in endpoints:
         sentence = _trouble(one)
-        if sentence is not None:
+        if sentence is not None and not any(_is_at(one, host, port) for host, port in down):
             yield problem("listener", f"{one.name} {sentence}")
 
 
@@ -103,6 +106,12 @@ def _trouble(at: EndpointFacts) -> str | None:
             return f"cannot be reached ({at.reason}): check the network and firewalls."
         case Speaks.UNRESOLVED:
             return f"cannot be resolved here ({at.reason}): correct the name, or the DNS."
+
+
+def _is_at(one: EndpointFacts, host: str, port: int) -> bool:
+    """Return whether this is the address that a broker advertises, by name or on this machine."""
+    names = {one.host, *one.addresses}
+    return one.port == port and (host in names or (is_loopback(host) and _are_loopback(one.addresses)))
 
 
 def _are_loopback(addresses: Sequence[str]) -> bool:

@@ -1,31 +1,40 @@
 """Partitions that cannot be written to or read, and those that one more failure would make so."""
 
-from collections.abc import Iterator
+from collections.abc import Collection, Iterable, Iterator
 
+from ottla.logstore.words.topic_partition import TopicPartition
 from ottla.node.client.cluster_health import Health
 from ottla.node.doctor.finding import Finding, named, note, problem
 
 
-def of_partitions(health: Health | None) -> Iterator[Finding]:
-    """A finding for each kind of trouble; none where nobody could be asked (None)."""
+def of_partitions(health: Health | None, down: Collection[int] = ()) -> Iterator[Finding]:
+    """A finding for each kind of trouble; none where nobody could be asked (None).
+
+    What a partition lacks on brokers that are down is told with these.
+    """
     if health is None:
         return
-    if health.leaderless:
+
+    def others(partitions: Iterable[TopicPartition]) -> list[TopicPartition]:
+        return [one for one in partitions if not health.is_explained_by(down, one)]
+
+    leaderless = others(health.leaderless)
+    if leaderless:
         yield problem(
             "partition",
-            f"No leader: {named(health.leaderless)}. Start the brokers that have in-sync "
+            f"No leader: {named(leaderless)}. Start the brokers that have in-sync "
             "replicas of these partitions.",
         )
-    leaderless = set(health.leaderless)
-    refused = [one for one in health.under_min_isr if one not in leaderless]
+    without = set(health.leaderless)
+    refused = [one for one in others(health.under_min_isr) if one not in without]
     if refused:
         yield problem(
             "partition",
             f"Fewer replicas in sync than min.insync.replicas: {named(refused)}. Producers with "
             "acks=all are rejected until more replicas have caught up.",
         )
-    told = {*leaderless, *refused}
-    behind = [one for one in health.under_replicated if one not in told]
+    told = {*without, *refused}
+    behind = [one for one in others(health.under_replicated) if one not in told]
     if behind:
         yield note(
             "partition",

@@ -1,7 +1,7 @@
 """The metadata quorum: a leader, a majority, voters that follow, and one cluster."""
 
 from collections import defaultdict
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping
 from typing import Final, NamedTuple
 
 from ottla.node.client.quorum_admin import HOW_A_COPY_VOTES, QuorumView
@@ -14,17 +14,18 @@ BEHIND_ENTRIES: Final = 10_000
 
 
 class UnlinkedFacts(NamedTuple):
-    """A voter that has no link to other voters: where each is and why, as it tells."""
+    """A voter that has no link to other voters: by node, where each is and why, as it tells."""
 
     node_id: int
-    problems: Sequence[str]
+    problems: Mapping[int, str]
 
 
-def of_links(facts: Iterable[UnlinkedFacts]) -> Iterator[Finding]:
-    """A finding for each missing link, from the end that misses it."""
+def of_links(facts: Iterable[UnlinkedFacts], down: Collection[int] = ()) -> Iterator[Finding]:
+    """A finding for each missing link, from the end that misses it, but for those to nodes that are down."""
     for one in facts:
-        for told in one.problems:
-            yield problem("quorum", f"Node {one.node_id} is not connected to {told}.")
+        for node_id, told in one.problems.items():
+            if node_id not in down:
+                yield problem("quorum", f"Node {one.node_id} is not connected to {told}.")
 
 
 class QuorumFacts(NamedTuple):
@@ -36,8 +37,8 @@ class QuorumFacts(NamedTuple):
     cluster_ids: Mapping[str, str]  # by address
 
 
-def of_quorum(facts: QuorumFacts) -> Iterator[Finding]:
-    """What is wrong with it."""
+def of_quorum(facts: QuorumFacts, down: Collection[int] = ()) -> Iterator[Finding]:
+    """What is wrong with it, but for what follows from brokers that are down and told as such."""
     yield from _of_cluster_ids(facts.cluster_ids)
     view = facts.view
     if view is None:
@@ -52,10 +53,10 @@ def of_quorum(facts: QuorumFacts) -> Iterator[Finding]:
             "quorum",
             "The metadata quorum has no leader: start voters until more than half of them are running.",
         )
-    yield from _of_voters(view, facts.now_ms)
+    yield from _of_voters(view, facts.now_ms, down)
 
 
-def _of_voters(view: QuorumView, now_ms: int) -> Iterator[Finding]:
+def _of_voters(view: QuorumView, now_ms: int, down: Collection[int]) -> Iterator[Finding]:
     voters = [one for one in view.members if one.is_voter]
     end = max((one.log_end_offset for one in view.members), default=0)
     silent = [
@@ -64,6 +65,8 @@ def _of_voters(view: QuorumView, now_ms: int) -> Iterator[Finding]:
         if one.node_id != view.leader_id and (one.last_fetch_ms < 0 or now_ms - one.last_fetch_ms > SILENT_MS)
     ]
     for one in silent:
+        if one.node_id in down:
+            continue
         since = (
             f"has never contacted the leader {view.leader_id}"
             if one.last_fetch_ms < 0
@@ -95,7 +98,7 @@ def _of_voters(view: QuorumView, now_ms: int) -> Iterator[Finding]:
             f"Only {alive} of {len(voters)} voters follow the leader, which is not a "
             "majority: metadata cannot change.",
         )
-    elif silent and alive == len(voters) // 2 + 1:
+    elif not {one.node_id for one in silent} <= set(down) and alive == len(voters) // 2 + 1:
         yield problem(
             "quorum",
             f"Only {alive} of {len(voters)} voters follow the leader: if one more fails, metadata "

@@ -14,6 +14,7 @@ from ottla.node.wire.messages.metadata import MetadataResponsePartition
 TAG: Final = "Operations (v1)"
 _OR_NULL: Final = {"type": ["integer", "null"]}
 _NODES: Final = {"type": "array", "items": INT32}
+_NODES_OR_NULL: Final = {"type": ["array", "null"], "items": INT32}
 _PARTITION: Final = {
     "type": "object",
     "properties": {
@@ -23,6 +24,14 @@ _PARTITION: Final = {
         "replicas": _NODES,
         "isr": _NODES,
         "offline_replicas": _NODES,
+        "eligible_leader_replicas": {
+            **_NODES_OR_NULL,
+            "description": "Replicas out of sync that have all acknowledged records and may lead (KIP-966).",
+        },
+        "last_known_elr": {
+            **_NODES_OR_NULL,
+            "description": "The last leader of a partition that has lost all of these and its ISR.",
+        },
         "log_start_offset": {**_OR_NULL, "description": "null if the leader did not answer."},
         "log_end_offset": {
             **_OR_NULL,
@@ -38,6 +47,8 @@ _PARTITION: Final = {
         "leader",
         "replicas",
         "isr",
+        "eligible_leader_replicas",
+        "last_known_elr",
         "log_start_offset",
         "log_end_offset",
         "size_bytes",
@@ -60,11 +71,13 @@ async def list_topic_partitions(context: RestContext, request: RestRequest) -> A
     places = [TopicPartition(name, one.partition_index) for one in topic.partitions if one.leader_id >= 0]
     starts = await group_lag.log_offsets(context.client, places, topic_admin.EARLIEST)
     ends = await group_lag.log_offsets(context.client, places, topic_admin.LATEST)
+    eligible = await topic_admin.eligible_replicas(context.client, [name])
     leaders = sorted({one.leader_id for one in topic.partitions if one.leader_id >= 0})
     sizes = replica_sizes(await describe_log_dirs(context.client, broker_ids=leaders, partitions=places))
 
     def shown(one: MetadataResponsePartition) -> dict[str, Any]:
         place = TopicPartition(name, one.partition_index)
+        elr = eligible.get(place)
         return {
             "partition": one.partition_index,
             "leader": one.leader_id if one.leader_id >= 0 else None,
@@ -72,6 +85,8 @@ async def list_topic_partitions(context: RestContext, request: RestRequest) -> A
             "replicas": list(one.replica_nodes),
             "isr": list(one.isr_nodes),
             "offline_replicas": list(one.offline_replicas),
+            "eligible_leader_replicas": None if elr is None else list(elr.eligible),
+            "last_known_elr": None if elr is None else list(elr.last_known),
             "log_start_offset": starts.get(place),
             "log_end_offset": ends.get(place),
             "size_bytes": sizes.get((one.leader_id, place)),

@@ -43,7 +43,7 @@ The exit code is 1 if anything is broken; the byte is named. Nothing is ever cha
 examples:
   {program} ottla-data/orders-0                                           all files of a partition
   {program} --records ottla-data/orders-0/00000000000000000000.log        every record
-  {program} --json --records ottla-data/orders-0 | jq 'select(.offset == 42)'
+  {program} --output json --records ottla-data/orders-0 | jq 'select(.offset == 42)'
 """
 
 
@@ -75,7 +75,10 @@ def _parse(arguments: Sequence[str] | None, program: str) -> argparse.Namespace:
     parser.add_argument(
         "--records", "--print-data-log", action="store_true", help="also print the records of each batch"
     )
-    parser.add_argument("--json", action="store_true", help="print one JSON object per line")
+    parser.add_argument(
+        "--output", choices=("text", "json"), default="text", help="json: print one JSON object per line"
+    )
+    parser.add_argument("--json", dest="output", action="store_const", const="json", help="as --output json")
     return parser.parse_args(arguments)
 
 
@@ -100,7 +103,7 @@ def _dump(options: argparse.Namespace, program: str) -> int:
             if reader is None:
                 code = _refuse(program, f"{path} is not a log file; --help lists the files that can be read.")
                 continue
-            code = max(code, _dump_file(path, reader, options.json, program))
+            code = max(code, _dump_file(path, reader, options.output == "json", program))
     return code
 
 

@@ -78,7 +78,11 @@ def test_trim_says_what_it_needs(arguments: tuple[str, ...], words: str) -> None
     assert words in ottla("127.0.0.1:1", "topic", "trim", "t", *arguments, code=2)
 
 
-def test_a_drained_broker_leads_nothing_until_it_is_undrained(cluster: Cluster, topic: str) -> None:
+def test_a_drained_broker_leads_nothing_until_it_is_undrained(cluster: Cluster) -> None:
+    """Of few partitions the others lead one each, and none goes back: that is as even as it was before."""
+    topic = f"led-{uuid4().hex[:8]}"
+    ottla(cluster.bootstrap, "topic", "create", topic, "-p", "6", "-r", "3")
+
     def led() -> object:
         [mine] = [one for one in rows(cluster, "broker", "list") if one["broker"] == 1]
         return mine["leads"]
@@ -86,10 +90,13 @@ def test_a_drained_broker_leads_nothing_until_it_is_undrained(cluster: Cluster, 
     ottla(cluster.bootstrap, "topic", "elect", topic)
     drained = ottla(cluster.bootstrap, "broker", "drain", "1")
     eventually(lambda: led() == 0, "it leads nothing")
-    ottla(cluster.bootstrap, "broker", "undrain", "1")
+    undrained = ottla(cluster.bootstrap, "broker", "undrain", "1")
+    eventually(lambda: led() != 0, "it leads again")
+    again = ottla(cluster.bootstrap, "broker", "undrain", "1")
 
     assert "handed over by broker 1" in drained
-    eventually(lambda: led() != 0, "it leads again")
+    assert "taken back by broker 1\n" in undrained and not undrained.startswith("0 ")
+    assert again == "0 partitions taken back by broker 1, which has its share\n"
 
 
 def test_limits_are_set_shown_and_taken_away(cluster: Cluster, topic: str) -> None:

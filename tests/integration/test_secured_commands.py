@@ -67,6 +67,10 @@ COMMANDS: Final[Mapping[str, tuple[Sequence[str], int, str]]] = {
     "quota list": ((), 0, "zoe"),
     "quota delete": (("--user", "zoe"), 0, "deleted producer_byte_rate"),
     "doctor": ((), 0, ""),
+    "perf produce": ((TOPIC, "-n", "10"), 0, "10 records sent"),
+    "perf consume": ((TOPIC,), 0, "data.consumed.in.nMsg"),
+    "perf latency": ((TOPIC, "-n", "2"), 0, "Percentiles: 50th"),
+    "topic copy": ((TOPIC, f"{TOPIC}-copy", "--create-topic"), 0, "next offset"),
     "topic delete": ((TOPIC,), 0, f"deleted {TOPIC}"),
 }
 NOT_WALKED: Final = {"hand-over"}  # it speaks to a process of its own machine
@@ -134,6 +138,19 @@ def test_the_file_may_stand_in_the_environment(
     monkeypatch.setattr("sys.argv", ["ottla", "user", "list"])
 
     assert main() == 0 and "admin" in capfd.readouterr().out
+
+
+def test_a_profile_logs_in(
+    admin: Commands, monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str], tmp_path: Path
+) -> None:
+    from ottla.node.cli.app import main
+
+    monkeypatch.setenv("XDG_CONFIG_HOME", str(tmp_path))
+    for words in (("profile", "create", "admin", "--from", str(admin.config), "--use"), ("user", "list")):
+        monkeypatch.setattr("sys.argv", ["ottla", *words])
+        assert main() == 0
+
+    assert "admin" in capfd.readouterr().out.splitlines()[-1]
 
 
 # What is wrong with a client, and the words of the one sentence that it is told.

@@ -14,8 +14,12 @@ PACKAGES = ("logstore", "metadata_raft", "groupcoord", "node", "pipeline")
 LOADED_LATE: dict[str, set[str]] = {
     "ottla.node.cli.acl_app": {"ottla.node.cli.acl_words"},
     "ottla.node.cli.app": {"ottla.node.cli.record_commands", "ottla.node.client.cluster_client"},
-    "ottla.node.cli.command_options": {"ottla.node.client.cluster_client"},
+    "ottla.node.cli.command_options": {
+        "ottla.node.cli.command_config",
+        "ottla.node.client.cluster_client",
+    },
     "ottla.node.cli.group_app": {"ottla.node.client.group_offsets"},
+    "ottla.node.cli.perf_app": {"ottla.node.cli.perf_commands"},
     "ottla.pytest_plugin": {"ottla.testing"},
     "ottla.node.rest_api.server_thread": {"ottla.node.rest_api.http_server"},
     "ottla.pipeline.jobs.cli": {"ottla.pipeline.jobs.job", "ottla.pipeline.jobs.job_status"},

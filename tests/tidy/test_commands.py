@@ -15,12 +15,13 @@ TELL_NOTHING: Final = {
     "start": "runs a node, whose log has --log-format",
     "cluster up": "runs nodes, whose logs have log.format",
     "completion": "prints the script of a shell",
-    "log dump": "takes the options of kafka-dump-log and prints as that does",
+    "log dump": "reads its options itself, --output json among them, and prints as kafka-dump-log does",
 }
 # Modules that write JSON themselves: results of commands go through `answers`.
 WRITE_JSON: Final = {
     "answers": "the door",
     "log_output": "the log of a node",
+    "profiles": "the file of profiles",
     "record_text": "records, a line each",
 }
 

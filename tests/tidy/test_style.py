@@ -19,7 +19,7 @@ ANY = {
     "logstore": 24,  # the notation of messages; libraries of codecs
     "metadata_raft": 25,  # records by their class; messages of pysyncobj
     "node": 2,
-    "node/cli": 22,  # JSON; Typer
+    "node/cli": 23,  # JSON; Typer
     "node/client": 29,  # JSON
     "node/coordinators": 22,  # answers and effects of any coordinator
     "node/doctor": 2,
@@ -222,6 +222,7 @@ def test_settings_and_the_command_line_alone_read_the_environment() -> None:
 
     assert {path for path in readers if path.startswith(("node/", *CORES))} == {
         "node/settings/config.py",
+        "node/cli/profiles.py",  # `$XDG_CONFIG_HOME`, where they are
         "node/cli/record_worker.py",  # hands it on to the command that it starts
         "node/cli/shell_completion.py",  # `$SHELL`, no setting
     }

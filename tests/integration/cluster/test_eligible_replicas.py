@@ -1,9 +1,12 @@
 """Replicas that are not in sync and may lead, as clients see them (KIP-966)."""
 
+import json
+
 import pytest
 from confluent_kafka import KafkaException
 from confluent_kafka.admin import AlterConfigOpType, ConfigEntry, ConfigResource, NewTopic
 
+from tests.compat.command_line import ottla
 from tests.compat.wire_client import WireClient, only
 from tests.integration.cluster.conftest import Cluster, MakeCluster, eventually
 from tests.integration.cluster.test_cluster import consume, produce
@@ -38,6 +41,14 @@ def test_an_eligible_replica_leads_when_nobody_is_in_sync(make_cluster: MakeClus
         produce(cluster, TOPIC, 1, **{"message.timeout.ms": 3_000})
     cluster.kill(3)
     eventually(lambda: described(cluster) == (-1, [], [3, 4], [3]), "nobody is in sync")
+    bootstrap = cluster.nodes[0].bootstrap
+    [told] = json.loads(ottla(bootstrap, "topic", "describe", TOPIC, "--output", "json"))
+    assert (told["partitions"][0]["eligible_leader_replicas"], told["partitions"][0]["last_known_elr"]) == (
+        [3, 4],
+        [3],
+    )
+    [head, row] = ottla(bootstrap, "topic", "describe", "--unavailable").splitlines()
+    assert head.endswith("elr  last known elr") and row.split() == [TOPIC, "0", "-", "3,4", "-", "3,4", "3"]
     cluster.start(4)
     eventually(lambda: described(cluster) == (4, [4], [3], []), "the eligible one leads")
     cluster.start(3)

@@ -166,6 +166,10 @@ COMMANDS: Final[Mapping[str, tuple[Sequence[str], int, str]]] = {
     "quota list": ((), 0, ""),
     "quota set": (("producer_byte_rate=1048576", "--user", "anna"), 0, ""),
     "quota delete": (("--user", "anna"), 0, ""),
+    "perf produce": ((TOPIC, "-n", "10"), 0, "10 records sent"),
+    "perf consume": ((TOPIC,), 1, f"{TOPIC}-{DEAD} has no leader"),
+    "perf latency": ((TOPIC, "-n", "2"), 0, "Percentiles: 50th"),
+    "topic copy": ((TOPIC, "new-topic"), 1, f"{TOPIC}-{DEAD} has no leader"),
     "topic delete": (("new-topic",), 0, ""),
 }
 # It speaks of a process, and each answer of the doctor has its own time.

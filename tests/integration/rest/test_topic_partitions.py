@@ -26,6 +26,7 @@ def test_partitions_tell_who_has_them_and_what_is_in_them(rest_cluster: Cluster,
         rest_cluster.leader_of(topic, 0),
     )
     assert first["replicas"] and set(first["isr"]) <= set(first["replicas"])
+    assert first["eligible_leader_replicas"] == first["last_known_elr"] == []
     assert (first["log_start_offset"], first["log_end_offset"]) == (0, 5)
     assert first["size_bytes"] > 5 * len(b"hello")
 

@@ -14,6 +14,7 @@ from ottla.node.doctor import (
     clock_findings,
     codec_findings,
     disk_findings,
+    down_findings,
     endpoint_findings,
     limit_findings,
     log_findings,
@@ -235,6 +236,54 @@ def test_replicas_that_are_not_in_sync_are_a_note() -> None:
     assert found.severity is Severity.NOTE and "Not all replicas in sync: a-0" in found.sentence
 
 
+def test_all_that_follows_from_a_broker_that_is_down_is_one_sentence() -> None:
+    states = [
+        PartitionState(TopicPartition("alone", 0), -1, [2], [2], [2]),
+        PartitionState(TopicPartition("lost", 0), -1, [2], [], [2]),  # an eligible replica is on it
+        PartitionState(TopicPartition("strict", 0), 1, [1, 2], [1], [2]),
+        PartitionState(TopicPartition("thin", 0), 1, [0, 1, 2], [0, 1], [2]),
+        PartitionState(TopicPartition("thin", 1), 1, [0, 1, 2], [0, 1], [2]),
+    ]
+    health = cluster_health.assess(0, (), states, {"strict": 2})
+    voters = quorum(member(0), member(1), member(2, ago_ms=60_000))
+
+    assert only(down_findings.of_down([2], voters, health)) == (
+        "Broker 2 is down, starting or hanging (registered, but fenced): 2 partitions have no leader "
+        "(alone-0, lost-0); 1 partition rejects producers with acks=all (strict-0); 2 partitions lack a "
+        "replica in sync (thin-0, thin-1); 2 of 3 voters of the metadata quorum are left, and if one more "
+        "fails, metadata cannot change. Start it, or check the network."
+    )
+    assert list(partition_findings.of_partitions(health, [2])) == []
+    assert list(quorum_findings.of_quorum(voters, [2])) == []
+
+
+def test_brokers_that_are_down_explain_only_what_lacks_nothing_else() -> None:
+    health = partitions(a=[0])  # 1 and 2 are missed
+
+    [found] = down_findings.of_down([2], None, health)
+    both = only(down_findings.of_down([1, 2], None, health))
+
+    assert found.sentence.endswith("(registered, but fenced). Start it, or check the network.")
+    assert "min.insync.replicas: a-0" in only(partition_findings.of_partitions(health, [2]))
+    assert "Brokers 1, 2 are down" in both and "1 partition rejects producers with acks=all (a-0)" in both
+    assert list(partition_findings.of_partitions(health, [1, 2])) == []
+    assert list(down_findings.of_down([], None, health)) == []
+
+
+def test_a_majority_that_is_lost_is_told_also_where_brokers_are_down() -> None:
+    silent = quorum(member(0), member(1, ago_ms=60_000), member(2, ago_ms=60_000))
+
+    assert "which is not a majority" in only(quorum_findings.of_quorum(silent, [1, 2]))
+
+
+def test_the_address_of_a_broker_that_is_down_is_no_problem_of_its_own() -> None:
+    gone, silent = LOCAL._replace(speaks=Speaks.REFUSED), WELL._replace(speaks=Speaks.SILENT)
+
+    assert problems(endpoint_findings.of_bootstrap([gone], [("broker-1", 9092)]))
+    assert list(endpoint_findings.of_bootstrap([gone], [("127.0.0.1", 9092)])) == []
+    assert list(endpoint_findings.of_bootstrap([silent], [("broker-1", 9092)])) == []
+
+
 def test_replicas_that_share_a_rack_are_a_note() -> None:
     crowded = partitions(a=[0, 1, 2])._replace(crowded=[TopicPartition("a", 0)])
 
@@ -397,11 +446,12 @@ def test_damaged_files_are_named_with_their_place() -> None:
 
 def test_a_voter_without_a_link_is_named_with_the_reason() -> None:
     told = "voter 3 at host3:9093 (Node 3 has a different cluster.secret)"
-    facts = [quorum_findings.UnlinkedFacts(1, [told]), quorum_findings.UnlinkedFacts(2, ())]
+    facts = [quorum_findings.UnlinkedFacts(1, {3: told}), quorum_findings.UnlinkedFacts(2, {})]
 
     assert [one.sentence for one in quorum_findings.of_links(facts)] == [
         f"Node 1 is not connected to {told}."
     ]
+    assert list(quorum_findings.of_links(facts, [3])) == [], "that node is down, and told as such"
 
 
 def test_a_codec_that_is_not_installed_is_a_problem_where_a_setting_asks_for_it() -> None:

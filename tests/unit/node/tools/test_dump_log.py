@@ -229,6 +229,7 @@ def test_json_has_one_object_a_line(tmp_path: Path, capsys: pytest.CaptureFixtur
     path = partition(tmp_path, batch(0, b"a") + b"\1")
 
     code, lines = dumped(capsys, "--json", "--records", path)
+    assert dumped(capsys, "--output", "json", "--records", path) == (code, lines)
 
     rows = [json.loads(line) for line in lines]
     assert code == 1

@@ -1,0 +1,120 @@
+"""`ottla perf`: what is measured, in the words of Kafka's tools, also of what was interrupted."""
+
+import json
+import re
+import signal
+import time
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from ottla.node.embedded import Cluster
+from tests.compat.command_line import TIMEOUT_S, ottla, start
+
+pytestmark = [pytest.mark.slow, pytest.mark.usefixtures("no_process_is_left")]
+PRODUCED = (
+    r"%d records sent, [\d.]+ records/sec \([\d.]+ MB/sec\), [\d.]+ ms avg latency, [\d.]+ ms max latency, "
+    r"[\d.]+ ms 50th, [\d.]+ ms 95th, [\d.]+ ms 99th, [\d.]+ ms 99.9th\.\n"
+)
+
+
+@pytest.fixture(scope="module")
+def cluster() -> Iterator[Cluster]:
+    with Cluster(nodes=1) as running:
+        ottla(running.bootstrap, "topic", "create", "measured", "-p", "2")
+        yield running
+
+
+def topics(cluster: Cluster) -> list[str]:
+    return [one["name"] for one in json.loads(ottla(cluster.bootstrap, "topic", "list", "--output", "json"))]
+
+
+def test_records_are_sent_and_read(cluster: Cluster) -> None:
+    where = cluster.bootstrap
+
+    sent = ottla(where, "perf", "produce", "measured", "-n", "5000", "--record-size", "200", "-z", "lz4")
+    read = ottla(where, "perf", "consume", "measured")
+    part: Any = json.loads(ottla(where, "perf", "consume", "measured", "-n", "100", "--output", "json"))
+
+    assert re.fullmatch(PRODUCED % 5000, sent), sent
+    head, line = read.splitlines()
+    assert head.startswith("start.time, end.time, data.consumed.in.MB, MB.sec, data.consumed.in.nMsg")
+    assert len(line.split(", ")) == 10 and line.split(", ")[4] == "5000"
+    assert float(line.split(", ")[2]) == pytest.approx(5000 * 200 / 2**20, abs=0.001)
+    assert part["records"] >= 100 and part["bytes"] == part["records"] * 200
+
+
+def test_fewer_records_than_wanted_are_told(cluster: Cluster) -> None:
+    ottla(cluster.bootstrap, "topic", "create", "empty")
+
+    told = ottla(cluster.bootstrap, "perf", "consume", "empty", "-n", "3", "--timeout", "1", code=1)
+
+    assert "0 records came, and no more of 3 for 1 seconds" in told
+    assert ottla(cluster.bootstrap, "perf", "consume", "empty").splitlines()[1].split(", ")[4] == "0"
+
+
+def test_a_rate_holds_and_lines_of_a_file_are_sent(cluster: Cluster, tmp_path: Path) -> None:
+    lines = tmp_path / "lines"
+    lines.write_text("apple\npear\n\n")
+    ottla(cluster.bootstrap, "topic", "create", "lines")
+
+    words = ("perf", "produce", "lines", "-n", "40", "--throughput", "20", "--payload-file", str(lines))
+    told: Any = json.loads(ottla(cluster.bootstrap, *words, "--acks", "1", "--output", "json"))
+
+    assert told["records"] == 40 and 1.9 < told["seconds"] < 20
+    assert told["latency_percentiles_ms"].keys() == {"50", "95", "99", "99.9"}
+    assert set(ottla(cluster.bootstrap, "consume", "lines", "-e").split()) == {"apple", "pear"}
+
+
+def test_a_topic_of_its_own_is_deleted_and_one_that_is_there_is_not(cluster: Cluster) -> None:
+    where = cluster.bootstrap
+
+    ottla(where, "perf", "latency", "passing", "--create-topic", "-p", "3", "-n", "5")
+    refused = ottla(where, "perf", "produce", "measured", "--create-topic", code=1)
+    unknown = ottla(where, "perf", "produce", "typo", code=1)
+
+    assert "passing" not in topics(cluster) and "typo" not in topics(cluster)
+    assert "exists already, and --create-topic would delete it" in refused and "measured" in topics(cluster)
+    assert "Topic 'typo' does not exist." in unknown
+
+
+def test_latencies_go_from_a_producer_to_a_consumer(cluster: Cluster) -> None:
+    where = cluster.bootstrap
+
+    text = ottla(where, "perf", "latency", "measured", "-n", "20")
+    told: Any = json.loads(ottla(where, "perf", "latency", "measured", "-n", "20", "--output", "json"))
+
+    assert re.fullmatch(
+        r"0\t[\d.]+\nAvg latency: [\d.]+ ms\n\nPercentiles: 50th = [\d.]+, 99th = [\d.]+, 99.9th = [\d.]+\n",
+        text,
+    ), text
+    assert told["records"] == 20 and 0 < told["average_latency_ms"] <= told["max_latency_ms"]
+
+
+def test_what_is_interrupted_tells_the_figures_so_far_and_takes_its_topic_away(cluster: Cluster) -> None:
+    words = ("--create-topic", "-n", "1000000", "--throughput", "50", "--output", "json")
+    process = start(cluster.bootstrap, "perf", "produce", "mine", *words)
+    begun = time.monotonic()
+    while "mine" not in topics(cluster):
+        assert time.monotonic() - begun < TIMEOUT_S
+    time.sleep(1)
+    process.send_signal(signal.SIGINT)
+    out, err = process.communicate(timeout=TIMEOUT_S)
+
+    assert process.returncode == 130 and not err
+    assert 0 < json.loads(out)["records"] < 1_000_000
+    assert "mine" not in topics(cluster)
+
+
+@pytest.mark.parametrize(
+    ("words", "told"),
+    [
+        (("produce", "t", "-p", "2"), "--partitions and --replicas need --create-topic."),
+        (("produce", "t", "--payload-file", "/nowhere"), "cannot be read: No such file"),
+        (("consume", "t", "--from", "soon"), "is not beginning, end, an offset"),
+    ],
+)
+def test_what_cannot_be_measured_is_refused(words: tuple[str, ...], told: str) -> None:
+    assert told in ottla("127.0.0.1:1", "perf", *words, code=2)

@@ -1,0 +1,77 @@
+"""Plans of reassignments: what kafka-reassign-partitions writes is read, what is no plan is refused."""
+
+import json
+from collections import Counter
+
+import pytest
+
+from ottla.logstore.words.topic_partition import TopicPartition
+from ottla.node.client.reassignment_plan import parse_plan, parse_topics, plan_as_text, propose
+from ottla.node.client.refusal import Refused
+
+
+def test_a_plan_is_read_as_it_is_written() -> None:
+    plan = {TopicPartition("b", 0): [1, 2], TopicPartition("a", 1): [3]}
+
+    text = plan_as_text(plan)
+
+    assert text == (
+        '{"version":1,"partitions":[{"topic":"a","partition":1,"replicas":[3],"log_dirs":["any"]},'
+        '{"topic":"b","partition":0,"replicas":[1,2],"log_dirs":["any","any"]}]}'
+    )
+    assert parse_plan(text.encode()) == plan
+    assert parse_plan(b'{"partitions": [{"topic": "a", "partition": 0, "replicas": [0]}]}')
+    assert parse_topics(b'{"topics": [{"topic": "b"}, {"topic": "a"}], "version": 1}') == ["b", "a"]
+
+
+@pytest.mark.parametrize(
+    ("partitions", "words"),
+    [
+        ([], "has no partitions"),
+        ({}, 'no list of "partitions"'),
+        (["a"], 'no list of "partitions"'),
+        ([{"topic": "a", "partition": 0}], 'needs "topic", "partition" and "replicas"'),
+        ([{"topic": "a", "partition": True, "replicas": [1]}], 'needs "topic"'),
+        ([{"topic": "a", "partition": 0, "replicas": []}], "are not a list of broker ids"),
+        ([{"topic": "a", "partition": 0, "replicas": ["1"]}], "are not a list of broker ids"),
+        ([{"topic": "a", "partition": 0, "replicas": [1, 1]}], "name a broker twice"),
+        ([{"topic": "a", "partition": 0, "replicas": [1]}] * 2, "a-0 stands there twice"),
+        ([{"topic": "a", "partition": 0, "replicas": [1], "log_dirs": []}], "not as many as its replicas"),
+        ([{"topic": "a", "partition": 0, "replicas": [1], "log_dirs": ["/x"]}], "name a directory"),
+    ],
+)
+def test_what_is_no_plan_is_refused(partitions: object, words: str) -> None:
+    with pytest.raises(ValueError, match=words):
+        parse_plan(json.dumps({"version": 1, "partitions": partitions}).encode())
+
+
+@pytest.mark.parametrize(
+    "content", [b"", b"[]", b"[" * 100_000, b'{"version": 2, "partitions": []}', b"\xff"]
+)
+def test_what_is_no_document_is_refused(content: bytes) -> None:
+    for parse in (parse_plan, parse_topics):
+        with pytest.raises(ValueError, match="it is not"):
+            parse(content)
+
+
+def test_topics_stand_once() -> None:
+    with pytest.raises(ValueError, match="topic a stands there twice"):
+        parse_topics(b'{"topics": [{"topic": "a"}, {"topic": "a"}]}')
+    with pytest.raises(ValueError, match="has no topics"):
+        parse_topics(b'{"topics": []}')
+
+
+def test_replicas_and_leaders_are_spread_over_brokers_and_racks() -> None:
+    current = {TopicPartition("t", number): [0, 1] for number in range(12)}
+
+    proposed = propose(current, {1: "a", 2: "a", 3: "b", 4: "b"}, seed=1)
+
+    assert proposed.keys() == current.keys()
+    assert all({one // 3 for one in map(int, replicas)} == {0, 1} for replicas in proposed.values()), "racks"
+    assert set(Counter(replicas[0] for replicas in proposed.values()).values()) == {3}
+    assert set(Counter(one for replicas in proposed.values() for one in replicas).values()) == {6}
+
+
+def test_a_topic_needs_as_many_brokers_as_replicas() -> None:
+    with pytest.raises(Refused, match="Topic t cannot be placed on these brokers"):
+        propose({TopicPartition("t", 0): [0, 1]}, {5: None}, seed=0)
