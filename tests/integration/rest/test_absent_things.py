@@ -45,6 +45,28 @@ def routes_of(name: str) -> list[Route]:
     return [one for one in found if one.operation_id not in OF_WHAT_MAY_COME]
 
 
+# Of Confluent's Server and its cloud, which its REST Proxy does not have.
+NOT_OF_THE_PROXY = """
+GET /links; POST /links; GET /links/-/configs; GET /links/a; GET /links/a/mirrors; GET /topics/-/mirrors
+POST /links/a/mirrors; GET /balancer; GET /any-uneven-load; POST /brokers:delete; GET /remove-broker-tasks
+GET /broker-tasks; GET /replica-status; GET /topics/t/partitions/0/replica-status; GET /streams-groups
+GET /clients; GET /tenants; GET /client-quotas
+"""
+
+
+def test_what_only_confluents_server_has_is_absent_as_from_its_proxy(api: Api) -> None:
+    lines = [one.strip() for one in NOT_OF_THE_PROXY.replace("\n", ";").split(";") if one.strip()]
+
+    told = {}
+    for line in lines:
+        method, path = line.split()
+        reply = api.ask(method, api.v3 + path, {} if method == "POST" else None)
+        told[line] = reply.status, reply.json
+
+    absent = {"error_code": 404, "message": "HTTP 404 Not Found"}
+    assert {line: one for line, one in told.items() if one != (404, absent)} == {}
+
+
 @pytest.mark.parametrize(
     "name", ["broker_id", "topic_name", "partition_id", "consumer_group_id", "group_id", "transactional_id"]
 )

@@ -37,39 +37,6 @@ def test_operations_have_names_of_their_own() -> None:
     assert [name for name, count in names.items() if count > 1] == []
 
 
-# Of the OpenAPI document of Confluent's kafka-rest, version 3.0.0, below /v3/clusters/{}.
-CONFLUENTS = """
-GET; POST,GET,DELETE /acls; POST /acls:batch
-GET /broker-configs; GET,PUT,DELETE /broker-configs/{}; POST /broker-configs:alter
-GET /brokers; GET /brokers/-/configs; GET /brokers/{}; GET /brokers/{}/configs; POST /brokers/{}/configs:alter
-GET,PUT,DELETE /brokers/{}/configs/{}; GET /brokers/{}/partition-replicas
-GET /consumer-groups; GET /consumer-groups/{}; GET /consumer-groups/{}/consumers
-GET /consumer-groups/{}/consumers/{}; GET /consumer-groups/{}/consumers/{}/assignments
-GET /consumer-groups/{}/consumers/{}/assignments/{}/partitions/{}; GET /consumer-groups/{}/lag-summary
-GET /consumer-groups/{}/lags; GET /consumer-groups/{}/lags/{}/partitions/{}
-GET,POST /topics; GET,PATCH,DELETE /topics/{}; GET /topics/-/configs; GET /topics/{}/configs
-GET,PUT,DELETE /topics/{}/configs/{}; POST /topics/{}/configs:alter
-GET /topics/-/partitions/-/reassignment; GET /topics/{}/partitions; GET /topics/{}/partitions/{}
-GET /topics/{}/partitions/-/reassignment; GET /topics/{}/partitions/{}/reassignment
-GET /topics/{}/partitions/{}/offset; GET /topics/{}/partitions/{}/replicas
-GET /topics/{}/partitions/{}/replicas/{}; POST /topics/{}/records; POST /topics/{}/records:batch
-"""
-
-
-def test_every_operation_of_confluents_document_is_there() -> None:
-    ours = {(route.method, re.sub(r"\{\w+\}", "{}", route.path)) for route in ALL_ROUTES}
-    theirs = {("GET", "/v3/clusters")} | {
-        (method, f"/v3/clusters/{{}}{path}")
-        for one in CONFLUENTS.replace("\n", ";").split(";")
-        for methods, _, path in [one.strip().partition(" ")]
-        for method in methods.split(",")
-        if method
-    }
-
-    assert len(theirs) == 50
-    assert theirs - ours == set()
-
-
 def test_no_method_of_a_path_is_there_twice() -> None:
     places = Counter((route.method, re.sub(r"{\w+}", "{}", route.path)) for route in ALL_ROUTES)
 
