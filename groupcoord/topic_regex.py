@@ -48,14 +48,17 @@ class TopicRegex:
     __slots__ = ("_regex",)
 
     @classmethod
-    def compile(cls, pattern: str) -> "TopicRegex":
-        """Compile a pattern; INVALID_REGULAR_EXPRESSION, with the reason, for a bad or too large one."""
+    def compile(cls, pattern: str, field: str = "SubscribedTopicRegex") -> "TopicRegex":
+        """Compile a pattern; INVALID_REGULAR_EXPRESSION, with the reason, for a bad or too large one.
+
+        `field` names it in that sentence.
+        """
         try:
             return cls(_compiled(pattern))
         except KafkaError as error:
             raise KafkaError(
                 ErrorCode.INVALID_REGULAR_EXPRESSION,
-                f"SubscribedTopicRegex `{pattern}` is not a valid regular expression: {error.detail}.",
+                f"{field} `{pattern}` is not a valid regular expression: {error.detail}.",
             ) from error
 
     def __init__(self, regex: "re2._Regexp") -> None:

@@ -63,6 +63,7 @@ class Committed(NamedTuple):
 
     offset: int
     leader_epoch: int
+    metadata: str = ""
 
 
 class GroupMember:
@@ -76,6 +77,11 @@ class GroupMember:
         self._member_id = ""
         self._generation = -1
         self._heartbeat_s = 0.0
+
+    def subscribe(self, topics: Sequence[str]) -> None:
+        """Have the next `join` subscribe to these topics instead."""
+        self._topics = sorted(topics)
+        self.must_rejoin = True
 
     async def join(self) -> list[TopicPartition]:
         """Take part in a rebalance; the partitions that are ours after it."""
@@ -197,21 +203,30 @@ class GroupMember:
                 for one in topic.partitions:
                     check(one.error_code, None, f"the offset of {topic.name}-{one.partition_index}")
                     place = TopicPartition(topic.name, one.partition_index)
-                    found[place] = Committed(one.committed_offset, one.committed_leader_epoch)
+                    found[place] = Committed(
+                        one.committed_offset, one.committed_leader_epoch, one.metadata or ""
+                    )
             return found
 
         return await client.retry(attempt)
 
-    async def commit(self, offsets: Mapping[TopicPartition, int]) -> None:
-        """Remember in the group that everything before these offsets is done with."""
+    async def commit(
+        self, offsets: Mapping[TopicPartition, int], metadata: Mapping[TopicPartition, str] | None = None
+    ) -> None:
+        """Remember in the group that everything before these offsets is done with.
+
+        `metadata` has texts that are kept beside some of them.
+        """
         if not offsets:
             return
         by_topic: dict[str, list[OffsetCommitRequestPartition]] = {}
-        for (name, number), offset in offsets.items():
+        for place, offset in offsets.items():
             one = OffsetCommitRequestPartition(
-                partition_index=number, committed_offset=offset, committed_metadata=""
+                partition_index=place.partition,
+                committed_offset=offset,
+                committed_metadata=(metadata or {}).get(place, ""),
             )
-            by_topic.setdefault(name, []).append(one)
+            by_topic.setdefault(place.topic, []).append(one)
         request = OffsetCommitRequest(
             group_id=self._group_id,
             generation_id_or_member_epoch=self._generation,

@@ -95,6 +95,7 @@ _MEANINGS: Final[Mapping[tuple[int, int], tuple[ErrorCode, ...]]] = {
         E.INELIGIBLE_REPLICA,
         E.LOG_DIR_NOT_FOUND,
         E.INVALID_REGULAR_EXPRESSION,
+        E.OFFSET_METADATA_TOO_LARGE,
     ),
     (401, AUTHENTICATION_FAILED): (E.SASL_AUTHENTICATION_FAILED,),
     (403, AUTHORIZATION_FAILED): (

@@ -6,13 +6,15 @@ from dataclasses import replace
 from typing import Final
 from uuid import uuid4
 
+from ottla.groupcoord.topic_regex import MAX_PATTERN_CHARS, TopicRegex
 from ottla.logstore.record import Record
 from ottla.logstore.words.topic_partition import TopicPartition
 from ottla.node.client.topic_admin import EARLIEST, LATEST
 from ottla.node.rest_api.json_schema import Json, Schema
 from ottla.node.rest_api.operation_words import TOPIC, listed, record
+from ottla.node.rest_api.record_json import parse_timestamp
 from ottla.node.rest_api.resource import Data, quoted
-from ottla.node.rest_api.rest_error import RestError
+from ottla.node.rest_api.rest_error import RestError, bad_request
 from ottla.node.rest_api.route import (
     NAME,
     STRING,
@@ -24,7 +26,7 @@ from ottla.node.rest_api.route import (
     RestRequest,
     Route,
 )
-from ottla.node.rest_api.v2_errors import FORMAT_MISMATCH, INVALID_CONSUMER_CONFIG
+from ottla.node.rest_api.v2_errors import CONFIG_CONSTRAINT, FORMAT_MISMATCH, INVALID_CONSUMER_CONFIG
 from ottla.node.rest_api.v2_instances import RESETS, Instance, InstanceConfig
 from ottla.node.rest_api.v2_words import (
     BODIES,
@@ -33,6 +35,8 @@ from ottla.node.rest_api.v2_words import (
     MEDIA_TYPES,
     OFFSETS,
     PLACES,
+    POSITIONS,
+    SCHEMA_MEDIA_TYPES,
     TAG,
     V2,
     format_of,
@@ -42,6 +46,7 @@ from ottla.node.rest_api.v2_words import (
 REQUEST_TIMEOUT_MS: Final = 1_000  # Confluent's consumer.request.timeout.ms
 MAX_TIMEOUT_MS: Final = 10_000  # of one request for records; more come with the next
 MAX_BYTES: Final = 4 * 1024 * 1024  # of records in one answer
+MAX_MIN_BYTES: Final = 10_000_000  # that Confluent's takes as fetch.min.bytes
 
 _WORD: Final[Schema] = {"type": ["string", "null"], "maxLength": 249}
 _NUMBER: Final[Schema] = {"type": ["string", "integer", "null"]}
@@ -62,8 +67,17 @@ _CREATE: Final[Schema] = {
 _CREATED: Final = record({"instance_id": STRING, "base_uri": STRING}, title="V2Consumer")
 _TOPICS: Final = record({"topics": listed(STRING)}, title="V2Subscription")
 _SUBSCRIBE: Final = record(
-    {"topics": {"type": "array", "items": TOPIC, "minItems": 1, "maxItems": MAX_PLACES}},
+    {
+        "topics": {"type": ["array", "null"], "items": TOPIC, "minItems": 1, "maxItems": MAX_PLACES},
+        "topic_pattern": {
+            "type": ["string", "null"],
+            "minLength": 1,
+            "maxLength": MAX_PATTERN_CHARS,
+            "description": "A regular expression in the syntax of RE2 that whole names match.",
+        },
+    },
     title="V2Subscribe",
+    optional=["topics", "topic_pattern"],
 )
 _INSTANCE: Final = "/consumers/{group_name}/instances/{instance}"
 
@@ -74,7 +88,7 @@ _INSTANCE: Final = "/consumers/{group_name}/instances/{instance}"
 async def create(context: RestContext, request: RestRequest) -> Answer:
     given = request.body or {}
     group = request.path["group_name"]
-    name = given.get("name") or given.get("id") or f"rest-consumer-{uuid4()}"
+    name = given.get("id") or given.get("name") or f"rest-consumer-{uuid4()}"
     context.consumers.create(group, name, context.caller, context.share, _config(given))
     uri = f"{request.base_url}/consumers/{quoted(group)}/instances/{quoted(name)}"
     return Answer(body={"instance_id": name, "base_uri": uri}, content_type=V2)
@@ -82,8 +96,10 @@ async def create(context: RestContext, request: RestRequest) -> Answer:
 
 def _config(given: Mapping[str, Json]) -> InstanceConfig:
     form = (given.get("format") or "binary").lower()
+    if form in SCHEMA_MEDIA_TYPES:
+        raise _invalid_config(f"the format {form} needs a schema registry, and there is none")
     if form not in MEDIA_TYPES:
-        raise RestError(422, 422, f"Invalid format type: records are told as {' or '.join(MEDIA_TYPES)}.")
+        raise RestError(422, 422, f"Invalid format type: it must be {' or '.join(MEDIA_TYPES)}.")
     reset = given.get("auto.offset.reset") or "latest"
     if reset not in (*RESETS, "none"):
         raise _invalid_config("auto.offset.reset must be earliest, latest or none")
@@ -94,23 +110,25 @@ def _config(given: Mapping[str, Json]) -> InstanceConfig:
         form=form,
         reset=reset,
         commits_alone=str(commits).lower() != "false",
-        min_bytes=_number(given, "fetch.min.bytes", 1, MAX_BYTES),
+        min_bytes=_number(given, "fetch.min.bytes", 1, MAX_MIN_BYTES, CONFIG_CONSTRAINT),
         request_timeout_ms=_number(given, "consumer.request.timeout.ms", REQUEST_TIMEOUT_MS, MAX_TIMEOUT_MS),
     )
 
 
-def _number(given: Mapping[str, Json], name: str, default: int, most: int) -> int:
-    """Return a number that may be written as a text; -1 stands for the default."""
+def _number(
+    given: Mapping[str, Json], name: str, default: int, most: int, code: int = INVALID_CONSUMER_CONFIG
+) -> int:
+    """Return a number that may be written as a text; -1 stands for the default. `code` is of its error."""
     text = given.get(name)
     if text is None or str(text) == "-1":
         return default
-    if isinstance(text, bool) or not str(text).isdecimal() or int(text) > most:
-        raise _invalid_config(f"{name} must be a number from 0 to {most}")
+    if not str(text).isdecimal() or int(text) > most:
+        raise _invalid_config(f"{name} must be a number from 0 to {most}", code)
     return int(text)
 
 
-def _invalid_config(problem: str) -> RestError:
-    return RestError(422, INVALID_CONSUMER_CONFIG, f"Invalid consumer configuration: {problem}.")
+def _invalid_config(problem: str, code: int = INVALID_CONSUMER_CONFIG) -> RestError:
+    return RestError(422, code, f"Invalid consumer configuration: {problem}.")
 
 
 async def delete(context: RestContext, request: RestRequest) -> Answer:
@@ -129,8 +147,14 @@ def _asked(context: RestContext, request: RestRequest) -> AbstractAsyncContextMa
 
 
 async def subscribe(context: RestContext, request: RestRequest) -> Answer:
+    topics, pattern = request.body.get("topics"), request.body.get("topic_pattern")
+    if (topics is None) == (pattern is None):
+        raise bad_request("The body must have either topics or topic_pattern.")
     async with _asked(context, request) as one:
-        await one.subscribe(sorted(set(request.body["topics"])))
+        if pattern is None:
+            await one.subscribe(sorted(set(topics)))
+        else:
+            await one.subscribe_to_pattern(TopicRegex.compile(pattern, "topic_pattern"))
     return Answer(status=204)
 
 
@@ -158,8 +182,14 @@ async def get_assignments(context: RestContext, request: RestRequest) -> Answer:
 
 
 async def seek(context: RestContext, request: RestRequest) -> Answer:
+    offsets = _offsets(request.body.get("offsets") or ())
+    times = {
+        place: parse_timestamp(given["timestamp"])
+        for given in request.body.get("timestamps") or ()
+        for place in _places([given])
+    }
     async with _asked(context, request) as one:
-        one.seek(_offsets(request.body["offsets"]))
+        one.seek(offsets | await one.offsets_at(times))
     return Answer(status=204)
 
 
@@ -198,7 +228,8 @@ def _format_for(request: RestRequest, one: Instance) -> str:
         raise RestError(
             406,
             FORMAT_MISMATCH,
-            "The requested embedded data format does not match the deserializer for this consumer instance",
+            "The requested embedded data format does not match the deserializer for this consumer instance, "
+            f"which was made with the format {one.config.form}.",
         )
     return one.config.form
 
@@ -208,9 +239,16 @@ def _format_for(request: RestRequest, one: Instance) -> str:
 
 async def commit(context: RestContext, request: RestRequest) -> Answer:
     async with _asked(context, request) as one:
-        given = None if request.body is None else request.body["offsets"]
-        # A client names the record that it is done with, and a group the one that comes next.
-        await one.commit(None if given is None else {place: at + 1 for place, at in _offsets(given).items()})
+        if request.body is None:
+            await one.commit()
+        else:
+            given = request.body["offsets"]
+            metadata = [offset.get("metadata") or "" for offset in given]
+            await one.commit(
+                # A client names the record that it is done with, and a group the one that comes next.
+                {place: at + 1 for place, at in _offsets(given).items()},
+                dict(zip(_places(given), metadata, strict=True)),
+            )
     return Answer(body={"offsets": []}, content_type=V2)
 
 
@@ -218,7 +256,12 @@ async def get_committed(context: RestContext, request: RestRequest) -> Answer:
     async with _asked(context, request) as one:
         found = await one.member.committed(_places(request.body["partitions"]))
     told = [
-        {"topic": place.topic, "partition": place.partition, "offset": committed.offset, "metadata": ""}
+        {
+            "topic": place.topic,
+            "partition": place.partition,
+            "offset": committed.offset,
+            "metadata": committed.metadata,
+        }
         for place, committed in sorted(found.items())
         if committed.offset >= 0
     ]
@@ -281,7 +324,14 @@ ROUTES: Final = (
     ),
     _route("DELETE", _INSTANCE, delete, "deleteConsumerV2", "End a consumer: it leaves its group.", _DONE),
     _taking(
-        _route("POST", f"{_INSTANCE}/subscription", subscribe, "subscribeV2", "Subscribe to topics.", _DONE),
+        _route(
+            "POST",
+            f"{_INSTANCE}/subscription",
+            subscribe,
+            "subscribeV2",
+            "Subscribe to topics, or to all whose names match a pattern.",
+            _DONE,
+        ),
         _SUBSCRIBE,
     ),
     _route(
@@ -306,7 +356,8 @@ ROUTES: Final = (
         _told(PLACES, "None until the group has dealt them out."),
     ),
     _taking(
-        _route("POST", f"{_INSTANCE}/positions", seek, "seekV2", "Read on from offsets.", _DONE), OFFSETS
+        _route("POST", f"{_INSTANCE}/positions", seek, "seekV2", "Read on from offsets or times.", _DONE),
+        POSITIONS,
     ),
     _taking(
         _route(

@@ -4,6 +4,7 @@ from typing import Final
 
 from ottla.node.rest_api.rest_error import RestError
 
+CONFIG_CONSTRAINT: Final = 40001
 TOPIC_NOT_FOUND: Final = 40401
 INSTANCE_NOT_FOUND: Final = 40403
 FORMAT_MISMATCH: Final = 40601
@@ -11,11 +12,17 @@ ALREADY_EXISTS: Final = 40902
 ILLEGAL_STATE: Final = 40903
 JSON_CONVERSION: Final = 42203
 INVALID_CONSUMER_CONFIG: Final = 42204
+INVALID_PAYLOAD: Final = 42206
 
 
 def no_instance() -> RestError:
     """Return the error for a consumer that is not there, or is another caller's."""
-    return RestError(404, INSTANCE_NOT_FOUND, "Consumer instance not found.")
+    return RestError(
+        404,
+        INSTANCE_NOT_FOUND,
+        "Consumer instance not found. A consumer is on the node that made it, which its base_uri names, and "
+        "ends when nobody asks it for ottla.rest.consumers.timeout.ms.",
+    )
 
 
 def illegal_state(problem: str) -> RestError:

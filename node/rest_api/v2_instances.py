@@ -14,6 +14,7 @@ from contextlib import ExitStack, asynccontextmanager, suppress
 from dataclasses import dataclass, field
 from typing import Final, TypeVar
 
+from ottla.groupcoord.topic_regex import TopicRegex
 from ottla.logstore.record import Record
 from ottla.logstore.words.errors import ErrorCode, KafkaError
 from ottla.logstore.words.topic_partition import TopicPartition
@@ -21,7 +22,7 @@ from ottla.node.client.cluster_client import Client
 from ottla.node.client.consumer import SHORT_ROUNDS, Consumer
 from ottla.node.client.deadline import Deadline
 from ottla.node.client.group_member import GroupMember
-from ottla.node.client.topic_admin import EARLIEST, LATEST, list_offsets
+from ottla.node.client.topic_admin import EARLIEST, LATEST, describe_topics, list_offsets
 from ottla.node.net.act_for import Caller
 from ottla.node.rest_api.fair_slots import FairSlots
 from ottla.node.rest_api.rest_error import RestError
@@ -29,6 +30,7 @@ from ottla.node.rest_api.v2_errors import ALREADY_EXISTS, illegal_state, no_inst
 
 KEEP_S: Final = 1.0  # how often membership is looked after; heartbeats leave every three seconds
 LEAVE_S: Final = 1.0  # for an instance that ends with the node
+LOOK_S: Final = 30.0  # how often topics that a pattern matches are looked for: each time all are listed
 RESETS: Final[Mapping[str, int]] = {"earliest": EARLIEST, "latest": LATEST}
 T = TypeVar("T")
 Place = tuple[str, str]  # the group and the name
@@ -58,7 +60,9 @@ class Instance:
     client: Client
     member: GroupMember
     consumer: Consumer
-    topics: list[str] = field(default_factory=list)
+    topics: list[str] = field(default_factory=list)  # of the subscription; with a pattern, those it matched
+    pattern: TopicRegex | None = None
+    looked_s: float = 0.0  # when the pattern last was held against all topics
     assigned: list[TopicPartition] = field(default_factory=list)
     lock: asyncio.Lock = field(default_factory=asyncio.Lock)
     used_s: float = 0.0
@@ -68,29 +72,67 @@ class Instance:
 
     # ---- subscription and assignment -----------------------------------------------------------------------
 
+    @property
+    def is_subscribed(self) -> bool:
+        """Say whether it is a member of its group."""
+        return bool(self.topics) or self.pattern is not None
+
     async def subscribe(self, topics: Sequence[str]) -> None:
         """Join the group for these topics instead of earlier ones; partitions come with the next reads."""
-        if self.assigned and not self.topics:
-            raise illegal_state("Subscription to topics, partitions and pattern are mutually exclusive")
+        if self.pattern is not None or (self.assigned and not self.topics):
+            raise _mutually_exclusive()
         if list(topics) != self.topics:
             await self.unsubscribe()
             self.topics = list(topics)
-            self.member = GroupMember(self.client, self.group, self.topics)
+            self.member.subscribe(self.topics)
+
+    async def subscribe_to_pattern(self, pattern: TopicRegex) -> None:
+        """Join the group for all topics whose whole name matches, those to come included."""
+        if self.pattern is None and (self.topics or self.assigned):
+            raise _mutually_exclusive()
+        topics = await self._matching(pattern)
+        await self.unsubscribe()
+        self.topics, self.pattern, self.looked_s = topics, pattern, time.monotonic()
+        self.member.subscribe(topics)
+
+    async def _matching(self, pattern: TopicRegex) -> list[str]:
+        """Return the topics whose name matches; never internal ones, as by Kafka's consumers."""
+        topics = await describe_topics(self.client.renewed(), None)
+        names = [one.name for one in topics if one.name and not one.is_internal]
+        found: list[str] = []
+
+        def match(pause: Callable[[], None]) -> bool:
+            for name in names:
+                pause()
+                if pattern.matches(name):
+                    found.append(name)
+            return True
+
+        assert self.client.opening is not None
+        await self.client.opening(match)  # a pattern may take milliseconds for each of very many topics
+        return found
+
+    async def _look_for_topics(self, pattern: TopicRegex) -> None:
+        topics = await self._matching(pattern)
+        self.looked_s = time.monotonic()
+        if topics != self.topics:
+            self.topics = topics
+            self.member.subscribe(topics)
 
     async def unsubscribe(self) -> None:
         """Leave the group, or give assigned partitions back."""
         if self.config.commits_alone:
             await self.commit()
-        if self.topics:
+        if self.is_subscribed:
             await self.member.leave()
-        self.topics, self.assigned, self.consumer.positions = [], [], {}
+        self.topics, self.pattern, self.assigned, self.consumer.positions = [], None, [], {}
         self.delivered, self.dealt = {}, None
         self.member = GroupMember(self.client, self.group, ())
 
     async def assign(self, partitions: Sequence[TopicPartition]) -> None:
         """Read these partitions, without a membership."""
-        if self.topics:
-            raise illegal_state("Subscription to topics, partitions and pattern are mutually exclusive")
+        if self.is_subscribed:
+            raise _mutually_exclusive()
         if self.config.commits_alone:
             await self.commit()
         await self._begin_at(list(dict.fromkeys(partitions)))
@@ -122,16 +164,28 @@ class Instance:
         self._check_assigned(partitions)
         self.consumer.positions |= await self._ends(partitions, moment)
 
+    async def offsets_at(self, times: Mapping[TopicPartition, int]) -> dict[TopicPartition, int]:
+        """Return the first offset at or after a time in ms; the end where no record is as young."""
+        self._check_assigned(list(times))
+        found = await list_offsets(self.client.renewed(), times)
+        late = [one for one, told in found.items() if told.offset < 0]
+        ends = await self._ends(late, LATEST) if late else {}
+        return {one: told.offset for one, told in found.items()} | ends
+
     def _check_assigned(self, partitions: Sequence[TopicPartition]) -> None:
         for one in partitions:
             if one not in self.consumer.positions:
                 raise illegal_state(f"No current assignment for partition {one}")
 
-    async def commit(self, offsets: Mapping[TopicPartition, int] | None = None) -> None:
-        """Commit these offsets; None: all that was delivered."""
+    async def commit(
+        self,
+        offsets: Mapping[TopicPartition, int] | None = None,
+        metadata: Mapping[TopicPartition, str] | None = None,
+    ) -> None:
+        """Commit these offsets, some with metadata; None: all that was delivered."""
         if offsets is None:
             offsets = dict(self.delivered)
-        await self.member.commit(offsets)
+        await self.member.commit(offsets, metadata)
         self.delivered = {one: at for one, at in self.delivered.items() if offsets.get(one) != at}
 
     # ---- records -------------------------------------------------------------------------------------------
@@ -143,9 +197,9 @@ class Instance:
 
         None if none came in time. Where it fails or is cancelled they come again, as they reached nobody.
         """
-        with suppress(TimeoutError):
-            async with asyncio.timeout(deadline.remaining_s):
-                await self.keep()
+        if not self.is_subscribed and not self.assigned:
+            raise illegal_state("Consumer is not subscribed to any topics or assigned any partitions.")
+        await self._wait_for_partitions(deadline)
         if self.config.commits_alone and self.delivered:
             await self.commit()
         before = dict(self.consumer.positions)
@@ -158,10 +212,20 @@ class Instance:
         self.delivered |= {partition: one.offset + 1 for partition, one in found}
         return told
 
+    async def _wait_for_partitions(self, deadline: Deadline) -> None:
+        while True:
+            with suppress(TimeoutError):
+                async with asyncio.timeout(deadline.remaining_s):
+                    await self.keep()
+            if self.consumer.positions or deadline.is_over:
+                return
+            await asyncio.sleep(min(KEEP_S, deadline.remaining_s))
+
     async def _read(self, deadline: Deadline, max_bytes: int) -> list[tuple[TopicPartition, Record]]:
         found: list[tuple[TopicPartition, Record]] = []
         size = 0
-        while size < max(self.config.min_bytes, 1) and not deadline.is_over and self.consumer.positions:
+        enough = max(1, min(self.config.min_bytes, max_bytes))
+        while size < enough and not deadline.is_over and self.consumer.positions:
             try:
                 rounds = await self.consumer.fetch(deadline)
             except KafkaError as error:
@@ -192,8 +256,10 @@ class Instance:
 
     async def keep(self) -> None:
         """Join if the group wants it, else heartbeat if it is time to."""
-        if not self.topics:
+        if not self.is_subscribed:
             return
+        if self.pattern is not None and time.monotonic() - self.looked_s >= LOOK_S:
+            await self._look_for_topics(self.pattern)
         if not self.member.must_rejoin:
             await self.member.heartbeat()
         if self.member.must_rejoin:
@@ -212,6 +278,10 @@ class Instance:
                 await self.unsubscribe()
         finally:
             await self.client.__aexit__(RestError, None, None)
+
+
+def _mutually_exclusive() -> RestError:
+    return illegal_state("Subscription to topics, partitions and pattern are mutually exclusive.")
 
 
 class Instances:

@@ -38,13 +38,21 @@ from ottla.node.rest_api.route import (
     RestRequest,
     Route,
 )
-from ottla.node.rest_api.v2_errors import TOPIC_NOT_FOUND
-from ottla.node.rest_api.v2_words import ANYTHING, MEDIA_TYPES, TAG, TYPES, V2, format_of
+from ottla.node.rest_api.v2_errors import INVALID_PAYLOAD, TOPIC_NOT_FOUND
+from ottla.node.rest_api.v2_words import (
+    ANYTHING,
+    MEDIA_TYPES,
+    SCHEMA_MEDIA_TYPES,
+    TAG,
+    TYPES,
+    V2,
+    format_of,
+)
 from ottla.node.wire.messages.metadata import MetadataResponsePartition, MetadataResponseTopic
 
 MAX_RECORDS: Final = 10_000  # of one request, as of a batch in v3
 
-# Clients write them for every format; those that need a schema are refused by their media type.
+# Clients write them for every format; those that need a schema are refused.
 _OF_SCHEMAS: Final = ("key_schema", "key_schema_id", "value_schema", "value_schema_id")
 _NULL_INTEGER: Final[Schema] = {"type": ["integer", "null"]}
 _PARTITION: Final = record(
@@ -197,8 +205,12 @@ def _partition(one: MetadataResponsePartition) -> Data:
 
 
 async def produce(context: RestContext, request: RestRequest) -> Answer:
-    form = format_of(request.headers.get("Content-Type", ""))
-    kind = TYPES[form or "binary"]
+    form = format_of(request.headers.get("Content-Type", "")) or "binary"
+    if form in SCHEMA_MEDIA_TYPES:
+        raise RestError(
+            422, INVALID_PAYLOAD, "Payload error. Schema Registry must be configured when using schemas."
+        )
+    kind = TYPES[form]
     number = request.path.get("partition_id")
     # All are judged before the first is sent.
     parsed = [parse_record(_as_in_v3(one, kind, number)).record for one in _records(request.raw_body)]
@@ -298,12 +310,13 @@ def _produce(path: str, name: str, summary: str) -> Route:
         handler=produce,
         operation_id=name,
         summary=summary,
-        description="The media type says how keys and values are written, as base64 or as JSON. A record "
-        "that could not be stored has an error_code instead of an offset.",
+        description="The media type says how keys and values are written, as base64 or as JSON; those that "
+        "need a schema registry are refused with 422. A record that could not be stored has an error_code "
+        "instead of an offset.",
         tag=TAG,
         path_parameters=_NAMED,
         request_schema=_PRODUCE,
-        request_media_types=tuple(MEDIA_TYPES.values()),
+        request_media_types=(*MEDIA_TYPES.values(), *SCHEMA_MEDIA_TYPES.values()),
         judges_body=False,
         body_is_required=True,
         query=(TIME_LIMIT,),

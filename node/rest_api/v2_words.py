@@ -25,20 +25,52 @@ MEDIA_TYPES: Final[Mapping[str, str]] = {
     "binary": "application/vnd.kafka.binary.v2+json",
     "json": "application/vnd.kafka.json.v2+json",
 }
+# Those of formats that need a schema registry.
+SCHEMA_MEDIA_TYPES: Final[Mapping[str, str]] = {
+    name: f"application/vnd.kafka.{name}.v2+json" for name in ("avro", "jsonschema", "protobuf")
+}
 # As the types of v3 are called.
 TYPES: Final[Mapping[str, str]] = {"binary": record_json.BINARY, "json": record_json.JSON}
-BODIES: Final = (V2, "application/json", *MEDIA_TYPES.values())  # of what carries no records
+BODIES: Final = (
+    V2,
+    "application/json",
+    *MEDIA_TYPES.values(),
+    *SCHEMA_MEDIA_TYPES.values(),
+)  # of what carries no records
 TAG: Final = "Records and consumers (v2)"
 
 PLACE: Final = record({"topic": STRING, "partition": INT32}, title="V2Partition")
 OFFSET: Final = record(
-    {"topic": STRING, "partition": INT32, "offset": INT64, "metadata": {"type": ["string", "null"]}},
+    {
+        "topic": STRING,
+        "partition": INT32,
+        "offset": {**INT64, "maximum": 2**63 - 2},  # what comes behind it is committed
+        "metadata": {"type": ["string", "null"]},
+    },
     title="V2Offset",
     optional=["metadata"],
 )
 MAX_PLACES: Final = 1_000  # partitions in one request
 PLACES: Final = record({"partitions": {**listed(PLACE), "maxItems": MAX_PLACES}}, title="V2Partitions")
 OFFSETS: Final = record({"offsets": {**listed(OFFSET), "maxItems": MAX_PLACES}}, title="V2Offsets")
+TIMESTAMP: Final = record(
+    {
+        "topic": STRING,
+        "partition": INT32,
+        "timestamp": {"type": "string", "format": "date-time"},
+        "metadata": {"type": ["string", "null"]},
+    },
+    title="V2Timestamp",
+    optional=["metadata"],
+)
+POSITIONS: Final = record(
+    {
+        "offsets": {"type": ["array", "null"], "items": OFFSET, "maxItems": MAX_PLACES},
+        "timestamps": {"type": ["array", "null"], "items": TIMESTAMP, "maxItems": MAX_PLACES},
+    },
+    title="V2Positions",
+    optional=["offsets", "timestamps"],
+)
 ANYTHING: Final[Schema] = {"description": "base64, or any JSON value"}
 CONSUMED: Final = record(
     {"topic": STRING, "key": ANYTHING, "value": ANYTHING, "partition": INT32, "offset": INT64},
@@ -49,7 +81,8 @@ CONSUMED: Final = record(
 def format_of(media_type: str) -> str | None:
     """Return the format of records of a media type; None if it leaves that open."""
     given = media_type.partition(";")[0].strip().lower()
-    return next((name for name, one in MEDIA_TYPES.items() if one == given), None)
+    known = (*MEDIA_TYPES.items(), *SCHEMA_MEDIA_TYPES.items())
+    return next((name for name, one in known if one == given), None)
 
 
 def told_record(topic: str, partition: int, one: Record, form: str) -> Data:

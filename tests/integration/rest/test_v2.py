@@ -10,6 +10,7 @@ import pytest
 from confluent_kafka.admin import AdminClient, NewTopic
 
 from ottla.node.embedded import Cluster
+from ottla.node.rest_api import v2_instances
 from tests.integration.rest.conftest import Api, Reply, eventually, name_of
 
 pytestmark = pytest.mark.slow
@@ -121,7 +122,10 @@ def test_records_are_produced_as_json_and_as_base64(proxy: Proxy, topic: str) ->
         ([{"value": 1, "other": 2}], JSON, 422),
         ([{"value": 1, "partition": 99}], JSON, 404),
         ([{"value": 1}], V2, 415),
-        ([{"value": 1}], "application/vnd.kafka.avro.v2+json", 415),
+        *(
+            ([{"value": 1}], f"application/vnd.kafka.{kind}.v2+json", 422)
+            for kind in ("avro", "jsonschema", "protobuf")
+        ),
     ],
 )
 def test_a_request_with_a_wrong_record_produces_nothing(
@@ -278,16 +282,20 @@ def test_records_that_are_not_in_the_format_are_told_of_and_not_lost(
     assert is_refused(), "it is still there"
     other = proxy.ask("GET", f"{consumer}/records", status=406, accept=BINARY)
     assert other["error_code"] == 40601
+    avro = "application/vnd.kafka.avro.v2+json"
+    assert proxy.ask("GET", f"{consumer}/records", status=406, accept=avro)["error_code"] == 40601
     proxy.ask("DELETE", consumer, status=204)
 
 
 @pytest.mark.parametrize(
     ("config", "status", "code"),
     [
-        ({"format": "avro"}, 422, 422),
+        ({"format": "xml"}, 422, 422),
+        ({"format": "avro"}, 422, 42204),
         ({"auto.offset.reset": "middle"}, 422, 42204),
         ({"auto.commit.enable": "perhaps"}, 422, 42204),
-        ({"fetch.min.bytes": "many"}, 422, 42204),
+        ({"fetch.min.bytes": "many"}, 422, 40001),
+        ({"fetch.min.bytes": 10_000_001}, 422, 40001),
         ({"consumer.request.timeout.ms": 99_999_999}, 422, 42204),
         ({"unknown": 1}, 400, 400),
     ],
@@ -304,6 +312,123 @@ def test_a_name_is_there_once_in_a_group(proxy: Proxy) -> None:
     assert proxy.ask("POST", "/consumers/named", {"name": "one"}, 409)["error_code"] == 40902
     proxy.ask("DELETE", consumer, status=204)
     proxy.ask("DELETE", consumer, status=404)
+
+
+def test_an_id_goes_before_a_name(proxy: Proxy) -> None:
+    """Clients of v1 gave ids, and the name is then another one's."""
+    made = proxy.ask("POST", "/consumers/named", {"name": "one", "id": "two"})
+
+    assert made["instance_id"] == "two"
+    proxy.ask("DELETE", made["base_uri"], status=204)
+
+
+def test_positions_are_sought_by_time(proxy: Proxy, one_partition: str) -> None:
+    for moment in ("2024-01-01T00:00:00Z", "2024-01-02T00:00:00Z", "2024-01-03T00:00:00Z"):
+        record = {"timestamp": moment, "value": {"type": "JSON", "data": moment}}
+        proxy.api.post(f"{proxy.api.v3}/topics/{one_partition}/records", record)
+    consumer = proxy.consumer(name_of("times"))
+    here = {"topic": one_partition, "partition": 0}
+    proxy.ask("POST", f"{consumer}/assignments", {"partitions": [here]}, 204)
+
+    def read_from(moment: str) -> list[int]:
+        body = {"timestamps": [{**here, "timestamp": moment}]}
+        proxy.ask("POST", f"{consumer}/positions", body, 204)
+        return [one["offset"] for one in proxy.ask("GET", f"{consumer}/records?timeout=500", accept=JSON)]
+
+    assert read_from("2024-01-02T00:00:00Z") == [1, 2]
+    assert read_from("2024-01-02T13:00:00+12:00") == [2]
+    assert read_from("2024-02-01T00:00:00Z") == []
+    body = {"timestamps": [{**here, "timestamp": "yesterday"}]}
+    assert "yesterday" in proxy.ask("POST", f"{consumer}/positions", body, 400)["message"]
+    body = {
+        "offsets": [{**here, "offset": 0}],
+        "timestamps": [{**here, "partition": 9, "timestamp": "2024-01-02T00:00:00Z"}],
+    }
+    assert proxy.ask("POST", f"{consumer}/positions", body, 409)["error_code"] == 40903
+    assert proxy.ask("GET", f"{consumer}/records?timeout=500", accept=JSON) == [], "nothing was sought"
+    proxy.ask("DELETE", consumer, status=204)
+
+
+def test_metadata_is_kept_beside_an_offset(proxy: Proxy, one_partition: str) -> None:
+    consumer = proxy.consumer(name_of("metadata"))
+    here = {"topic": one_partition, "partition": 0}
+
+    proxy.ask("POST", f"{consumer}/offsets", {"offsets": [{**here, "offset": 4, "metadata": "mine"}]})
+    committed = proxy.ask("GET", f"{consumer}/offsets", {"partitions": [here]})
+    too_long = {"offsets": [{**here, "offset": 4, "metadata": "x" * 5_000}]}
+    refused = proxy.ask("POST", f"{consumer}/offsets", too_long, 400)
+
+    assert committed["offsets"] == [{**here, "offset": 5, "metadata": "mine"}]
+    assert refused["error_code"] == 40002 and "OFFSET_METADATA_TOO_LARGE" in refused["message"]
+    proxy.ask("DELETE", consumer, status=204)
+
+
+def test_a_pattern_subscribes_to_all_topics_that_match_and_to_those_that_come(
+    proxy: Proxy, rest_cluster: Cluster, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(v2_instances, "LOOK_S", 0.5)
+    word = name_of("pattern")
+    first, later, other = f"{word}-a", f"{word}-b", f"other-{word}-a"
+    admin = AdminClient({"bootstrap.servers": rest_cluster.bootstrap})
+
+    def create(*names: str) -> None:
+        for made in admin.create_topics([NewTopic(name, 1, 1) for name in names]).values():
+            made.result()
+        for name in names:
+            assert eventually(lambda name=name: proxy.api.ask("GET", f"/topics/{name}").status == 200)
+
+    create(first, other)
+    consumer = proxy.consumer(name_of("by-pattern"))
+    proxy.ask("POST", f"{consumer}/subscription", {"topic_pattern": f"{word}.*"}, 204)
+    proxy.produce(first, [{"value": 1}])
+
+    assert proxy.ask("GET", f"{consumer}/subscription") == {"topics": [first]}
+    assert [one["topic"] for one in proxy.read(consumer, 1)] == [first]
+    proxy.ask("POST", f"{consumer}/offsets")
+    create(later)
+    proxy.produce(later, [{"value": 2}])
+    assert [one["topic"] for one in proxy.read(consumer, 1)] == [later]
+    assert proxy.ask("GET", f"{consumer}/subscription") == {"topics": [first, later]}
+    exclusive = proxy.ask("POST", f"{consumer}/subscription", {"topics": [other]}, 409)
+    assert exclusive["error_code"] == 40903
+    proxy.ask("POST", f"{consumer}/subscription", {"topic_pattern": f"{other}|__.*"}, 204)
+    assert proxy.ask("GET", f"{consumer}/subscription") == {"topics": [other]}, "no internal topic"
+    proxy.ask("DELETE", f"{consumer}/subscription", status=204)
+    proxy.ask("POST", f"{consumer}/subscription", {"topics": [other]}, 204)
+    proxy.ask("DELETE", consumer, status=204)
+
+
+def test_a_consumer_without_partitions_waits_and_one_without_a_subscription_is_told(proxy: Proxy) -> None:
+    consumer = proxy.consumer(name_of("idle"))
+    without = proxy.ask("GET", f"{consumer}/records", status=409, accept=JSON)
+    proxy.ask("POST", f"{consumer}/subscription", {"topic_pattern": name_of("nothing")}, 204)
+    proxy.ask("GET", f"{consumer}/records?timeout=1000", accept=JSON)  # it joins its group
+    began_s = time.monotonic()
+
+    records = proxy.ask("GET", f"{consumer}/records?timeout=1500", accept=JSON)
+
+    assert records == [] and time.monotonic() - began_s >= 1.5
+    assert without["error_code"] == 40903 and "not subscribed to any topics" in without["message"]
+    proxy.ask("DELETE", consumer, status=204)
+
+
+@pytest.mark.parametrize(
+    ("body", "code", "words"),
+    [
+        ({}, 400, "either topics or topic_pattern"),
+        ({"topics": ["a"], "topic_pattern": "b"}, 400, "either topics or topic_pattern"),
+        ({"topic_pattern": "a(?=b)"}, 40002, "topic_pattern `a(?=b)` is not a valid regular expression"),
+        ({"topic_pattern": "a" * 1_001}, 400, "more than 1000 characters"),
+    ],
+)
+def test_a_wrong_subscription_is_refused(proxy: Proxy, body: Any, code: int, words: str) -> None:
+    consumer = proxy.consumer(name_of("wrong"))
+
+    refused = proxy.ask("POST", f"{consumer}/subscription", body, 400)
+
+    assert refused["error_code"] == code and words in refused["message"]
+    assert proxy.ask("GET", f"{consumer}/subscription") == {"topics": []}
+    proxy.ask("DELETE", consumer, status=204)
 
 
 # ---- bounds ------------------------------------------------------------------------------------------------
