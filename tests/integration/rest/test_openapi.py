@@ -18,6 +18,7 @@ from tests.integration.rest.conftest import Api
 
 pytestmark = pytest.mark.slow
 TOPIC, GROUP = "kept", "readers"
+THOROUGH_EXAMPLES = 50  # of each operation in each phase
 CHECKS = Path(__file__).parent / "openapi_checks.py"  # schemathesis loads it
 CONFIG = """
 seed = 8
@@ -27,7 +28,7 @@ request-timeout = 30
 workers = 1
 
 [generation]
-max-examples = 1
+max-examples = {examples}
 database = "none"
 
 [phases.stateful]
@@ -83,8 +84,12 @@ def alone() -> Iterator[Api]:
         assert api.get("/v3/clusters")["data"]
 
 
-def test_the_node_does_what_its_document_says(alone: Api, tmp_path: Path) -> None:
-    config = CONFIG.format(cluster_id=alone.cluster_id, topic=TOPIC, group=GROUP, hooks=CHECKS)
+@pytest.mark.timeout(1_900)
+def test_the_node_does_what_its_document_says(alone: Api, tmp_path: Path, is_thorough: bool) -> None:
+    examples = THOROUGH_EXAMPLES if is_thorough else 1
+    config = CONFIG.format(
+        cluster_id=alone.cluster_id, topic=TOPIC, group=GROUP, hooks=CHECKS, examples=examples
+    )
     (tmp_path / "schemathesis.toml").write_text(config)
 
     command = [sys.executable, "-m", "schemathesis.cli", "--config-file", "schemathesis.toml"]
@@ -94,7 +99,7 @@ def test_the_node_does_what_its_document_says(alone: Api, tmp_path: Path) -> Non
         stdout=subprocess.PIPE,
         stderr=subprocess.STDOUT,
         text=True,
-        timeout=300,
+        timeout=1_800,
     )
 
     # schemathesis takes the document itself as read.
