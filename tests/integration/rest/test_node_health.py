@@ -100,6 +100,39 @@ def test_a_dead_node_is_seen_by_the_others_and_comes_back(three: Cluster) -> Non
     assert down["under_min_isr"]["count"] == down["unclean"]["count"] == 0
 
 
+def test_partitions_that_a_dead_node_takes_along_are_causes(three: Cluster) -> None:
+    api = api_of(three, 0)
+    eventually(lambda: is_healthy(api), "all is well")
+    for name, brokers, least in (("lone", [2], "1"), ("pair", [2, 0], "2")):
+        body = {
+            "topic_name": name,
+            "replicas_assignments": [{"partition_id": 0, "broker_ids": brokers}],
+            "configs": [{"name": "min.insync.replicas", "value": least}],
+        }
+        api.post(f"{api.v3}/topics", body, 201)
+
+    three.kill(2)
+
+    def told() -> list[dict[str, str]] | None:
+        found = health(api)
+        hurt = found and found["leaderless"]["count"] and found["under_min_isr"]["count"]
+        return found["causes"] if hurt else None
+
+    causes = eventually(told, "both partitions are missed")
+    three.restart(2)
+    eventually(lambda: is_healthy(api), "all is well again")
+    for name in ("lone", "pair"):
+        api.delete(f"{api.v3}/topics/{name}")
+
+    assert [one["severity"] for one in causes[:3]] == ["problem"] * 3
+    assert [one["message"] for one in causes[:3]] == [
+        "Broker 2 is registered but fenced: it is down, starting or hanging.",
+        "No leader: lone-0. Start the brokers that have in-sync replicas of these partitions.",
+        "Fewer replicas in sync than min.insync.replicas: pair-0. Producers with acks=all are rejected "
+        "until more replicas have caught up.",
+    ]
+
+
 def test_without_a_quorum_a_node_is_alive_and_not_ready(three: Cluster) -> None:
     eventually(lambda: is_ready(three, 0), "it is ready")
 
