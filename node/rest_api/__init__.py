@@ -78,6 +78,7 @@ console_login   logins to the console
 group_operations  resets, deletion and timeline of groups
 metrics_routes  what a Prometheus scrapes; rates of this node and of all
 openapi         the OpenAPI document, made from the table
+openapi_page    the same as a page for people
 all_routes      the table of all routes
 own_names       by which names a node may be asked
 http_answer     from what handlers give to HTTP

@@ -28,6 +28,7 @@ from ottla.node.rest_api import (
     metrics_routes,
     moves,
     openapi,
+    openapi_page,
     own_process,
     partitions,
     probes,
@@ -92,9 +93,25 @@ async def get_openapi(context: RestContext, request: RestRequest) -> Answer:
     return Answer(content=_document())
 
 
+async def get_openapi_page(context: RestContext, request: RestRequest) -> Answer:
+    return Answer(
+        content=_page(),
+        content_type=_HTML,
+        headers={"Content-Security-Policy": openapi_page.POLICY},
+    )
+
+
 @cache
 def _document() -> bytes:
     return orjson.dumps(openapi.document(ALL_ROUTES, version=SOFTWARE_VERSION))
+
+
+@cache
+def _page() -> bytes:
+    return openapi_page.page(orjson.loads(_document()))
+
+
+_HTML: Final = "text/html; charset=utf-8"
 
 
 ALL_ROUTES: Final[Sequence[Route]] = (
@@ -108,5 +125,16 @@ ALL_ROUTES: Final[Sequence[Route]] = (
         tag="About",
         responses={200: Response(description="An OpenAPI 3.1 document.", schema={"type": "object"})},
         uses_cluster=False,
+    ),
+    Route(
+        method="GET",
+        path="/openapi.html",
+        handler=get_openapi_page,
+        operation_id="getOpenapiPage",
+        summary="This document as a page.",
+        tag="About",
+        responses={200: Response(description="HTML.", media_type=_HTML)},
+        uses_cluster=False,
+        is_documented=False,
     ),
 )

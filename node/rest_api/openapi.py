@@ -56,7 +56,7 @@ def document(routes: Sequence[Route], *, version: str) -> dict[str, Any]:
             "title": "Ottla",
             "version": version,
             "description": (
-                "Confluent's REST API v3 for Kafka, with additional operations. Every node answers."
+                "Confluent's REST API v3 and v2 for Kafka, with additional operations. Every node answers."
             ),
             "license": {"name": "Apache-2.0", "identifier": "Apache-2.0"},
         },

@@ -18,6 +18,7 @@ from documentation.benchmarks_page import SECTIONS, benchmarks_page
 from documentation.commands_page import commands_page
 from documentation.design_numbers import numbers_as_links
 from documentation.metrics_page import metrics_page
+from documentation.rest_page import rest_page
 from documentation.scale_page import scale_page
 from documentation.settings_page import settings_page
 from documentation.site_files import GENERATED, MOUNTED, site_links, source_of
@@ -26,6 +27,7 @@ MAKERS: Final[dict[str, Callable[[], str]]] = {
     "reference/settings.md": settings_page,
     "reference/commands.md": commands_page,
     "reference/metrics.md": metrics_page,
+    "reference/rest.md": rest_page,
     "benchmarks.md": lambda: benchmarks_page({name: _figures(f"benchmarks{name}") for name in SECTIONS}),
     "scale.md": lambda: scale_page(_figures("scale")),
 }

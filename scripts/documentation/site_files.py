@@ -36,6 +36,7 @@ GENERATED: Final = (
     "reference/settings.md",
     "reference/commands.md",
     "reference/metrics.md",
+    "reference/rest.md",
 )
 _FENCE = re.compile(r"^ *```.*?^ *```$", re.M | re.S)
 _LINK = re.compile(r"(?<!!)\[([^\]]+)\]\(([^)\s]+)\)")

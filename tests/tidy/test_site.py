@@ -11,6 +11,7 @@ import typer
 
 from ottla.logstore.log_config import TOPIC_CONFIG_DEF
 from ottla.node.cli.app import app
+from ottla.node.rest_api.all_routes import ALL_ROUTES
 from ottla.node.settings.broker_settings import BROKER_CONFIG_DEF
 from ottla.node.settings.group_config_def import GROUP_CONFIG_DEF
 from tests.pages import ROOT
@@ -56,8 +57,9 @@ def test_pages_load_nothing_from_elsewhere(site: Path) -> None:
 
 
 def test_the_references_name_every_setting_command_and_metric(site: Path) -> None:
-    settings, commands, metrics = (
-        (site / "reference" / f"{name}.html").read_text() for name in ("settings", "commands", "metrics")
+    settings, commands, metrics, rest = (
+        (site / "reference" / f"{name}.html").read_text()
+        for name in ("settings", "commands", "metrics", "rest")
     )
     keys = [*BROKER_CONFIG_DEF.keys, *TOPIC_CONFIG_DEF.keys, *GROUP_CONFIG_DEF.keys]
     command = typer.main.get_command(app)
@@ -78,6 +80,8 @@ def test_the_references_name_every_setting_command_and_metric(site: Path) -> Non
         "kminion_kafka_cluster_info",
     ):
         assert f"<code>{metric}</code>" in metrics
+    documented = [one for one in ALL_ROUTES if one.is_documented]
+    assert [one.path for one in documented if f"<code>{one.method} {one.path}</code>" not in rest] == []
 
 
 @pytest.mark.parametrize(

@@ -42,3 +42,11 @@ def test_a_browser_that_has_a_file_is_not_sent_it_again(api: Api) -> None:
 @pytest.mark.parametrize("path", ["/console/", "/console/nothing.js", "/console/../route.py", "/console/js"])
 def test_nothing_else_is_served(api: Api, path: str) -> None:
     assert api.ask("GET", path).status == 404
+
+
+def test_the_document_of_the_api_is_a_page_too(api: Api) -> None:
+    reply = api.ask("GET", "/openapi.html")
+
+    assert reply.status == 200 and reply.headers["Content-Type"] == "text/html; charset=utf-8"
+    assert reply.headers["Content-Security-Policy"].startswith("default-src 'none'; style-src 'sha256-")
+    assert b"<code>GET /v3/clusters</code>" in reply.content
