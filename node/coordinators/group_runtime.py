@@ -44,6 +44,7 @@ from ottla.node.coordinators.group_topics import ImageTopics
 from ottla.node.coordinators.persister_jobs import PersisterJobs, StatePersister
 from ottla.node.handing_over import StartTask
 from ottla.node.net.answers import CloseConnection, Delayed, Result
+from ottla.node.net.peer_client import SOFTWARE_NAME
 from ottla.node.replica.replica_manager import ReplicaManager
 from ottla.node.work.task_executor import TaskExecutor
 
@@ -286,8 +287,9 @@ class GroupRuntime:
 
     def hold_ms(self, software_name: str) -> int:
         """For how long a heartbeat of such a client may wait for news; 0 where it must not."""
-        # Who does not say what it is may be anything, as a test that waits for each answer.
-        if not software_name or self._held_count >= MAX_HELD_HEARTBEATS:
+        # Clients that do not identify themselves may be tests that wait for every heartbeat; our own members
+        # await each between two fetches.
+        if software_name in ("", SOFTWARE_NAME) or self._held_count >= MAX_HELD_HEARTBEATS:
             return 0
         return self._heartbeat_hold_ms
 

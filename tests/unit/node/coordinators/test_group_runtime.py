@@ -30,6 +30,7 @@ from ottla.node.coordinators.group_runtime import Make
 from ottla.node.coordinators.group_topics import ImageTopics
 from ottla.node.coordinators.key_partition import partition_for
 from ottla.node.net.answers import BuiltInThread, Delayed
+from ottla.node.net.peer_client import SOFTWARE_NAME
 from tests.unit.node.coordinators.group_node import GroupNode, play
 
 
@@ -627,6 +628,7 @@ def test_those_that_wait_are_told_when_the_coordinator_moves_or_stops(moves: boo
 def test_who_does_not_say_what_it_is_never_waits_nor_anybody_where_it_is_off() -> None:
     async def story(node: GroupNode) -> None:
         assert node.groups.hold_ms("") == 0
+        assert node.groups.hold_ms(SOFTWARE_NAME) == 0, "ottla consume awaits it between two fetches"
 
     async def off(node: GroupNode) -> None:
         assert node.groups.hold_ms("some-client") == 0
