@@ -23,7 +23,7 @@ from ottla.metadata_raft.acl import (
 )
 from ottla.node.client import acl_admin
 from ottla.node.rest_api.resource import Data, collection, collection_schema, resource_schema, url
-from ottla.node.rest_api.rest_error import KAFKA_BAD_REQUEST, RestError, bad_request
+from ottla.node.rest_api.rest_error import KAFKA_BAD_REQUEST, RestError, bad_request, not_found
 from ottla.node.rest_api.route import (
     STRING,
     Answer,
@@ -143,7 +143,7 @@ def _given(request: RestRequest) -> dict[str, str]:
     for name, kind in _WORDS.items():
         given[name] = given[name].upper()
         if given[name] not in kind.__members__:
-            raise RestError(404, 404, "HTTP 404 Not Found")
+            raise not_found(f"{name} must be one of {', '.join(kind.__members__)}.")
         if given[name] == "UNKNOWN":
             raise bad_request(f"{name} cannot be UNKNOWN")
     return given

@@ -255,7 +255,7 @@ async def _get_config(owner: Owner, context: RestContext, request: RestRequest) 
     for config in await _settings(context.client, of):
         if config.name == request.path["name"]:
             return Answer(body=owner.data(context, request, of, config))
-    raise not_found()
+    raise not_found(f"There is no setting {request.path['name'][:100]}.")
 
 
 async def _update_config(owner: Owner, context: RestContext, request: RestRequest) -> Answer:

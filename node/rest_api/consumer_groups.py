@@ -227,7 +227,7 @@ async def get_assignment(context: RestContext, request: RestRequest) -> Answer:
     member = await _KIND.member(context, request)
     wanted = TopicPartition(request.path["topic_name"], request.path["partition_id"])
     if wanted not in (member.partitions or ()):
-        raise not_found("HTTP 404 Not Found")
+        raise not_found(f"{wanted} is not assigned to this consumer.")
     return Answer(body=_assignment_data(_KIND.scope(context, request), member, wanted))
 
 
@@ -302,7 +302,7 @@ async def get_lag(context: RestContext, request: RestRequest) -> Answer:
     wanted = TopicPartition(request.path["topic_name"], request.path["partition_id"])
     found = next((one for one in await _lags(context, request) if one.partition == wanted), None)
     if found is None:
-        raise not_found("HTTP 404 Not Found")
+        raise not_found(f"This group has no committed offset of {wanted}.")
     return Answer(body=_lag_data(_KIND.scope(context, request), found))
 
 

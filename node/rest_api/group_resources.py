@@ -74,7 +74,7 @@ class GroupKind(NamedTuple):
         wanted = request.path["consumer_id"]
         found = next((member for member in group.members if member.member_id == wanted), None)
         if found is None:
-            raise not_found("HTTP 404 Not Found")
+            raise not_found(f"Consumer {wanted[:100]} could not be found in this group.")
         return found
 
 

@@ -72,8 +72,10 @@ def _path_value(route: Route, name: str, text: str) -> Any:
         if len(text.encode(errors="replace")) > longest:
             raise bad_request(f"{name} in the path has more than {longest} bytes.")
         return text
-    if not _INTEGER.fullmatch(text) or problem_of(int(text), schema, name) is not None:
-        raise not_found("HTTP 404 Not Found")
+    is_integer = _INTEGER.fullmatch(text) is not None
+    problem = problem_of(int(text), schema, name) if is_integer else f"{name} must be an integer"
+    if problem is not None:
+        raise not_found(f"{problem}.")
     return int(text)
 
 
@@ -102,7 +104,9 @@ def _query_value(parameter: QueryParameter, text: str) -> Any:
         value = text == "true"
     problem = problem_of(value, parameter.schema, parameter.name)
     if problem is not None:
-        raise bad_request(f"{problem}.")
+        # An expression says less to a person than what the parameter is for.
+        words = f" {parameter.description}" if "pattern" in parameter.schema else ""
+        raise bad_request(f"{problem}.{words}")
     return value
 
 

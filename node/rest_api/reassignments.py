@@ -93,7 +93,7 @@ async def get_reassignment(context: RestContext, request: RestRequest) -> Answer
     place = TopicPartition(request.path["topic_name"], request.path["partition_id"])
     move = (await list_moves(context.client)).get(place)
     if move is None:
-        raise not_found()
+        raise not_found(f"No reassignment of {place} is in progress.")
     return Answer(body=_data(context, request, place, move))
 
 

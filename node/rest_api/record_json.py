@@ -100,7 +100,10 @@ def _refuse_content(content: Mapping[str, Any], name: str, kind: str) -> None:
     if kind in _ENCODERS:
         return
     if content.get("type") is None or kind in _SCHEMA_TYPES:
-        raise invalid_payload("Schema Registry must be configured when using schemas.")
+        raise invalid_payload(
+            "Schema Registry must be configured when using schemas. Without one, the type of a "
+            f"{name} is BINARY, STRING or JSON."
+        )
     raise _bad(f"type={_shown(kind)} of {name} must be one of BINARY, STRING, JSON.")
 
 

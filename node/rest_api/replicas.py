@@ -51,7 +51,7 @@ async def partition_or_404(context: RestContext, request: RestRequest) -> Metada
     for partition in topic.partitions:
         if partition.partition_index == request.path["partition_id"]:
             return partition
-    raise not_found()
+    raise not_found(f"Topic {topic.name} has no partition {request.path['partition_id']}.")
 
 
 def replica_data(
@@ -91,7 +91,7 @@ async def get_replica(context: RestContext, request: RestRequest) -> Answer:
     partition = await partition_or_404(context, request)
     topic, broker_id = request.path["topic_name"], request.path["broker_id"]
     if broker_id not in partition.replica_nodes:
-        raise not_found()
+        raise not_found(f"Broker {broker_id} has no replica of {topic}-{partition.partition_index}.")
     return Answer(body=replica_data(context, request, topic, partition, broker_id))
 
 

@@ -55,8 +55,8 @@ class RestError(Exception):
         self.headers = headers or {}
 
 
-def not_found(message: str = "HTTP 404 Not Found") -> RestError:
-    """Confluent's words where nothing more is to be said."""
+def not_found(message: str) -> RestError:
+    """Return the error for what a path names and is not there."""
     return RestError(404, 404, message)
 
 

@@ -216,8 +216,8 @@ async def create_topic(context: RestContext, request: RestRequest) -> Answer:
     name = body["topic_name"]
     try:
         check_topic_name(name)
-    except KafkaError:
-        raise invalid_payload("Invalid topic name.") from None
+    except KafkaError as error:
+        raise invalid_payload(f"Invalid topic name. {error.detail}") from None
     assignments = _assignments(body.get("replicas_assignments"))
     only_check = bool(body.get("validate_only"))
     made = await topic_admin.create_topic(

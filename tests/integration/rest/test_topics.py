@@ -323,11 +323,21 @@ def test_a_partition_tells_its_offsets(api: Api, topic: str) -> None:
     assert wrong == {"error_code": 400, "message": "offset_type:newest is invalid"}
 
 
-@pytest.mark.parametrize("path", ["9", "9/replicas", "0/replicas/9", "-1", "one", "0/reassignment"])
-def test_a_partition_or_replica_that_is_not_there_is_404(api: Api, topic: str, path: str) -> None:
+@pytest.mark.parametrize(
+    ("path", "words"),
+    [
+        ("9", "Topic {topic} has no partition 9."),
+        ("9/replicas", "Topic {topic} has no partition 9."),
+        ("0/replicas/9", "Broker 9 has no replica of {topic}-0."),
+        ("-1", "partition_id must be at least 0."),
+        ("one", "partition_id must be an integer."),
+        ("0/reassignment", "No reassignment of {topic}-0 is in progress."),
+    ],
+)
+def test_a_partition_or_replica_that_is_not_there_is_404(api: Api, topic: str, path: str, words: str) -> None:
     error = api.get(f"{api.v3}/topics/{topic}/partitions/{path}", 404)
 
-    assert error == {"error_code": 404, "message": "HTTP 404 Not Found"}
+    assert error == {"error_code": 404, "message": words.format(topic=topic)}
 
 
 def test_a_reassignment_is_seen_while_it_is_under_way(rest_cluster: Cluster, api: Api) -> None:
