@@ -24,7 +24,7 @@ from ottla.node.rest_api.record_json import (
     parse_record,
     report_place,
 )
-from ottla.node.rest_api.rest_error import RestError, rest_error_of
+from ottla.node.rest_api.rest_error import RestError, invalid_payload, rest_error_of
 
 MAX_UNDER_WAY: Final = 10_000  # records of one stream without a report
 MAX_REPORTS: Final = 2_000  # in one piece of the answer
@@ -149,10 +149,12 @@ class RecordStream:
     # ---- in --------------------------------------------------------------------------------------
 
     async def _read(self, chunks: AsyncIterator[bytes]) -> None:
+        is_empty = True
         try:
             async for chunk in chunks:
                 await self._wait_for_room()
                 for document in self._documents.feed(chunk):
+                    is_empty = False
                     self._under_way.append(self._accept(document))
                 self._has_more.set()
                 if self._documents.problem is not None:
@@ -162,6 +164,8 @@ class RecordStream:
             if self._documents.problem is not None:
                 message = f"Bad Request: Error processing message: {self._documents.problem}"
                 self._under_way.append(RestError(400, 400, message))
+            elif is_empty:  # nothing but spaces
+                self._under_way.append(invalid_payload("Request body is empty. Data is required."))
         except RestError as error:  # too long nothing came, or there is no room for more
             self._under_way.append(error)
         except ConnectionError:  # the sender is gone: what it sent is stored, and nobody reads the reports

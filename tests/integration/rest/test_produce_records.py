@@ -331,3 +331,10 @@ def test_a_sender_that_goes_in_the_midst_leaves_what_it_sent(rest_cluster: Clust
     [record] = stored(rest_cluster, topic, 1)
     assert record.value() == b"kept"
     assert reports(api, topic, {})[0]["offset"] == 1
+
+
+def test_a_body_of_spaces_is_told_to_be_empty(rest_cluster: Cluster, api: Api) -> None:
+    reply = api.ask("POST", f"{api.v3}/topics/{create(rest_cluster)}/records", content=b" \n")
+
+    assert reply.status == 200
+    assert reply.json["error_code"] == 422 and "body is empty" in reply.json["message"]
