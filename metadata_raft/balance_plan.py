@@ -9,6 +9,7 @@ even cluster has an empty plan, and a plan that was carried out in part is made 
 from collections import Counter, defaultdict
 from collections.abc import Callable, Container, Iterable, Mapping, Sequence
 from enum import Enum
+from types import MappingProxyType
 from typing import Final, NamedTuple
 
 from ottla.logstore.words.topic_partition import TopicPartition
@@ -103,14 +104,15 @@ def plan_balance(
     *,
     leaving: Iterable[int] = (),
     pinned: Container[TopicPartition] = (),
+    racks_down: Mapping[int, str | None] = MappingProxyType({}),
     max_moves: int = MAX_MOVES,
 ) -> BalancePlan:
-    """Plan for the brokers that are up; replicas on others stay.
+    """Plan for the brokers that are up; replicas on others stay, and the racks of these count.
 
     So do partitions that are `pinned`, unless one of their brokers leaves: whoever carries out plan after
     plan pins those that have moved lately, since goals may pull a partition to and fro.
     """
-    state = _State(list(brokers), list(partitions), frozenset(leaving), pinned, max_moves)
+    state = _State(list(brokers), list(partitions), frozenset(leaving), pinned, racks_down, max_moves)
     before = state.shares()
     state.empty_leaving()
     state.spread_over_racks()
@@ -139,9 +141,11 @@ class _State:
         partitions: list[PlacedPartition],
         leaving: frozenset[int],
         pinned: Container[TopicPartition],
+        racks_down: Mapping[int, str | None],
         max_moves: int,
     ) -> None:
         self._brokers = {one.broker_id: one for one in sorted(brokers)}
+        self._racks = {**racks_down, **{one.broker_id: one.rack for one in brokers}}
         self._partitions = partitions
         self._replicas = [list(one.replicas) for one in partitions]
         self._leaving = leaving
@@ -241,8 +245,7 @@ class _State:
         return self._steps > 0 and (self._left > 0 or index in self._goals)
 
     def _rack(self, broker_id: int) -> str | None:
-        broker = self._brokers.get(broker_id)
-        return broker.rack if broker is not None else None
+        return self._racks.get(broker_id)
 
     def _best_target(self, index: int, source: int) -> int | None:
         """Return the broker that takes a replica: in a rack with few of the partition, with most room."""
@@ -275,7 +278,7 @@ class _State:
             return
         for index, replicas in enumerate(self._replicas):
             while self._may_move(index) and index not in self._pinned:
-                used = Counter(self._rack(replica) for replica in replicas if replica in self._held)
+                used = Counter(map(self._rack, replicas))
                 crowded = [one for one in replicas if one in self._held and used[self._rack(one)] > 1]
                 if not crowded or len(used) >= min(len(racks), len(replicas)):
                     break

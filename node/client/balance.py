@@ -94,7 +94,9 @@ async def make_plan(client: Client, settings: BalanceSettings, *, measures: bool
             rate = grown / sample_s if sample_s else 0.0
             partitions.append(PlacedPartition(place, replicas, size_bytes, rate))
     rooms = await _rooms(client, up)
-    return await asyncio.to_thread(partial(plan_balance, rooms, partitions, leaving=settings.excluded))
+    racks_down = {one.broker_id: one.rack for one in cluster.brokers if one.is_fenced}
+    plan = partial(plan_balance, rooms, partitions, leaving=settings.excluded, racks_down=racks_down)
+    return await asyncio.to_thread(plan)
 
 
 async def _sizes(client: Client, up: Iterable[int]) -> dict[tuple[int, TopicPartition], int]:
@@ -124,8 +126,14 @@ async def begin(client: Client) -> None:
 
 async def cancel(client: Client) -> list[TopicPartition]:
     """Have the controller begin nothing more, and take back what moves; return what moved."""
+    # The limit of copies goes with the wish, and then what moves may be copied before it is taken back.
+    moving = await _take_back(client)
     await change_config(client, config_of_all_brokers(), [ConfigChange(REQUESTED, DELETE)])
-    moving = sorted(await cluster_admin.list_moves(client))
+    return sorted({*moving, *await _take_back(client)})
+
+
+async def _take_back(client: Client) -> list[TopicPartition]:
+    moving = list(await cluster_admin.list_moves(client))
     await cluster_admin.move_partitions(client, dict.fromkeys(moving))
     return moving
 

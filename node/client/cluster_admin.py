@@ -132,7 +132,7 @@ async def unregister_broker(client: Client, broker_id: int) -> None:
 
 
 async def move_partitions(client: Client, moves: Mapping[TopicPartition, Sequence[int] | None]) -> None:
-    """Begin to move partitions to these brokers; None takes back a move that is under way."""
+    """Begin to move partitions to these brokers; None takes back a move, unless it has ended meanwhile."""
     pending = list(moves.items())
     for begin in range(0, len(pending), MAX_MOVES):
         await _move(client, dict(pending[begin : begin + MAX_MOVES]))
@@ -162,7 +162,9 @@ async def _move(client: Client, moves: Mapping[TopicPartition, Sequence[int] | N
         check(response.error_code, response.error_message, "the move")
         for topic in response.responses:
             for one in topic.partitions:
-                check(one.error_code, one.error_message, f"{topic.name}-{one.partition_index}")
+                has_ended = one.error_code == ErrorCode.NO_REASSIGNMENT_IN_PROGRESS
+                if not has_ended or moves[TopicPartition(topic.name, one.partition_index)] is not None:
+                    check(one.error_code, one.error_message, f"{topic.name}-{one.partition_index}")
 
     await client.retry(attempt)
 

@@ -3,7 +3,7 @@
 Nothing is remembered from one step to the next but the sizes of partitions, from which their growth is known:
 each plan is made of what there is. So it does not matter which node leads the quorum, nor who else moves
 partitions: a step begins when nothing moves. Moves of data come first, some at a time; then the order of
-replicas changes, and the preferred leaders are elected.
+replicas changes, and preferred leaders are elected wherever others lead.
 """
 
 import asyncio
@@ -122,12 +122,17 @@ class Balancer:
                 [*placed_partitions(image, sizes, self._rates)],
                 leaving=excluded_brokers(config.ottla_balance_exclude_brokers),
                 pinned=self._pinned(),
+                racks_down={
+                    one.broker_id: one.rack for one in image.brokers.values() if one.broker_id not in sizes
+                },
             )
         )
         if self._metadata.image.version != image.version and any(ongoing_reassignments(self._metadata.image)):
             return
         if plan.moves:
             await self._begin(plan, config.ottla_balance_concurrent_moves)
+        elif others := led_by_others(image):
+            await self._metadata.submit(ElectLeaders(election_type=PREFERRED, topic_partitions=others))
         elif config.ottla_balance_requested:
             await self._end()
 
@@ -177,8 +182,19 @@ class Balancer:
     async def _begin(self, plan: BalancePlan, most: int) -> None:
         moves = [move for move in plan.moves if set(move.before) != set(move.after)][:most]
         orders = [] if moves else plan.moves
-        await self._metadata.submit(AlterPartitionReassignments(topics=by_topic(moves or orders)))
-        self._moved |= dict.fromkeys((move.place for move in moves or orders), self._clock.now_ms())
+        # Whoever has changed the number of replicas meanwhile has the last word.
+        reply = await self._metadata.submit(
+            AlterPartitionReassignments(
+                topics=by_topic(moves or orders), allow_replication_factor_change=False
+            )
+        )
+        begun = [
+            TopicPartition(topic.name, one.partition_index)
+            for topic in reply.responses
+            for one in topic.partitions
+            if not one.error_code
+        ]
+        self._moved |= dict.fromkeys(begun, self._clock.now_ms())
         if moves:
             copied = sum(move.copied_bytes for move in moves)
             left = len(plan.moves) - len(moves)
@@ -219,6 +235,20 @@ def placed_partitions(
                 default=0,
             )
             yield PlacedPartition(place, one.replicas, size_bytes, rates.get(place, 0.0))
+
+
+def led_by_others(image: MetadataImage) -> list[TopicPartitions]:
+    """Return the partitions whose preferred leader is in sync and does not lead."""
+    found: list[TopicPartitions] = []
+    for name, topic in sorted(image.topics.by_name.items()):
+        partitions = [
+            one.partition
+            for one in topic.partitions
+            if one.leader != one.replicas[0] and one.replicas[0] in one.isr
+        ]
+        if partitions:
+            found.append(TopicPartitions(topic=name, partitions=partitions))
+    return found
 
 
 def sizes_in(told: DescribeLogDirsResponse) -> LogDirSizes:

@@ -97,7 +97,7 @@ def test_a_balance_is_cancelled(make_cluster: MakeCluster) -> None:
     cluster = make_cluster(4, "ottla.balance.max.bytes.per.second=50000", "ottla.balance.concurrent.moves=2")
     cluster.start(0, 1, 2)
     topic = create(cluster, by=0, partitions=PARTITIONS, replicas=2)
-    fill(cluster, topic, 72)
+    fill(cluster, topic, 36, PARTITIONS)  # more than the first fetch of each, which nothing holds up
     cluster.start(3)
     before = placed(cluster, topic)
     balance(cluster, "--execute", "--no-wait")

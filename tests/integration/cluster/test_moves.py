@@ -25,17 +25,18 @@ def place(cluster: Cluster, name: str, *assignment: list[int]) -> None:
     cluster.admin().create_topics([topic])[name].result(60)
 
 
-def fill(cluster: Cluster, topic: str, megabytes: int) -> int:
-    """So much data, acknowledged by all in sync; the number of records."""
+def fill(cluster: Cluster, topic: str, megabytes: int, partitions: int = 1) -> int:
+    """Write so much data, alike much to each partition; return the number of records."""
     failures: list[object] = []
     producer = Producer({"bootstrap.servers": cluster.bootstrap, "acks": "all", "linger.ms": 20})
     count = megabytes * 1_000_000 // RECORD_BYTES
-    for _ in range(count):
+    for number in range(count):
         while True:
             try:
                 producer.produce(
                     topic,
                     bytes(RECORD_BYTES),
+                    partition=number % partitions,
                     on_delivery=lambda error, _: failures.append(error) if error else None,
                 )
                 break
@@ -128,7 +129,7 @@ def test_a_broker_with_hundreds_of_megabytes_leaves_while_it_is_written_to(
     cluster: Cluster, writes: Writes
 ) -> None:
     place(cluster, "large", [3, 0], [1, 3], [3, 2], [2, 1])
-    count = fill(cluster, "large", 300)
+    count = fill(cluster, "large", 300, partitions=4)
     place(cluster, "written", [3, 1, 2])
     load = writes("written")
 

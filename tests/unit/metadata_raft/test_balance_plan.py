@@ -111,6 +111,17 @@ def test_racks_are_kept_by_what_is_moved_for_other_goals() -> None:
     assert plan.after[3].replicas == 6, "the share of rack a, which two have now"
 
 
+def test_racks_of_brokers_that_are_down_count() -> None:
+    partitions = placed(*[(0, 4)] * 6, *[(0, 5)] * 6)
+
+    plan = plan_balance(rooms("a", "b", "b", "c"), partitions, racks_down={4: "b", 5: "c"})
+
+    racks = dict(enumerate("abbcbc"))
+    assert plan.moves and all(
+        len({racks[one] for one in replicas}) == 2 for replicas in after(plan, partitions)
+    )
+
+
 def test_bytes_that_come_in_are_shared() -> None:
     busy = placed(*[(0,)] * 4, bytes_in=10 * MB)
     quiet = [one._replace(place=TopicPartition("q", one.place.partition)) for one in placed(*[(1,)] * 4)]

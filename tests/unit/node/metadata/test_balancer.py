@@ -11,10 +11,13 @@ from ottla.logstore.words.errors import ErrorCode, KafkaError
 from ottla.logstore.words.topic_partition import TopicPartition
 from ottla.metadata_raft.commands import (
     AlterConfigs,
+    AlterPartitionReassignments,
     Command,
     ConfigChange,
     ConfigOperation,
     CreateTopics,
+    ReassignablePartition,
+    ReassignableTopic,
     Reply,
     ResourceChanges,
 )
@@ -47,6 +50,7 @@ class World:
         self.metadata.submit(CreateTopics(topics=[topic]))
         self.told: list[Command] = []
         self.silent: set[int] = set()
+        self.refuses = False  # as if the partitions had another number of replicas by now
         self.clock = ManualClock()
         self.growth: dict[int, int] = {}  # of partitions, in bytes a look
         self._looks = 0
@@ -67,6 +71,20 @@ class World:
 
     async def submit(self, command: Command) -> Reply:
         self.told.append(command)
+        if self.refuses and isinstance(command, AlterPartitionReassignments):
+            topics = [
+                ReassignableTopic(
+                    name=topic.name,
+                    partitions=[
+                        ReassignablePartition(partition_index=one.partition_index, replicas=[0, 1, 2])
+                        for one in topic.partitions
+                    ],
+                )
+                for topic in command.topics
+            ]
+            command = AlterPartitionReassignments(
+                topics=topics, allow_replication_factor_change=command.allow_replication_factor_change
+            )
         return self.metadata.submit(command)
 
     async def _in_thread(self, work: Callable[[], Any]) -> Any:
@@ -104,14 +122,15 @@ class World:
         return [one.partition for one in ongoing_reassignments(self.image)]
 
     def finish(self) -> None:
-        """Have all replicas that come be in sync."""
-        for one in [*ongoing_reassignments(self.image)]:
-            partition = self.image.topics.by_name["t"].partitions[one.partition]
+        """Have all replicas be in sync."""
+        for partition in self.image.topics.by_name["t"].partitions:
+            if set(partition.isr) == set(partition.replicas):
+                continue
             alter(
                 self.metadata,
                 partition.replicas,
                 broker_id=partition.leader,
-                partition_index=one.partition,
+                partition_index=partition.partition,
                 leader_epoch=partition.leader_epoch,
                 partition_epoch=partition.partition_epoch,
             )
@@ -158,6 +177,31 @@ def test_leaders_follow_when_no_replica_moves_and_then_the_wish_is_taken_back() 
     assert world.leaders() == {0: 3, 1: 3, 2: 3} and not world.moving()
     assert world.step() == [SETTINGS]
     assert world.image.configs.broker(None) == {}
+
+
+def test_who_is_preferred_leads_again_before_a_balance_ends() -> None:
+    world = World(3, (0, 1), (1, 2), (2, 0), **ON)
+    world.request()
+    world.metadata.heartbeat(1, want_fence=True)
+    world.metadata.heartbeat(1)
+    without = world.leaders()[1]
+    world.finish()
+    world.step()
+
+    steps = [world.step() for _ in range(2)]
+
+    assert without == 0 and world.leaders() == {0: 1, 1: 1, 2: 1}
+    assert steps == [[ELECTION], [SETTINGS]]
+
+
+def test_a_partition_whose_replicas_were_changed_meanwhile_is_planned_anew() -> None:
+    world = World(3, *[(0, 1)] * 9, **ON)
+    world.step()
+    world.refuses = True
+
+    assert world.step() == [MOVES] and not world.moving()
+    world.refuses = False
+    assert world.step() == [MOVES] and len(world.moving()) == 6
 
 
 def test_a_cluster_that_balances_itself_keeps_its_settings() -> None:
