@@ -161,6 +161,7 @@ class _State:
                     self._held[replica][index] = None
         # Nothing is said of disks unless all brokers know them.
         self._knows_disks = all(one.disk_bytes > 0 for one in self._brokers.values())
+        self._bytes = {one: self._bytes_of(one) for one in self._held}  # of the replicas that each would have
         self._moved_bytes: Counter[int] = Counter()
         self._done: list[_Measure] = []
 
@@ -172,12 +173,15 @@ class _State:
             broker_id: BrokerShare(
                 self._fill(broker_id) if self._knows_disks else None,
                 len(self._held[broker_id]),
-                sum(self._partitions[index].size_bytes for index in self._held[broker_id]),
+                self._bytes[broker_id],
                 sum(self._partitions[index].bytes_in for index in self._held[broker_id]),
                 leaders[broker_id],
             )
             for broker_id in self._brokers
         }
+
+    def _bytes_of(self, broker_id: int) -> int:
+        return sum(self._partitions[index].size_bytes for index in self._held[broker_id])
 
     def moves(self) -> list[BalanceMove]:
         """Return what differs; large partitions of a goal last, so that much is reached soon."""
@@ -228,8 +232,10 @@ class _State:
         if source in self._held:
             del self._held[source][index]
             self._moved_bytes[source] -= size_bytes
+            self._bytes[source] -= size_bytes
         self._held[target][index] = None
         self._moved_bytes[target] += size_bytes
+        self._bytes[target] += size_bytes
         for measure in self._done:
             if source in measure.values:
                 measure.values[source] -= measure.weight(index, source)
@@ -306,15 +312,21 @@ class _State:
                 self._move(index, giver, taker, measure.goal)
 
     def _best_move(self, measure: _Measure, source: int) -> list[tuple[int, int, int]]:
-        """Return the replica of a broker and who takes it, so that the two are nearest to each other."""
+        """Return the replica of a broker and who takes it, so that the two are nearest to each other.
+
+        Of replicas that are alike the one is taken whose bytes are the part of each that the two differ by.
+        """
         for target in self._takers(measure, source):
             difference = measure.values[source] - measure.values[target]
-            best: tuple[float, int, int] | None = None
+            replicas = len(self._held[source]) - len(self._held[target])
+            part = max(0, self._bytes[source] - self._bytes[target]) / max(1, replicas)
+            best: tuple[float, float, int] | None = None
             for index in self._held[source]:
                 weight = measure.weight(index, source) + measure.weight(index, target)
                 if index in self._pinned or not 0 < weight < 2 * difference * NEARER:
                     continue
-                rank = (abs(difference - weight), self._partitions[index].size_bytes, index)
+                size_bytes = self._partitions[index].size_bytes
+                rank = (abs(difference - weight), abs(size_bytes - part), index)
                 if (best is None or rank < best) and self._keeps_all([(index, source, target)]):
                     best = rank
             if best is not None:

@@ -111,6 +111,20 @@ def test_racks_are_kept_by_what_is_moved_for_other_goals() -> None:
     assert plan.after[3].replicas == 6, "the share of rack a, which two have now"
 
 
+def test_brokers_that_join_get_their_share_of_the_bytes_too() -> None:
+    """Beside many partitions that are empty, as those of the offsets of groups."""
+    full = placed(*[(one % 3, (one + 1) % 3) for one in range(24)], gb=0.1)
+    empty = [
+        one._replace(place=TopicPartition("empty", one.place.partition))
+        for one in placed(*[(one % 3, (one + 1) % 3) for one in range(51)])
+    ]
+
+    plan = plan_balance(rooms(*[None] * 5), [*full, *empty])
+
+    sizes = [share.size_bytes for share in plan.after.values()]
+    assert min(sizes) > sum(sizes) / 5 * 0.6 and max(sizes) < sum(sizes) / 5 * 1.4, sizes
+
+
 def test_racks_of_brokers_that_are_down_count() -> None:
     partitions = placed(*[(0, 4)] * 6, *[(0, 5)] * 6)
 
