@@ -9,7 +9,6 @@ even cluster has an empty plan, and a plan that was carried out in part is made 
 from collections import Counter, defaultdict
 from collections.abc import Callable, Container, Iterable, Mapping, Sequence
 from enum import Enum
-from types import MappingProxyType
 from typing import Final, NamedTuple
 
 from ottla.logstore.words.topic_partition import TopicPartition
@@ -104,15 +103,14 @@ def plan_balance(
     *,
     leaving: Iterable[int] = (),
     pinned: Container[TopicPartition] = (),
-    racks_down: Mapping[int, str | None] = MappingProxyType({}),
     max_moves: int = MAX_MOVES,
 ) -> BalancePlan:
-    """Plan for the brokers that are up; replicas on others stay, and the racks of these count.
+    """Plan for the brokers that are up; partitions with a replica on another stay, as no move of them ends.
 
     So do partitions that are `pinned`, unless one of their brokers leaves: whoever carries out plan after
     plan pins those that have moved lately, since goals may pull a partition to and fro.
     """
-    state = _State(list(brokers), list(partitions), frozenset(leaving), pinned, racks_down, max_moves)
+    state = _State(list(brokers), list(partitions), frozenset(leaving), pinned, max_moves)
     before = state.shares()
     state.empty_leaving()
     state.spread_over_racks()
@@ -141,18 +139,19 @@ class _State:
         partitions: list[PlacedPartition],
         leaving: frozenset[int],
         pinned: Container[TopicPartition],
-        racks_down: Mapping[int, str | None],
         max_moves: int,
     ) -> None:
         self._brokers = {one.broker_id: one for one in sorted(brokers)}
-        self._racks = {**racks_down, **{one.broker_id: one.rack for one in brokers}}
         self._partitions = partitions
         self._replicas = [list(one.replicas) for one in partitions]
         self._leaving = leaving
         self._staying = [broker_id for broker_id in self._brokers if broker_id not in leaving]
         self._left = max_moves
         self._steps = STEPS_OF_MOVE * max_moves  # some change a move that was begun for another goal
-        self._pinned = {index for index, one in enumerate(partitions) if one.place in pinned}
+        self._stuck = {
+            index for index, one in enumerate(partitions) if not self._brokers.keys() >= {*one.replicas}
+        }
+        self._pinned = {index for index, one in enumerate(partitions) if one.place in pinned} | self._stuck
         self._goals: dict[int, Goal] = {}  # of what moves, the first
         self._held: dict[int, dict[int, None]] = {broker_id: {} for broker_id in self._brokers}
         for index, replicas in enumerate(self._replicas):
@@ -248,10 +247,11 @@ class _State:
             self._left -= 1
 
     def _may_move(self, index: int) -> bool:
-        return self._steps > 0 and (self._left > 0 or index in self._goals)
+        return index not in self._stuck and self._steps > 0 and (self._left > 0 or index in self._goals)
 
     def _rack(self, broker_id: int) -> str | None:
-        return self._racks.get(broker_id)
+        broker = self._brokers.get(broker_id)
+        return broker.rack if broker is not None else None
 
     def _best_target(self, index: int, source: int) -> int | None:
         """Return the broker that takes a replica: in a rack with few of the partition, with most room."""

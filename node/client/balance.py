@@ -94,9 +94,7 @@ async def make_plan(client: Client, settings: BalanceSettings, *, measures: bool
             rate = grown / sample_s if sample_s else 0.0
             partitions.append(PlacedPartition(place, replicas, size_bytes, rate))
     rooms = await _rooms(client, up)
-    racks_down = {one.broker_id: one.rack for one in cluster.brokers if one.is_fenced}
-    plan = partial(plan_balance, rooms, partitions, leaving=settings.excluded, racks_down=racks_down)
-    return await asyncio.to_thread(plan)
+    return await asyncio.to_thread(partial(plan_balance, rooms, partitions, leaving=settings.excluded))
 
 
 async def _sizes(client: Client, up: Iterable[int]) -> dict[tuple[int, TopicPartition], int]:

@@ -122,9 +122,6 @@ class Balancer:
                 [*placed_partitions(image, sizes, self._rates)],
                 leaving=excluded_brokers(config.ottla_balance_exclude_brokers),
                 pinned=self._pinned(),
-                racks_down={
-                    one.broker_id: one.rack for one in image.brokers.values() if one.broker_id not in sizes
-                },
             )
         )
         if self._metadata.image.version != image.version and any(ongoing_reassignments(self._metadata.image)):

@@ -23,6 +23,7 @@ acls        what ACLs cost a request: `scripts/bench acls`
 share_workers  members of share groups in processes of their own
 shares      records that share groups take: `scripts/bench shares`
 tls         SSL listeners, and a storm of new connections: `scripts/bench tls`
+balance     a cluster grows from three nodes to five: `scripts/bench balance`
 rest        records and topics through the REST API: `scripts/bench rest`
 spark       our format beside Spark's own connector: `scripts/bench spark`
 """

@@ -1,7 +1,8 @@
 """The workloads and servers that the command line of `scripts/bench` asks for, and where the figures go."""
 
 from argparse import Namespace
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
+from types import MappingProxyType
 from typing import Any, Protocol, TypeVar
 
 from rich.console import Console
@@ -41,9 +42,13 @@ def chosen_servers(arguments: Namespace, console: Console) -> list[str]:
 
 
 def tell(
-    results: report.Report, chosen: Sequence[Workload[Any]], arguments: Namespace, console: Console
+    results: report.Report,
+    chosen: Sequence[Workload[Any]],
+    arguments: Namespace,
+    console: Console,
+    more: Mapping[str, object] = MappingProxyType({}),
 ) -> None:
-    """Print the figures, and write them to the file that `--json` names."""
+    """Print the figures, and write them to the file that `--json` names, with what there is `more`."""
     report.print_table(results, chosen, console)
     if arguments.json:
-        report.write_json(results, chosen, arguments.json)
+        report.write_json(results, chosen, arguments.json, more)

@@ -11,7 +11,7 @@ import platform
 import shlex
 import statistics
 import sys
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from pathlib import Path
@@ -149,11 +149,14 @@ def cpu_model() -> str:
     return platform.machine()
 
 
-def write_json(report: Report, workloads: Sequence[Workload[Any]], path: Path) -> None:
+def write_json(
+    report: Report, workloads: Sequence[Workload[Any]], path: Path, more: Mapping[str, object]
+) -> None:
     document = {
         "machine": machine(),
         "rows": report.rows(workloads),
         "samples": report.samples,
         "failures": report.failures,
+        **more,
     }
     path.write_text(json.dumps(document, indent=1) + "\n")

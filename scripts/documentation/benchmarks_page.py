@@ -64,6 +64,16 @@ CPU of the whole client process, its start included, stands beside the server's.
 the same two cores.
 
 """
+BALANCE = """
+## A cluster that grows
+
+Three nodes with 24 partitions of three replicas are written to (1,000 records of 1 KB a second, idempotent,
+acks=all) and read. Two nodes join, and `ottla cluster balance --execute` moves replicas to them, 8 MiB a
+second each. All five nodes and both clients share the cores of one machine.
+
+![What each node has while a cluster grows](images/balance.svg)
+
+"""
 # The end of a file's name in docs/data -> the words above its figures.
 SECTIONS: Final = {
     "": HEAD,
@@ -73,6 +83,7 @@ SECTIONS: Final = {
     "_acls": ACLS,
     "_shares": SHARES,
     "_shares_3": SHARES_OF_THREE,
+    "_balance": BALANCE,
 }
 
 

@@ -25,6 +25,7 @@ from ottla.node.wire.messages.create_partitions import (
     CreatePartitionsTopic,
 )
 from ottla.node.wire.messages.create_topics import (
+    CreatableReplicaAssignment,
     CreatableTopic,
     CreatableTopicConfig,
     CreateTopicsRequest,
@@ -62,8 +63,9 @@ from tests.simulation.world import CONTROLLER_PORT
 
 TIMEOUT_MS: Final = 2_000
 TOPIC_RESOURCE: Final = 2
+BROKER_RESOURCE: Final = 4
 GROUP_RESOURCE: Final = 32
-SET: Final = 0
+SET, DELETE = 0, 1
 PREFERRED: Final = 0
 CONTROLLER_LISTENER: Final = "CONTROLLER"
 
@@ -79,14 +81,24 @@ class QuorumMembers(NamedTuple):
 
 
 async def create_topic(
-    client: SimClient, name: str, partitions: int, replication_factor: int, configs: dict[str, str]
+    client: SimClient,
+    name: str,
+    partitions: int,
+    replication_factor: int,
+    configs: dict[str, str],
+    assignments: Sequence[Sequence[int]] = (),
 ) -> None:
+    """Make a topic; one with `assignments` has -1 for the numbers, which these tell."""
     request = CreateTopicsRequest(
         topics=[
             CreatableTopic(
                 name=name,
                 num_partitions=partitions,
                 replication_factor=replication_factor,
+                assignments=[
+                    CreatableReplicaAssignment(partition_index=index, broker_ids=replicas)
+                    for index, replicas in enumerate(assignments)
+                ],
                 configs=[CreatableTopicConfig(name=key, value=value) for key, value in configs.items()],
             )
         ],
@@ -120,8 +132,13 @@ async def set_group_configs(client: SimClient, group: str, configs: Mapping[str,
     await _set_config(client, GROUP_RESOURCE, group, configs)
 
 
+async def set_broker_config(client: SimClient, name: str, value: str | None) -> None:
+    """Set a setting of all brokers; None takes it back."""
+    await _set_config(client, BROKER_RESOURCE, "", {name: value})
+
+
 async def _set_config(
-    client: SimClient, resource_type: int, resource: str, configs: Mapping[str, str]
+    client: SimClient, resource_type: int, resource: str, configs: Mapping[str, str | None]
 ) -> None:
     request = IncrementalAlterConfigsRequest(
         resources=[
@@ -129,7 +146,7 @@ async def _set_config(
                 resource_type=resource_type,
                 resource_name=resource,
                 configs=[
-                    AlterableConfig(name=name, config_operation=SET, value=value)
+                    AlterableConfig(name=name, config_operation=DELETE if value is None else SET, value=value)
                     for name, value in configs.items()
                 ],
             )

@@ -425,12 +425,14 @@ def _without_epochs(patch: Patch, known: Callable[[PartitionImage], dict[str, in
 
 @mutant(MOVES, 4)
 def a_partition_has_moved_before_its_new_replicas_have_caught_up(patch: Patch) -> None:
-    def completed(isr: Sequence[int], target: Reassignment) -> tuple[tuple[int, ...], Reassignment]:
-        replicas = tuple(one for one in target.replicas if one not in target.removing)
-        remaining = tuple(one for one in isr if one not in target.removing)
-        return (remaining, Reassignment(replicas)) if remaining else (tuple(isr), target)
+    patch.setattr(partition_change, "completed", completed_at_once)
 
-    patch.setattr(partition_change, "completed", completed)
+
+def completed_at_once(isr: Sequence[int], target: Reassignment) -> tuple[tuple[int, ...], Reassignment]:
+    """Return a reassignment as completed, whoever of the new replicas is in sync."""
+    replicas = tuple(one for one in target.replicas if one not in target.removing)
+    remaining = tuple(one for one in isr if one not in target.removing)
+    return (remaining, Reassignment(replicas)) if remaining else (tuple(isr), target)
 
 
 @story_mutant(stories.the_leader_loses_its_power_when_the_others_die)

@@ -44,7 +44,21 @@ TXN_KINDS: Final = (*KINDS, "kill_coordinator_at_markers")
 SHARE_KINDS: Final = (*KINDS, "cut_leader_from_quorum", "kill_share_coordinator", "kill_leader_at_write")
 # And where it has dead letters.
 LETTER_KINDS: Final = (*SHARE_KINDS, "kill_leader_at_letters")
-ALL_KINDS: Final = tuple(dict.fromkeys((*TXN_KINDS, *LETTER_KINDS)))
+# And where the cluster balances itself: what moves replicas outlives whoever began it.
+BALANCE_KINDS: Final = (
+    "kill",
+    "kill_all",
+    "kill_controller",
+    "kill_leaders_in_turn",
+    "stop",
+    "pause",
+    "isolate",
+    "split",
+    "cut_one_way",
+    "slow_link",
+    "reset",
+)
+ALL_KINDS: Final = tuple(dict.fromkeys((*TXN_KINDS, *LETTER_KINDS, *BALANCE_KINDS)))
 
 
 class Nemesis:
@@ -257,6 +271,18 @@ class Nemesis:
         if leader is not None and heads:
             await self._cut_between([leader.host], heads)
 
+    async def _kill_controller(self) -> None:
+        """The leader of the quorum dies, with whatever it was about to do."""
+        for node in self.world.nodes:
+            if (
+                node.is_alive
+                and node.is_serving
+                and node.broker is not None
+                and node.broker.quorum_services.metadata.is_controller
+                and self._end(node)
+            ):
+                await self._return(node)
+
     async def _kill_share_coordinator(self) -> None:
         """The leader of a log of share-partitions' states dies, with whatever it was asked for."""
         topic_partition = TopicPartition(SHARE_STATE_TOPIC, self.chance.randrange(2))
@@ -295,11 +321,12 @@ class Nemesis:
             await self._return(node)
 
     def _some_partition(self) -> TopicPartition | None:
-        image = self._newest_image()
+        image = self.newest_image()
         names = sorted(image.topics.by_name) if image is not None else []
         return TopicPartition(self.chance.choice(names), 0) if names else None
 
-    def _newest_image(self) -> MetadataImage | None:
+    def newest_image(self) -> MetadataImage | None:
+        """Return the newest metadata of the nodes that serve."""
         images = [
             node.broker.quorum_services.image
             for node in self.world.nodes
@@ -308,7 +335,7 @@ class Nemesis:
         return max(images, key=lambda image: image.version, default=None)
 
     def _leader_of(self, topic_partition: TopicPartition) -> VirtualNode | None:
-        image = self._newest_image()
+        image = self.newest_image()
         found = None if image is None else image.topics.partition(topic_partition)
         if found is None or not found.has_leader:
             return None
@@ -320,7 +347,7 @@ class Nemesis:
         return None if leader is first else leader
 
     def _isr_size(self, topic_partition: TopicPartition) -> int:
-        image = self._newest_image()
+        image = self.newest_image()
         found = None if image is None else image.topics.partition(topic_partition)
         return 0 if found is None else len(found.isr)
 

@@ -65,6 +65,7 @@ class Options:
     voters: int = 3  # at most; the other nodes are brokers only
     replicas: int = 3  # at most
     in_sync: int = 2  # at least, for anything to be acknowledged
+    racks: int = 0  # in which the nodes lie by turns
     seconds: float = 20.0  # of faults
     kinds: tuple[str, ...] = KINDS
     settings: dict[str, str] = field(default_factory=dict)
@@ -593,6 +594,8 @@ def _node_settings(node_id: int, options: Options) -> dict[str, str]:
         "listeners": f"PLAINTEXT://{name}:{CLIENT_PORT}",
         "advertised.listeners": f"PLAINTEXT://{name}:{CLIENT_PORT}",
     }
+    if options.racks:
+        settings["broker.rack"] = f"rack-{node_id % options.racks}"
     if options.nodes > 1:
         voters = min(options.voters, options.nodes)
         settings["controller.quorum.voters"] = ",".join(

@@ -6,6 +6,7 @@ nothing, and fails the test.
 
 import pytest
 
+from tests.simulation.balance_mutants import BALANCE_MUTANTS
 from tests.simulation.group_mutants import GROUP_MUTANTS
 from tests.simulation.mutants import MUTANTS, Mutant
 from tests.simulation.share_mutants import SHARE_MUTANTS
@@ -16,7 +17,11 @@ from tests.thorough import some_of
 pytestmark = pytest.mark.slow
 
 OF_EACH_RUN = [
-    *(one for mutants in (MUTANTS, GROUP_MUTANTS, TXN_MUTANTS) for one in some_of(mutants, of_each_run=4)),
+    *(
+        one
+        for mutants in (MUTANTS, GROUP_MUTANTS, TXN_MUTANTS, BALANCE_MUTANTS)
+        for one in some_of(mutants, of_each_run=4)
+    ),
     *SHARE_MUTANTS,  # all of them: most are found in a second or two
 ]
 
@@ -48,4 +53,4 @@ def test_there_are_mutants_of_the_rules_that_exactly_once_stands_on() -> None:
 
 def test_there_are_mutants_of_everything_that_was_promised() -> None:
     assert len(MUTANTS) >= 15 and len(GROUP_MUTANTS) >= 15 and len(TXN_MUTANTS) >= 15
-    assert len(SHARE_MUTANTS) >= 15
+    assert len(SHARE_MUTANTS) >= 15 and len(BALANCE_MUTANTS) >= 10

@@ -4,6 +4,7 @@ import pytest
 
 from tests.simulation import (
     acl_stories,
+    balance_stories,
     group_stories,
     marker_stories,
     scale_stories,
@@ -139,6 +140,22 @@ def test_states_of_share_partitions_outlive_their_coordinators(story: stories.St
 @pytest.mark.parametrize("story", share_stories.STORIES, ids=lambda story: story.__name__)
 def test_share_groups_keep_their_promises(story: stories.Story, seed: int) -> None:
     Simulation(seed, share_stories.OPTIONS).play(story)
+
+
+@BY_SEED
+@pytest.mark.parametrize("story", balance_stories.STORIES, ids=lambda story: story.__name__)
+def test_a_cluster_balances_itself_whatever_falls(story: stories.Story, seed: int) -> None:
+    Simulation(seed, balance_stories.OPTIONS).play(story)
+
+
+@BY_SEED
+def test_a_balance_is_cancelled(seed: int) -> None:
+    Simulation(seed, balance_stories.HALTED).play(balance_stories.a_balance_is_cancelled)
+
+
+@BY_SEED
+def test_a_busy_broker_gets_no_more_leaders(seed: int) -> None:
+    Simulation(seed, balance_stories.BUSY).play(balance_stories.a_broker_falls_beside_a_busy_one)
 
 
 @BY_SEED

@@ -18,7 +18,7 @@ from tests.pages import ROOT
 
 sys.path.append(str(ROOT / "scripts"))
 
-from documentation import scale_chart
+from documentation import balance_chart, scale_chart
 from documentation.metrics_page import families_of
 from documentation.ratio_chart import bars_of, chart
 from documentation.scale_page import scale_page
@@ -166,6 +166,16 @@ def test_the_curves_are_drawn_from_the_figures() -> None:
     assert (ROOT / "docs" / "images" / "scale.svg").read_text() == scale_chart.chart(curves), (
         "run scripts/docs chart"
     )
+
+
+def test_the_growth_of_a_cluster_is_drawn_from_its_series() -> None:
+    document = json.loads((ROOT / "docs" / "data" / "benchmarks_balance.json").read_text())
+    figures = {(row["workload"], row["figure"]): row["ottla"] for row in document["rows"]}
+
+    assert [len(panel.lines) for panel in balance_chart.panels_of(document["series"])] == [5, 5, 5, 2]
+    assert figures["growth: records", "lost"] == figures["growth: records", "twice"] == 0
+    drawn = (ROOT / "docs" / "images" / "balance.svg").read_text()
+    assert drawn == balance_chart.chart(document), "run scripts/docs chart"
 
 
 def test_the_page_on_scale_has_a_column_a_size() -> None:

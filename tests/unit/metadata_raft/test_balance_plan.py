@@ -125,15 +125,13 @@ def test_brokers_that_join_get_their_share_of_the_bytes_too() -> None:
     assert min(sizes) > sum(sizes) / 5 * 0.6 and max(sizes) < sum(sizes) / 5 * 1.4, sizes
 
 
-def test_racks_of_brokers_that_are_down_count() -> None:
-    partitions = placed(*[(0, 4)] * 6, *[(0, 5)] * 6)
+def test_partitions_stay_that_have_a_replica_on_a_broker_that_is_down() -> None:
+    partitions = placed(*[(0, 4)] * 6, *[(0, 1)] * 6)
 
-    plan = plan_balance(rooms("a", "b", "b", "c"), partitions, racks_down={4: "b", 5: "c"})
+    plan = plan_balance(rooms(*[None] * 4), partitions, leaving=[0])
 
-    racks = dict(enumerate("abbcbc"))
-    assert plan.moves and all(
-        len({racks[one] for one in replicas}) == 2 for replicas in after(plan, partitions)
-    )
+    assert after(plan, partitions)[:6] == [(0, 4)] * 6
+    assert not any(0 in replicas for replicas in after(plan, partitions)[6:])
 
 
 def test_bytes_that_come_in_are_shared() -> None:

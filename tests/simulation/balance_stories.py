@@ -1,0 +1,306 @@
+"""Clusters that balance themselves while nodes fall, join and leave, and one whose leaders fall with load.
+
+Looked at in all states of the metadata: each partition keeps its full number of replicas beside those that
+are only being added, in as many racks as there are, and no more partitions move than may. At the end all is
+shared: two nodes of a rack differ in replicas, and any two nodes in leaders, by no more than SPREAD.
+"""
+
+import asyncio
+from collections import Counter
+from collections.abc import Callable, Container, Coroutine, Iterator
+from typing import Any, Final
+
+from ottla.logstore.words.errors import ErrorCode, KafkaError
+from ottla.logstore.words.topic_partition import TopicPartition
+from ottla.metadata_raft.image import MetadataImage, PartitionImage
+from ottla.node.settings.balance_settings import ENABLE, EXCLUDED, REQUESTED
+from tests.simulation import admin_requests
+from tests.simulation.idempotent_producer import add_producer
+from tests.simulation.nemesis import BALANCE_KINDS
+from tests.simulation.sim_client import pause
+from tests.simulation.simulation import Options, Simulation
+from tests.simulation.stories import the_end
+from tests.simulation.virtual_loop import SimulationError
+from tests.simulation.world import VirtualNode
+
+TOPIC: Final = "wide"
+PARTITIONS: Final = 12
+FACTOR: Final = 3
+RACKS: Final = 3
+CONCURRENT: Final = 3
+SPREAD: Final = 2
+EVEN_WITHIN_S: Final = 120.0
+SETTINGS: Final = {
+    "ottla.balance.interval.ms": "1000",
+    "ottla.balance.concurrent.moves": str(CONCURRENT),
+    "ottla.balance.max.bytes.per.second": "50000",
+    "replica.fetch.max.bytes": "10000",  # so that a copy takes some fetches
+}
+OPTIONS: Final = Options(nodes=6, racks=RACKS, seconds=20.0, kinds=BALANCE_KINDS, settings=SETTINGS)
+# Copies come to a halt behind their first fetch.
+HALTED: Final = Options(
+    nodes=6, racks=RACKS, settings={**SETTINGS, "ottla.balance.max.bytes.per.second": "1"}
+)
+# One of five nodes is the controller, one falls, one is busy, and two are not.
+BUSY: Final = Options(nodes=5)
+BUSY_FOR_S: Final = 25.0  # loads are measured each 10 s
+
+
+async def brokers_join_and_leave_while_nodes_fall(simulation: Simulation) -> None:
+    """One joins with an empty disk and gets its share, another is emptied."""
+    nemesis, seconds = simulation.nemesis, simulation.options.seconds
+    joining, leaving = simulation.world.nodes[5], 4
+    await _begin(simulation)
+    joining.kill()
+    joining.storage.lose_everything()
+    await _set(simulation, ENABLE, "true")
+    joining.start()
+    await _until(lambda: bool(_moving(simulation)), "nothing moves")
+    await nemesis.run(seconds / 2)
+    await _set(simulation, EXCLUDED, str(leaving))
+    await nemesis.run(seconds / 2)
+    await nemesis.heal()
+    simulation.workload.is_calm = True
+
+    await _wait_until_even(simulation, without=(leaving,))
+    await _end(simulation)
+
+
+async def the_controller_falls_when_replicas_move(simulation: Simulation) -> None:
+    """The next one goes on with what was asked for once, and takes the wish back when all is shared."""
+    await _begin(simulation)
+    await _set(simulation, REQUESTED, "true")
+    for _ in range(2):
+        await _until(lambda: bool(_moving(simulation)), "nothing moves")
+        controller = _controller(simulation)
+        controller.kill()
+        await asyncio.sleep(3 * simulation.world.chance.random())
+        controller.start()
+
+    await _until(lambda: REQUESTED not in _newest(simulation).configs.broker(None), "the wish stays")
+    await _wait_until_even(simulation)
+    await _end(simulation)
+
+
+async def a_node_is_down_when_replicas_move(simulation: Simulation) -> None:
+    """What it has a replica of stays, as no move of that could end, and the wish is taken back."""
+    await _begin(simulation)
+    down = simulation.world.nodes[0]
+    down.kill()
+    await _set(simulation, REQUESTED, "true")
+    await _until(lambda: REQUESTED not in _newest(simulation).configs.broker(None), "the wish stays")
+    down.start()
+
+    await _end(simulation)
+
+
+async def a_balance_is_cancelled(simulation: Simulation) -> None:
+    """Each partition that moved has its replicas where they were, all of them in sync."""
+    await _begin(simulation)
+    before = {where: set(one.replicas) for where, one in _partitions(_newest(simulation))}
+    await _set(simulation, REQUESTED, "true")
+    await _until(lambda: bool(_copied(simulation)), "nothing moves")
+    cancelled = _copied(simulation)
+    fallen = simulation.world.chance.choice(simulation.world.nodes)
+    fallen.kill()
+    await asyncio.sleep(3 * simulation.world.chance.random())
+    fallen.start()
+    await _set(simulation, REQUESTED, None)
+    for partition in _moving(simulation):
+        await _ask(simulation, lambda one=partition: _cancel(simulation, one))  # type: ignore[misc]
+
+    await _until(lambda: not _moving(simulation), "moves go on")
+    after = {where: set(one.replicas) for where, one in _partitions(_newest(simulation))}
+    if moved := {where: after[where] for where in cancelled if after[where] != before[where]}:
+        raise SimulationError(f"of what was cancelled this has moved: {moved}")
+    await _end(simulation)
+
+
+async def a_broker_falls_beside_a_busy_one(simulation: Simulation) -> None:
+    """What it led is led by those in sync that have little to do, each by its part."""
+    world = simulation.world
+    await _until(lambda: _controllers(simulation) == 1, "no controller")
+    fallen, busy, *idle = [node for node in world.nodes if node is not _controller(simulation)]
+    assignments = [
+        [fallen.node_id, *others]
+        for one, other in ((0, 1), (1, 0))
+        for others in ([busy.node_id, idle[one].node_id], [idle[one].node_id, idle[other].node_id])
+        for _ in range(PARTITIONS // 4)
+    ]
+    led_by_busy = [busy.node_id, idle[0].node_id, idle[1].node_id]
+    await _create(simulation, [*assignments, led_by_busy])
+    await simulation.wait_until_whole()
+    add_producer(simulation.workload, "p", [TopicPartition(TOPIC, len(assignments))], pause_s=0.02)
+    await asyncio.sleep(BUSY_FOR_S)
+
+    fallen.kill()
+    await _until(lambda: not _leaders(_newest(simulation))[fallen.node_id], "it leads still")
+    led = Counter(
+        one.leader for where, one in _partitions(_newest(simulation)) if fallen.node_id in one.replicas[:1]
+    )
+    fallen.start()
+    if led[busy.node_id] or abs(led[idle[0].node_id] - led[idle[1].node_id]) > 1:
+        raise SimulationError(f"{busy.node_id} is busy, {fallen.node_id} fell, and its partitions got {led}")
+    await the_end(simulation)
+
+
+# ---- what stories do -----------------------------------------------------------------------------------
+
+
+async def _begin(simulation: Simulation) -> None:
+    """Make a topic whose partitions lie on one node of each rack, and have it written for a while."""
+    first = list(range(FACTOR))
+    await _create(simulation, [first[one % FACTOR :] + first[: one % FACTOR] for one in range(PARTITIONS)])
+    places = [TopicPartition(TOPIC, one) for one in range(PARTITIONS)]
+    simulation.partitions += places
+    add_producer(simulation.workload, "p", places, pause_s=2.0)
+    simulation.workload.add_reader("reader", places)
+    await asyncio.sleep(4)
+
+
+async def _create(simulation: Simulation, assignments: list[list[int]]) -> None:
+    asked = admin_requests.create_topic(
+        simulation.admin_client, TOPIC, -1, -1, {"min.insync.replicas": "2"}, assignments
+    )
+    await simulation.world.spawn(simulation.admin, asked)
+
+
+async def _end(simulation: Simulation) -> None:
+    """Nothing was lost on the way."""
+    await the_end(simulation)
+    racks: dict[TopicPartition, int] = {}
+    for version, (image, _) in sorted(simulation.invariants.images.items()):
+        if (problem := _problem_of(image, racks)) is not None:
+            raise SimulationError(f"metadata {version}: {problem}")
+
+
+def _problem_of(image: MetadataImage, racks: dict[TopicPartition, int]) -> str | None:
+    """Return what is wrong with metadata; `racks` has how many each partition had before them."""
+    moving = 0
+    for where, one in _partitions(image):
+        moving += bool(one.adding_replicas or one.removing_replicas)
+        present, wanted = (
+            set(one.replicas) - set(others) for others in (one.adding_replicas, one.removing_replicas)
+        )
+        if min(len(present), len(wanted)) < FACTOR:
+            return f"{where} has the replicas {present}, and will have {wanted}, of {FACTOR}"
+        before, racks[where] = racks.get(where, 0), len({replica % RACKS for replica in wanted})
+        if racks[where] < before:
+            return f"{where} goes to {wanted}, and was in {before} racks"
+    return f"{moving} partitions move, of {CONCURRENT}" if moving > CONCURRENT else None
+
+
+async def _wait_until_even(simulation: Simulation, without: Container[int] = ()) -> None:
+    deadline_s = simulation.world.loop.now_s + EVEN_WITHIN_S
+    while (problem := _unevenness(_newest(simulation), without, simulation.options.nodes)) is not None:
+        if simulation.world.loop.now_s > deadline_s:
+            raise SimulationError(problem)
+        await asyncio.sleep(0.2)
+
+
+def _unevenness(image: MetadataImage, without: Container[int], nodes: int) -> str | None:
+    if any(one.adding_replicas or one.removing_replicas for _, one in _partitions(image)):
+        return "partitions move still"
+    held = Counter(replica for _, one in _partitions(image) for replica in one.replicas)
+    led = _leaders(image)
+    staying = [one for one in range(nodes) if one not in without]
+    if any(held[one] or led[one] for one in range(nodes) if one in without):
+        return f"a node that is to be empty is not: {held}"
+    if any(len({replica % RACKS for replica in one.replicas}) < RACKS for _, one in _partitions(image)):
+        return "a partition lies in too few racks"
+    groups = [("leads", led, staying)]
+    groups += [("has", held, [one for one in staying if one % RACKS == rack]) for rack in range(RACKS)]
+    for word, counts, alike in groups:
+        if max(counts[one] for one in alike) - min(counts[one] for one in alike) > SPREAD:
+            return f"one of the nodes {alike} {word} more than its share: {counts}"
+    return None
+
+
+async def _set(simulation: Simulation, name: str, value: str | None) -> None:
+    """Set a setting of all brokers, or take it back."""
+    client = simulation.admin_client
+    await _ask(simulation, lambda: admin_requests.set_broker_config(client, name, value))
+
+
+async def _cancel(simulation: Simulation, partition: TopicPartition) -> None:
+    try:
+        await admin_requests.reassign(simulation.admin_client, partition, None)
+    except KafkaError as error:
+        if error.code is not ErrorCode.NO_REASSIGNMENT_IN_PROGRESS:
+            raise
+
+
+async def _ask(simulation: Simulation, ask: Callable[[], Coroutine[Any, Any, None]]) -> None:
+    """Ask until it is answered, whatever falls meanwhile."""
+
+    async def again() -> None:
+        while True:
+            try:
+                return await ask()
+            except KafkaError as error:
+                simulation.workload.judge(error)
+                await pause(simulation.world.chance)
+
+    await simulation.world.spawn(simulation.admin, again())
+
+
+async def _until(holds: Callable[[], bool], problem: str) -> None:
+    loop = asyncio.get_running_loop()
+    deadline_s = loop.time() + EVEN_WITHIN_S
+    while not holds():
+        if loop.time() > deadline_s:
+            raise SimulationError(problem)
+        await asyncio.sleep(0.01)
+
+
+def _controllers(simulation: Simulation) -> int:
+    return sum(_leads_the_quorum(node) for node in simulation.world.nodes)
+
+
+def _controller(simulation: Simulation) -> VirtualNode:
+    return next(node for node in simulation.world.nodes if _leads_the_quorum(node))
+
+
+def _leads_the_quorum(node: VirtualNode) -> bool:
+    return (
+        node.is_alive
+        and node.is_serving
+        and node.broker is not None
+        and node.broker.quorum_services.metadata.is_controller
+    )
+
+
+def _newest(simulation: Simulation) -> MetadataImage:
+    found = simulation.nemesis.newest_image()
+    assert found is not None
+    return found
+
+
+def _partitions(image: MetadataImage) -> Iterator[tuple[TopicPartition, PartitionImage]]:
+    for name, topic in sorted(image.topics.by_name.items()):
+        for one in topic.partitions:
+            yield TopicPartition(name, one.partition), one
+
+
+def _moving(simulation: Simulation) -> list[TopicPartition]:
+    return [
+        where
+        for where, one in _partitions(_newest(simulation))
+        if one.adding_replicas or one.removing_replicas
+    ]
+
+
+def _copied(simulation: Simulation) -> list[TopicPartition]:
+    """Return what moves and has records, so that it is not there at once."""
+    return [where for where in _moving(simulation) if where.topic == TOPIC]
+
+
+def _leaders(image: MetadataImage) -> Counter[int]:
+    return Counter(one.leader for _, one in _partitions(image))
+
+
+STORIES: Final = (
+    brokers_join_and_leave_while_nodes_fall,
+    the_controller_falls_when_replicas_move,
+    a_node_is_down_when_replicas_move,
+)
