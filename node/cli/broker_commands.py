@@ -92,7 +92,7 @@ async def leave(client: Client, broker_id: int, as_json: bool) -> int:
                 client.renewed(), broker_id
             ):
                 break
-        await cluster_admin.unregister_broker(client.renewed(), broker_id)
+        await decommission.forget(client.renewed(), broker_id)
     if as_json:
         print_json({"broker": broker_id, "moved_partitions": len(moved)})
     else:

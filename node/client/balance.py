@@ -152,6 +152,7 @@ def as_json(made: BalancePlan, settings: BalanceSettings, most: int | None = Non
         "enabled": settings.is_enabled,
         "requested": settings.is_requested,
         "max_bytes_per_second": settings.max_bytes_per_second,
+        "excluded": sorted(settings.excluded),
         "copied_bytes": made.copied_bytes,
         "least_ms": round(1_000 * made.least_s(settings.max_bytes_per_second)),
         "move_count": len(made.moves),

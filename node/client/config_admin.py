@@ -19,7 +19,7 @@ from ottla.node.wire.messages.incremental_alter_configs import (
     IncrementalAlterConfigsResponse,
 )
 
-SET, DELETE = 0, 1  # operations of IncrementalAlterConfigs
+SET, DELETE, APPEND, SUBTRACT = range(4)  # operations of IncrementalAlterConfigs
 BROKER: Final = 4  # what has settings, as Kafka numbers it
 MAX_RESOURCES: Final = 500  # of one request: an answer of some megabytes
 
@@ -27,7 +27,7 @@ Settings = Sequence[DescribeConfigsResourceResult]
 
 
 class ConfigChange(NamedTuple):
-    """One setting is set, or given back to its default."""
+    """One setting is set or given back to its default, or a list gets or loses entries."""
 
     name: str
     operation: int

@@ -49,6 +49,7 @@ _BALANCE: Final = record(
         "enabled": BOOLEAN,
         "requested": BOOLEAN,
         "max_bytes_per_second": INT64,
+        "excluded": _IDS,
         "copied_bytes": INT64,
         "least_ms": INT64,
         "move_count": INT64,

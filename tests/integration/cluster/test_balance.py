@@ -1,11 +1,13 @@
 """A cluster that balances itself: brokers that join get their share, on request and alone."""
 
 import json
+import time
 from collections import Counter
 from typing import Any
 
 import pytest
 
+from tests.compat import command_line
 from tests.compat.wire_client import WireClient
 from tests.integration.cluster.conftest import Cluster, MakeCluster, eventually
 from tests.integration.cluster.rolling import load
@@ -16,6 +18,7 @@ from tests.integration.cluster.test_quorum_grows import ottla
 pytestmark = pytest.mark.slow
 PARTITIONS = 12
 RECORDS = 600
+LOOKS_S = 15.0  # in which a balance looks at the growth of partitions, and would begin
 
 
 def placed(cluster: Cluster, topic: str) -> list[tuple[int, list[int]]]:
@@ -91,6 +94,22 @@ def test_a_cluster_that_balances_itself_fills_a_broker_and_empties_another(make_
         set_for_all(cluster, "ottla.balance.exclude.brokers", "1")
         eventually(lambda: replicas(cluster, topic)[1] == 0, "it is empty", 120)
     assert set(replicas(cluster, topic)) == {0, 2, 3}
+
+
+def test_a_broker_that_is_decommissioned_stays_empty(make_cluster: MakeCluster) -> None:
+    cluster = make_cluster(4, "ottla.balance.interval.ms=1000", "ottla.balance.enable=true")
+    cluster.start(0, 1, 2, 3)
+    topic = create(cluster, by=0, partitions=PARTITIONS, replicas=2)
+    leaving = command_line.start(cluster.bootstrap, "broker", "decommission", "3", "--timeout", "120")
+    eventually(lambda: replicas(cluster, topic)[3] == 0, "it is empty", 120)
+
+    time.sleep(LOOKS_S)
+
+    assert replicas(cluster, topic)[3] == 0
+    assert cluster.terminate(3) == 0
+    _, err = leaving.communicate(timeout=120)
+    assert leaving.returncode == 0, err
+    assert balance(cluster)["excluded"] == []
 
 
 def test_a_balance_is_cancelled(make_cluster: MakeCluster) -> None:
