@@ -5,34 +5,50 @@ clients that connect at once would wait for 5 s. So the socket has several handl
 """
 
 import asyncio
+import os
 import socket
 from collections.abc import Callable
 from typing import Final
+
+import uvloop
 
 ACCEPTS_A_TURN: Final = 8
 
 
 class Acceptor:
-    """One bound socket; `open`, `start`, `close`."""
+    """One listening socket; `bind` or `take`, then `start` and `close`."""
 
-    def __init__(self, listening: socket.socket, make_protocol: Callable[[], asyncio.BaseProtocol]) -> None:
-        self._listening = listening
+    def __init__(self, make_protocol: Callable[[], asyncio.BaseProtocol]) -> None:
         self._make_protocol = make_protocol
         self._servers: list[asyncio.Server] = []
 
-    async def open(self, backlog: int) -> None:
-        """Make the handles; from `start` on the kernel queues up to `backlog` connections."""
+    async def bind(self, host: str, port: int, backlog: int) -> socket.socket:
+        """Bind an address, and return its socket; from `start` on the kernel queues `backlog` connections."""
         loop = asyncio.get_running_loop()
-        with self._listening:
-            for _ in range(ACCEPTS_A_TURN):
-                self._servers.append(
-                    await loop.create_server(
-                        self._make_protocol,
-                        sock=self._listening.dup(),
-                        backlog=backlog,
-                        start_serving=False,
-                    )
+        server = await loop.create_server(
+            self._make_protocol, host, port, backlog=backlog, start_serving=False
+        )
+        return await self._share(server, backlog)
+
+    async def take(self, sock: socket.socket, backlog: int) -> socket.socket:
+        """Take over a bound socket, and return it; else as `bind`."""
+        server = await asyncio.get_running_loop().create_server(
+            self._make_protocol, sock=sock, backlog=backlog, start_serving=False
+        )
+        return await self._share(server, backlog)
+
+    async def _share(self, first: asyncio.Server, backlog: int) -> socket.socket:
+        """Make the further handles of a socket."""
+        self._servers.append(first)
+        bound = first.sockets[0]
+        if _is_of_libuv(loop := asyncio.get_running_loop()):
+            for _ in range(ACCEPTS_A_TURN - 1):
+                handle = socket.socket(fileno=os.dup(bound.fileno()))
+                server = await loop.create_server(
+                    self._make_protocol, sock=handle, backlog=backlog, start_serving=False
                 )
+                self._servers.append(server)
+        return bound
 
     async def start(self) -> None:
         """Accept connections."""
@@ -44,3 +60,8 @@ class Acceptor:
         for server in self._servers:
             server.close()
         self._servers.clear()
+
+
+def _is_of_libuv(loop: object) -> bool:
+    """Return True for a loop of uvloop; asyncio's own accepts as many connections as there are."""
+    return isinstance(loop, uvloop.Loop)

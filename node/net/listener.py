@@ -165,18 +165,18 @@ class Listener:
                 limits=self._failures,
                 is_for_peers=self._is_for_peers,
             )
+        acceptor = self._acceptor = Acceptor(self._new_protocol)
+        backlog = max(MIN_BACKLOG, self.limits.socket_listen_backlog_size)
         if not host and socket.has_dualstack_ipv6():
-            bound = _bound_socket(socket.AF_INET6, ("::", port), is_dual_stack=True)
+            bound = await acceptor.take(_dual_stack_socket(port), backlog)
         else:
             found = await self.loop.getaddrinfo(
                 host or "0.0.0.0", port, type=socket.SOCK_STREAM, flags=socket.AI_PASSIVE
             )
             # The first only: with port 0 each address of a name would get a port of its own.
-            bound = _bound_socket(found[0][0], found[0][4])
+            bound = await acceptor.bind(str(found[0][4][0]), port, backlog)
         self._congestion_control = stop_pacing(bound)
         self.host, self.port = host, bound.getsockname()[1]
-        self._acceptor = Acceptor(bound, self._new_protocol)
-        await self._acceptor.open(max(MIN_BACKLOG, self.limits.socket_listen_backlog_size))
 
     def _new_protocol(self) -> asyncio.BufferedProtocol:
         """Make the protocol of an accepted socket, which may have to wait first."""
@@ -355,15 +355,14 @@ class Listener:
         self._sweep_timer = self.loop.call_later(self._sweep_seconds, self.sweep)
 
 
-def _bound_socket(family: int, address: tuple[object, ...], *, is_dual_stack: bool = False) -> socket.socket:
-    """Return a TCP socket bound to an address, or to every address of both families."""
-    sock = socket.socket(family, socket.SOCK_STREAM)
-    if family == socket.AF_INET6:
-        sock.setsockopt(socket.IPPROTO_IPV6, socket.IPV6_V6ONLY, not is_dual_stack)
+def _dual_stack_socket(port: int) -> socket.socket:
+    """Return a TCP socket bound to every address of both families."""
+    sock = socket.socket(socket.AF_INET6, socket.SOCK_STREAM)
+    sock.setsockopt(socket.IPPROTO_IPV6, socket.IPV6_V6ONLY, 0)
     sock.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
     sock.setblocking(False)
     try:
-        sock.bind(address)
+        sock.bind(("::", port))
     except OSError:
         sock.close()
         raise

@@ -151,9 +151,9 @@ class HttpServer:
                 await self._runner.setup()
                 for one, is_secure in sockets:
                     accept = self._door.accept if is_secure else self._accept
-                    acceptor = Acceptor(one, accept)
+                    acceptor = Acceptor(accept)
                     self._acceptors.append(acceptor)
-                    await acceptor.open(BACKLOG)
+                    await acceptor.take(one, BACKLOG)
                     await acceptor.start()
                 await end.wait()
             finally:

@@ -47,8 +47,8 @@ def test_several_connections_are_accepted_in_a_turn() -> None:
         listening = _listening()
         listening.listen(CLIENTS)
         address = listening.getsockname()
-        acceptor = Acceptor(listening, make)
-        await acceptor.open(backlog=CLIENTS)
+        acceptor = Acceptor(make)
+        await acceptor.take(listening, CLIENTS)
         try:
             return await _count_by_turn(acceptor, address, made)
         finally:
@@ -61,10 +61,9 @@ def test_several_connections_are_accepted_in_a_turn() -> None:
 
 def test_a_closed_acceptor_gives_its_port_back() -> None:
     async def run() -> socket.socket:
-        listening = _listening()
-        address = listening.getsockname()
-        acceptor = Acceptor(listening, asyncio.Protocol)
-        await acceptor.open(backlog=1)
+        acceptor = Acceptor(asyncio.Protocol)
+        bound = await acceptor.bind("127.0.0.1", 0, 1)
+        address = bound.getsockname()
         await acceptor.start()
         acceptor.close()
         await asyncio.sleep(0.01)
