@@ -37,6 +37,7 @@ from ottla.node.settings.config import BrokerConfig
 from ottla.node.settings.exposed_listeners import open_way_warnings
 from ottla.node.start.balance import make_balancer
 from ottla.node.start.foundation import lay_foundation, open_audit_log
+from ottla.node.start.history import keep_history
 from ottla.node.start.log_dirs import claim_directories, load_logs, log_notes
 from ottla.node.start.metadata import everything, make_metadata, run_metadata
 from ottla.node.start.node_tasks import cause_of, in_thread_to_the_end
@@ -131,6 +132,8 @@ class Broker:
             self._stop_reminding()
         base.state.is_serving = base.state.has_started = True
         self.rest.start()
+        if self.rest.addresses:  # charts are asked for by REST
+            base.tasks.start(keep_history(self.services))
 
     async def _start_parts(self, gathered: GatheredAnswers, when_loaded: Callable[[], None]) -> None:
         """From bound sockets to served clients."""

@@ -26,6 +26,7 @@ from ottla.node.coordinators.share_state_runtime import ShareStateRuntime
 from ottla.node.coordinators.txn_gate import TxnGate
 from ottla.node.coordinators.txn_runtime import TxnRuntime
 from ottla.node.counters.election_counters import ElectionCounters
+from ottla.node.counters.history import History
 from ottla.node.counters.refused_requests import RefusedRequests
 from ottla.node.counters.request_counters import AllRequestCounters
 from ottla.node.handing_over import InThread, StartTask
@@ -130,6 +131,7 @@ class Services:
     txns: TxnRuntime
     txn_gate: TxnGate
     client_metrics: ClientInstances
+    history: History
     client_quotas: ClientQuotas
 
     @property

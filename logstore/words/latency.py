@@ -31,7 +31,7 @@ class LatencyHistogram:
         self.sum_s += seconds * weight
 
 
-def quantile(counts: Sequence[int], share: float) -> float:
+def quantile(counts: Sequence[float], share: float) -> float:
     """Return an estimate (seconds) of the quantile `share`, from 0 to 1; 0 if nothing was counted.
 
     The samples of a bucket are assumed to be spread evenly over it. In the last bucket the estimate is its

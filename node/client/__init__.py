@@ -19,7 +19,7 @@ cluster_right         which right on the cluster a login lacks
 acl_admin             access control entries
 cluster_admin         brokers, and where the replicas of partitions lie
 group_member          a member of a consumer group, in the classic protocol
-node_counts           what each node has counted, asked of it over the Kafka protocol
+node_counts           counters of each node and their history, asked over the Kafka protocol
 share_member          a member of a share group
 share_consumer        records of a share group, acknowledged one by one
 consumer              records out of partitions

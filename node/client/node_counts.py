@@ -1,29 +1,51 @@
-"""What each node has counted, asked of it over the Kafka protocol: no other address of it has to be known."""
+"""Counters of each node, and their history, over the Kafka protocol: no other address has to be known."""
 
 import asyncio
-from collections.abc import Iterable
-from typing import Final
+from collections.abc import Callable, Iterable
+from typing import Final, TypeVar
 
 from ottla.logstore.words.errors import KafkaError
-from ottla.logstore.words.latency import BOUNDS_S
 from ottla.node.client.cluster_client import Client
+from ottla.node.counters.history import BUCKETS, SLOTS, Kind, Samples, unpacked
 from ottla.node.counters.node_counts import NodeCounts
 from ottla.node.wire.messages.describe_cluster import DescribeClusterRequest, DescribeClusterResponse
 
 ANSWER_TIMEOUT_S: Final = 2.0  # a node that takes longer is told as one that is silent
-BUCKETS: Final = len(BOUNDS_S) + 1
 AT_ONCE: Final = 16  # nodes asked at the same time
+
+T = TypeVar("T")
 
 
 async def node_counts(client: Client, broker_ids: Iterable[int]) -> dict[int, NodeCounts]:
-    """By node; those that do not answer, or do not count so (Apache Kafka), are left out."""
+    """Return the counters by node, of nodes that answer and have such counters, as Apache Kafka has not."""
+    return await _of_each(client, broker_ids, DescribeClusterRequest(include_counts=True), _counts)
+
+
+async def node_histories(
+    client: Client, broker_ids: Iterable[int], kind: Kind, name: str = ""
+) -> dict[int, Samples]:
+    """Return the history of a thing at each node; nodes that do not answer, or keep none, are left out."""
+    request = DescribeClusterRequest(history_kind=kind, history_name=name)
+    return await _of_each(client, broker_ids, request, _samples)
+
+
+async def _of_each(
+    client: Client,
+    broker_ids: Iterable[int],
+    request: DescribeClusterRequest,
+    read: Callable[[DescribeClusterResponse], T | None],
+) -> dict[int, T]:
+    """Send one request to each of these nodes, at the same time, and read the answers."""
     places = asyncio.Semaphore(AT_ONCE)
 
-    async def ask(broker_id: int) -> NodeCounts | None:
+    async def ask(broker_id: int) -> T | None:
         async with places:
             try:
                 mine = client.until(client.deadline.within(ANSWER_TIMEOUT_S))
-                return await _ask(mine, broker_id)
+                connection = await mine.node(broker_id)
+                return read(
+                    await connection.request(request, DescribeClusterResponse, timeout_s=mine.remaining_s)
+                )
             except KafkaError:
                 return None
 
@@ -32,16 +54,23 @@ async def node_counts(client: Client, broker_ids: Iterable[int]) -> dict[int, No
     return {broker_id: told for broker_id, task in asked.items() if (told := task.result()) is not None}
 
 
-async def _ask(client: Client, broker_id: int) -> NodeCounts | None:
-    connection = await client.node(broker_id)
-    response = await connection.request(
-        DescribeClusterRequest(include_counts=True), DescribeClusterResponse, timeout_s=client.remaining_s
-    )
+def _counts(response: DescribeClusterResponse) -> NodeCounts | None:
     if not response.meters:
         return None
     return NodeCounts(
         meters={one.name: one.count for one in response.meters},
         requests={one.api: one.count for one in response.requests},
-        # Of a node of another version, whose times are sorted otherwise, nothing could be added.
+        # A node of another version may sort times into other buckets, which cannot be added.
         latencies={one.api: one.latencies for one in response.requests if len(one.latencies) == BUCKETS},
     )
+
+
+def _samples(response: DescribeClusterResponse) -> Samples | None:
+    """Return the samples of an answer; None from a node that keeps no history, or is too old for it."""
+    history = response.history
+    if history.interval_ms <= 0 or not history.columns:
+        return None
+    values = unpacked(history.values)
+    width = len(history.columns)
+    rows = min(len(values) // width, SLOTS)
+    return Samples(history.columns, values[len(values) - rows * width :], history.end_ms, history.interval_ms)

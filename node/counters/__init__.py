@@ -7,5 +7,6 @@ rest_work          one kind of work of the REST API: running, waiting, rejected
 share_counters     share groups, at the leaders of their partitions
 topic_counters     one topic, over the partitions that the node hosts
 leader_load        the load of this node as a leader, over some minutes
+history            samples of the counters of the last hour
 node_counts        totals since the node started, over all topics and versions
 """

@@ -6,12 +6,14 @@ and who leads the metadata quorum, or since when this node has no contact to a l
 is old.
 """
 
-from collections.abc import Coroutine, Sequence
+from collections.abc import Coroutine, Mapping, Sequence
 from typing import Any, Final
 
 from ottla.logstore.words.errors import ErrorCode, KafkaError
 from ottla.logstore.words.topic_partition import uuid_to_text
-from ottla.metadata_raft.acl import AclOperation, ResourceType
+from ottla.metadata_raft.acl import CLUSTER_NAME, AclOperation, ResourceType
+from ottla.node.authorization.access import Access
+from ottla.node.counters.history import Kind, packed
 from ottla.node.counters.node_counts import NodeCounts, read_counts
 from ottla.node.kafka_api import authorized_operations
 from ottla.node.kafka_api.api_description import ApiDescription, Asks
@@ -24,19 +26,26 @@ from ottla.node.wire.messages.describe_cluster import (
     DescribeClusterBroker,
     DescribeClusterRequest,
     DescribeClusterResponse,
+    KeptHistory,
 )
-from ottla.node.wire.request_limits import SEVERAL, RequestLimits
+from ottla.node.wire.request_limits import NAME, SEVERAL, RequestLimits
 from ottla.node.work.turns import Steps, one_turn_at_once
 
 API: Final = ApiDescription(
     versions=(0, 2),
     asks=Asks(by_handler=((AclOperation.DESCRIBE, ResourceType.CLUSTER),)),
-    limits=RequestLimits(SEVERAL),
+    limits=RequestLimits(SEVERAL, {"history_name": NAME}),
     changes_nothing=True,
 )
 
 BROKERS, CONTROLLERS = 1, 2  # endpoint types
 NOT_TOLD = -2
+# The resource whose description tells of a history, by kind.
+_HISTORIES: Final[Mapping[int, ResourceType]] = {
+    Kind.NODE: ResourceType.CLUSTER,
+    Kind.TOPIC: ResourceType.TOPIC,
+    Kind.GROUP: ResourceType.GROUP,
+}
 
 
 def handle(
@@ -90,6 +99,7 @@ def _describe(
         requests=[] if counts is None else [_requests(api, counts) for api in counts.requests],
         quorum_leader_id=services.quorum_leader_id if request.include_contact else NOT_TOLD,
         cut_off_since_ms=-1 if since_ms is None or not request.include_contact else since_ms,
+        history=_history(services, context.access, request),
     )
 
 
@@ -147,6 +157,23 @@ def _brokers(
                 )
             )
     return brokers
+
+
+def _history(services: Services, access: Access, request: DescribeClusterRequest) -> KeptHistory:
+    """Return the history that was asked for; none where the client may not describe the resource."""
+    resource_type = _HISTORIES.get(request.history_kind)
+    if resource_type is None or not services.history.has_begun:
+        return KeptHistory()
+    name = CLUSTER_NAME if resource_type is ResourceType.CLUSTER else request.history_name
+    if not access.allows(AclOperation.DESCRIBE, resource_type, name, log_if_denied=False):
+        return KeptHistory()
+    samples = services.history.read(Kind(request.history_kind), request.history_name)
+    return KeptHistory(
+        end_ms=samples.end_ms,
+        interval_ms=samples.interval_ms,
+        columns=samples.columns,
+        values=packed(samples.values),
+    )
 
 
 def _meter(name: str, count: int) -> CountedMeter:

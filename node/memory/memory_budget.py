@@ -36,6 +36,7 @@ class MemoryBudget:
     cleaners: int  # keys of logs under compaction
     encoded_answers: int  # cached Metadata responses
     client_metrics: int  # clients that push metrics, with their last push
+    history: int  # samples of the last hour, for charts
     rest_bodies: int
     rest_answers: int
 
@@ -44,7 +45,7 @@ class MemoryBudget:
 SHARES: Final[dict[str, tuple[int, int]]] = {
     "receive_buffers": (16, 256 * _MIB),
     "large_requests": (10, 1024 * _MIB),
-    "unsent_answers": (12, 512 * _MIB),
+    "unsent_answers": (11, 512 * _MIB),
     "receive_windows": (3, 64 * _MIB),
     "send_buffers": (3, 64 * _MIB),
     "fetch_sessions": (7, 1024 * _MIB),
@@ -57,6 +58,7 @@ SHARES: Final[dict[str, tuple[int, int]]] = {
     "cleaners": (6, 128 * _MIB),
     "encoded_answers": (2, 64 * _MIB),
     "client_metrics": (1, 64 * _MIB),
+    "history": (1, 8 * _MIB),
     "rest_bodies": (3, 64 * _MIB),
     "rest_answers": (4, 128 * _MIB),
 }

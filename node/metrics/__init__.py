@@ -23,4 +23,5 @@ windows           differences between two readings: rates, quantiles of the last
 collector         a scrape: everything read, and all families made of it
 exposition        the text of a scrape, kept for a second
 rates             what a node or the cluster does a second, for live charts
+history_charts    the histories of several nodes as one, for charts
 """

@@ -77,6 +77,7 @@ topics_overview  all topics with size and retention, their groups and producers
 console_login   logins to the console
 group_operations  resets, deletion and timeline of groups
 metrics_routes  what a Prometheus scrapes; rates of this node and of all
+history         the last hour of the cluster, of brokers, topics and groups
 openapi         the OpenAPI document, made from the table
 openapi_page    the same as a page for people
 all_routes      the table of all routes

@@ -24,6 +24,7 @@ from ottla.node.client.record_batches import Delivery
 from ottla.node.client.share_group_admin import SHARE
 from ottla.node.rest_api.one_record import read_one
 from ottla.node.rest_api.operation_words import (
+    GROUP_ID,
     NULL_INT64,
     NULL_STRING,
     TOPIC,
@@ -328,7 +329,7 @@ _OUTCOME: Final = record(
     title="DeliveredLetters",
 )
 _PATH: Final = "/v1/groups/{group_id}/dead-letters"
-_NAMES: Final = {"group_id": {"type": "string", "minLength": 1, "maxLength": 32_767}, "offset": INT64}
+_NAMES: Final = {"group_id": GROUP_ID, "offset": INT64}
 _TOPIC: Final = QueryParameter(
     name="topic",
     schema=TOPIC,

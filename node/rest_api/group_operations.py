@@ -9,6 +9,7 @@ from ottla.node.client.moments import parse_duration, parse_moment
 from ottla.node.rest_api.json_schema import Schema
 from ottla.node.rest_api.operation_words import (
     GIVEN_TOPICS,
+    GROUP_ID,
     NULL_INT64,
     NULL_STRING,
     TOPIC,
@@ -33,7 +34,7 @@ TAG: Final = "Operations: groups"
 EDGES: Final = tuple(one.value for one in Edge)
 OFFSET, SHIFT, DATETIME, DURATION = "offset", "shift", "datetime", "duration"
 MAX_OFFSET: Final = 2**63 - 1
-_GROUP: Final[Mapping[str, Schema]] = {"group_id": {"type": "string", "minLength": 1, "maxLength": 32_767}}
+_GROUP: Final[Mapping[str, Schema]] = {"group_id": GROUP_ID}
 
 _RESET: Final = record(
     {

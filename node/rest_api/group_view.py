@@ -12,7 +12,15 @@ from ottla.node.client.group_admin import GroupMemberView, describe_group
 from ottla.node.client.group_lag import PartitionLag
 from ottla.node.client.share_group_admin import SHARE
 from ottla.node.client.share_group_as_json import in_flight_as_json
-from ottla.node.rest_api.operation_words import NULL_INT64, NULL_STRING, PARTITION, listed, place, record
+from ottla.node.rest_api.operation_words import (
+    GROUP_ID,
+    NULL_INT64,
+    NULL_STRING,
+    PARTITION,
+    listed,
+    place,
+    record,
+)
 from ottla.node.rest_api.route import (
     BOOLEAN,
     INT32,
@@ -185,7 +193,7 @@ ROUTES: Final = (
         operation_id="getGroupView",
         summary="A group with its members, assignments, and lag in records and in time.",
         tag=TAG,
-        path_parameters={"group_id": {"type": "string", "minLength": 1, "maxLength": 32_767}},
+        path_parameters={"group_id": GROUP_ID},
         responses={200: Response(description="The group as its coordinator sees it.", schema=_GROUP)},
     ),
 )

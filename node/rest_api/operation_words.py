@@ -16,6 +16,7 @@ NULL_INT64: Final[Schema] = {"type": ["integer", "null"], "format": "int64"}
 NULL_STRING: Final[Schema] = {"type": ["string", "null"]}
 NULL_NUMBER: Final[Schema] = {"type": ["number", "null"]}
 BROKER_IDS: Final[Schema] = {"type": "array", "items": INT32, "maxItems": MAX_GIVEN}
+GROUP_ID: Final[Schema] = {"type": "string", "minLength": 1, "maxLength": 32_767}
 TOPIC: Final[Schema] = {"type": "string", "minLength": 1, "maxLength": 249}
 
 

@@ -268,6 +268,7 @@ class BrokerConfig:
     ottla_metrics_groups_max: int
     ottla_metrics_client_series_max: int
     ottla_metrics_bytes_max: int
+    ottla_history_interval_ms: int
     ottla_metrics_loop_look_ms: int
     ottla_metrics_exporters: tuple[str, ...]
     compression_type: str

@@ -97,6 +97,15 @@ METRICS_SETTINGS: Final = (
         importance=LOW,
     ),
     setting(
+        "ottla.history.interval.ms",
+        INT,
+        10_000,
+        "How often a node samples its counters for the charts of the console and /v1/.../history. It keeps "
+        "the last 360 samples: an hour by default.",
+        between(1_000, 3_600_000),
+        importance=LOW,
+    ),
+    setting(
         "ottla.metrics.exporters",
         LIST,
         (KAFKA_EXPORTER, KMINION),

@@ -19,4 +19,5 @@ care            what keeps replicas alike and logs clean, whole and on the disk
 balance         what balances the cluster while this node is its controller
 shares          share groups at the leaders of partitions, and where their dead letters go
 services        the record of all that is served, and settings that change while it is
+history         samples what this node counts, for its history
 """

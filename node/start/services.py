@@ -3,6 +3,7 @@
 from collections.abc import Sequence
 
 from ottla.node.client_metrics.client_instances import ClientInstances
+from ottla.node.counters.history import History
 from ottla.node.metadata.metadata_publisher import controller_config
 from ottla.node.net.listener import Listener
 from ottla.node.replica.replica_manager import ReplicaManager
@@ -60,6 +61,8 @@ def make_services(
     base.memory_uses.count_by(
         "client_metrics", lambda: client_metrics.used_bytes, lambda: base.memory.client_metrics
     )
+    history = History(limit_bytes=base.memory.history, interval_ms=config.ottla_history_interval_ms)
+    base.memory_uses.count("history", history)
     return Services(
         state=base.state,
         clock=world.clock,
@@ -113,4 +116,5 @@ def make_services(
         txn_gate=coordinators.txn_gate,
         client_quotas=base.dispatcher.quotas,
         client_metrics=client_metrics,
+        history=history,
     )

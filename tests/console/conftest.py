@@ -21,9 +21,12 @@ def browser() -> Iterator[webdriver.Chrome]:
 
 @pytest.fixture(scope="session")
 def cluster() -> Iterator[Cluster]:
-    with Cluster(
-        3, rest=True, overrides={"num.partitions": "3", "default.replication.factor": "3"}
-    ) as cluster:
+    overrides = {
+        "num.partitions": "3",
+        "default.replication.factor": "3",
+        "ottla.history.interval.ms": "1000",
+    }
+    with Cluster(3, rest=True, overrides=overrides) as cluster:
         yield cluster
 
 

@@ -71,6 +71,37 @@ def test_the_charts_show_what_goes_through_the_cluster_or_a_node(
         console.eventually(is_told, f"{page} does not tell what clients send to node 2")
 
 
+def test_charts_begin_with_what_the_nodes_remember(console: ConsolePage, cluster: Cluster) -> None:
+    """The nodes take a sample each second here; a page that is just opened has all of them at once."""
+    has_past = "return performance.getEntriesByType('resource').some((one) => one.name.includes('/history'))"
+    console.load("#/")
+    console.eventually(lambda: console.script(has_past), "the past is not asked for")
+    points = (
+        "return document.querySelector('.charts polyline')?.getAttribute('points').split(' ').length ?? 0"
+    )
+    console.eventually(lambda: console.script(points) >= 5, "the chart is empty")
+
+    console.choose("Last", "5 minutes")
+    console.choose("Charts of", "node 1")
+    console.eventually(lambda: console.script(points) >= 5, "the chart of node 1 is empty")
+
+    console.open("#/brokers/1")
+    console.sees("Last hour", "Size of logs", "Replication traffic")
+
+
+def test_a_topic_has_charts_of_its_own(console: ConsolePage, cluster: Cluster, producer: Producer) -> None:
+    topic = make_topic(cluster, "remembered")
+    console.open(f"#/topics/{topic}")
+    console.sees("Last hour", "Records produced", "Size on leaders")
+
+    def is_drawn() -> bool:
+        fill(producer, topic, b"x" * 1000)
+        label = "return document.querySelector('.charts svg')?.getAttribute('aria-label') ?? ''"
+        return re.match(r"Client traffic: in [1-9].*B/s", console.script(label)) is not None
+
+    console.eventually(is_drawn, "the traffic is not drawn")
+
+
 def test_every_node_knows_itself(console: ConsolePage, cluster: Cluster) -> None:
     for node_id, url in enumerate(cluster.rest_urls):
         other = ConsolePage(console.driver, url)

@@ -55,6 +55,16 @@ def test_a_group_shows_members_assignment_lag_and_rebalances(
     console.sees("took ")
 
 
+def test_the_lag_of_the_last_hour_is_drawn(console: ConsolePage, cluster: Cluster, topic: str) -> None:
+    group = name_of("drawn")
+    commit(cluster, group, topic, 4)
+    console.open(f"#/groups/{group}")
+
+    console.sees("Last hour", "Lag in records")
+    label = "return document.querySelector('.charts svg')?.getAttribute('aria-label')"
+    console.eventually(lambda: console.script(label) == "Lag in records: lag 6", "the lag is not drawn")
+
+
 def test_lag_is_told_in_records_and_in_time(console: ConsolePage, cluster: Cluster, topic: str) -> None:
     group = name_of("behind")
     commit(cluster, group, topic, 4)

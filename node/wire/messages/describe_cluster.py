@@ -17,6 +17,9 @@ class DescribeClusterRequest:
     include_fenced_brokers: bool = schema.boolean(since=2)
     include_counts: bool = schema.boolean(tag=10_000)
     include_contact: bool = schema.boolean(tag=10_001)
+    # A `counters.history.Kind` and the name of a topic or group, whose history the node is to send; -1: none.
+    history_kind: int = schema.int8(tag=10_002, default=-1)
+    history_name: str = schema.string(tag=10_003)
 
 
 @struct
@@ -41,6 +44,16 @@ class CountedRequests:
     latencies: Sequence[int] = schema.array(schema.int64)  # how many took how long, as in LatencyHistogram
 
 
+@struct
+class KeptHistory:
+    """The samples of `counters.history.Samples`, packed; an interval of 0 stands for none."""
+
+    end_ms: int = schema.int64()
+    interval_ms: int = schema.int32()
+    columns: Sequence[str] = schema.array(schema.string)
+    values: bytes = schema.bytes_()
+
+
 @message(api_key=60, versions=(0, 2), flexible_since=0)
 class DescribeClusterResponse:
     throttle_time_ms: int = schema.int32()
@@ -57,3 +70,4 @@ class DescribeClusterResponse:
     quorum_leader_id: int = schema.int32(tag=10_002, default=-2)
     # Since when the node that answers has no contact to a leader; -1 if it has, or it was not told.
     cut_off_since_ms: int = schema.int64(tag=10_003, default=-1)
+    history: KeptHistory = schema.struct_(KeptHistory, tag=10_004)

@@ -231,7 +231,18 @@ def test_rights_that_are_taken_away_are_gone_for_connections_that_are_kept(place
     assert before == 200 and place.api("ann").ask("GET", f"{place.v3}/topics/lent").status in (403, 404)
 
 
-@pytest.mark.parametrize("path", ["/metrics", "/v1/node", "/v1/rates", "/v1/doctor", "/debug/state"])
+@pytest.mark.parametrize(
+    "path",
+    [
+        "/metrics",
+        "/v1/node",
+        "/v1/rates",
+        "/v1/cluster/history",
+        "/v1/brokers/0/history",
+        "/v1/doctor",
+        "/debug/state",
+    ],
+)
 def test_what_the_process_knows_is_told_to_who_may_describe_the_cluster(place: Place, path: str) -> None:
     refused = place.api("ann").ask("GET", path)
 

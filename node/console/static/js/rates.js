@@ -1,31 +1,45 @@
-// What goes through the cluster or one of its nodes, remembered for the last minutes while the console is open,
-// and drawn.
+// What goes through the cluster or one of its nodes: the last hour as the nodes remember it, then what comes while
+// the console is open.
 
 import { rates } from "./ask/cluster.js";
-import { chart } from "./chart.js";
+import { brokerHistory, clusterHistory } from "./ask/history.js";
+import { FLOW_CHARTS } from "./chart_kinds.js";
+import { drawCharts, rowsOf, tellSilent } from "./chart_rows.js";
 import { h } from "./dom.js";
 import { choice, field } from "./form.js";
-import { bytes, digits, duration } from "./format.js";
-import { note } from "./parts.js";
+import { repeat } from "./repeat.js";
 
-const SPAN_MS = 5 * 60_000;
-const LEAST_SPAN_MS = 60_000; // of a chart that has just begun
-const GAP_MS = 15_000; // longer without an answer: a gap in the line
+const LIVE_MS = 5 * 60_000; // of what comes every two seconds; before it a point of the nodes' every ten is enough
+const GAP_MS = 15_000; // longer without an answer: the nodes remember better what was
+const PAST_EVERY_MS = 30_000;
+const SPANS = [
+  [5, "5 minutes"],
+  [15, "15 minutes"],
+  [60, "1 hour"],
+];
 const samples = []; // {time, told}, oldest first; outlives the page, so that who comes back sees what was
 
 /** Asks, and remembers the answer. */
 export async function watchRates(signal) {
   const told = await rates(signal);
   const now = Date.now();
-  if (samples.length && now - samples.at(-1).time > GAP_MS) samples.push({ time: now - 1, told: null });
-  samples.push({ time: now, told: { cluster: charted(told.cluster), nodes: told.nodes.map(charted) } });
-  while (samples[0].time < now - SPAN_MS) samples.shift();
+  if (samples.length && now - samples.at(-1).time > GAP_MS) samples.length = 0;
+  samples.push({ time: now, told: { cluster: flat(told.cluster), nodes: told.nodes.map(flat) } });
+  while (samples[0].time < now - LIVE_MS) samples.shift();
   return told;
 }
 
-/** What is drawn of it; the rest is not remembered. */
-function charted(flow) {
-  return { ...flow, requests: flow.requests.filter(({ api }) => api === "Produce" || api === "Fetch") };
+/** Rates under the names that a history has; the other requests are not remembered. */
+function flat({ requests, ...flow }) {
+  for (const api of ["Produce", "Fetch"]) {
+    const told = requests.find((one) => one.api === api);
+    const name = api.toLowerCase();
+    flow[`${name}_requests_per_second`] = told?.requests_per_second ?? 0;
+    // Nothing was asked lately, so nothing took any time: a gap, not zero.
+    flow[`${name}_p50_ms`] = told?.p50_ms ?? null;
+    flow[`${name}_p99_ms`] = told?.p99_ms ?? null;
+  }
+  return flow;
 }
 
 /** What a node did a second when it was heard of last; null if that is not now, or compares with nothing. */
@@ -34,57 +48,45 @@ export function flowNow(nodeId) {
   return last && Date.now() - last.time < GAP_MS ? chosen(last.told, nodeId) : null;
 }
 
-export const perSecond = (show) => (value) => `${show(value)}/s`;
-const meter = (name) => (told) => told[`${name}_per_second`];
-const request = (api, what) => (told) => told.requests.find((one) => one.api === api)?.[what] ?? 0;
-// Nothing was asked lately, so nothing took any time: a gap, not zero.
-const latency = (api, what) => (told) => told.requests.find((one) => one.api === api)?.[what] ?? null;
-
-// Title, how its values are written, whether they are sizes, and its lines.
-const CHARTS = [
-  ["Client traffic", perSecond(bytes), 1024, { in: meter("bytes_in"), out: meter("bytes_out") }],
-  ["Records produced", perSecond(digits), 1000, { in: meter("messages_in") }],
-  [
-    "Replication traffic",
-    perSecond(bytes),
-    1024,
-    { in: meter("replication_bytes_in"), out: meter("replication_bytes_out") },
-  ],
-  [
-    "Requests",
-    perSecond(digits),
-    1000,
-    { Produce: request("Produce", "requests_per_second"), Fetch: request("Fetch", "requests_per_second") },
-  ],
-  [
-    "Produce latency",
-    duration,
-    1000,
-    { p50: latency("Produce", "p50_ms"), p99: latency("Produce", "p99_ms") },
-  ],
-  [
-    "Fetch latency, including the wait for records",
-    duration,
-    1000,
-    { p50: latency("Fetch", "p50_ms"), p99: latency("Fetch", "p99_ms") },
-  ],
-];
-
 /** Charts that go on, of the whole cluster or of the node that is chosen; {choose, charts}. */
 export function liveCharts(view) {
-  const of = choice("of", [["", "the whole cluster"]], "", { onchange: () => charts.draw() });
+  let past = [];
+  const of = choice("of", [["", "the whole cluster"]], "");
+  const span = choice("span", SPANS, 60, { onchange: () => charts.draw() });
+  const chosenId = () => (of.value === "" ? null : Number(of.value));
+  const askPast = async () => {
+    const id = chosenId();
+    try {
+      const told = await (id === null ? clusterHistory(view.signal) : brokerHistory(id, view.signal));
+      if (id === chosenId()) past = rowsOf(told);
+    } catch {
+      // The charts begin with what is told from now on.
+    }
+    charts.draw();
+  };
   const charts = view.live({
     every: 2_000,
     ask: watchRates,
     draw: (told) => {
       offer(of, told);
-      const nodeId = of.value === "" ? null : Number(of.value);
-      return [tellSilent(told), draw(samples, (one) => chosen(one, nodeId))];
+      const live = samples.map(({ time, told }) => ({ time, row: chosen(told, chosenId()) }));
+      const rows = [...past.filter(({ time }) => time < live[0].time), ...live];
+      return [tellSilent(told.silent), drawCharts(FLOW_CHARTS, rows, span.value * 60_000)];
     },
   });
-  const choose = field("Charts of", of);
-  choose.classList.add("inline");
-  return { choose, charts };
+  const refresh = repeat(PAST_EVERY_MS, askPast, view.signal);
+  of.onchange = () => {
+    past = [];
+    charts.draw();
+    refresh();
+  };
+  return { choose: h("div", { class: "tools" }, inline("Charts of", of), inline("Last", span)), charts };
+}
+
+function inline(label, control) {
+  const made = field(label, control);
+  made.classList.add("inline");
+  return made;
 }
 
 /** The nodes as choices, beside the whole; the one that is chosen stays, also while it is down. */
@@ -96,30 +98,7 @@ function offer(of, { nodes, silent }) {
 }
 
 function chosen(told, nodeId) {
-  if (told === null) return null;
   const found = nodeId === null ? told.cluster : told.nodes.find((one) => one.node_id === nodeId);
   // The first answer of a node compares with nothing.
   return found?.window_seconds ? found : null;
-}
-
-function tellSilent({ silent }) {
-  return (
-    silent.length > 0 &&
-    note("warn", `The charts leave out ${silent.map((id) => `node ${id}`).join(", ")}, which did not answer.`)
-  );
-}
-
-function draw(all, pick) {
-  const times = all.map((one) => one.time);
-  const span = Math.max(LEAST_SPAN_MS, times.at(-1) - times[0]);
-  const picked = all.map(({ told }) => pick(told));
-  const values = (read) => picked.map((told) => (told === null ? null : read(told)));
-  const lines = (series) => Object.entries(series).map(([name, read]) => ({ name, values: values(read) }));
-  return h(
-    "div",
-    { class: "charts" },
-    CHARTS.map(([title, show, base, series]) =>
-      chart({ title, times, show, base, span, series: lines(series) }),
-    ),
-  );
 }

@@ -11,6 +11,7 @@ from ottla.metadata_raft.cluster_features import SUPPORTED_FEATURES
 from ottla.metadata_raft.commands import BrokerHeartbeat, RegisterBroker
 from ottla.metadata_raft.metadata_version import METADATA_VERSION
 from ottla.metadata_raft.records import BrokerEndpoint, BrokerFeature
+from ottla.node.counters.history import COLUMNS, History, Kind, unpacked
 from ottla.node.counters.node_counts import METERS
 from ottla.node.counters.request_counters import AllRequestCounters
 from ottla.node.counters.topic_counters import TopicCounters
@@ -25,7 +26,7 @@ from ottla.node.wire.messages.create_topics import (
     CreatableTopic,
     CreateTopicsRequest,
 )
-from ottla.node.wire.messages.describe_cluster import DescribeClusterRequest
+from ottla.node.wire.messages.describe_cluster import DescribeClusterRequest, KeptHistory
 from ottla.node.wire.messages.describe_quorum import (
     DescribeQuorumRequest,
     PartitionDataRequest,
@@ -236,6 +237,28 @@ def test_what_the_node_has_counted_is_told_to_who_asks_by_the_tag(version: int) 
         assert (told.count, sum(told.latencies)) == (3, 3)
         assert list(plain.meters) == list(plain.requests) == []
         assert plain.brokers == counted.brokers
+
+    run(story)
+
+
+def test_a_history_is_told_to_clients_that_ask_for_it_by_the_tag() -> None:
+    async def story() -> None:
+        node = await cluster()
+        kept = History(limit_bytes=1 << 20, interval_ms=1000)
+        vars(node).update(history=kept)
+        asked = DescribeClusterRequest(history_kind=Kind.TOPIC, history_name="t")
+
+        before = await node.ask(2, asked)
+        kept.begin(5_000, 0.0)
+        kept.note(Kind.TOPIC, "t", (1, 2, 3, 4))
+        told = (await node.ask(2, asked)).history
+        plain = await node.ask(2, DescribeClusterRequest())
+        unknown = await node.ask(2, DescribeClusterRequest(history_kind=99, history_name="t"))
+
+        assert (told.end_ms, told.interval_ms) == (5_000, 1_000)
+        assert list(told.columns) == [one.name for one in COLUMNS[Kind.TOPIC]]
+        assert unpacked(told.values)[3] == 4
+        assert before.history == plain.history == unknown.history == KeptHistory()
 
     run(story)
 

@@ -2,10 +2,13 @@
 
 import { decommission, drain, drainOf, logDirs, planDecommission, undrain } from "../ask/brokers.js";
 import { alterBrokerConfig, brokerConfigs, resetBrokerConfig } from "../ask/configs.js";
+import { brokerHistory } from "../ask/history.js";
+import { BROKER_CHARTS } from "../chart_kinds.js";
 import { configList } from "../config_list.js";
 import { ask } from "../dialog.js";
 import { h } from "../dom.js";
 import { bytes, count, many } from "../format.js";
+import { historyCharts } from "../history_charts.js";
 import { sentence, tellMoves } from "../leader_moves.js";
 import { badge, button, code, link, say, section } from "../parts.js";
 import { table } from "../table.js";
@@ -27,6 +30,7 @@ export function brokerPage(view, { broker }) {
       work,
     ),
     section("Log directories", dirs),
+    section("Last hour", historyCharts(view, (signal) => brokerHistory(broker, signal), BROKER_CHARTS)),
     section(
       "Configs",
       configList(view, {

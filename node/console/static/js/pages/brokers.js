@@ -7,7 +7,8 @@ import { UNKNOWN, bytes, count } from "../format.js";
 import { brokerHref } from "../hrefs.js";
 import { tellMoves } from "../leader_moves.js";
 import { badge, button, link } from "../parts.js";
-import { flowNow, perSecond, watchRates } from "../rates.js";
+import { perSecond } from "../chart_kinds.js";
+import { flowNow, watchRates } from "../rates.js";
 import { table } from "../table.js";
 
 const bytesPerSecond = perSecond(bytes);

@@ -1,9 +1,12 @@
 // A group: its members and what each has, how far it is behind, why it rebalanced.
 
 import { SHARE, group as askGroup, timeline } from "../ask/groups.js";
+import { groupHistory } from "../ask/history.js";
+import { GROUP_CHARTS } from "../chart_kinds.js";
 import { groupHead } from "../group_head.js";
 import { h } from "../dom.js";
 import { UNKNOWN, count, duration, many } from "../format.js";
+import { historyCharts } from "../history_charts.js";
 import { topicHref } from "../hrefs.js";
 import { facts, link, section } from "../parts.js";
 import { drawSharePartitions } from "../share_partitions.js";
@@ -23,7 +26,8 @@ export function groupPage(view, { group }) {
   });
   const past = view.live({ every: 5_000, ask: (signal) => timeline(group, signal), draw: drawTimeline });
   const rebalances = section("Rebalances", past);
-  view.show(group, groupHead(view, group, ""), now, rebalances);
+  const charts = historyCharts(view, (signal) => groupHistory(group, signal), GROUP_CHARTS);
+  view.show(group, groupHead(view, group, ""), now, section("Last hour", charts), rebalances);
 }
 
 function draw(told, state, place) {

@@ -1,11 +1,14 @@
 // A topic's partitions: who leads them, who has them, what is in them.
 
-import { addPartitions, partitions } from "../ask/topics.js";
+import { topicHistory } from "../ask/history.js";
 import { electPreferred } from "../ask/leaders.js";
+import { addPartitions, partitions } from "../ask/topics.js";
+import { TOPIC_CHARTS } from "../chart_kinds.js";
 import { ask } from "../dialog.js";
 import { h } from "../dom.js";
 import { field, form, input, whole } from "../form.js";
 import { bytes, count, many } from "../format.js";
+import { historyCharts } from "../history_charts.js";
 import { brokerHref } from "../hrefs.js";
 import { askUnclean, openTransfer, tellMoves } from "../leader_moves.js";
 import { badge, button, facts, link, say, section } from "../parts.js";
@@ -42,7 +45,8 @@ export function topicPage(view, { topic }) {
       "The total, not how many to add. It can only grow.",
     ),
   );
-  view.show(topic, topicHead(view, topic, ""), list, section("More partitions", more));
+  const charts = historyCharts(view, (signal) => topicHistory(topic, signal), TOPIC_CHARTS);
+  view.show(topic, topicHead(view, topic, ""), list, section("Last hour", charts), section("More partitions", more));
 }
 
 function draw(topic, all, list) {

@@ -1,0 +1,17 @@
+// Charts of what the nodes remember of one thing.
+
+import { drawCharts, rowsOf, tellSilent } from "./chart_rows.js";
+import { h } from "./dom.js";
+
+const EVERY_MS = 10_000; // as often as there is something new
+const SPAN_MS = 3_600_000;
+
+/** `ask(signal)` gives a history as ask/history.js tells it. */
+export function historyCharts(view, ask, kinds) {
+  return view.live({ every: EVERY_MS, ask, draw: (told) => [tellSilent(told.silent), draw(rowsOf(told), kinds)] });
+}
+
+function draw(rows, kinds) {
+  if (rows.length < 2) return h("p", { class: "empty" }, "The charts begin when the nodes have taken two samples, within half a minute.");
+  return drawCharts(kinds, rows, SPAN_MS);
+}

@@ -1,0 +1,226 @@
+"""The history of what a node counts, for charts: a few numbers now and then, the last 360 samples.
+
+Nothing is counted for it: `note` takes what is counted anyhow, and stores by how much it grew per second
+since the previous sample. A sample belongs to a slot of the wall clock, so samples of several nodes add up.
+
+The memory for it is a part of the node's budget. When it is full, a topic or group that changes takes the
+place of one that has not changed for `QUIET_SLOTS`; the rest is left out.
+"""
+
+import sys
+from array import array
+from collections.abc import Mapping, Sequence
+from enum import IntEnum
+from math import nan
+from typing import Final, NamedTuple, TypeAlias
+
+from ottla.logstore.words.latency import BOUNDS_S
+
+SLOTS: Final = 360  # an hour, with a sample every ten seconds
+QUIET_SLOTS: Final = 30
+BUCKETS: Final = len(BOUNDS_S) + 1
+VALUE_BYTES: Final = 4  # single precision is exact enough for a line in a chart
+THING_BYTES: Final = 600  # a thing beside its samples: its name, and what it had counted at the last one
+LEFT_OUT_BYTES: Final = 250
+LEFT_OUT_SHARE: Final = 8  # of the memory: an eighth is for what is left out
+_FLOATS: Final = "f"
+
+
+class Kind(IntEnum):
+    """The kinds of things that have a history. The numbers are sent to other nodes."""
+
+    NODE = 0
+    TOPIC = 1
+    GROUP = 2
+
+
+class Column(NamedTuple):
+    """One number of each sample. A sample stores the growth per second of a number that only `grows`."""
+
+    name: str
+    grows: bool = True
+
+
+def latency_column(api: str, bucket: int) -> str:
+    """Return the name of the column that counts the requests in one bucket of `LatencyHistogram`."""
+    return f"{api}_latency_{bucket}"
+
+
+PRODUCE: Final = "produce"
+FETCH: Final = "fetch"
+NO_REQUESTS: Final = (0,) * BUCKETS
+METERS: Final = ("bytes_in", "bytes_out", "messages_in", "replication_bytes_in", "replication_bytes_out")
+TOPIC_METERS: Final = METERS[:3]
+SIZE: Final = Column("size_bytes", grows=False)
+COLUMNS: Final[Mapping[Kind, Sequence[Column]]] = {
+    Kind.NODE: (
+        *map(Column, METERS),
+        Column("produce_requests"),
+        Column("fetch_requests"),
+        SIZE,
+        *(Column(latency_column(api, bucket)) for api in (PRODUCE, FETCH) for bucket in range(BUCKETS)),
+    ),
+    Kind.TOPIC: (*map(Column, TOPIC_METERS), SIZE),
+    Kind.GROUP: (Column("lag", grows=False),),
+}
+
+Key: TypeAlias = tuple[Kind, str]
+Floats: TypeAlias = "array[float]"
+
+
+class Samples(NamedTuple):
+    """The samples of a topic, a group or a node, oldest first, row after row; NaN where nothing is known."""
+
+    columns: Sequence[str]
+    values: Floats
+    end_ms: int  # when the slot of the last row began
+    interval_ms: int
+
+    @property
+    def begin_ms(self) -> int:
+        """Return when the slot of the first row began."""
+        return self.end_ms - (len(self.values) // max(len(self.columns), 1) - 1) * self.interval_ms
+
+
+class _Thing:
+    """The ring of samples of a topic, a group or the node."""
+
+    __slots__ = ("before", "changed_slot", "first_slot", "last_slot", "noted_s", "ring")
+
+    def __init__(self, kind: Kind, slot: int) -> None:
+        self.ring: Floats = array(_FLOATS, [nan]) * (SLOTS * len(COLUMNS[kind]))
+        self.first_slot = self.changed_slot = slot
+        self.last_slot = slot - 1
+        self.before: tuple[float, ...] | None = None
+        self.noted_s = 0.0
+
+
+class History:
+    """The history that one node keeps. It belongs to the event loop of the node."""
+
+    def __init__(self, *, limit_bytes: int, interval_ms: int) -> None:
+        self.limit_bytes = limit_bytes
+        self.interval_ms = interval_ms
+        self._things: dict[Key, _Thing] = {}  # those that changed last are last
+        self._things_bytes = 0
+        self._most_left_out = limit_bytes // LEFT_OUT_SHARE // (2 * LEFT_OUT_BYTES)  # of two samples
+        self._left_out: dict[Key, tuple[float, ...]] = {}
+        self._left_out_before: dict[Key, tuple[float, ...]] = {}
+        self._slot = 0
+        self._now_s = 0.0
+
+    @property
+    def used_bytes(self) -> int:
+        """Return about how many bytes of memory it takes."""
+        left_out = len(self._left_out) + len(self._left_out_before)
+        return self._things_bytes + left_out * LEFT_OUT_BYTES
+
+    @property
+    def has_begun(self) -> bool:
+        """Return True if there was a sample."""
+        return self._slot > 0
+
+    def begin(self, now_ms: int, now_s: float) -> bool:
+        """Begin the sample of this time, by the wall clock and by a monotonic clock. False: its slot has one.
+
+        If the wall clock was set back, the history begins anew.
+        """
+        slot = now_ms // self.interval_ms
+        if slot == self._slot:
+            return False
+        if slot < self._slot:
+            self._things, self._things_bytes = {}, 0
+        self._slot, self._now_s = slot, now_s
+        self._left_out, self._left_out_before = {}, self._left_out
+        return True
+
+    def note(self, kind: Kind, name: str, values: Sequence[float]) -> None:
+        """Put the current values of all columns of a thing into the sample that has begun."""
+        key, now, columns = (kind, name), tuple(values), COLUMNS[kind]
+        thing = self._things.get(key) or self._admit(key, now)
+        if thing is None:
+            return
+        before = thing.before
+        if before is None:
+            row = [nan if column.grows else value for column, value in zip(columns, now, strict=True)]
+        else:
+            passed_s = max(self._now_s - thing.noted_s, 0.001)
+            row = [
+                # The counters of a topic that was deleted and created again begin at 0.
+                max(0.0, value - earlier) / passed_s if column.grows else value
+                for column, value, earlier in zip(columns, now, before, strict=True)
+            ]
+        self._forget_gap(thing, len(columns))
+        place = self._slot % SLOTS * len(columns)
+        thing.ring[place : place + len(columns)] = array(_FLOATS, row)
+        if kind is Kind.NODE or now != before:
+            thing.changed_slot = self._slot
+            self._things[key] = self._things.pop(key)
+        thing.before, thing.noted_s, thing.last_slot = now, self._now_s, self._slot
+
+    def read(self, kind: Kind, name: str) -> Samples:
+        """Return the samples of a topic, a group or the node; none if it has no history."""
+        columns = COLUMNS[kind]
+        width, names = len(columns), [one.name for one in columns]
+        values: Floats = array(_FLOATS)
+        thing = self._things.get((kind, name))
+        oldest = self._slot - SLOTS + 1
+        if thing is not None and thing.last_slot >= oldest:
+            for slot in range(max(thing.first_slot, oldest), thing.last_slot + 1):
+                place = slot % SLOTS * width
+                values.extend(thing.ring[place : place + width])
+            values.extend([nan] * (width * (self._slot - thing.last_slot)))
+        return Samples(names, values, self._slot * self.interval_ms, self.interval_ms)
+
+    def _forget_gap(self, thing: _Thing, width: int) -> None:
+        """Empty the slots that had no sample since the last one."""
+        for slot in range(max(thing.last_slot + 1, self._slot - SLOTS + 1), self._slot):
+            place = slot % SLOTS * width
+            thing.ring[place : place + width] = array(_FLOATS, [nan] * width)
+
+    def _admit(self, key: Key, now: tuple[float, ...]) -> _Thing | None:
+        """Return the ring of a new thing, or None while there is no memory for it."""
+        size = _size_of(key[0])
+        if not self._has_room(size):
+            before = self._left_out_before.get(key)
+            if before is None or before == now or not self._make_room(size):
+                if len(self._left_out) < self._most_left_out:
+                    self._left_out[key] = now
+                return None
+        thing = self._things[key] = _Thing(key[0], self._slot)
+        self._things_bytes += size
+        return thing
+
+    def _has_room(self, size: int) -> bool:
+        return self._things_bytes + size <= self.limit_bytes - self.limit_bytes // LEFT_OUT_SHARE
+
+    def _make_room(self, size: int) -> bool:
+        """Remove those that have not changed for longest, until there is room."""
+        while not self._has_room(size):
+            key, thing = next(iter(self._things.items()))
+            if self._slot - thing.changed_slot < QUIET_SLOTS:
+                return False
+            del self._things[key]
+            self._things_bytes -= _size_of(key[0])
+        return True
+
+
+def _size_of(kind: Kind) -> int:
+    return THING_BYTES + VALUE_BYTES * SLOTS * len(COLUMNS[kind])
+
+
+def packed(values: Floats) -> bytes:
+    """Return the values as they are sent: floats of four bytes, little-endian."""
+    if sys.byteorder == "big":
+        values = values[:]
+        values.byteswap()
+    return values.tobytes()
+
+
+def unpacked(content: bytes) -> Floats:
+    """Return the values that another node has sent, without bytes at the end that are no whole value."""
+    values: Floats = array(_FLOATS)
+    values.frombytes(content[: len(content) // VALUE_BYTES * VALUE_BYTES])
+    if sys.byteorder == "big":
+        values.byteswap()
+    return values

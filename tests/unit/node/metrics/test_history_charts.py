@@ -1,0 +1,64 @@
+"""Histories of several nodes as one: values of the same time add up, quantiles are those of all requests."""
+
+from array import array
+from collections.abc import Sequence
+from math import nan
+
+from ottla.node.counters.history import BUCKETS, COLUMNS, Kind, Samples, latency_column
+from ottla.node.metrics.history_charts import SERIES, charted
+
+TOPIC = [one.name for one in COLUMNS[Kind.TOPIC]]
+
+
+def samples(
+    end_ms: int, *rows: Sequence[float], columns: Sequence[str] = TOPIC, interval_ms: int = 10
+) -> Samples:
+    return Samples(columns, array("f", [value for row in rows for value in row]), end_ms, interval_ms)
+
+
+def test_values_of_the_same_time_add_up() -> None:
+    told = charted(
+        Kind.TOPIC,
+        [samples(100, (1, 2, 3, 4), (5, 6, 7, 8)), samples(110, (10, 20, 30, 40), (0.5, 0, 0, nan))],
+    )
+
+    assert told.interval_ms == 10 and told.times_ms == [90, 100, 110]
+    assert told.series == {
+        "bytes_in_per_second": [1, 15, 0.5],
+        "bytes_out_per_second": [2, 26, 0],
+        "messages_in_per_second": [3, 37, 0],
+        "size_bytes": [4, 48, None],
+    }
+
+
+def test_nothing_is_known_of_what_no_node_keeps() -> None:
+    for told in ([], [samples(100)], [Samples([], array("f"), 100, 10)]):
+        assert charted(Kind.GROUP, told) == (0, [], {"lag": []})
+
+
+def test_nodes_of_other_versions_and_intervals_are_put_together_as_far_as_they_go() -> None:
+    told = charted(
+        Kind.TOPIC,
+        [
+            samples(120, (7,), (9,), columns=["bytes_in"], interval_ms=20),
+            samples(120, *[(1, 1, 1, 1)] * 4, interval_ms=10),
+        ],
+    )
+
+    assert told.interval_ms == 20 and told.times_ms == [80, 100, 120]
+    assert told.series["bytes_in_per_second"] == [None, 8, 10]
+    assert told.series["size_bytes"] == [None, 1, 1]
+
+
+def test_a_quantile_is_that_of_the_requests_of_all_nodes() -> None:
+    def node(fast: float, slow: float) -> Samples:
+        counts = dict.fromkeys((one.name for one in COLUMNS[Kind.NODE]), 0.0)
+        counts |= {latency_column("produce", 3): fast, latency_column("produce", BUCKETS - 2): slow}
+        return samples(100, list(counts.values()), columns=list(counts))
+
+    told = charted(Kind.NODE, [node(999, 0), node(0, 1)])
+
+    assert told.series.keys() == set(SERIES[Kind.NODE])
+    [p50], [p99] = told.series["produce_p50_ms"], told.series["produce_p99_ms"]
+    assert p50 is not None and p99 is not None and p50 <= p99 <= 0.5
+    assert told.series["fetch_p50_ms"] == [None]
