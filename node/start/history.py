@@ -23,10 +23,10 @@ async def keep_history(services: Services) -> None:
     """Take a sample in each slot of the wall clock, until it is cancelled."""
     history, clock, loop = services.history, services.clock, asyncio.get_running_loop()
     while True:
-        await asyncio.sleep((history.interval_ms - clock.now_ms() % history.interval_ms) / 1000)
         if history.begin(clock.now_ms(), loop.time()):
             await take_turns(_note_node_and_topics(services))
             await _note_groups(services)
+        await asyncio.sleep((history.interval_ms - clock.now_ms() % history.interval_ms) / 1000)
 
 
 def _note_node_and_topics(services: Services) -> Steps[None]:

@@ -253,6 +253,10 @@ def test_the_overview_says_what_is_wrong_while_a_node_is_down(console: ConsolePa
     console.sees("under-replicated.", "2 of 3 brokers running", "it is behind, or its broker is down.")
     console.sees(f"{topic}-0")
     assert console.cells_of("2")[1] == "fenced"
+    console.click("See what the doctor finds")
+    console.eventually(lambda: console.title() == "Doctor", "the page does not come")
+    console.sees("problem", "Broker", "does not")
+    console.open("#/")
     console.click(f"{topic}-0")
     console.sees("1 partition under-replicated", "2 behind")
     console.open("#/")

@@ -33,6 +33,7 @@ PAGES = (
     "#/reassignments",
     "#/reassignments/throttles",
     "#/quorum",
+    "#/doctor",
     "#/nothing",
 )
 # Of each text that is seen: the text, its colour, and that of the ground below it.
@@ -360,6 +361,7 @@ def test_each_page_says_how_old_it_is_and_from_which_node(
         "#/groups/{group}",
         "#/brokers/0",
         "#/quorum",
+        "#/doctor",
     ):
         console.load(address.format(**places))
         age = "return document.getElementById('age').innerText"
@@ -372,4 +374,4 @@ def test_each_page_says_how_old_it_is_and_from_which_node(
 def test_the_marks_are_drawn_here_and_not_read_aloud(console: ConsolePage) -> None:
     hidden = "return [...document.querySelectorAll('nav#pages a svg, .logo')].map((one) => one.ariaHidden)"
 
-    assert console.script(hidden) == ["true"] * 9
+    assert console.script(hidden) == ["true"] * 10

@@ -11,6 +11,7 @@ const PATHS = {
   brokers: "M3 4h14v5H3zM3 11h14v5H3zM6 6.5h.01M6 13.5h.01",
   reassignments: "M3 5h5v5H3zM12 10h5v5h-5zM11 6h3.5v2M9 14H5.5v-2",
   quorum: "M10 3l7 4-7 4-7-4zM3 11l7 4 7-4",
+  doctor: "M3 10h3l2-5 4 10 2-5h3",
   access: "M5 9h10v8H5zM7 9V6.5a3 3 0 0 1 6 0V9",
 };
 

@@ -23,6 +23,7 @@ const PAGES = [
   ["#/brokers", "Brokers"],
   ["#/reassignments", "Reassignments"],
   ["#/quorum", "Quorum"],
+  ["#/doctor", "Doctor"],
   ["#/access", "Access"],
 ];
 

@@ -4,6 +4,7 @@ import { aclsPage } from "./pages/acls.js";
 import { brokerPage } from "./pages/broker.js";
 import { brokersPage } from "./pages/brokers.js";
 import { deadLettersPage } from "./pages/dead_letters.js";
+import { doctorPage } from "./pages/doctor.js";
 import { groupConfigsPage } from "./pages/group_configs.js";
 import { groupPage } from "./pages/group.js";
 import { groupResetPage } from "./pages/group_reset.js";
@@ -45,6 +46,7 @@ export const ROUTES = [
   ["reassignments", reassignmentsPage],
   ["reassignments/throttles", throttlesPage],
   ["quorum", quorumPage],
+  ["doctor", doctorPage],
   ["access", usersPage],
   ["access/acls", aclsPage],
   ["access/quotas", quotasPage],

@@ -67,6 +67,7 @@ function draw(told) {
           ? "It is not known which brokers are running."
           : `${count(running)} of ${many(told.brokers.length, "broker")} running`,
       ),
+      !told.is_healthy && link("#/doctor", "See what the doctor finds"),
     ),
     facts([
       ["Brokers", told.cut_off_since ? badge("bad", "unknown") : `${count(running)} of ${count(told.brokers.length)}`],
@@ -99,7 +100,7 @@ function sentence(told, troubles, running) {
     );
   return running < told.brokers.length
     ? `${many(told.brokers.length - running, "broker is", "brokers are")} not running.`
-    : "The cluster is not healthy. Run ottla doctor to find out why.";
+    : "The cluster is not healthy.";
 }
 
 /** How many voters follow the one that leads, and have their vote; a majority has to. */

@@ -1,0 +1,62 @@
+"""The findings of the doctor in the console."""
+
+import json
+from typing import Any
+
+import pytest
+
+from ottla.node.embedded import Cluster
+from tests.console.console_page import ConsolePage
+
+pytestmark = pytest.mark.slow
+
+ANSWER = """
+const ask = window.fetch;
+window.fetch = async (where, ...more) => {
+  if (!String(where).includes("/v1/doctor")) return ask(where, ...more);
+  return new Response(JSON.stringify(%s), { status: 200, headers: { "Content-Type": "application/json" } });
+};
+"""
+
+
+def finds(console: ConsolePage, *findings: tuple[str, str, str]) -> None:
+    """Have the node find just this."""
+    rows = [dict(zip(("severity", "subject", "message"), one, strict=True)) for one in findings]
+    is_healthy = all(severity != "problem" for severity, *_ in findings)
+    told: Any = {"is_healthy": is_healthy, "checked_at": "2026-01-31T12:00:00.000Z", "findings": rows}
+    console.load("#/quorum")
+    console.script(ANSWER % json.dumps(told))
+    console.open("#/doctor")
+
+
+def test_what_the_doctor_finds_of_a_cluster_is_on_its_page(console: ConsolePage, cluster: Cluster) -> None:
+    console.click("Doctor")
+
+    console.eventually(lambda: console.title() == "Doctor", "the page does not come")
+    console.sees("examined at", "Look again")
+    asked = "return performance.getEntriesByType('resource').filter((one) => one.name.includes('doctor')).length"
+    before = console.script(asked)
+    console.click("Look again")
+    console.eventually(lambda: console.script(asked) > before, "it is not asked again")
+
+
+def test_problems_and_notes_have_their_cause_and_the_place_that_shows_more(console: ConsolePage) -> None:
+    finds(
+        console,
+        ("problem", "quorum", "Voter 2 is silent: start it again."),
+        ("note", "clock", "The clock of <b>node 1</b> is 2 s ahead."),
+    )
+
+    console.sees("1 problem.", "1 note, examined at")
+    assert console.cells("Voter 2 is silent") == ["problem", "Quorum", "Voter 2 is silent: start it again."]
+    assert console.cells("2 s ahead") == ["note", "Clock", "The clock of <b>node 1</b> is 2 s ahead."]
+    console.row("Voter 2 is silent").find_element("link text", "Quorum").click()
+    console.eventually(lambda: console.title() == "Metadata quorum", "the link leads elsewhere")
+    console.load()
+
+
+def test_a_cluster_without_findings_is_told_so(console: ConsolePage) -> None:
+    finds(console)
+
+    console.sees("No problems were found.", "There is nothing to do.")
+    console.load()
