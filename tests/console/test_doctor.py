@@ -34,7 +34,9 @@ def test_what_the_doctor_finds_of_a_cluster_is_on_its_page(console: ConsolePage,
 
     console.eventually(lambda: console.title() == "Doctor", "the page does not come")
     console.sees("examined at", "Look again")
-    asked = "return performance.getEntriesByType('resource').filter((one) => one.name.includes('doctor')).length"
+    asked = (
+        "return performance.getEntriesByType('resource').filter((one) => one.name.includes('doctor')).length"
+    )
     before = console.script(asked)
     console.click("Look again")
     console.eventually(lambda: console.script(asked) > before, "it is not asked again")

@@ -31,6 +31,7 @@ PAGES = (
     "#/brokers",
     "#/brokers/0",
     "#/reassignments",
+    "#/reassignments/balance",
     "#/reassignments/throttles",
     "#/quorum",
     "#/doctor",

@@ -10,6 +10,7 @@ export function moveHead(href) {
       "Pages of reassignments",
       [
         ["#/reassignments", "Moves"],
+        ["#/reassignments/balance", "Balance"],
         ["#/reassignments/throttles", "Throttles"],
       ],
       href,

@@ -1,6 +1,7 @@
 // The addresses of the console and their pages.
 
 import { aclsPage } from "./pages/acls.js";
+import { balancePage } from "./pages/balance.js";
 import { brokerPage } from "./pages/broker.js";
 import { brokersPage } from "./pages/brokers.js";
 import { deadLettersPage } from "./pages/dead_letters.js";
@@ -44,6 +45,7 @@ export const ROUTES = [
   ["brokers", brokersPage],
   ["brokers/:broker", brokerPage],
   ["reassignments", reassignmentsPage],
+  ["reassignments/balance", balancePage],
   ["reassignments/throttles", throttlesPage],
   ["quorum", quorumPage],
   ["doctor", doctorPage],

@@ -12,7 +12,7 @@ import { button, link, say, section } from "../parts.js";
 import { table } from "../table.js";
 
 export function reassignmentsPage(view) {
-  const list = view.live({ every: 2_000, ask: reassignments, draw: (all) => draw(all, list) });
+  const list = view.live({ every: 2_000, ask: reassignments, draw: (all) => drawMoves(all, list) });
   const topic = topicChoice(view, "topic", { onchange: () => follow() });
   const partition = partitionChoice(view, "partition", { onchange: () => tick() });
   const leader = choice("leader", [], null);
@@ -65,7 +65,8 @@ export function reassignmentsPage(view) {
   view.show("Reassignments", moveHead("#/reassignments"), list, section("Move a partition", made));
 }
 
-function draw(all, list) {
+/** The moves under way with their progress; `list` is refreshed when one is stopped. */
+export function drawMoves(all, list) {
   const stop = async (one) => {
     const isDone = await ask({
       title: `Stop the move of ${one.topic}, partition ${one.partition}?`,

@@ -1,0 +1,37 @@
+// Bars side by side for each broker, before and after: drawn as SVG, with the figures in words beside them.
+
+import { h, svg } from "./dom.js";
+
+const WIDTH = 100;
+
+/** rows: {name, before, after}; `show` turns a value into words, null is not known. */
+export function bars({ title, rows, show }) {
+  const top = Math.max(0, ...rows.flatMap(({ before, after }) => [before ?? 0, after ?? 0])) || 1;
+  return h(
+    "figure",
+    { class: "chart bars" },
+    h("figcaption", {}, title),
+    h(
+      "ul",
+      {},
+      rows.map(({ name, before, after }) =>
+        h(
+          "li",
+          {},
+          h("span", { class: "name" }, name),
+          svg(
+            "svg",
+            { viewBox: `0 0 ${WIDTH} 20`, preserveAspectRatio: "none", "aria-hidden": "true" },
+            bar("before", before, top, 1),
+            bar("after", after, top, 11),
+          ),
+          h("span", { class: "figures" }, before === after ? show(after) : `${show(before)} → ${show(after)}`),
+        ),
+      ),
+    ),
+  );
+}
+
+function bar(kind, value, top, y) {
+  return svg("rect", { class: kind, x: 0, y, height: 8, width: ((value ?? 0) / top) * WIDTH });
+}

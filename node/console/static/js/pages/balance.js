@@ -1,0 +1,145 @@
+// The plan that gives all brokers their share: before and after, its moves, its beginning and its end.
+
+import { balance, beginBalance, cancelBalance } from "../ask/balance.js";
+import { reassignments } from "../ask/reassignments.js";
+import { bars } from "../bars.js";
+import { perSecond } from "../chart_kinds.js";
+import { ask } from "../dialog.js";
+import { h } from "../dom.js";
+import { UNKNOWN, bytes, count, duration, many } from "../format.js";
+import { topicHref } from "../hrefs.js";
+import { moveHead } from "../move_head.js";
+import { button, link, note, say, section } from "../parts.js";
+import { table } from "../table.js";
+import { drawMoves } from "./reassignments.js";
+
+const percent = (value) => (value === null ? UNKNOWN : `${count(value * 100)} %`);
+// Title, what a broker has of it, and how that is written.
+const SHARES = [
+  ["Replicas", "replicas", count],
+  ["Leaders", "leaders", count],
+  ["Size of logs", "size_bytes", bytes],
+  ["Disk in use", "fill", percent],
+  ["Bytes in", "bytes_in", perSecond(bytes)],
+];
+
+export function balancePage(view) {
+  const state = {};
+  let isOn = false;
+  const plan = view.live({
+    every: 5_000,
+    ask: async (signal) => {
+      // How fast partitions grow belongs to the plan; how far it is does not need it.
+      const told = await balance(!isOn, signal);
+      isOn = told.requested || told.moving.length > 0;
+      return told;
+    },
+    draw: (told) => draw(told, state, plan),
+  });
+  const moving = view.live({ every: 2_000, ask: reassignments, draw: (all) => drawMoving(all, moving) });
+  view.show("Balance", moveHead("#/reassignments/balance"), plan, moving);
+}
+
+function draw(told, state, place) {
+  const isMeasured = told.brokers.some(({ before, after }) => before.bytes_in + after.bytes_in > 0);
+  return [
+    drawState(told, place.refresh),
+    h(
+      "div",
+      { class: "charts" },
+      SHARES.filter(([, name]) => name !== "bytes_in" || isMeasured).map(([title, name, show]) =>
+        bars({
+          title,
+          show,
+          rows: told.brokers.map((one) => ({
+            name: `broker ${one.broker}`,
+            before: one.before[name],
+            after: one.after[name],
+          })),
+        }),
+      ),
+    ),
+    section(
+      isBusy(told) ? "Moves that are left" : "Moves of the plan",
+      drawPlan(told, state, place.draw),
+      told.move_count > told.moves.length &&
+        h("p", { class: "hint" }, `The first ${count(told.moves.length)} of ${many(told.move_count, "move")}.`),
+    ),
+  ];
+}
+
+const isBusy = ({ requested, moving }) => requested || moving.length > 0;
+
+function drawState(told, refresh) {
+  const left = many(told.move_count, "partition");
+  const cost = `${bytes(told.copied_bytes)} copied, at least ${duration(told.least_ms)} at ${bytes(told.max_bytes_per_second)}/s for each broker`;
+  const begin = button("Execute…", () => execute(left, cost).then(refresh), { class: "main" });
+  const end = button("Cancel…", () => cancel(told.enabled).then(refresh), { class: "danger-quiet" });
+  const [kind, title, more] = isBusy(told)
+    ? ["warn", `The cluster is being balanced: ${many(told.moving.length, "partition moves", "partitions move")}.`, `${left} left, ${cost}`]
+    : told.move_count === 0
+      ? ["good", "The cluster is even: nothing is left to move.", ""]
+      : ["warn", `${left} would change.`, cost];
+  return [
+    h(
+      "div",
+      { class: `verdict ${kind}`, role: "status" },
+      h("strong", {}, title),
+      more && h("span", {}, more),
+    ),
+    told.enabled &&
+      note("", "The cluster balances itself (ottla.balance.enable): it carries out such plans without being asked."),
+    (isBusy(told) || told.move_count > 0) && h("div", { class: "actions" }, isBusy(told) ? end : begin),
+  ];
+}
+
+async function execute(left, cost) {
+  const isDone = await ask({
+    title: "Balance the cluster?",
+    what: [
+      `${left} change: ${cost}. The controller moves some partitions at a time, and goes on if it is replaced.`,
+      "The plan is made anew while the work goes on, so what moves may differ from what is shown.",
+    ],
+    action: "Balance the cluster",
+    act: beginBalance,
+  });
+  if (isDone) say("The controller balances the cluster.");
+}
+
+async function cancel(isEnabled) {
+  let cancelled = [];
+  const isDone = await ask({
+    title: "Cancel the balance?",
+    what: [
+      "Nothing more is begun, and partitions that move now stay where they were. Data copied so far for them is deleted; moves that are done stay.",
+      isEnabled && "The cluster balances itself again later, because ottla.balance.enable is true.",
+    ].filter(Boolean),
+    action: "Cancel the balance",
+    act: async () => {
+      cancelled = await cancelBalance();
+    },
+  });
+  if (isDone) say(`The balance is cancelled. ${many(cancelled.length, "move was", "moves were")} taken back.`);
+}
+
+function drawPlan({ moves }, state, again) {
+  return table({
+    caption: "Moves",
+    rows: moves,
+    key: (one) => `${one.topic}:${one.partition}`,
+    empty: "Nothing is left to move.",
+    state,
+    again,
+    columns: [
+      { title: "Topic", head: true, cell: (one) => link(topicHref(one.topic), one.topic) },
+      { title: "Partition", cell: (one) => String(one.partition) },
+      { title: "Replicas", cell: (one) => `${one.replicas.join(", ")} → ${one.new_replicas.join(", ")}` },
+      { title: "Copied", number: true, cell: (one) => (one.copied_bytes ? bytes(one.copied_bytes) : "only the leader") },
+      { title: "For the sake of", cell: (one) => one.reason },
+    ],
+  });
+}
+
+function drawMoving(all, list) {
+  return all.length > 0 && section("Moves under way", drawMoves(all, list));
+}
