@@ -246,6 +246,9 @@ def test_the_overview_says_what_is_wrong_while_a_node_is_down(console: ConsolePa
     lone = name_of("lone")
     admin = AdminClient({"bootstrap.servers": cluster.bootstrap})
     admin.create_topics([NewTopic(lone, 1, replica_assignment=[[2]])])[lone].result(TIMEOUT_S)
+    guarded = name_of("guarded")
+    needs_both = NewTopic(guarded, 1, replica_assignment=[[0, 2]], config={"min.insync.replicas": "2"})
+    admin.create_topics([needs_both])[guarded].result(TIMEOUT_S)
     console.open("#/")
     console.sees("All is well.")
 
@@ -259,6 +262,8 @@ def test_the_overview_says_what_is_wrong_while_a_node_is_down(console: ConsolePa
     console.open("#/")
     console.click(f"{topic}-0")
     console.sees("1 partition under-replicated", "2 behind")
+    console.open(f"#/topics/{guarded}")
+    console.sees("2 eligible")
     console.open("#/")
     console.sees("without a leader", f"{lone}-0")
 

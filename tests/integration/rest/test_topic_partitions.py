@@ -1,5 +1,7 @@
 """The partitions of a topic in one answer."""
 
+from typing import Any
+
 import pytest
 from confluent_kafka import Producer
 
@@ -33,3 +35,26 @@ def test_partitions_tell_who_has_them_and_what_is_in_them(rest_cluster: Cluster,
 
 def test_a_topic_that_is_not_there_is_not_found(api: Api) -> None:
     assert api.get("/v1/topics/nothing/partitions", 404)["error_code"] == 40403
+
+
+def test_a_replica_that_left_an_isr_of_too_few_is_eligible() -> None:
+    """KIP-966: it left while the ISR had fewer than min.insync.replicas."""
+    with Cluster(3, rest=True) as cluster:
+        api = Api(cluster.rest_urls[0], cluster.cluster_id)
+        wanted = {
+            "topic_name": "t",
+            "replicas_assignments": [{"partition_id": 0, "broker_ids": [0, 2]}],
+            "configs": [{"name": "min.insync.replicas", "value": "2"}],
+        }
+        api.post(f"{api.v3}/topics", wanted, 201)
+        [before] = api.get("/v1/topics/t/partitions")["partitions"]
+
+        cluster.kill(2)
+
+        def fallen() -> dict[str, Any] | None:
+            [one] = api.get("/v1/topics/t/partitions")["partitions"]
+            return one if one["isr"] == [0] else None
+
+        after = eventually(fallen, "the replica leaves the ISR")
+        assert before["eligible_leader_replicas"] == before["last_known_elr"] == []
+        assert after["eligible_leader_replicas"] == [2]

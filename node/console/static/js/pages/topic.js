@@ -109,7 +109,7 @@ function drawElections(topic, all, refresh) {
         h(
           "p",
           {},
-          `${many(leaderless.length, "partition has", "partitions have")} no leader, because no broker with an in-sync replica is running. They get a leader again as soon as such a broker comes back.`,
+          `${many(leaderless.length, "partition has", "partitions have")} no leader, because no broker with an in-sync or eligible replica is running. They get a leader again as soon as such a broker comes back.`,
         ),
         button("Unclean leader election…", () => askUnclean(places(leaderless), refresh), {
           class: "danger-quiet",
@@ -132,11 +132,17 @@ function drawElections(topic, all, refresh) {
   ];
 }
 
+/** Replicas outside the ISR may be eligible to lead (KIP-966): they have all committed records. */
 function isrCell(one) {
-  const missing = one.replicas.filter((replica) => !one.isr.includes(replica));
-  return missing.length === 0
-    ? one.isr.join(", ")
-    : [one.isr.join(", ") || "none", " ", badge("warn", `${missing.join(", ")} behind`)];
+  const eligible = one.eligible_leader_replicas ?? [];
+  const behind = one.replicas.filter((replica) => !one.isr.includes(replica) && !eligible.includes(replica));
+  const last = one.isr.length + eligible.length === 0 ? (one.last_known_elr ?? []) : [];
+  return [
+    one.isr.join(", ") || "none",
+    eligible.length > 0 && [" ", badge("warn", `${eligible.join(", ")} eligible`)],
+    behind.length > 0 && [" ", badge("warn", `${behind.join(", ")} behind`)],
+    last.length > 0 && [" ", badge("plain", `${last.join(", ")} led last`)],
+  ];
 }
 
 function inSync(all) {
