@@ -18,6 +18,8 @@ from ottla.logstore.words.latency import BOUNDS_S
 
 SLOTS: Final = 360  # an hour, with a sample every ten seconds
 QUIET_SLOTS: Final = 30
+# So many slots in a row may go without a sample because the node is busy; a rate is that of all of its time.
+MISSED_SLOTS: Final = 3
 BUCKETS: Final = len(BOUNDS_S) + 1
 VALUE_BYTES: Final = 4  # single precision is exact enough for a line in a chart
 THING_BYTES: Final = 600  # a thing beside its samples: its name, and what it had counted at the last one
@@ -150,33 +152,37 @@ class History:
                 max(0.0, value - earlier) / passed_s if column.grows else value
                 for column, value, earlier in zip(columns, now, before, strict=True)
             ]
-        self._forget_gap(thing, len(columns))
-        place = self._slot % SLOTS * len(columns)
-        thing.ring[place : place + len(columns)] = array(_FLOATS, row)
+        self._put(thing, array(_FLOATS, row))
         if kind is Kind.NODE or now != before:
             thing.changed_slot = self._slot
             self._things[key] = self._things.pop(key)
         thing.before, thing.noted_s, thing.last_slot = now, self._now_s, self._slot
 
     def read(self, kind: Kind, name: str) -> Samples:
-        """Return the samples of a topic, a group or the node; none if it has no history."""
+        """Return the samples of a topic, a group or the node; none if it has no history.
+
+        They end one slot earlier while the present one has no sample of it yet.
+        """
         columns = COLUMNS[kind]
         width, names = len(columns), [one.name for one in columns]
         values: Floats = array(_FLOATS)
         thing = self._things.get((kind, name))
-        oldest = self._slot - SLOTS + 1
+        end, oldest = self._slot, self._slot - SLOTS + 1
         if thing is not None and thing.last_slot >= oldest:
             for slot in range(max(thing.first_slot, oldest), thing.last_slot + 1):
                 place = slot % SLOTS * width
                 values.extend(thing.ring[place : place + width])
-            values.extend([nan] * (width * (self._slot - thing.last_slot)))
-        return Samples(names, values, self._slot * self.interval_ms, self.interval_ms)
+            end = end if thing.last_slot < end - 1 else thing.last_slot
+            values.extend([nan] * (width * (end - thing.last_slot)))
+        return Samples(names, values, end * self.interval_ms, self.interval_ms)
 
-    def _forget_gap(self, thing: _Thing, width: int) -> None:
-        """Empty the slots that had no sample since the last one."""
-        for slot in range(max(thing.last_slot + 1, self._slot - SLOTS + 1), self._slot):
-            place = slot % SLOTS * width
-            thing.ring[place : place + width] = array(_FLOATS, [nan] * width)
+    def _put(self, thing: _Thing, row: Floats) -> None:
+        """Write the row of the present slot, and of the slots without a sample that it speaks for."""
+        missed = self._slot - thing.last_slot - 1
+        skipped = row if missed <= MISSED_SLOTS else array(_FLOATS, [nan]) * len(row)
+        for slot in range(max(thing.last_slot + 1, self._slot - SLOTS + 1), self._slot + 1):
+            place = slot % SLOTS * len(row)
+            thing.ring[place : place + len(row)] = row if slot == self._slot else skipped
 
     def _admit(self, key: Key, now: tuple[float, ...]) -> _Thing | None:
         """Return the ring of a new thing, or None while there is no memory for it."""

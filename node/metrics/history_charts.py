@@ -11,6 +11,8 @@ from ottla.logstore.words.latency import quantile
 from ottla.node.counters.history import BUCKETS, COLUMNS, FETCH, PRODUCE, Kind, Samples, latency_column
 
 QUANTILES: Final[Mapping[str, float]] = {"p50": 0.5, "p99": 0.99}
+# A node whose samples end earlier than by so many intervals takes none now.
+LATE_INTERVALS: Final = 3
 _DIGITS: Final = 3
 _LATENCIES: Final[Mapping[str, Sequence[str]]] = {
     api: [latency_column(api, bucket) for bucket in range(BUCKETS)] for api in (PRODUCE, FETCH)
@@ -58,9 +60,12 @@ def charted(kind: Kind, told: Collection[Samples]) -> Charted:
 
 
 def _times(told: Collection[Samples], interval_ms: int) -> list[int]:
+    """Return the times of the samples, to the last that all nodes have which take samples."""
     if not told:
         return []
-    begin_ms, end_ms = min(one.begin_ms for one in told), max(one.end_ms for one in told)
+    newest_ms = max(one.end_ms for one in told)
+    end_ms = min(one.end_ms for one in told if one.end_ms >= newest_ms - LATE_INTERVALS * interval_ms)
+    begin_ms = min(one.begin_ms for one in told)
     return list(range(begin_ms - begin_ms % interval_ms, end_ms + 1, interval_ms))
 
 

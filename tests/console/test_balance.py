@@ -50,7 +50,7 @@ def test_a_plan_is_shown_before_and_after_and_carried_out(page: ConsolePage, une
     page.sees("would change.", "Replicas", "Leaders", "Size of logs", "Moves of the plan")
     assert page.cells(TOPIC, "replicas")[2].startswith("0 → ")
     figures = "return document.querySelector('.bars').innerText"
-    assert page.script(figures).split("\n")[:3] == ["Replicas", "broker 0", "6 → 2"]
+    assert page.script(figures).split("\n")[:5] == ["Replicas", "before", "after", "broker 0", "6 → 2"]
 
     page.click("Execute…")
     page.sees("Balance the cluster?", "goes on if it is replaced")
@@ -68,7 +68,7 @@ def test_what_moves_has_its_progress_and_is_taken_back(page: ConsolePage, uneven
     producer = Producer({"bootstrap.servers": uneven.bootstrap, "log_level": 0})
     for partition in range(PARTITIONS):
         fill(producer, TOPIC, *(b"x" * 100_000 for _ in range(60)), partition=partition)
-    page.sees("would change.", "at least")
+    page.sees("would change.", "to copy, at least")
 
     page.click("Execute…")
     page.click("Balance the cluster")

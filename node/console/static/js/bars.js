@@ -13,7 +13,12 @@ export function bars({ title, rows, show }) {
     h("figcaption", {}, title),
     h(
       "ul",
-      {},
+      { class: "legend", "aria-hidden": "true" },
+      ["before", "after"].map((word) => h("li", {}, h("span", { class: `key ${word}` }), word)),
+    ),
+    h(
+      "ul",
+      { class: "rows-of-bars" },
       rows.map(({ name, before, after }) =>
         h(
           "li",

@@ -9,7 +9,7 @@ import { table } from "./table.js";
 /**
  * `ask(signal, search)` gives all rows; where it `followsSearch` it is asked again for what is typed. `counts(row,
  * isTicked)` says which rows are listed at all, `words(row)` is what a row is searched by, `noun` what one of them
- * is called. `box` stands beside the box, without it there is none. `columns(list)` are those of the table, of
+ * is called (`nouns` several). `box` stands beside the box, without it there is none. `columns(list)` are those of the table, of
  * which `none` is told where nothing is listed, and `notFound` where nothing fits; `parts(rows)` are headings with their
  * rows, a table each. Gives {tools, list}.
  */
@@ -22,6 +22,7 @@ export function searchedList(
     counts = () => true,
     words,
     noun,
+    nouns = noun + "s",
     placeholder,
     box,
     none,
@@ -47,7 +48,7 @@ export function searchedList(
     const wanted = search.value.toLowerCase();
     const listed = all.filter((row) => counts(row, ticked.checked));
     const rows = listed.filter((row) => words(row).toLowerCase().includes(wanted));
-    const whole = many(listed.length, noun);
+    const whole = many(listed.length, noun, nouns);
     return [
       h(
         "p",

@@ -64,14 +64,24 @@ def test_a_rate_is_by_the_time_that_has_passed_not_by_the_slots() -> None:
     assert rows(kept, "t")[-1][0] == 8
 
 
-def test_slots_without_a_sample_are_gaps() -> None:
+def test_a_few_missed_slots_have_the_rate_of_the_sample_after_them_and_more_are_a_gap() -> None:
     kept = history()
     sample(kept, 1, {"t": (0, 0, 0, 1)})
-    sample(kept, 4, {"t": (300, 0, 0, 2)})
-    sample(kept, 5, {})
+    sample(kept, 3, {"t": (300, 0, 0, 2)})
 
-    empty = (None,) * 4
-    assert rows(kept, "t") == [(None, None, None, 1), empty, empty, (10, 0, 0, 2), empty]
+    assert rows(kept, "t") == [(None, None, None, 1), (15, 0, 0, 2), (15, 0, 0, 2)]
+    sample(kept, 8, {"t": (400, 0, 0, 3)})
+    assert rows(kept, "t")[3:] == [(None,) * 4] * 4 + [(2, 0, 0, 3)]
+
+
+def test_samples_end_where_the_last_one_is_until_it_is_missing() -> None:
+    kept = history()
+    sample(kept, 1, {"t": (0, 0, 0, 1)})
+
+    sample(kept, 2, {})  # it has begun, and the topic has not had its turn
+    assert len(rows(kept, "t")) == 1 and kept.read(Kind.TOPIC, "t").end_ms == EVERY_MS
+    sample(kept, 3, {})
+    assert rows(kept, "t")[1:] == [(None,) * 4] * 2 and kept.read(Kind.TOPIC, "t").end_ms == 3 * EVERY_MS
 
 
 def test_the_samples_of_the_last_hour_are_kept() -> None:

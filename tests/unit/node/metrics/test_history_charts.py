@@ -19,16 +19,24 @@ def samples(
 def test_values_of_the_same_time_add_up() -> None:
     told = charted(
         Kind.TOPIC,
-        [samples(100, (1, 2, 3, 4), (5, 6, 7, 8)), samples(110, (10, 20, 30, 40), (0.5, 0, 0, nan))],
+        [samples(100, (1, 2, 3, 4), (5, 6, 7, 8)), samples(100, (0, 0, 0, 0), (1, 1, 1, 1), (9, 9, 9, nan))],
     )
 
-    assert told.interval_ms == 10 and told.times_ms == [90, 100, 110]
+    assert told.interval_ms == 10 and told.times_ms == [80, 90, 100]
     assert told.series == {
-        "bytes_in_per_second": [1, 15, 0.5],
-        "bytes_out_per_second": [2, 26, 0],
-        "messages_in_per_second": [3, 37, 0],
-        "size_bytes": [4, 48, None],
+        "bytes_in_per_second": [0, 2, 14],
+        "bytes_out_per_second": [0, 3, 15],
+        "messages_in_per_second": [0, 4, 16],
+        "size_bytes": [0, 5, 8],
     }
+
+
+def test_sums_end_where_the_nodes_have_samples_and_wait_for_none_that_takes_no_more() -> None:
+    late = [samples(110, (1, 1, 1, 1), (2, 2, 2, 2)), samples(100, (5, 5, 5, 5))]
+    ended = [samples(200, (1, 1, 1, 1), (2, 2, 2, 2)), samples(100, (5, 5, 5, 5))]
+
+    assert charted(Kind.TOPIC, late).series["size_bytes"] == [6]
+    assert charted(Kind.TOPIC, ended).series["size_bytes"] == [5, *[None] * 8, 1, 2]
 
 
 def test_nothing_is_known_of_what_no_node_keeps() -> None:

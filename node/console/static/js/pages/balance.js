@@ -72,7 +72,10 @@ const isBusy = ({ requested, moving }) => requested || moving.length > 0;
 
 function drawState(told, refresh) {
   const left = many(told.move_count, "partition");
-  const cost = `${bytes(told.copied_bytes)} copied, at least ${duration(told.least_ms)} at ${bytes(told.max_bytes_per_second)}/s for each broker`;
+  const cost =
+    told.copied_bytes === 0
+      ? "no data to copy"
+      : `${bytes(told.copied_bytes)} to copy, at least ${duration(told.least_ms)} at ${bytes(told.max_bytes_per_second)}/s for each broker`;
   const begin = button("Execute…", () => execute(left, cost).then(refresh), { class: "main" });
   const end = button("Cancel…", () => cancel(told.enabled).then(refresh), { class: "danger-quiet" });
   const [kind, title, more] = isBusy(told)
@@ -134,11 +137,14 @@ function drawPlan({ moves }, state, again) {
       { title: "Topic", head: true, cell: (one) => link(topicHref(one.topic), one.topic) },
       { title: "Partition", cell: (one) => String(one.partition) },
       { title: "Replicas", cell: (one) => `${one.replicas.join(", ")} → ${one.new_replicas.join(", ")}` },
-      { title: "Copied", number: true, cell: (one) => (one.copied_bytes ? bytes(one.copied_bytes) : "only the leader") },
-      { title: "For the sake of", cell: (one) => one.reason },
+      { title: "Copied", number: true, cell: (one) => (isOrder(one) ? "nothing" : bytes(one.copied_bytes)) },
+      { title: "Reason", cell: (one) => one.reason },
     ],
   });
 }
+
+/** Whether the same brokers have it, and only its preferred leader changes. */
+const isOrder = (one) => one.new_replicas.every((id) => one.replicas.includes(id));
 
 function drawMoving(all, list) {
   return all.length > 0 && section("Moves under way", drawMoves(all, list));

@@ -29,6 +29,7 @@ export function quotasPage(view) {
     ask: quotas,
     words: (one) => nameOf(one.entity),
     noun: "entity",
+    nouns: "entities",
     placeholder: "part of a name",
     caption: "Quotas",
     key: (one) => JSON.stringify(one.entity),

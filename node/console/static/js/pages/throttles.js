@@ -8,14 +8,14 @@ import { decimal, field, form, input } from "../form.js";
 import { UNKNOWN, bytes } from "../format.js";
 import { brokerHref, topicHref } from "../hrefs.js";
 import { moveHead } from "../move_head.js";
-import { button, link, say, section } from "../parts.js";
+import { button, dotted, link, say, section } from "../parts.js";
 import { table } from "../table.js";
 
 const MIB = 1024 * 1024;
-// Kinds of rates, as the API calls them: what a broker sends, what it fetches, what it copies among its disks.
+// Kinds of rates, as the API calls them, with a label, a hint, and the setting of the rate.
 const KINDS = [
-  ["leader", "Sent, MiB/s", "What a broker sends to followers (leader.replication.throttled.rate)."],
-  ["follower", "Fetched, MiB/s", "What a broker fetches from leaders (follower.replication.throttled.rate)."],
+  ["leader", "Sent, MiB/s", "What a broker sends to followers:", "leader.replication.throttled.rate"],
+  ["follower", "Fetched, MiB/s", "What a broker fetches from leaders:", "follower.replication.throttled.rate"],
   ["log_dirs", "Between its disks, MiB/s", "What a broker copies between its log directories."],
 ];
 
@@ -34,7 +34,9 @@ export function throttlesPage(view) {
         list.refresh();
       },
     },
-    KINDS.map(([kind, word, hint]) => field(word, input(kind, { inputmode: "decimal" }), hint)),
+    KINDS.map(([kind, word, hint, setting]) =>
+      field(word, input(kind, { inputmode: "decimal" }), [hint, setting && [" ", dotted(setting)]]),
+    ),
     brokers.element,
     field("Topics", named, "The rates for sending and fetching apply to their replicas."),
   );
