@@ -10,7 +10,7 @@ from ottla.node.counters.history import BUCKETS, SLOTS, Kind, Samples, unpacked
 from ottla.node.counters.node_counts import NodeCounts
 from ottla.node.wire.messages.describe_cluster import DescribeClusterRequest, DescribeClusterResponse
 
-ANSWER_TIMEOUT_S: Final = 2.0  # a node that takes longer is told as one that is silent
+ANSWER_TIMEOUT_S: Final = 2.0  # a node that takes longer counts as silent
 AT_ONCE: Final = 16  # nodes asked at the same time
 
 T = TypeVar("T")
