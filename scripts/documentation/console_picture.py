@@ -21,10 +21,15 @@ from ottla.node.embedded import Cluster
 from tests.console.console_page import ConsolePage, chromium, missing_program
 
 TOPICS: Final = ("orders", "payments", "clicks")
-LOAD_S: Final = 45.0
+LOAD_S: Final = 75.0
 RECORDS_PER_S: Final = 400
-WIDTH, HEIGHT = 1280, 1320
-OVERRIDES: Final = {"num.partitions": "6", "default.replication.factor": "3", "min.insync.replicas": "2"}
+WIDTH, HEIGHT = 1280, 1572  # the whole page
+OVERRIDES: Final = {
+    "num.partitions": "6",
+    "default.replication.factor": "3",
+    "min.insync.replicas": "2",
+    "ottla.history.interval.ms": "2000",
+}
 
 
 def main() -> int:
@@ -40,7 +45,7 @@ def main() -> int:
         for worker in workers:
             worker.start()
         page = ConsolePage(driver, cluster.rest_urls[0])
-        driver.set_window_size(WIDTH, HEIGHT)
+        page.resize(WIDTH, HEIGHT)
         page.wear("light")
         page.load()
         time.sleep(LOAD_S)  # the lines of the overview need some of their steps
