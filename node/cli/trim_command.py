@@ -1,16 +1,13 @@
 """`ottla topic trim`: delete the oldest records of partitions. Returns the exit code."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 
-from ottla.logstore.words.errors import KafkaError
-from ottla.logstore.words.topic_partition import TopicPartition
 from ottla.node.cli.answers import Results
 from ottla.node.cli.failure import EXIT_USAGE, CommandError, explain
-from ottla.node.client import topic_admin
-from ottla.node.client.cluster_client import Client, unknown_partition
+from ottla.node.client import record_deletion, topic_admin
+from ottla.node.client.cluster_client import Client
 from ottla.node.client.moments import parse_moment
-from ottla.node.client.record_deletion import delete_records
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -50,51 +47,22 @@ def parse_timestamp(text: str) -> int:
 async def trim(client: Client, options: TrimOptions) -> int:
     """Delete the records before the limit in each partition, or tell how many that would be."""
     async with client:
-        topic = await client.topic_as_it_is(options.topic)
-        for number in options.partitions:
-            if number not in topic.leaders:
-                raise unknown_partition(topic, number)
-        numbers = sorted(set(options.partitions) or topic.leaders)
-        places = [TopicPartition(options.topic, number) for number in numbers]
-        first = await topic_admin.list_offsets(client, dict.fromkeys(places, topic_admin.EARLIEST))
-        ends = await topic_admin.list_offsets(client, dict.fromkeys(places, topic_admin.LATEST))
-        limits = await _limits(client, places, {one: told.offset for one, told in ends.items()}, options)
-        wanted = {one: max(limits[one], first[one].offset) for one in places}
-        problems: Mapping[TopicPartition, KafkaError] = {}
-        if not options.dry_run:
-            told = await delete_records(client, wanted)
-            wanted, problems = dict(told.found), told.problems
+        done = await record_deletion.trim(
+            client,
+            options.topic,
+            options.partitions,
+            before_offset=options.before_offset,
+            before_ms=options.before_ms,
+            dry_run=options.dry_run,
+        )
     with Results(as_json=options.as_json) as results:
-        for one in places:
-            row = {**one._asdict(), "first_offset": wanted.get(one), "trimmed": False, "error": None}
-            if one in problems:
-                results.fail(row, explain(problems[one]))
+        for one, before in done.before.items():
+            row = {**one._asdict(), "first_offset": done.after.get(one), "trimmed": False, "error": None}
+            if one in done.problems:
+                results.fail(row, explain(done.problems[one]))
                 continue
-            count = wanted[one] - first[one].offset
             words = "would begin" if options.dry_run else "begins now"
-            line = f"{one} {words} at offset {wanted[one]}, {count} offsets later than before"
+            after = done.after[one]
+            line = f"{one} {words} at offset {after}, {after - before} offsets later than before"
             results.add({**row, "trimmed": not options.dry_run}, line)
     return results.exit_code
-
-
-async def _limits(
-    client: Client,
-    places: Sequence[TopicPartition],
-    ends: dict[TopicPartition, int],
-    options: TrimOptions,
-) -> dict[TopicPartition, int]:
-    """Return the first offset that stays, by partition; CommandError for one beyond the end."""
-    if options.before_ms is not None:
-        found = await topic_admin.list_offsets(client, dict.fromkeys(places, options.before_ms))
-        return {one: ends[one] if told.offset < 0 else told.offset for one, told in found.items()}
-    offset = options.before_offset
-    assert offset is not None, "one of them is given"
-    if offset == topic_admin.LATEST:
-        return ends
-    for one in places:
-        if offset > ends[one]:
-            raise CommandError(
-                f"{one} ends at offset {ends[one]}, before {offset}; nothing was deleted. Choose partitions "
-                "with --partition, or use --before-offset end."
-            )
-    return dict.fromkeys(places, offset)

@@ -68,6 +68,7 @@ own_process     what only this process knows of itself (door)
 findings        what the doctor finds of the cluster, kept for a moment
 cluster_state   health overview, quorum, log directories
 balance         the plan that gives all brokers their share
+trim            the oldest records of a topic, deleted
 leaders         drains, transfers, elections
 moves           reassignments, decommission, throttles
 users           SCRAM users and their passwords

@@ -27,6 +27,7 @@ BODIES = {
     "produceRecordsV2": {"records": [{"value": 1}]},
     "produceRecordsToPartitionV2": {"records": [{"value": 1}]},
     "produceRecordsBatch": {"entries": [{"id": "a"}]},
+    "trimTopic": {"to_end": True},
     "deliverAgain": {"topic": "t", "letters": [{"partition": 0, "offset": 0}]},
 }
 

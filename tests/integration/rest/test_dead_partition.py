@@ -86,6 +86,7 @@ BODIES: Final[Mapping[str, Any]] = {
     "seekToBeginningV2": {"partitions": [ONE]},
     "seekToEndV2": {"partitions": [ONE]},
     "getCommittedV2": {"partitions": [ONE]},
+    "trimTopic": {"before_offset": 0},
     "electLeaders": {"type": "preferred", "partitions": [ONE]},
     "transferLeader": {**ONE, "leader": 0},
     "beginReassignments": {"reassignments": [{**ONE, "replicas": [0]}]},

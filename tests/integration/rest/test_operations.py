@@ -89,6 +89,24 @@ def test_log_directories_are_listed_with_their_disks(api: Api, topic: str) -> No
     assert "no broker 9" in api.get("/v1/log-dirs?broker_id=9", 404)["message"]
 
 
+def test_the_oldest_records_of_a_topic_are_deleted(api: Api, topic: str) -> None:
+    def trim(status: int = 200, **wanted: object) -> Any:
+        return api.post(f"/v1/topics/{topic}/trim", wanted, status)
+
+    planned = trim(to_end=True, dry_run=True)
+    beyond = trim(409, before_offset=11)
+    unknown = trim(404, before_offset=0, partitions=[99])
+    both = trim(400, before_offset=0, to_end=True)
+    done = trim(to_end=True, partitions=[0])
+    again = trim(before_offset=0)
+
+    assert [one["first_offset"] for one in planned["partitions"]] == [10] * 3 and planned["dry_run"]
+    assert "nothing was deleted" in beyond["message"] and "partition 99" in unknown["message"]
+    assert "one of before_offset" in both["message"]
+    assert done["partitions"] == [{"partition": 0, "first_offset": 10, "deleted_offsets": 10}]
+    assert [one["first_offset"] for one in again["partitions"]] == [10, 0, 0], "a start never moves back"
+
+
 # ---- leaders -------------------------------------------------------------------------------------
 
 
