@@ -1,9 +1,9 @@
-"""What becomes of each setting of Java's clients: read, without use here, or refused. The list is theirs.
+"""Each setting of Java's clients is decided: read, without effect here, or refused.
 
-Names are those of Java's producer, consumer and admin client (kafka-clients 3.9 to 4.4); which of them are
-read stands in `client_settings`, and those of encryption and logins in `security_names`, which the command
-line shares. A name that is of no use here changes nothing that a user could miss. Where
-one would be missed it is refused with the reason: better no query than one that does otherwise than it says.
+Names are those of Java's producer, consumer and admin client (kafka-clients 3.9 to 4.4); `client_settings`
+lists those that are read, and `security_names`, which the command line shares, those of encryption and
+logins. A setting is without effect only if its user misses nothing. Otherwise it is refused with a reason: no
+query is better than one that does not do what its options say.
 """
 
 from collections.abc import Iterable, Mapping
@@ -81,7 +81,7 @@ REFUSED: Final[Mapping[str, str]] = {
     "value.serializer": _ROWS_ARE_COLUMNS,
 }
 
-# `ssl.keystore.certificate.chain` and `ssl.truststore.certificates` are passwords to Java, so to us.
+# `ssl.keystore.certificate.chain` and `ssl.truststore.certificates` are passwords in Java, so they are here.
 _SECRET_ENDS = (
     ".password",
     ".passphrase",
@@ -94,12 +94,12 @@ _SECRET_ENDS = (
 
 
 def why_refused(name: str) -> str | None:
-    """The rest of the sentence that begins with the setting's name, or None where it is not refused."""
+    """Return the rest of a sentence that begins with the setting's name, or None if it is not refused."""
     return security_names.why_refused(name) or REFUSED.get(name) or why_old(name, OLD_CLIENT_NAMES)
 
 
 def why_idle(name: str, security_protocol: str) -> str:
-    """The rest of the sentence that says why a setting that was given changes nothing in a source."""
+    """Return the rest of a sentence that says why a setting changes nothing in a source."""
     if name in security_names.READ:
         return f"{PREFIX}security.protocol is {security_protocol}"
     if security_names.is_of_security(name):
@@ -108,7 +108,7 @@ def why_idle(name: str, security_protocol: str) -> str:
 
 
 def check_names(names: Iterable[str], honoured: Iterable[str]) -> tuple[str, ...]:
-    """The names that have no effect here, sorted; OptionError for one that is refused or unknown."""
+    """Return the names without effect here, sorted; OptionError for one that is refused or unknown."""
     known = set(honoured)
     idle = []
     for name in sorted(names):
@@ -124,10 +124,10 @@ def check_names(names: Iterable[str], honoured: Iterable[str]) -> tuple[str, ...
 
 
 def is_secret(name: str) -> bool:
-    """Whether the value of an option or setting is for nobody's eyes; in doubt it is."""
+    """Return True if the value of an option or setting may be a secret."""
     return name.lower().endswith(_SECRET_ENDS) or "password" in name.lower()
 
 
 def redacted(options: Mapping[str, str]) -> dict[str, str]:
-    """Options as they may be shown in plans and logs."""
+    """Return options as they may be shown in plans and logs."""
     return {name: HIDDEN if is_secret(name) else value for name, value in options.items()}

@@ -80,8 +80,9 @@ def open_fetched(
 
     `next_offset` goes by batches, not by records: markers, aborted and compacted records move it, too. It is
     `end` when the range is done, `start` if nothing was there, and within a batch if the batch is too large.
-    `wanted` has those of "key" and "value" that are to be read. Raises CORRUPT_MESSAGE and UNSUPPORTED_COMPRESSION_TYPE for bytes
-    that cannot be read, and MESSAGE_TOO_LARGE for a batch that opens into more than a broker takes.
+    `wanted` has those of "key" and "value" that are to be read. Raises CORRUPT_MESSAGE and
+    UNSUPPORTED_COMPRESSION_TYPE for bytes that cannot be read, and MESSAGE_TOO_LARGE for a batch that opens
+    into more than a broker takes.
     """
     found = batches_in_range(records, aborted=aborted, read_committed=read_committed, start=start, end=end)
     taken, next_offset = _as_many_as_fit(found.visible, max_opened_records), found.next_offset

@@ -118,7 +118,8 @@ def _walk_in_lock_step(
     Returns the number of steps.
     """
     rows = first_rows.copy()
-    # The number of cursors that go on in each step; the last step is the last that moves `min_lock_step` of them.
+    # The number of cursors that go on in each step; the last step is the last that moves `min_lock_step` of
+    # them.
     last = max(min_lock_step, 1) - 1
     steps = int(counts[last]) if last < len(counts) else 0
     numbers_going_on = len(counts) - np.searchsorted(counts[::-1], np.arange(steps), side="right")
