@@ -1,5 +1,4 @@
-"""The settings of a streaming query, whatever it reads and writes: name, checkpoint, trigger and output mode.
-"""
+"""The settings of a streaming query: its name, checkpoint, trigger and output mode."""
 
 import re
 from collections.abc import Mapping
@@ -33,7 +32,9 @@ class ProcessingTime:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class AvailableNow:
-    """All data that is there when the query starts, in as many micro-batches as needed; then the query ends.
+    """All data that is there when the query starts, in as many micro-batches as needed.
+
+    Then the query ends.
     """
 
 

@@ -38,8 +38,7 @@ class Role(Enum):
 
 
 class TwoPhase(Enum):
-    """The choice of transactions that never time out (KIP-939): if the cluster supports it, never, or always.
-    """
+    """The choice of transactions that never time out (KIP-939): if the cluster has them, never, or always."""
 
     AUTO = "auto"
     NEVER = "false"

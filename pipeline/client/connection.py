@@ -175,8 +175,7 @@ class BrokerConnection:
         return ticket
 
     def _exchange(self, request: object, api_version: int) -> tuple[Ticket, memoryview]:
-        """Send a request of the connection's own and receive its answer, while no other request is under way.
-        """
+        """Send a request of the connection's own and receive its answer; no other may be under way."""
         ticket = self._write(request, api_version)
         return ticket, self._receive_frame(ticket)
 

@@ -63,8 +63,7 @@ class BrokerConnections:
         return sorted(self._addresses)
 
     def to(self, node_id: int, purpose: Purpose) -> BrokerConnection:
-        """Return a connection to one node; LEADER_NOT_AVAILABLE (retriable) if it is not in the cluster now.
-        """
+        """Return a connection to one node; LEADER_NOT_AVAILABLE (retriable) if the cluster lacks it now."""
         address = self._addresses.get(node_id)
         if address is None:
             raise KafkaError(

@@ -86,8 +86,7 @@ def send_all(
 
 
 def receive_into(stream: socket.socket, view: memoryview, deadline_ms: int) -> None:
-    """Fill the view until the deadline; raises OSError, or ConnectionError if the peer ended the connection.
-    """
+    """Fill the view until the deadline; raises OSError, ConnectionError if the peer ended the connection."""
     filled = 0
     while filled < len(view):
         stream.settimeout(_left_s(deadline_ms))

@@ -276,8 +276,7 @@ class Cluster:
     def retry_with_coordinator(
         self, kind: Kind, key: str, attempt: Callable[[BrokerConnection], R], *, budget_ms: int | None = None
     ) -> R:
-        """Return the result of `attempt` on a connection to the coordinator; it is repeated when that moves.
-        """
+        """Return the result of `attempt` on a connection to the coordinator, repeated when that moves."""
         return self.retry(
             lambda: attempt(self.coordinator(kind, key)),
             between=lambda error: self.forget_coordinator(kind, key) if error.code in MOVED else None,

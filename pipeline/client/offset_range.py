@@ -7,7 +7,7 @@ from ottla.logstore.words.topic_partition import ZERO_UUID, TopicPartition
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class OffsetRange:
-    """Offsets `start` to before `end` of a partition; a `topic_id` of zeros stands for any topic of the name.
+    """Offsets `start` to before `end` of a partition; with a `topic_id` of zeros, of any topic of its name.
     """
 
     partition: TopicPartition

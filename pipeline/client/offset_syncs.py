@@ -5,7 +5,7 @@ compacted topic: so they cover every row that readers see, and none that was abo
 reused, so the topic does not grow for ever. Batches are kept ever more sparsely with age: the last 64 of all,
 of every second one, of every fourth and so on.
 
-  {"topic":"a.orders","partition":0,"slot":130}   {"runs":[[5,100,3],[9,103,2]]}
+    {"topic":"a.orders","partition":0,"slot":130}   {"runs":[[5,100,3],[9,103,2]]}
 """
 
 import json
@@ -52,8 +52,7 @@ def encode_sync(sync: OffsetSync) -> tuple[bytes, bytes]:
 
 
 def decode_sync(key: bytes | None, value: bytes | None) -> OffsetSync:
-    """Read a record from its key and value; ValueError with a sentence if this module cannot have written it.
-    """
+    """Read a record from its key and value; ValueError with a sentence if this module did not write it."""
     if key is None or value is None or max(len(key), len(value)) > MAX_RECORD_BYTES:
         raise ValueError("no key or no value, or far too long a one")
     try:

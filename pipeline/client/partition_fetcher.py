@@ -45,8 +45,7 @@ _LAST_OFFSET_DELTA_AT: Final = 23
 
 
 class OutOfRange(Exception):
-    """An offset that the log does not have any more, or not yet; it has those from `log_start` to `log_end`.
-    """
+    """An offset that the log no longer has, or not yet; it has those from `log_start` to `log_end`."""
 
     def __init__(self, partition: TopicPartition, offset: int, log_start: int, log_end: int) -> None:
         super().__init__(partition, offset, log_start, log_end)

@@ -43,8 +43,7 @@ MAX_IN_FLIGHT: Final = 100
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Described:
-    """A transactional id as its coordinator describes it; `state` is the protocol's, such as CompleteCommit.
-    """
+    """A transactional id as its coordinator describes it; `state` in its words, such as CompleteCommit."""
 
     state: str
     pair: ProducerPair
@@ -226,8 +225,7 @@ class Transactions:
         read: Callable[[str, Any], R],
         most: Callable[[BrokerConnection], int | None],
     ) -> dict[str, R]:
-        """Return the result of `read` on the answer about each id; ids with retriable errors are asked again.
-        """
+        """Return what `read` makes of the answer for each id; ids with retriable errors are asked again."""
         found: dict[str, R] = {}
 
         def attempt() -> None:

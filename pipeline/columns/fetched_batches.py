@@ -181,8 +181,7 @@ def _read(
     wanted: frozenset[str],
     max_headers: int,
 ) -> tuple[RecordColumns | None, int | None]:
-    """Return the records from `start` to before `end`, and the offset at which too many headers cut them off.
-    """
+    """Return the records from `start` to before `end`, and the offset at which headers cut them off."""
     if not opened.sections:
         return None, None
     view = np.frombuffer(opened.content, np.uint8)

@@ -1,5 +1,4 @@
-"""The choice of a row's partition: the one it names, the one that Java's producer picks for its key, or any.
-"""
+"""The choice of a row's partition: the one it names, the choice of Java's producer for its key, or any."""
 
 from typing import Final
 
@@ -42,8 +41,7 @@ def partitions_of(
     partitions_count: int,
     sticky: Sticky,
 ) -> Partitions:
-    """Return the partition of each of `rows` rows; raises OptionError for a chosen one that the topic lacks.
-    """
+    """Return the partition of each of `rows` rows; OptionError for a chosen one that the topic lacks."""
     if partitions_count == 1:
         partitions = np.zeros(rows, np.int64)
     elif keys is None or keys.null_count == rows:

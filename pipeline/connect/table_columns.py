@@ -67,8 +67,7 @@ class TableColumn:
 
 
 def postgresql_column(name: str, declared: str, modifier: int, is_nullable: bool) -> TableColumn:
-    """Return a column of PostgreSQL: `declared` is its type in pg_type, `modifier` its atttypmod (-1: none).
-    """
+    """Return a column of PostgreSQL: `declared` is its pg_type, `modifier` its atttypmod (-1: none)."""
     kind = _POSTGRESQL.get(declared)
     if declared == "numeric" and modifier >= 4:
         digits, scale = (modifier - 4) >> 16, (modifier - 4) & 0x7FF
@@ -88,8 +87,7 @@ _LIMITS: Final = {
 
 
 def limits_of(column: TableColumn) -> tuple[str, str] | None:
-    """Return the first and the last time that Spark has for a column's PostgreSQL type; None for other types.
-    """
+    """Return the first and last time that Spark has for a column's PostgreSQL type; None for other types."""
     return _LIMITS.get(column.declared)
 
 

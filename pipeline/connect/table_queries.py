@@ -245,8 +245,7 @@ class TableQueries:
         return f"CASE WHEN {any_beyond} THEN ARRAY[{pairs}] END"
 
     def _beyond(self, column: TableColumn) -> str:
-        """Return the condition by which Spark cannot represent a value of the column; empty if it always can.
-        """
+        """Return the condition by which Spark cannot represent a value of the column; empty if it can."""
         if self._is_sqlite or column.is_cast:
             return ""
         name, limits = self._quote(column.name), limits_of(column)

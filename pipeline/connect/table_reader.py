@@ -146,7 +146,8 @@ class TableReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         return start if found is None else queries.position(found)
 
     def _beyond_end(self, start: Position, target: Position | None, max_rows: int | None) -> Value | None:
-        """Return the number or time of the last of the next rows that no clock reaches; None if none are new.
+        """Return the number or time of the last of the next rows without a clock time; None if there are
+        none.
         """
         question = self._queries().beyond_end(start, target, max_rows)
         found = None if question is None else self._first(question)

@@ -1,4 +1,4 @@
-"""Statuses as lines for people."""
+"""Prints statuses as a table."""
 
 from collections.abc import Sequence
 from datetime import UTC, datetime
@@ -10,7 +10,7 @@ HEADS = ("JOB", "STATE", "SINCE", "BATCH", "ROWS", "ROWS/S", "LAG", "TOLD")
 
 
 def as_table(statuses: Sequence[JobStatus]) -> str:
-    """A line a job, its numbers of the last batch; below them why jobs failed."""
+    """Return a line per job with the numbers of its last batch, and below them the causes of failures."""
     rows = [HEADS, *(_cells(status) for status in statuses)]
     widths = [max(len(row[column]) for row in rows) for column in range(len(HEADS))]
     lines = [

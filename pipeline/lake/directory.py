@@ -1,9 +1,9 @@
 """A directory of batches: each is written beside it, and becomes visible by one rename.
 
-  flights/_lake.json                  the writer of its batches, and the columns of their layout
-  flights/batch=7/_batch.json         the content of batch 7
-  flights/batch=7/carrier=AA/….parquet
-  .flights.staging/8-…                a batch being written, or left by a writer that crashed
+    flights/_lake.json                  the writer of its batches, and the columns of their layout
+    flights/batch=7/_batch.json         the content of batch 7
+    flights/batch=7/carrier=AA/….parquet
+    .flights.staging/8-…                a batch being written, or left by a writer that crashed
 
 The rename of a directory is atomic, and onto a directory with files it fails. So even a reader that does not
 know the layout sees a batch whole or not at all, and never twice, and of two writers of one batch one fails.

@@ -4,8 +4,8 @@ A coordinator keeps 4,096 characters of metadata for a partition, so participant
 from the one before, in numbers of as many bytes as they need: three or four bytes each where producer ids lie
 together. `record_parts` divides longer records.
 
-version  |  query id  run id  |  batch id  |  producer id  epoch of T-c    |  flags   | count participants
-1 byte   |  16        16      |  varint    |  varint       varint          |  1 byte  |  varint
+    version  |  query id  run id  |  batch id  |  producer id  epoch of T-c    |  flags   | count participants
+    1 byte   |  16        16      |  varint    |  varint       varint          |  1 byte  |  varint
 
 A participant is four varints: the differences of incarnation, slot, producer id and epoch.
 """

@@ -21,8 +21,7 @@ COMMITTED = frozenset({"PrepareCommit", "CompleteCommit"})
 
 
 class TransactionsLost(Exception):
-    """Transactions of a decided batch that can never be committed: rows are missing, and the query must stop.
-    """
+    """Transactions of a decided batch that can never be committed. Rows are missing: the query must stop."""
 
     def __init__(self, batch_id: int, names: tuple[str, ...], outcome: str) -> None:
         super().__init__(batch_id, names, outcome)

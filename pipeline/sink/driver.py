@@ -1,13 +1,13 @@
 """The driver's part of exactly-once: before a batch, at its decision, and after a failure.
 
-  begin     InitProducerId(T-c)  fences older drivers, and settles a record that one of them was writing
-            read the record; commit those of its participants that are not yet
-            new pairs for the slots of this batch, and for all that others left open: fences their tasks
-  (tasks)   take a slot each by a ticket, write, end nothing
-  commit    describe the participants: all are open, as the tasks left them
-            the record, in a transaction of T-c; its commit is the decision
-            commit each participant, and note that all are
-            end what other attempts left open, if tickets show that there were some
+    begin     InitProducerId(T-c)  fences older drivers, and settles a record that one of them was writing
+              read the record; commit those of its participants that are not yet
+              new pairs for the slots of this batch, and for all that others left open: fences their tasks
+    (tasks)   take a slot each by a ticket, write, end nothing
+    commit    describe the participants: all are open, as the tasks left them
+              the record, in a transaction of T-c; its commit is the decision
+              commit each participant, and note that all are
+              end what other attempts left open, if tickets show that there were some
 
 After a crash in between, the next `begin` finds transactions to abort if it was before the decision, and
 participants to commit if it was after.

@@ -3,7 +3,7 @@
 They are offsets of one transaction, so either all of them are committed or none. Each part begins with the
 number of parts and with a digest of the whole, so that parts of two records are never mixed up:
 
-  4:sh2kYwD8Hy0PmLcx:AQAAAA...
+    4:sh2kYwD8Hy0PmLcx:AQAAAA...
 """
 
 import hashlib

@@ -1,5 +1,4 @@
-"""The rows of one task on their way to their partitions: Arrow batches into record batches, five in flight.
-"""
+"""Writes the rows of one task to their partitions: Arrow batches into record batches, five in flight."""
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field

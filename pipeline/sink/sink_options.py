@@ -1,5 +1,4 @@
-"""The options of a sink, judged as a whole before a row is written; `client` judges those of Kafka's client.
-"""
+"""The options of a sink, judged as a whole before a row is written; `client` judges the client's."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass

@@ -2,10 +2,10 @@
 
 With `T` the option `transactional.id`:
 
-  T-c         coordinates; its commit is the decision over a batch, its epoch shows the newest driver
-  T-t         gives tickets: each InitProducerId of it returns a number that is given only once
-  T-l         numbers the incarnations: each process of a driver that plans batches gets one
-  T-L-S       writes: slot S of incarnation L, held by one attempt of one task at a time
+    T-c         coordinates; its commit is the decision over a batch, its epoch shows the newest driver
+    T-t         gives tickets: each InitProducerId of it returns a number that is given only once
+    T-l         numbers the incarnations: each process of a driver that plans batches gets one
+    T-L-S       writes: slot S of incarnation L, held by one attempt of one task at a time
 
 An incarnation has slots of its own, so requests still under way from a dead driver never meet those of the
 next.

@@ -38,8 +38,7 @@ class TaskTransaction:
         return self._participant
 
     def join(self, partitions: Sequence[TopicPartition]) -> None:
-        """Add partitions to the transaction, before a row is sent there; fails if a newer driver has begun.
-        """
+        """Add partitions to the transaction before rows are sent there; fails if a newer driver has begun."""
         assert self._participant is not None, "a slot comes first"
         name = self._names.of(self._participant.slot)
         self._cluster.add_partitions(name, self._participant.pair, partitions)

@@ -19,8 +19,7 @@ _MARKERS: Final = {Edge.EARLIEST: EARLIEST, Edge.LATEST: LATEST}
 
 
 def edge_offsets(cluster: Cluster, subscribed: Subscribed, edge: Edge) -> SourceOffsets:
-    """Return the first offsets, or the last ones (the stable ones, if `isolation.level` says so); TopicGone.
-    """
+    """Return the first offsets, or the last ones (stable if `isolation.level` says so); TopicGone."""
     wanted = dict.fromkeys(subscribed.partitions, _MARKERS[edge])
     return SourceOffsets(offsets=list_offsets(cluster, wanted), topic_ids=subscribed.topic_ids)
 

@@ -57,8 +57,7 @@ _LONG: Final = re.compile(r"[+-]?[0-9]{1,19}")
 
 
 def read_limit(own: Mapping[str, str], names: tuple[str, str, str], default: Edge) -> tuple[RangeLimit, str]:
-    """Return the limit that one of three options gives, and that option's name; OptionError if two are given.
-    """
+    """Return the limit that one of three options gives, and that option's name; OptionError for two."""
     given = [name for name in names if name in own]
     if len(given) > 1:
         raise OptionError(given[1], f"cannot be used together with {given[0]}; use one of {one_of(names)}")

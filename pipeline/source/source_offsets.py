@@ -1,6 +1,6 @@
 """Offsets of a source as Spark keeps them in its checkpoint: the connector's JSON, with the ids of topics.
 
-  {"flights": {"0": 500, "1": 498, "id": "Jk3-VfTpQ1S0E2bYlqBvhA"}}
+    {"flights": {"0": 500, "1": 498, "id": "Jk3-VfTpQ1S0E2bYlqBvhA"}}
 
 An offset is the next one to read. The id distinguishes a topic from one that was deleted and created again
 under its name. It is absent if the cluster has no ids, and optional, so that checkpoints of the connector can

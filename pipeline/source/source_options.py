@@ -86,8 +86,7 @@ Subscription = Topics | TopicPattern | Assigned
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SourceOptions:
-    """Every option that has an effect; `without_effect` has (name, reason) for those that were given in vain.
-    """
+    """Every option that has an effect; `without_effect` has (name, reason) for those given in vain."""
 
     client: ClientSettings
     subscription: Subscription

@@ -1,6 +1,6 @@
 """The option `where`: a filter of records in the syntax of SQL's WHERE, conditions joined by AND.
 
-  topic = 'orders' AND partition IN (0, 1) AND offset >= 199990 AND timestamp < '2026-11-27T10:00:00Z'
+    topic = 'orders' AND partition IN (0, 1) AND offset >= 199990 AND timestamp < '2026-11-27T10:00:00Z'
 
 The text is read whole or refused: an ignored condition would give rows that the user did not ask for.
 """

@@ -78,8 +78,7 @@ class QueryMetrics:
         self._one_writes = Lock()
 
     def started(self, run: str, name: str, now_ms: int) -> None:
-        """Note that a query of this name runs; until its first batch, only the time since then is reported.
-        """
+        """Note that a query of this name runs. Until its first batch only the time since then is reported."""
         with self._one_writes:
             self._put(run, _Query(name=name, told_ms=now_ms))
 

@@ -1,5 +1,4 @@
-"""A Spark session with all that our source and sink need: Java, the right Python, our modules in its workers.
-"""
+"""A Spark session with all that our source and sink need: Java, the right Python, our modules in workers."""
 
 import os
 import sys

@@ -46,8 +46,7 @@ _TYPES: Final[Mapping[str, DataType]] = {
 
 
 def options_of_new_table(options: Mapping[str, str]) -> dict[str, str] | None:
-    """Return the options of the table that is being created, or None; OptionError for one that it cannot use.
-    """
+    """Return the options of a table that is being created, or None; OptionError for one it cannot use."""
     given = _in_small_letters(options)
     own = {name[len(_PREFIX) :]: value for name, value in given.items() if name.startswith(_PREFIX)}
     known = {name.lower() for name in (*OF_THE_SOURCE, *OF_THE_SINK, *REFUSED)}
