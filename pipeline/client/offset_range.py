@@ -7,8 +7,7 @@ from ottla.logstore.words.topic_partition import ZERO_UUID, TopicPartition
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class OffsetRange:
-    """Offsets `start` to before `end` of a partition; with a `topic_id` of zeros, of any topic of its name.
-    """
+    """Offsets `start` to before `end` of a partition; a `topic_id` of zeros allows any topic of the name."""
 
     partition: TopicPartition
     topic_id: bytes = ZERO_UUID

@@ -146,7 +146,7 @@ class TableReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         return start if found is None else queries.position(found)
 
     def _beyond_end(self, start: Position, target: Position | None, max_rows: int | None) -> Value | None:
-        """Return the number or time of the last of the next rows without a clock time; None if there are
+        """Return the `beyond` of the end of the next batch of rows that no clock reaches; None if there are
         none.
         """
         question = self._queries().beyond_end(start, target, max_rows)
