@@ -67,8 +67,7 @@ def as_json(frame: DataFrame, names: Sequence[str], texts: Column | None = None)
 
 
 def as_text(frame: DataFrame, name: str, texts: Column | None = None) -> Column:
-    """Return the text of one column: bytes as they are, JSON for a nested value, Spark's own text for all
-    else.
+    """Return the text of a column: bytes as they are, JSON of nested values, Spark's text of others.
 
     `texts` is as for `as_json`.
     """

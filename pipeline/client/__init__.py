@@ -1,5 +1,4 @@
-"""client: the pipeline's own client of a Kafka cluster. It blocks, pipelines requests, and moves bytes, not
-rows.
+"""client: a Kafka client of the pipeline's own, which blocks, pipelines requests, and moves bytes, not rows.
 
 The map, bottom-up:
 

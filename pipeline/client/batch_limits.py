@@ -1,6 +1,4 @@
-"""The largest batch that the log of a topic takes, asked before rows are encoded so that no batch must be
-split.
-"""
+"""The largest batch that a topic's log takes, asked before rows are encoded so that none must be split."""
 
 from typing import Final
 

@@ -113,9 +113,7 @@ class BatchSender:
         return placed
 
     def close(self) -> None:
-        """Close the connections with answers under way: those answers would be taken for answers to later
-        requests.
-        """
+        """Close the connections with answers under way, which later requests would take for theirs."""
         for flight in self._in_flight.values():
             for sent in flight:
                 sent.connection.close()

@@ -134,9 +134,7 @@ class ClientSettings:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class _Reader:
-    """One setting: the field that it fills ("" if it is only checked), its roles, and the reader of its
-    values.
-    """
+    """One setting: the field that it fills ("" if it is only checked), its roles, and its reader."""
 
     field: str
     read: Callable[[str, str], object]

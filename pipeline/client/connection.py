@@ -95,9 +95,7 @@ class BrokerConnection:
     # ---- requests and answers ---------------------------------------------------------------------
 
     def version_of(self, message: type[Any], *, most: int | None = None) -> int:
-        """Return the highest version of an API that both ends support, at most `most`; UNSUPPORTED_VERSION if
-        none.
-        """
+        """Return the highest common version of an API, at most `most`; UNSUPPORTED_VERSION if none."""
         schema = schema_of(message)
         assert schema.api_key is not None, message
         highest = schema.max_version if most is None else min(most, schema.max_version)
@@ -145,9 +143,7 @@ class BrokerConnection:
         return len(self._awaited)
 
     def is_open(self) -> bool:
-        """Return True if it can be used, as far as this end knows; checks the socket if no request is under
-        way.
-        """
+        """Return True if it can be used, as far as is known; checks the socket if no request is under way."""
         if self._socket is None:
             return False
         if self._awaited:
@@ -251,9 +247,7 @@ class BrokerConnection:
         raise KafkaError(ErrorCode.NETWORK_EXCEPTION, f"{self.peer}: {words_of(fault)}") from None
 
     def _of_a_first_request(self, fault: OSError) -> KafkaError:
-        """Return the error of a connection that ended before it served a request: it may not be for such a
-        client.
-        """
+        """Return the error of a connection that ended before it served a request of this client."""
         from ottla.node.secure_client.dial_refusals import tls_refusal, without_login
 
         security = self._settings.security
@@ -333,9 +327,7 @@ class BrokerConnection:
         self.versions = {api.api_key: (api.min_version, api.max_version) for api in response.api_keys}
 
     def _ask_versions(self, api_version: int) -> ApiVersionsResponse | None:
-        """Ask for the API versions; None if the node does not know that version: it then answers in version 0
-        (KIP-511).
-        """
+        """Ask for the API versions; None if the node answers that it knows only version 0 (KIP-511)."""
         request = ApiVersionsRequest(client_software_name=_SOFTWARE, client_software_version=_release())
         ticket, frame = self._exchange(request, api_version)
         if api_version and _says_unsupported(frame):

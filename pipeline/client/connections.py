@@ -72,8 +72,7 @@ class BrokerConnections:
         return self._to(address, purpose)
 
     def pass_over(self) -> None:
-        """Prefer another node next time: the last answer was stale, and its node may be cut off from the
-        others.
+        """Prefer another node next time: the last answer was stale, perhaps from a node that is cut off.
 
         A node is counted once for all requests since the last call, so a node that was not asked is not
         demoted.
@@ -83,8 +82,7 @@ class BrokerConnections:
             self._passed_over[asked] = self._times_passed_over(asked) + 1
 
     def to_any(self) -> BrokerConnection:
-        """Return a connection to the first node that answers: open ones, then bootstrap addresses, then all
-        others.
+        """Return a connection to the first node that answers: open ones, bootstrap addresses, all others.
 
         Nodes that were passed over more often come later. Raises NETWORK_EXCEPTION if none answers, and
         OptionError if no bootstrap address has a name that can be resolved.

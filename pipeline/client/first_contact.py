@@ -1,5 +1,4 @@
-"""The judgement of connections that nodes end: a node may be stopping, or may want something else of a
-client.
+"""The judgement of connections that nodes end: a node may be stopping, or want something else of a client.
 
 A node that stops ends a connection without an error, and so does a listener that wants TLS, a certificate or
 a login. As long as no node of a cluster has answered, the second is as likely, and waiting would not cure it.

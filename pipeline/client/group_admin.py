@@ -22,8 +22,7 @@ WITHOUT_MEMBERS: Final = frozenset({"Empty", DEAD})
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ListedGroup:
-    """A group as its coordinator lists it; `state` and `group_type` are empty if an old node does not report
-    them.
+    """A group as its coordinator lists it; `state` and `group_type` are empty if an old node omits them.
 
     `protocol_type` is "consumer" for consumers, and empty for a group that only ever had offsets committed.
     """
@@ -35,9 +34,7 @@ class ListedGroup:
 
     @property
     def is_of_consumers(self) -> bool:
-        """True if its offsets are those of consumers, so that it is no share group and no group of Kafka
-        Connect.
-        """
+        """True for a group of consumers: no share group, and no group of Kafka Connect."""
         is_kind = self.group_type.lower() in ("", "classic", "consumer")
         return is_kind and self.protocol_type in ("", "consumer")
 
@@ -117,9 +114,7 @@ def _describe(connection: BrokerConnection, group_id: str) -> DescribedGroup:
 
 
 def _describe_new(connection: BrokerConnection, group_id: str) -> DescribedGroup | None:
-    """Describe a group of the consumer protocol; None if it is none, or the node does not support the
-    protocol.
-    """
+    """Describe a group of the consumer protocol; None if it is of another, or the node has no such groups."""
     try:
         response: ConsumerGroupDescribeResponse = connection.request(
             ConsumerGroupDescribeRequest(group_ids=[group_id])

@@ -124,9 +124,7 @@ class Cluster:
         return found
 
     def topics_matching(self, pattern: re.Pattern[str]) -> dict[str, Topic]:
-        """Return all topics whose whole name matches; internal ones only if `exclude.internal.topics` is
-        false.
-        """
+        """Return all topics whose whole name matches; `exclude.internal.topics` applies to internal ones."""
         found = self.retry(lambda: self._ask_topics(None))
         return {
             name: topic
@@ -231,9 +229,7 @@ class Cluster:
     # ---- coordinators -----------------------------------------------------------------------------
 
     def coordinator(self, kind: Kind, key: str) -> BrokerConnection:
-        """Return a connection to the coordinator of a group or a transactional id; one attempt, to be
-        retried.
-        """
+        """Return a connection to a group's or transactional id's coordinator; one attempt, to be retried."""
         node_id = self._coordinators.get((kind, key))
         if node_id is None or not self.connections.knows(node_id):
             node_id = self._find_coordinator(kind, key, self.connections.to_any())
@@ -308,8 +304,7 @@ class Cluster:
         between: Callable[[KafkaError], None] = lambda _error: None,
         budget_ms: int | None = None,
     ) -> R:
-        """Return the result of `attempt`, repeated for `budget_ms`; without one, for
-        `default.api.timeout.ms`.
+        """Return the result of `attempt`, repeated for `budget_ms` or `default.api.timeout.ms`.
 
         After a failure another node is asked for metadata: the last one may be cut off from the others.
         """

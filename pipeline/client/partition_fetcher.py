@@ -133,9 +133,7 @@ class PartitionFetcher:
     # ---- one fetch --------------------------------------------------------------------------------
 
     def _fetch(self, split: OffsetRange, position: int, fetch_bytes: int) -> PartitionData:
-        """Return an answer with at least one byte of records from `position` on, or without any if the log
-        has none.
-        """
+        """Return an answer with records from `position` on, or an empty one if the log has none there."""
 
         def attempt() -> PartitionData:
             if self._asked is not None and self._asked.position != position:
@@ -211,9 +209,7 @@ class PartitionFetcher:
         return _Asked(connection, connection.send(request, most=most), position)
 
     def _is_another(self, partition: TopicPartition) -> NoReturn:
-        """Raise a retriable error, and TopicReplaced after several: at first, metadata here or at a node may
-        be old.
-        """
+        """Raise a retriable error, as metadata may be old here or at a node; after several, TopicReplaced."""
         self._replaced_asks += 1
         self._cluster.forget_topic(partition.topic)
         if self._replaced_asks < ASKS_BEFORE_REPLACED:

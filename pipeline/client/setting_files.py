@@ -37,9 +37,7 @@ def has_reference(text: str) -> bool:
 
 
 def is_kept_in_files(option: str, text: str) -> bool:
-    """Return True if a text holds no secret itself: it is a reference, or a login whose secrets are
-    references.
-    """
+    """Return True if a text holds no secret itself: it is a reference, or a login with references."""
     if _REFERENCE.fullmatch(text.strip()):
         return True
     if not option.lower().endswith(_JAAS):
@@ -52,8 +50,7 @@ def is_kept_in_files(option: str, text: str) -> bool:
 
 
 def filled_in(option: str, text: str) -> str:
-    """Return the text with its references replaced by their values; OptionError for one that cannot be
-    resolved.
+    """Return the text with its references replaced by their values; OptionError for an invalid one.
 
     Values are not searched for references.
     """

@@ -45,9 +45,7 @@ class EncodedBatch(NamedTuple):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class _Written:
-    """The rows with the values that are computed once for all of them; `sizes` has an upper bound for each
-    row.
-    """
+    """The rows with values that are computed once for all of them; `sizes` has an upper bound for each."""
 
     rows: RowColumns
     key_lengths: Int64s | None

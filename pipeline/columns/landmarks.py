@@ -29,8 +29,7 @@ _MAX_ZEROS_A_GUESS: Final = 64
 
 
 def find_landmarks(content: Bytes, start: int, end: int, count: int) -> tuple[Int64s, Int64s]:
-    """Find some of the `count` records from `start` to `end`, and the number of records before each; often
-    none.
+    """Find some of the `count` records from `start` to `end`, and how many precede each; often none.
 
     Returns their positions and these numbers.
     """
@@ -60,9 +59,7 @@ def find_landmarks(content: Bytes, start: int, end: int, count: int) -> tuple[In
 
 
 def _with_right_lengths(content: Bytes, attributes: Int64s, end: int) -> tuple[Int64s, Int64s]:
-    """Return the places of attributes whose record's length leads to other attributes, and where these
-    records begin.
-    """
+    """Return the places of attributes whose record's length leads to other attributes, and its start."""
     has_long_length = content.take(attributes - 2, mode="clip") >= 0x80
     positions = attributes - 1 - has_long_length
     pairs = read_pairs(content, positions)

@@ -26,25 +26,20 @@ class OffsetRun(NamedTuple):
 
 
 class Steps(NamedTuple):
-    """The rows of one record batch in few numbers: the offset that each step begins at, and its number of
-    rows.
-    """
+    """The rows of one record batch in few numbers: the first offset of each step, and its number of rows."""
 
     sources: Int64s
     counts: Int64s
 
 
 def find_steps(offsets: Int64s) -> Steps:
-    """Divide offsets into steps: one begins where rows are missing (a marker, an aborted or compacted
-    record).
-    """
+    """Divide offsets into steps: rows are missing between them (markers, aborted or compacted records)."""
     firsts = np.flatnonzero(np.diff(offsets, prepend=offsets[:1] - 2) != 1)
     return Steps(offsets[firsts], np.diff(firsts, append=len(offsets)))
 
 
 def make_runs(batches: list[tuple[Steps, int]], *, lag_max: int, runs_max: int) -> list[OffsetRun]:
-    """Return the runs of a partition's batches, each with the offset of its first row in the target, in
-    order.
+    """Return the runs of a partition's batches, given in order with the target offset of their first row.
 
     Of runs that end within `lag_max` rows of each other only the first is kept, and the last run always is.
     An offset in a run that was left out is translated to the end of the run before it, at most that many rows

@@ -1,6 +1,4 @@
-"""The places of the parts of each record of many batches, found by the compiled walk, or by numpy without
-one.
-"""
+"""The places of the parts of each record of many batches, found by the compiled walk or by numpy."""
 
 from collections.abc import Sequence
 from typing import Final, NamedTuple

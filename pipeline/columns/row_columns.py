@@ -194,8 +194,7 @@ def _offsets(column: pa.Int64Array) -> Int64s:
 
 
 def _milliseconds(column: pa.TimestampArray) -> Int64s:
-    """Return milliseconds, rounded down as Spark does; a timestamp is a moment, so any session's zone will
-    do.
+    """Return milliseconds, rounded down as Spark does; a timestamp is a moment, in any session's zone.
 
     A record without a timestamp is read as -1 ms, so -1 counts as none, as null does: a copy does not stop at
     it.

@@ -23,9 +23,7 @@ JITTER: Final = 0.2
 
 
 class HttpFailure(Exception):
-    """A request without an answer after all attempts, or an answer that is no record's fault; stops the
-    query.
-    """
+    """A request without an answer, or an answer that is no record's fault; stops the query."""
 
     def __init__(self, where: str, problem: str) -> None:
         super().__init__(where, problem)

@@ -63,9 +63,7 @@ class HttpOptions:
 
     @property
     def secrets(self) -> frozenset[str]:
-        """Parts of a request that a server may repeat: its path and query, whole and in parts, and its
-        headers.
-        """
+        """Parts of a request that a server may repeat: path and query, whole and in parts, and headers."""
         parts = urlsplit(self.url)
         found = {f"{parts.path}?{parts.query}", parts.path, parts.query}
         found |= {one for one in parts.path.split("/") if len(one) >= MIN_SECRET_PART}

@@ -150,8 +150,7 @@ def arrow_schema(columns: Sequence[TableColumn]) -> pa.Schema:
 
 
 def to_batch(rows: Sequence[Sequence[Any]], schema: pa.Schema) -> pa.RecordBatch:
-    """Return rows of DB-API as a batch; OptionError for a value that its column's type cannot hold without
-    loss.
+    """Return rows of DB-API as a batch; OptionError for a value that its column's type cannot hold.
 
     SQLite has such values, as its types are advice. It has no booleans, only 0 and 1, and any value may be in
     a column of any type, such as a real number in one of integers.

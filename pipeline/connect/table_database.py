@@ -47,9 +47,7 @@ class Database(Protocol):
     """A connection for reading one table."""
 
     def columns(self) -> list[TableColumn]:
-        """Return the table's columns in order, and the one of `with_texts`; OptionError if there is no such
-        table.
-        """
+        """Return the table's columns in order, and that of `with_texts`; OptionError if it does not exist."""
         ...
 
     def first(self, question: Question) -> Sequence[Any] | None:

@@ -182,9 +182,7 @@ class TableQueries:
         return [*conditions, *after, *until], [*after_values, *until_values]
 
     def _no_clock(self) -> str:
-        """Return the condition that a row's time is infinity or after 9999: no clock reaches it, so the row
-        would never come.
-        """
+        """Return the condition that a row's time is infinity or after 9999, which no clock reaches."""
         return f"{self._time} > CAST('{_LAST_TIME}' AS {self._of_time})"
 
     def _compared_beyond(self, sign: str, position: Position) -> tuple[list[str], list[Value]]:
@@ -233,9 +231,7 @@ class TableQueries:
         return f"CASE WHEN {name} IS NOT NULL THEN greatest({least}, least({most}, {name})) END"
 
     def _texts(self) -> str:
-        """Return an array of the names and texts of a row's values that Spark lacks; null for the many rows
-        without.
-        """
+        """Return an array of the names and texts of a row's values that Spark lacks; null if it has all."""
         found = [(column, beyond) for column in self._columns if (beyond := self._beyond(column))]
         pairs = ", ".join(
             f"{self._literal(column.name)}, CASE WHEN {beyond} THEN {self._quote(column.name)}::text END"

@@ -146,9 +146,7 @@ class TableReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         return start if found is None else queries.position(found)
 
     def _beyond_end(self, start: Position, target: Position | None, max_rows: int | None) -> Value | None:
-        """Return the `beyond` of the end of the next batch of rows that no clock reaches; None if there are
-        none.
-        """
+        """Return the `beyond` of the next batch of rows that no clock reaches; None if there are none."""
         question = self._queries().beyond_end(start, target, max_rows)
         found = None if question is None else self._first(question)
         return None if found is None else found[0]

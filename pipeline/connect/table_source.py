@@ -15,8 +15,9 @@ from ottla.pipeline.connect.table_reader import FORMAT, TableDataSource, find_co
 
 
 def read_stream(spark: SparkSession, given: Mapping[str, str]) -> DataFrame:
-    """Return a stream of `key` and `value`, or with `output` = rows of the table's columns; OptionError,
-    TableError.
+    """Return a stream of `key` and `value`, or of the table's columns with `output` = rows.
+
+    Raises OptionError, and TableError if the database fails.
     """
     options = TableOptions.from_options(given)
     # Spark does the same in another process, and would wrap the error in a message of its own.

@@ -25,9 +25,7 @@ _SUBSCRIPTIONS: Final = ("assign", "subscribe", "subscribePattern")
 
 
 def files_source(name: str) -> SourceKind:
-    """Return the source of a folder's files, also of later ones; `schema` has their columns as in CREATE
-    TABLE.
-    """
+    """Return the source of a folder's files, also later ones; `schema` has columns as in CREATE TABLE."""
 
     def judge_stream(options: Options) -> None:
         _need(options, "path")
@@ -43,9 +41,7 @@ def files_source(name: str) -> SourceKind:
 
 
 def files_sink(name: str) -> SinkKind:
-    """Return the sink into files of a folder, each batch once; `partitionBy` names columns that become
-    folders.
-    """
+    """Return the sink into files of a folder, each batch once; columns in `partitionBy` become folders."""
     return SinkKind(
         judge=lambda options: _need(options, "path"),
         start=lambda frame, options, query: _start(frame, name, options, query),

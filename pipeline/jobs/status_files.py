@@ -1,5 +1,4 @@
-"""Statuses in a folder, one file per job, for other processes, and a lock per job, so that it runs once
-(door).
+"""Statuses in a folder, a file per job, for other processes, and a lock per job, so that it runs once (door).
 
 The kernel releases a lock when its process ends, so if a status is RUNNING and the lock is free, the process
 is gone.

@@ -123,9 +123,7 @@ class LakeDirectory:
         return self.path / f"{BATCH_COLUMN}={batch}"
 
     def read_batch(self, batch: int) -> Manifest | None:
-        """Return the manifest of a batch, or None if there is no such batch; LakeError if its files do not
-        match.
-        """
+        """Return the manifest of a batch, None if there is no such batch; LakeError if its files differ."""
         directory = self.batch_path(batch)
         if not directory.is_dir():
             return None

@@ -40,9 +40,7 @@ class LakeFile:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Offsets:
-    """The offsets that a batch of a load read, from `start` to before `end`, and the progress of the whole
-    load.
-    """
+    """The offsets that a batch of a load read, from `start` to before `end`, and the load's progress."""
 
     start: SourceOffsets
     end: SourceOffsets

@@ -51,9 +51,7 @@ class LakeOptions:
 
 
 def start(frame: DataFrame, given: Mapping[str, str], query: QuerySettings) -> StreamingQuery:
-    """Start a query that writes the rows of a stream; OptionError, also for rows without the columns of the
-    layout.
-    """
+    """Start a query that writes the rows of a stream; OptionError, also for rows unfit for the layout."""
     options = LakeOptions.from_options(given)
     if query.output_mode != "append":
         raise OptionError(

@@ -51,9 +51,7 @@ class SyncReader:
         return self.offsets
 
     def wait_for_markers(self) -> None:
-        """Wait until all records are committed or aborted: a coordinator answers before it writes its
-        markers.
-        """
+        """Wait until all records are committed or aborted, as coordinators answer before their markers."""
 
         def attempt() -> None:
             stable, end = (

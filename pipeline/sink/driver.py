@@ -172,9 +172,7 @@ class Driver:
         return incarnation_of(pair), timeout_ms, two_phase
 
     def _left_open(self, generation: ProducerPair) -> set[Slot] | None:
-        """Return the slots with an open transaction of earlier drivers and tasks; None if they cannot be
-        listed.
-        """
+        """Return the slots with open transactions of earlier drivers and tasks; None if they are unknown."""
         found = self._cluster.list_open(self._names.prefix)
         if found is None:
             return None

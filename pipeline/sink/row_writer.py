@@ -22,8 +22,7 @@ from ottla.pipeline.words import OptionError
 
 @dataclass(slots=True, kw_only=True)
 class Producer:
-    """A producer as nodes know it; `sequences` has the next sequence number of each partition it has written
-    to.
+    """A producer as nodes know it; `sequences` has the next sequence number of each partition.
 
     Without a pair, nodes cannot tell a batch that is sent again from a new one.
     """

@@ -25,9 +25,7 @@ class TaskTransaction:
         self._partitions = NO_PARTITIONS
 
     def take_slot(self) -> Participant:
-        """Return a slot that no other attempt has, not even one of the same task that Spark gave up or runs
-        twice.
-        """
+        """Return a slot that no other attempt has, not even another attempt of this task."""
         name = self._names.tickets
         ticket = self._cluster.init([name], timeout_ms=COORDINATING_TIMEOUT_MS, two_phase=False)[name]
         number = tickets_between(self._begun.first_ticket, ticket)
@@ -45,9 +43,7 @@ class TaskTransaction:
         self._partitions |= {*partitions}
 
     def report(self, *, is_drained: bool = False) -> TaskReport:
-        """Return the report for the driver, after all rows are in their logs; `is_drained` if they were
-        before.
-        """
+        """Return the report for the driver, when all rows are in their logs or (`is_drained`) were before."""
         return TaskReport(
             run=self._run,
             generation=self._begun.generation,

@@ -1,5 +1,4 @@
-"""source: the core of `format("ottla")` as a source, with the options of Spark's Kafka connector, but without
-Spark.
+"""source: the source of `format("ottla")` without Spark, with the options of Spark's Kafka connector.
 
 Options and offsets are judged without a cluster; a function that asks one gets it as an argument. The map,
 bottom-up:

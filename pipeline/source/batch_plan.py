@@ -163,9 +163,7 @@ def _ranges(
 
 
 def _is_said(options: SourceOptions, partition: TopicPartition) -> bool:
-    """Return True if the user gave both ends: otherwise an end before the start is a loss, not a
-    contradiction.
-    """
+    """Return True if the user gave both ends: then an end before the start is a contradiction, not a loss."""
     return _says(options.start, partition) and _says(options.end, partition)
 
 

@@ -71,9 +71,7 @@ def new_partitions(read: SourceOffsets, ends: SourceOffsets) -> list[TopicPartit
 
 
 def losses_at_beginnings(beginnings: dict[TopicPartition, int], read: SourceOffsets) -> list[str]:
-    """Return what was deleted from added partitions before it was read; replaced topics are reported
-    elsewhere.
-    """
+    """Return the losses of added partitions before they were read, without those of replaced topics."""
     return [
         f"{partition} was added, but begins at offset {offset}"
         for partition, offset in sorted(beginnings.items())

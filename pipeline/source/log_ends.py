@@ -1,6 +1,4 @@
-"""The offsets at which a source begins and ends: edges of logs, offsets of times, and offsets given in
-options.
-"""
+"""The offsets at which a source begins and ends: edges of logs, offsets of times, offsets of options."""
 
 from collections.abc import Callable, Collection, Mapping
 from typing import Final
@@ -32,8 +30,7 @@ def beginnings(cluster: Cluster, partitions: list[TopicPartition]) -> dict[Topic
 def ends_after(
     cluster: Cluster, options: SourceOptions, read: SourceOffsets, pause: Callable[[int], None]
 ) -> tuple[SourceOffsets, list[str]]:
-    """Return the ends of the logs now, and the reasons why a query that has read up to `read` cannot
-    continue.
+    """Return the ends of the logs now, and the reasons why a query at `read` cannot continue to them.
 
     An apparent loss is checked again, `fetchOffset.numRetries` times and at other nodes: a node that was down
     or cut off has old metadata, which must not stop a query or let it begin again.

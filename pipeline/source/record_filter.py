@@ -1,5 +1,4 @@
-"""The filter of a batch's records, by topic, partition, offset and timestamp, and so of what need not be
-read.
+"""The filter of a batch's records, by topic, partition, offset and timestamp, which narrows its reads.
 
 For offsets and partitions the filter is applied before anything is read. A log is not in the order of its
 timestamps, so times are compared record by record; only the first offset is found, by asking the cluster.
@@ -31,8 +30,7 @@ class Comparison(Enum):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Condition:
-    """A comparison of a column with values: equal to one of them, to none of them, or an order with the only
-    one.
+    """A comparison of a column with values: equal to one of them, to none, or ordered against the only one.
 
     Values of `topic` are text, those of the other columns integers; a timestamp is in microseconds.
     """

@@ -254,9 +254,7 @@ def _strategy(values: OptionValues) -> str:
 
 
 def _group_id(own: Mapping[str, str], client: ClientSettings, mode: Mode) -> str | None:
-    """Return the group id; unlike the connector's it is stable over restarts, since lag tools need a stable
-    group.
-    """
+    """Return the group id, which is stable over restarts, unlike the connector's: lag tools need that."""
     prefix = own.get("groupIdPrefix", "").strip()
     if "groupIdPrefix" in own and not prefix:
         raise OptionError("groupIdPrefix", "is empty")

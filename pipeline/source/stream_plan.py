@@ -37,9 +37,7 @@ def plan_micro_batch(
 def begin_offsets(
     cluster: Cluster, start: SourceOffsets, end: SourceOffsets, policy: LossPolicy
 ) -> SourceOffsets:
-    """Return the beginning of each partition of `end`: as `start` has it, or the log start if it is new;
-    TopicGone.
-    """
+    """Return the beginning of each partition of `end`: that of `start`, or the log start; TopicGone."""
     firsts = beginnings(cluster, new_partitions(start, end))
     policy.judge(losses_at_beginnings(firsts, start))
     offsets = {partition: firsts.get(partition, start.offsets.get(partition, 0)) for partition in end.offsets}

@@ -19,8 +19,7 @@ LOG = logging.getLogger("ottla.source")
 
 
 class BatchReader(TravelsToTasks, DataSourceReader):
-    """Reads the records that exist when its tasks run: Spark plans a frame once and runs the plan for each
-    action.
+    """Reads the records that exist when its tasks run: Spark plans a frame once, but runs it often.
 
     It is pickled to tasks, so it holds nothing of the process.
     """

@@ -110,9 +110,7 @@ def _homes(environment: Mapping[str, str], folders: Iterable[str]) -> Iterator[P
 
 
 def _version_of(home: Path) -> int | None:
-    """Return the major version of a Java's home: from its file `release`, or else from its answer; None if
-    none.
-    """
+    """Return the major version of a Java's home, from its file `release` or its answer, or None."""
     java = home / "bin" / "java"
     if not os.access(java, os.X_OK):
         return None

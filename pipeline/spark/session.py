@@ -38,8 +38,7 @@ def start_session(
     java: JavaHome | None = None,
     python_folders: Iterable[Path] = (),
 ) -> SparkSession:
-    """Return a session called `name` with Spark's settings from `configuration`, or the one that runs
-    already.
+    """Return a session called `name` with Spark's settings from `configuration`, or the running one.
 
     Under spark-submit, whose master wins, it runs in the driver that spark-submit started. `java` is found if
     not given (NoJavaError if there is none). `python_folders` are those from which local workers may import

@@ -22,8 +22,7 @@ _modules = 0  # loaded when this process settled last
 
 
 def settle() -> None:
-    """Exempt imported modules from garbage collection, and keep freed memory in the process; call it in each
-    task.
+    """Exempt imported modules from garbage collection, and keep freed memory; call it in each task.
 
     Spark's workers collect after each task, plan and commit, and walk through all of pyarrow, numpy and Spark
     each time: some 40 ms of processor time, more than a small task takes altogether. A worker may read in its

@@ -57,9 +57,7 @@ def number_of(text: str, option: str, *, least: int, most: int) -> int:
 
 
 def refuse_taken(names: Collection[str], option: str, columns: Collection[str]) -> None:
-    """Reject a name that a column has already: otherwise its reader fails much later, as the name is
-    ambiguous.
-    """
+    """Reject the name of an existing column: it would be ambiguous, which fails only much later."""
     taken = sorted(set(names) & set(columns))
     if taken:
         raise OptionError(option, f"would add a second column {taken[0]}")

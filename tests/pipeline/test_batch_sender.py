@@ -1,4 +1,4 @@
-"""Batches on their way: in order and once, through connections cut before and after the leader has them."""
+"""Batches are stored in order and once, though connections are cut before and after the leader has them."""
 
 from collections.abc import Callable
 from typing import Any
@@ -33,7 +33,7 @@ def values_of(number: int) -> list[bytes]:
 
 
 class Producer:
-    """Idempotent batches of ROWS rows to one partition, by a sender."""
+    """Sends idempotent batches of ROWS rows to one partition."""
 
     def __init__(self, cluster: Cluster, partition: TopicPartition) -> None:
         answer = cluster.connections.to_any().request(
@@ -125,7 +125,7 @@ def test_a_connection_that_is_cut_costs_no_row_and_repeats_none(
 def test_a_first_batch_that_is_refused_is_overtaken_by_none(
     bootstrap: str, client: MakeClient, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """As by a leader that has not heard of the topic yet, and has when the next one comes."""
+    """A leader may refuse it that has not heard of the topic yet, and has when the next batch comes."""
     partition = TopicPartition(make_topic(bootstrap), 0)
     producer = Producer(client(Role.SINK), partition)
     send, seen = BrokerConnection.send, []
@@ -213,7 +213,7 @@ def test_batches_behind_one_that_was_refused_come_too_early_and_go_again(
         whole, sent.data = (
             sent.data,
             sent.data[:-1] + b"\xff",
-        )  # the CRC does not fit: retriable, and not there
+        )  # the CRC does not match: retriable, and not stored
         try:
             return request(sent)
         finally:

@@ -1,4 +1,4 @@
-"""One connection: requests in flight, versions, and what it makes of nodes that die, are silent or lie."""
+"""One connection: requests in flight, versions, and nodes that die, are silent or send garbage."""
 
 import socket
 import struct
@@ -26,7 +26,7 @@ Pair = tuple[BrokerConnection, socket.socket]
 
 @pytest.fixture
 def pair() -> Iterator[Pair]:
-    """A connection, and the end of the node that it has."""
+    """Make a connection, and the node's end of it."""
     ours, theirs = socket.socketpair()
     with theirs:
         connection = BrokerConnection(ours, "node", SETTINGS)
@@ -165,7 +165,7 @@ def test_where_there_is_no_common_version_both_are_told(
 
 
 def test_versions_are_asked_again_in_the_oldest_way(pair: Pair) -> None:
-    """KIP-511: who does not know the version of the question answers in version 0."""
+    """KIP-511: a node that does not know the request's version answers in version 0."""
     connection, node = pair
     old = ApiVersionsResponse(api_keys=[ApiVersion(api_key=3, min_version=0, max_version=5)])
     unsupported = ApiVersionsResponse(error_code=ErrorCode.UNSUPPORTED_VERSION, api_keys=[])

@@ -155,7 +155,7 @@ def test_offsets_of_a_topic_that_the_coordinator_has_not_heard_of_are_committed_
                 make_topic(bootstrap, name=name)
             return super().pause_ms(failures)
 
-    committed_offsets(client(), group)  # there is a coordinator
+    committed_offsets(client(), group)  # makes sure that there is a coordinator
     settings = settings_for(bootstrap, retry_backoff_ms="100")
     with closing(Cluster(settings, TopicIsMadeMeanwhile(settings))) as cluster:
         commit_offsets(cluster, group, {TopicPartition(name, 0): CommittedOffset(offset=7)})

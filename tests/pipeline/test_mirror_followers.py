@@ -1,4 +1,4 @@
-"""What follows in the target: topics, partitions, settings, groups. Source and target are one cluster."""
+"""Copying to the target: topics, partitions, settings, groups. Source and target are one cluster."""
 
 from uuid import uuid4
 
@@ -69,7 +69,7 @@ def test_settings_are_followed_and_taken_back(mirrored: Mirrored) -> None:
     changes = follower.sync_configs()
 
     assert changes.altered == {remote: {"retention.ms": "80000", "segment.ms": None}}
-    # What is excluded is the target's own matter.
+    # Excluded settings are left to the target.
     mirrored.wait_for_configs(remote, {"retention.ms": "80000", "min.insync.replicas": "1"})
     assert follower.sync_configs() == TopicChanges()
 
@@ -152,7 +152,7 @@ def test_with_names_kept_the_way_back_is_looked_at_too(make_mirrored: MakeMirror
     mirrored.write_syncs(OffsetSync(partition=partition, slot=1, runs=(OffsetRun(0, 10, 5),)))
     follower = mirrored.group_follower()
 
-    # Of the target's own rows, which lie before those 5 there, the first 8 had come back to the source.
+    # Of the target's own rows, which lie before those 5 there, the first 8 had been copied to the source.
     make_topic(mirrored.bootstrap, name=f"mirror-offset-syncs.{back}.internal")
     returned = OffsetSync(partition=partition, slot=1, runs=(OffsetRun(7, 0, 1),))
     mirrored.write_syncs(returned, topic=f"mirror-offset-syncs.{back}.internal")

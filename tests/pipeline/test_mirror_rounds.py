@@ -1,4 +1,4 @@
-"""What a mirror does beside its rows: each so often, told in its status, and over when the query is."""
+"""The rounds of a mirror beside its rows: periodic, reported in its status, and ended with the query."""
 
 from types import SimpleNamespace
 

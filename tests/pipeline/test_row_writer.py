@@ -1,4 +1,4 @@
-"""Rows of a task on their way out: what is told of copied rows, and topics that grow meanwhile."""
+"""The rows of a task on their way: syncs of copied rows, and topics that change meanwhile."""
 
 from dataclasses import replace
 from uuid import uuid4
@@ -34,7 +34,7 @@ class Copying:
         self.options = SinkOptions.from_options(
             {
                 "kafka.bootstrap.servers": bootstrap,
-                "kafka.batch.size": "400",  # some rows
+                "kafka.batch.size": "400",  # a few rows
                 "topic": self.topic,
                 "delivery.guarantee": "exactly_once",
                 "transactional.id": "T",
@@ -76,7 +76,7 @@ def test_where_copied_rows_lie_is_told_with_the_transaction(bootstrap: str, clie
     reader = SyncReader(client(isolation_level="read_committed"), copying.syncs)
 
     copying.copy([*range(100, 200)], batch_id=1)
-    copying.copy([*range(200, 250)], commit=False, batch_id=2)  # 50 rows that nobody sees
+    copying.copy([*range(200, 250)], commit=False, batch_id=2)  # 50 rows that no reader sees
     copying.copy([*range(200, 205), *range(210, 220)], batch_id=2)
 
     # Each transaction has a marker behind its rows.

@@ -1,4 +1,4 @@
-"""Connections over TLS with a login, to Ottla and to Apache Kafka: what works, and what is told at once."""
+"""Connections over TLS with a login, to Ottla and to Apache Kafka, and errors that come at once."""
 
 import socket
 import subprocess
@@ -20,7 +20,7 @@ from tests.pipeline.secured import LIFETIME_MS, PASSWORDS, Secured, secured
 from tests.ports import free_port
 
 pytestmark = pytest.mark.slow
-SOON_S = 10.0  # what waiting does not mend is told within it, on a busy machine, too
+SOON_S = 10.0  # errors that waiting does not cure come within it, also on a busy machine
 ALL = MetadataRequest(topics=[])
 
 
@@ -42,7 +42,7 @@ def connect(settings: ClientSettings) -> BrokerConnection:
 
 
 def refusal(settings: ClientSettings) -> KafkaError:
-    """Ask as a query does, and return the error that it stops with; it comes soon."""
+    """Ask for metadata as a query does, and return the error that it soon stops with."""
     cluster = Cluster(settings)
     begun = time.monotonic()
     with pytest.raises(KafkaError) as refused:
@@ -97,7 +97,7 @@ def test_a_client_has_a_certificate(server: Secured, form: str, tmp_path: Path) 
 
 
 def test_a_login_that_ends_is_renewed_while_answers_are_under_way(server: Secured) -> None:
-    """KIP-368. An answer for each request, in their order, over the connection that was there first."""
+    """KIP-368. Each request has an answer, in order, over the first connection."""
     connection = connect(settings_of(server.options(listener="SHORT")))
     stream = connection._socket
     until = time.monotonic() + 3 * LIFETIME_MS / 1000
@@ -122,7 +122,7 @@ def test_a_login_is_renewed_after_a_rest(server: Secured) -> None:
     connections.close()
 
 
-# ---- what is told at once -----------------------------------------------------------------------
+# ---- errors that come at once -------------------------------------------------------------------
 
 
 @pytest.mark.parametrize("mechanism", ["SCRAM-SHA-512", "PLAIN"])

@@ -1,4 +1,4 @@
-"""What a source plans and reads of a cluster, and what it says of what is gone; without Spark."""
+"""The plans and reads of a source on a cluster, and its reports of lost data; without Spark."""
 
 import re
 import time
@@ -33,12 +33,12 @@ from tests.pipeline.topics import (
 pytestmark = pytest.mark.slow
 
 TEN = [b"%d" % index for index in range(10)]
-# Records of long ago would be deleted by retention.
+# Retention would delete older records.
 NOW_MS = time.time_ns() // 1_000_000 - 3_600_000
 
 
 class Source:
-    """A source with options, as the readers of Spark use it; `__` stands for a dot."""
+    """A source with options, used as Spark's readers use it; `__` stands for a dot."""
 
     def __init__(self, bootstrap: str, mode: Mode, **given: str) -> None:
         options = {name.replace("__", "."): value for name, value in given.items()}
@@ -101,14 +101,14 @@ def batch(bootstrap: str, **given: str) -> Source:
 
 @pytest.fixture(autouse=True)
 def connections_are_closed() -> Iterator[None]:
-    """Those of the process that the test is."""
+    """Close the connections of this process after the test."""
     yield
     close_clusters()
 
 
 @pytest.fixture
 def topic(bootstrap: str) -> str:
-    """Two partitions: ten records a millisecond apart, and five from a second later on."""
+    """Make two partitions: ten records a millisecond apart, and five from a second later on."""
     name = make_topic(bootstrap, partitions=2)
     fill(bootstrap, name, TEN, partition=0, timestamp_ms=NOW_MS)
     fill(bootstrap, name, TEN[:5], partition=1, timestamp_ms=NOW_MS + 1_000)
@@ -277,7 +277,7 @@ def test_the_last_records_of_a_long_log_are_read_without_the_others(bootstrap: s
         ("topic = 'T' AND offset BETWEEN 3 AND 6", [(0, 3, 7), (1, 3, 5)]),
         ("topic <> 'T'", []),
         ("timestamp >= +1002", [(1, 2, 5)]),
-        ("timestamp > +4 AND timestamp < +8", [(0, 5, 10), (1, 0, 5)]),  # of an upper end no log tells
+        ("timestamp > +4 AND timestamp < +8", [(0, 5, 10), (1, 0, 5)]),  # a log does not know an upper end
         ("timestamp >= +7 AND offset < 8", [(0, 7, 8), (1, 0, 5)]),
         ("timestamp > +2000", []),
     ],
@@ -405,7 +405,7 @@ def test_offsets_that_the_log_does_not_have_are_a_loss(bootstrap: str, topic: st
         f"{topic}-1 has offsets 0 to 5, but endingOffsets is 9",
     )
     assert places(lenient.batch()) == [(f"{topic}-0", 4, 6), (f"{topic}-1", 2, 5)]
-    assert len(set(lenient.warnings)) == 2  # the plan and the task tell of them
+    assert len(set(lenient.warnings)) == 2  # the plan and the task each report them
 
 
 # ---- what changes under a stream ------------------------------------------------------------------
@@ -435,7 +435,7 @@ def test_a_topic_made_anew_stops_a_stream_or_is_read_from_its_beginning(bootstra
     planned = strict.micro_batch(begun, read)
     delete_topic(bootstrap, topic)
     make_topic(bootstrap, name=topic)
-    # More than the topic before had: by offsets alone nobody would see that it is another one.
+    # More than the topic before had: by offsets alone it would look like the old topic.
     fill(bootstrap, topic, TEN * 2)
 
     with pytest.raises(DataLossError, match=f"topic {topic} was deleted and created again"):
@@ -444,7 +444,7 @@ def test_a_topic_made_anew_stops_a_stream_or_is_read_from_its_beginning(bootstra
         strict.values(planned)
     ends = lenient.ends(read)
     with pytest.raises(DataLossError, match="was deleted and created again"):
-        strict.micro_batch(read, ends)  # one that was begun while the query might lose rows
+        strict.micro_batch(read, ends)  # one that was begun while the query was allowed to lose rows
 
     assert places(lenient.micro_batch(read, ends)) == [(f"{topic}-0", 0, 20)]
     assert len(lenient.values(lenient.micro_batch(read, ends))) == 20
@@ -497,7 +497,7 @@ def test_a_deleted_topic_stops_a_stream_or_is_left_out(bootstrap: str, topic: st
     ):
         strict.ends(read)
 
-    # An empty checkpoint would have it read from its beginning when it is back (SPARK-41375).
+    # With an empty checkpoint it would be read from its beginning when it is back (SPARK-41375).
     assert lenient.ends(read).to_json() == read.to_json()
     assert len(lenient.warnings) == 2
     assert lenient.micro_batch(read, lenient.ends(read)) == []
@@ -545,7 +545,7 @@ def test_offsets_beyond_the_end_of_a_log_are_a_loss(bootstrap: str, topic: str) 
         strict.ends(begun)
     ends = lenient.ends(begun)
 
-    # The log goes on from where it ends now.
+    # The log continues from its present end.
     assert places(lenient.micro_batch(begun, ends)) == [(f"{topic}-1", 0, 5)]
     assert ends.offsets[TopicPartition(topic, 0)] == 10
 

@@ -1,4 +1,4 @@
-"""What the driver of a query asks of its source, in the order in which Spark asks; without Spark."""
+"""The calls of a query's driver to its source, in Spark's order; without Spark."""
 
 import json
 import logging
@@ -35,7 +35,7 @@ def connections_are_closed() -> Iterator[None]:
 
 
 def reader(bootstrap: str, **given: str) -> StreamReader:
-    """A reader of values; `__` stands for a dot."""
+    """Return a reader of values; `__` stands for a dot."""
     options = {name.replace("__", "."): value for name, value in given.items()}
     quick = {"kafka.retry.backoff.ms": "10", "fetchOffset.retryIntervalMs": "10"}
     return StreamReader(
@@ -49,7 +49,7 @@ def offsets_of(written: dict[str, Any], topic: str) -> dict[str, int]:
 
 @pytest.fixture
 def topic(bootstrap: str) -> str:
-    """Ten records in the first of two partitions."""
+    """Make ten records in the first of two partitions."""
     name = make_topic(bootstrap, partitions=2)
     fill(bootstrap, name, TEN)
     return name
@@ -80,7 +80,7 @@ def test_a_batch_is_limited_planned_and_read(bootstrap: str, topic: str) -> None
 
 
 def test_a_query_that_begins_at_the_ends_has_a_first_batch_without_rows(bootstrap: str, topic: str) -> None:
-    """Its end is in the checkpoint; its start is asked for anew when it runs again."""
+    """The checkpoint has its end; its start is asked for again when it runs again."""
     driver = reader(bootstrap, subscribe=topic, startingOffsets="latest")
     start = driver.initialOffset()
     fill(bootstrap, topic, TEN[:2])
@@ -108,7 +108,7 @@ def test_a_first_batch_that_runs_again_ends_where_it_ended(bootstrap: str, topic
 
 
 def test_a_loss_stops_a_query_before_its_next_batch_is_begun(bootstrap: str, topic: str) -> None:
-    """What is begun is in the checkpoint, with the new topic in it."""
+    """A batch that has begun is in the checkpoint, with the new topic in it."""
     driver = reader(bootstrap, subscribe=topic)
     read = driver.latestOffset(driver.initialOffset(), ReadAllAvailable())
     delete_topic(bootstrap, topic)

@@ -1,4 +1,4 @@
-"""Topics made and grown, and their settings, as an administrator does it."""
+"""Topics created and grown, and their settings changed, as an administrator does it."""
 
 from typing import Any
 from uuid import uuid4
@@ -81,7 +81,7 @@ def test_topics_grow_and_do_not_shrink(client: MakeClient) -> None:
 
     assert create_partitions(cluster, {name: 4}) == {name: None}
 
-    # Apache Kafka answers before its nodes know, here and below.
+    # Apache Kafka answers before its nodes know the topic, here and below.
     assert len(eventually(lambda: cluster.topic(name).leaders, lambda leaders: len(leaders) == 4)) == 4
     refused = create_partitions(cluster, {name: 3, "nowhere": 2})
     assert [*map(code_of, refused.values())] == [

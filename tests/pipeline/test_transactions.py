@@ -40,7 +40,7 @@ def stable_end(client: MakeClient, partition: TopicPartition) -> int:
 
 
 def wait_for_state(transactions: Transactions, ids: list[str], state: str) -> None:
-    """A coordinator answers once it has decided; its markers are on their way then."""
+    """Wait for a state: a coordinator answers after its decision, while its markers are still under way."""
     while {one.state for one in transactions.describe(ids).values() if one} != {state}:
         pass
 
@@ -66,7 +66,7 @@ def test_many_transactions_are_ended_and_ended_again(
         assert (told.state, told.pair, told.timeout_ms) == ("Ongoing", pairs[one], TIMEOUT_MS)
         assert told.partitions == {partition}
     assert stable_end(client, partition) == 0
-    for _ in range(2):  # the second says the same: nobody knows whether the first was heard
+    for _ in range(2):  # the second answer is equal, for a client that did not get the first
         assert transactions.end(pairs, commit=commit) == dict.fromkeys(ids)
     wait_for_state(transactions, ids, "CompleteCommit" if commit else "CompleteAbort")
     assert stable_end(client, partition) == 6  # three records, three markers
@@ -107,7 +107,7 @@ def test_open_transactions_are_found_by_the_beginnings_of_their_ids(
         transactions.add_partitions(one, pairs[one], [partition])
 
     assert transactions.list_open(prefix) == set(ids[:4])
-    assert Transactions(client()).list_open(prefix) == set(ids[:4])  # by one who knows no node yet
+    assert Transactions(client()).list_open(prefix) == set(ids[:4])  # by a client that knows no node yet
     transactions.end({one: pairs[one] for one in ids[:4]}, commit=False)
     assert transactions.list_open(prefix) == set()
 

@@ -1,6 +1,6 @@
 """Spark's own Kafka connector as a client of the cluster, and as the judge of `format("ottla")`.
 
-The same options give the same rows and schema. Its jars come from Maven Central; without them or Maven these
+Equal options give equal rows and schemas. Its jars come from Maven Central; without them or Maven these tests
 are skipped.
 """
 
@@ -22,7 +22,7 @@ from tests.pipeline.topics import fill, make_topic
 
 pytestmark = [pytest.mark.slow, pytest.mark.java]
 
-COUNT = 30  # records of each of two partitions
+COUNT = 30  # in each of two partitions
 Ranges = dict[int, range]
 
 
@@ -31,13 +31,13 @@ Ranges = dict[int, range]
 
 @pytest.fixture(scope="module")
 def begun_ms() -> int:
-    """Timestamps of today, as brokers delete what is older than a week; all are in the past."""
+    """Return a time of today, a minute ago: brokers delete what is older than a week."""
     return int(time.time() * 1000) - 60_000
 
 
 @pytest.fixture(scope="module")
 def records(bootstrap: str, begun_ms: int) -> str:
-    """Two partitions, whose record `n` is of the moment `begun_ms + n`; nulls, headers, compression."""
+    """Make two partitions, with record `n` at the time `begun_ms + n`; nulls, headers, compression."""
     topic = make_topic(bootstrap, partitions=2)
     for partition, compression in enumerate(("none", "zstd")):
         producer = Producer({"bootstrap.servers": bootstrap, "linger.ms": 5, "compression.type": compression})
@@ -55,7 +55,7 @@ def records(bootstrap: str, begun_ms: int) -> str:
 
 
 def case(name: str, at: int, topic: str) -> tuple[dict[str, str], Ranges]:
-    """Options, and the offsets of each partition that they mean. `at` is the timestamp of record 0."""
+    """Return options, and the offsets of each partition that they mean. `at` is the timestamp of record 0."""
     every = {0: range(COUNT), 1: range(COUNT)}
     last = at + COUNT
     subscribe = {"subscribe": topic}
@@ -198,7 +198,7 @@ def test_only_what_was_committed_is_read_by_who_says_so(either: dict[str, Either
         producer.begin_transaction()
         for number in range(5):
             producer.produce(topic, b"%s %d" % (b"kept" if committed else b"taken back", number))
-        producer.flush(60)  # what is still with the producer when it takes back is never sent
+        producer.flush(60)  # records that the producer still holds when it aborts are never sent
         producer.commit_transaction(60) if committed else producer.abort_transaction(60)
 
     for isolation, values in (("read_committed", 10), ("read_uncommitted", 15)):

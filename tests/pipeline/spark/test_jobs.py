@@ -1,4 +1,4 @@
-"""Jobs of a file: they run side by side, each fails alone, and what is written of them is true."""
+"""Jobs of a file: they run side by side, each fails alone, and their statuses are true."""
 
 import json
 from pathlib import Path

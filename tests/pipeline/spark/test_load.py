@@ -1,4 +1,4 @@
-"""Topics into Parquet, step by step: what is killed goes on where it was, and so does the next run."""
+"""Topics into Parquet, step by step: a load continues after a crash, and so does the next run."""
 
 from pathlib import Path
 from typing import Any
@@ -27,7 +27,7 @@ def values(first: int, last: int) -> list[bytes]:
 
 
 def run(spark: SparkSession, bootstrap: str, path: Path, **options: str) -> LoadResult:
-    """One run of a load; `__` stands for a dot."""
+    """Run a load once; `__` stands for a dot."""
     given = {name.replace("__", "."): value for name, value in options.items()}
     return load.run(
         spark, {"kafka.bootstrap.servers": bootstrap, "path": str(path), "value.format": "string", **given}
@@ -35,7 +35,7 @@ def run(spark: SparkSession, bootstrap: str, path: Path, **options: str) -> Load
 
 
 def rows(path: Path) -> list[dict[str, Any]]:
-    """All that a reader sees, by their numbers."""
+    """Return all rows of the directory, by their numbers."""
     table = ds.dataset(path, format="parquet", partitioning="hive").to_table()
     return sorted(table.to_pylist(), key=lambda row: int(row["value"]))
 
@@ -96,7 +96,7 @@ def test_rows_lie_by_date_and_hour_of_utc(spark: SparkSession, bootstrap: str, t
         fill(bootstrap, topic, [b"%d" % hour], timestamp_ms=NOON_MS + (hour - 12) * HOUR_MS)
     spark.conf.set("spark.sql.session.timeZone", "Asia/Tokyo")
     try:
-        # By times: the record of 11 o'clock lies before.
+        # Begin at a time that the record of 11 o'clock is before.
         run(
             spark,
             bootstrap,

@@ -50,9 +50,9 @@ def test_rows_are_copied_partition_for_partition_and_topics_followed(
     spark: SparkSession, a: Side, b: Side, checkpoint: str
 ) -> None:
     name = new_name()
-    # Rows of 2023 would go at once by the default retention.
+    # The default retention would delete rows of 2023 at once.
     topic = a.make(name, 3, {"retention.ms": "-1", "segment.bytes": "2000000"})
-    a.make(f"b.{name}")  # it came from there
+    a.make(f"b.{name}")  # this name says that it came from b
     write_rows_of_all_kinds(a, topic)
     options = mirror_options(a, b, name)
 

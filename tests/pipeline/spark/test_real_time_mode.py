@@ -1,4 +1,4 @@
-"""Real-time Mode: rows go from topic to topic within a batch that lasts. Its own connector alone has it."""
+"""Real-time Mode: rows go from topic to topic within a long batch. Only Spark's own connector has it."""
 
 from collections.abc import Iterator
 

@@ -1,4 +1,4 @@
-"""Rows into JSON and keys, and back: what a row has is what its record has, for all types of Spark."""
+"""Rows as JSON and keys, and back: a record has all of its row, for all types of Spark."""
 
 import json
 
@@ -44,7 +44,7 @@ IN_A_MAP = "map(TIMESTAMP(t || 'Z'), 1), map(DATE(t), 1), map(x'00ff', 1), map(s
 
 
 def in_texts(rows: DataFrame) -> list[Row]:
-    """By Spark's own casts: Python has no year 1 in all time zones, and NaN is not NaN."""
+    """Return the rows by Spark's own casts: Python lacks year 1 in some time zones, and NaN is not NaN."""
     return rows.select(*[column(name).cast("string").alias(name) for name in rows.columns]).collect()
 
 

@@ -1,4 +1,4 @@
-"""Source, sink and mirror on clusters with TLS, logins and an authorizer: who is let in, and what is told.
+"""Source, sink and mirror on clusters with TLS, logins and an authorizer: access and refusals.
 
 Users have the rights that the tables of the pages name, and no others.
 """
@@ -24,7 +24,7 @@ from tests.pipeline.spark.topic_rows import read_topic, values_of
 from tests.pipeline.topics import fill, make_topic
 
 pytestmark = pytest.mark.slow
-SOON_S = 30.0  # with what Spark itself takes on a busy machine
+SOON_S = 30.0  # including the time that Spark itself takes on a busy machine
 
 
 @pytest.fixture(scope="module", params=["ottla", "kafka"])
@@ -39,7 +39,7 @@ def server(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFact
 
 @pytest.fixture
 def orders(server: Secured) -> str:
-    """A topic with two records, and nobody with any rights."""
+    """Make a topic with two records, with no rights for any user."""
     for user in PASSWORDS:
         server.revoke_all(user)
     topic = make_topic(server.bootstrap("ADMIN"), name=f"orders-{uuid4().hex}")
@@ -48,7 +48,7 @@ def orders(server: Secured) -> str:
 
 
 def rights_of(page: str, heading: str, **names: str) -> list[str]:
-    """Return the rights in the table of a page below a heading, as `Secured.grant` takes them."""
+    """Return the rights in the table of a page below a heading, in the form of `Secured.grant`."""
     text = (ROOT / "docs" / page).read_text().partition(f"{heading}\n")[2]
     lines = text.partition("\n\n##")[0].splitlines()
     rows = [line.split("|")[1:-1] for line in lines if line.startswith("| `")]
@@ -126,7 +126,7 @@ def test_a_right_that_is_missing_is_told(
 
 
 def mirror_options(server: Secured, topic: str, **more: str) -> MirrorOptions:
-    """A mirror of a cluster into itself, by a user for each side."""
+    """Return options of a mirror of a cluster into itself, with a user for each side."""
     sides = {"source": server.options("anna"), "target": server.options("bert")}
     given = {
         f"{side}.cluster.{name.removeprefix('kafka.')}": value

@@ -1,4 +1,4 @@
-"""The sink without transactions: columns, partitions, topics, batches and streams, and what is refused."""
+"""The sink without transactions: columns, partitions, topics, batches and streams, and refusals."""
 
 import datetime
 from pathlib import Path

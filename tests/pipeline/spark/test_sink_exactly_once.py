@@ -1,4 +1,4 @@
-"""Exactly once where nothing fails: streams, foreachBatch in update mode, and what is refused."""
+"""Exactly once without failures: streams, foreachBatch in update mode, and refusals."""
 
 from collections.abc import Callable, Iterator
 from pathlib import Path
@@ -130,7 +130,7 @@ def test_a_second_write_of_a_batch_under_one_id_is_refused(
 def test_a_write_under_another_job_group_is_refused(
     spark: SparkSession, bootstrap: str, checkpoint: str, tmp_path: Path
 ) -> None:
-    """Its run is unknown, so it might be the second one of its batch."""
+    """Its run is unknown, so it might be the second write of its batch."""
     topic = make_topic(bootstrap)
     options = once(bootstrap, f"T.{uuid4().hex}", topic=topic)
 
@@ -163,7 +163,7 @@ def test_what_cannot_be_exactly_once_is_refused_by_name(
     assert "exactly_once is for streams" in told
 
     told = refused(lambda: run(frame, checkpoint, {**options, "asyncProgressTrackingEnabled": "true"}))
-    assert "does not support async progress tracking" in told  # Spark's own word, before ours
+    assert "does not support async progress tracking" in told  # Spark's own error, before ours
     told = refused(
         lambda: run(frame, checkpoint, {**options, "_asyncProgressTrackingOverrideSinkSupportCheck": "true"})
     )
@@ -174,7 +174,7 @@ def test_what_cannot_be_exactly_once_is_refused_by_name(
 
 @pytest.fixture
 def speculating(spark: SparkSession) -> Iterator[SparkSession]:
-    """A session as it is begun where the application's configuration says so; sessions copy that."""
+    """Make a session as if the application's configuration had the setting; sessions copy that."""
     configuration = spark.sparkContext._jsc.sc().conf()
     configuration.set("spark.speculation", "true")
     session = spark.newSession()

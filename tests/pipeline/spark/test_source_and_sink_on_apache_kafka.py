@@ -1,6 +1,6 @@
-"""The source, the sinks and what is built of them, with Apache Kafka 4.3.1 in the place of the cluster.
+"""The source, the sinks and what is built on them, with Apache Kafka 4.3.1 as the cluster.
 
-Most are tests of other files, which here have its address as `bootstrap`.
+Most are tests of other files, which get its address as `bootstrap` here.
 """
 
 import time
@@ -38,7 +38,7 @@ SHORT_TIMEOUT_MS = "4000"
 
 @pytest.fixture(scope="module")
 def bootstrap(kafka: str) -> str:
-    """In the place of the cluster of the other tests."""
+    """Replace the cluster of the other tests."""
     return kafka
 
 
@@ -69,7 +69,7 @@ def test_rows_are_there_once_after_a_fault(
 def test_a_decided_batch_whose_transactions_expired_stops_the_query_by_name(
     spark: SparkSession, bootstrap: str, tmp_path: Path, checkpoint: str
 ) -> None:
-    """Apache Kafka has no two-phase commit that clients may use, so what is decided can be lost."""
+    """Clients of Apache Kafka have no two-phase commit, so a decided batch can be lost."""
     sink = Sink(bootstrap, make_topic(bootstrap), transaction_timeout_ms=SHORT_TIMEOUT_MS)
     (task,) = decide_only(sink, 0, "a")
     cluster = KafkaSinkCluster(sink.cluster)

@@ -1,4 +1,4 @@
-"""`spark.read.format("ottla")`: the rows of a batch, its columns, its faces, and what it refuses."""
+"""`spark.read.format("ottla")`: the rows of a batch, its columns, its interfaces, and its refusals."""
 
 import subprocess
 import sys
@@ -17,7 +17,7 @@ TEN = [b"%d" % index for index in range(10)]
 
 
 def read(spark: SparkSession, bootstrap: str, *, schema: str = "", **options: str) -> DataFrame:
-    """A batch of the cluster with these options; `__` stands for a dot."""
+    """Read a batch of the cluster with these options; `__` stands for a dot."""
     given = {name.replace("__", "."): value for name, value in options.items()}
     reader = spark.read.format("ottla").options(**{"kafka.bootstrap.servers": bootstrap, **given})
     return (reader.schema(schema) if schema else reader).load()
@@ -97,7 +97,7 @@ def test_sql_reads_a_view(spark: SparkSession, bootstrap: str) -> None:
 
 
 def test_where_belongs_to_its_own_frame(spark: SparkSession, bootstrap: str) -> None:
-    """Spark 4.3 itself would hand what it pushed down for one use of a frame to all other uses of it."""
+    """Spark 4.3 itself would apply a filter pushed for one use of a frame to all other uses of it."""
     topic = make_topic(bootstrap, partitions=2)
     fill(bootstrap, topic, TEN)
     whole = read(spark, bootstrap, subscribe=topic)
@@ -178,7 +178,7 @@ def test_a_table_of_the_catalog_is_written_by_sql_and_by_frames(spark: SparkSess
         assert found == [(b"", b"\n")] * 2 + [(b"", b"\v")] * 3 + [(b"\1", b"\n")]
         assert spark.table("flights_table").count() == 2
 
-        # Rows as they were read have the options of their own table with them: they are not written there.
+        # Rows carry the options of the table they were read from: they are not written back into it.
         with pytest.raises(PySparkException, match="column offset: is given by the log"):
             spark.sql("INSERT INTO copies_table SELECT * FROM flights_table")
         assert (spark.table("flights_table").count(), spark.table("copies_table").count()) == (2, 6)

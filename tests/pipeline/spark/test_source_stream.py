@@ -1,4 +1,4 @@
-"""`spark.readStream.format("ottla")`: what a batch takes, where a query goes on, what happens meanwhile."""
+"""`spark.readStream.format("ottla")`: the rows of a batch, restarts, and changes while a query runs."""
 
 import json
 from collections.abc import Callable
@@ -39,7 +39,7 @@ class Query:
         self.during_a_batch: Callable[[], None] = lambda: None
 
     def run(self) -> list[list[int]]:
-        """The values of the batches of this run, each sorted."""
+        """Return the values of the batches of this run, each sorted."""
         self.batches.clear()
         stream = self.spark.readStream.format("ottla").options(**self.options).load()
         writer = stream.writeStream.foreachBatch(self._keep).option("checkpointLocation", self.checkpoint)
@@ -68,7 +68,7 @@ def test_a_query_takes_up_to_a_limit_and_goes_on_after_a_restart(
         maxOffsetsPerTrigger="50",
         kafka__group__id=f"lag-{topic}",
     )
-    # What comes later is for the next run: this one takes what was available when it began.
+    # Later records are for the next run: this one reads what was available when it began.
     query.during_a_batch = lambda: fill(bootstrap, topic, [b"100"])
 
     first = query.run()
@@ -99,7 +99,7 @@ def test_a_query_from_the_end_misses_nothing_that_comes_while_it_is_down(
 
 
 def _committed(bootstrap: str, group_id: str, topic: str) -> dict[int, int]:
-    """What lag tools see of a group."""
+    """Return the offsets that lag tools see of a group."""
     admin = AdminClient({"bootstrap.servers": bootstrap})
     asked = admin.list_consumer_group_offsets([ConsumerGroupTopicPartitions(group_id)])
     found = asked[group_id].result(TIMEOUT_S).topic_partitions
@@ -203,7 +203,7 @@ def test_a_query_of_what_is_committed_ends_at_the_last_stable_offset(
 
 
 def test_a_filter_of_a_stream_is_its_querys(spark: SparkSession, bootstrap: str, checkpoint: str) -> None:
-    """Spark hands no filter to a stream's source, whatever its settings, and reads all."""
+    """Spark pushes no filter to a stream's source, whatever its settings, and reads all records."""
     topic = make_topic(bootstrap, partitions=2)
     fill(bootstrap, topic, HUNDRED[:10], partition=0)
     fill(bootstrap, topic, HUNDRED[10:20], partition=1)

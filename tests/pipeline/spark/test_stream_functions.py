@@ -1,4 +1,4 @@
-"""`ottla.streams` with rows that are not as they should be, and with tables that change."""
+"""`ottla.streams` with faulty rows, and with tables that change."""
 
 import datetime
 import json
@@ -25,7 +25,7 @@ NOON = datetime.datetime(2026, 1, 2, 12, 0, 0)
 def records(
     spark: SparkSession, *rows: tuple[str | None, str | None, int, int, int], topic: str = "t"
 ) -> DataFrame:
-    """(key, value, partition, offset, seconds after noon) each."""
+    """Return records of (key, value, partition, offset, seconds after noon) each."""
     moments = [(*row[:2], topic, *row[2:4], NOON + datetime.timedelta(seconds=row[4])) for row in rows]
     return spark.createDataFrame(moments, RECORDS)
 
@@ -72,7 +72,7 @@ def test_the_latest_record_of_a_key_is_its_row_and_a_tombstone_ends_it(spark: Sp
         ("back", "3", 0, 6, 0),
         (None, "nobody's", 0, 7, 0),
         ("moved", "1", 0, 900, 0),
-        ("moved", "4", 1, 2, 1),  # the topic has got a second partition
+        ("moved", "4", 1, 2, 1),  # the topic has a second partition
         ("ended", "1", 0, 901, 0),
         ("ended", None, 1, 3, 1),
     )

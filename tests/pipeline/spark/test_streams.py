@@ -1,4 +1,4 @@
-"""The jobs of `examples/flights` over some days of flights: they write what pandas makes of the same rows."""
+"""The jobs of `examples/flights` over some days of flights: they write what pandas computes from them."""
 
 import json
 from collections.abc import Iterator, Mapping, Sequence
@@ -34,7 +34,7 @@ CLOSED = "MIA"
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Ran:
-    """The example after its run: what was there, and what each job has written."""
+    """The example after its run: its input, and the rows that each job has written."""
 
     flights: pd.DataFrame
     weather: pd.DataFrame
@@ -48,7 +48,7 @@ class Ran:
 
 @pytest.fixture(scope="module")
 def ran(spark: SparkSession, bootstrap: str, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Ran]:
-    """All jobs of the example, run over topics that were loaded for them; with smaller batches."""
+    """Run all jobs of the example over topics that were loaded for them, with smaller batches."""
     text = EXAMPLE.read_text()
     assert text.count('"50000"') == 2
     text = text.replace('"50000"', f'"{BATCH}"').replace("name: flights", f"name: f-{uuid4().hex}", 1)
@@ -76,7 +76,7 @@ def ran(spark: SparkSession, bootstrap: str, tmp_path_factory: pytest.TempPathFa
 
 
 def make_topics(bootstrap: str, names: Sequence[str]) -> None:
-    """One partition each, so that batches are known; compacted are those whose latest records are a table."""
+    """Create topics of one partition, so that batches are known; those that are tables are compacted."""
     tables = {"airports", "delays-by-day"}
     new = [
         NewTopic(
@@ -98,7 +98,7 @@ def send_flights(bootstrap: str, flights: pd.DataFrame) -> None:
 
 
 def rows_of(bootstrap: str, topic: str) -> pd.DataFrame:
-    """The values of its records, times as times."""
+    """Return the values of a topic's records, times as times."""
     rows = pd.DataFrame([json.loads(one.value()) for one in read_topic(bootstrap, topic)])
     for name in rows.columns:
         if name.endswith(("_at", "_start", "_end", "_hour")):
@@ -107,7 +107,7 @@ def rows_of(bootstrap: str, topic: str) -> pd.DataFrame:
 
 
 def assert_same(found: pd.DataFrame, expected: pd.DataFrame, by: Sequence[str]) -> None:
-    """The same rows in any order, of the columns that were found."""
+    """Assert that the rows are equal in any order, in the columns that were found."""
     assert len(expected) > 0
     sides = []
     for frame in (found, expected):
@@ -124,7 +124,7 @@ def assert_same(found: pd.DataFrame, expected: pd.DataFrame, by: Sequence[str]) 
 
 
 def first(ran: Ran) -> pd.DataFrame:
-    """The flights of the first run."""
+    """Return the flights of the first run."""
     return ran.flights[:-LATER]
 
 

@@ -1,4 +1,4 @@
-"""Options of connectors: what is wrong is told with its name, and nothing is passed over."""
+"""Options of connectors: errors have the option's name, and no option is ignored."""
 
 from collections.abc import Callable
 

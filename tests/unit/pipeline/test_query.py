@@ -1,4 +1,4 @@
-"""How long an interval is, and what a writer is told."""
+"""Intervals as text, and the calls that start a query."""
 
 from unittest.mock import MagicMock
 

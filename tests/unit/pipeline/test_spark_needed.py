@@ -1,4 +1,4 @@
-"""Where Spark is not installed, a program is told what to install."""
+"""Errors where Spark is not installed say what to install."""
 
 import subprocess
 import sys

@@ -1,4 +1,4 @@
-"""A topic that was just made is not known everywhere: it is gone when that was answered often enough."""
+"""A new topic is not known everywhere: it counts as gone after enough answers that say so."""
 
 from collections.abc import Callable, Sequence
 from typing import Any
@@ -37,7 +37,7 @@ PARTITION = TopicPartition("flights", 0)
 
 
 class Node:
-    """The only node: it answers about its topic, and commits, with one code after another and then well."""
+    """The only node: it answers about its topic, and commits, with the codes in turn, then well."""
 
     peer = "node1:9092"
 

@@ -1,4 +1,4 @@
-"""The settings of Kafka's clients: what is read, what is of no use here, what is refused in what words."""
+"""The settings of Kafka's clients: those read, those without effect, and the words of refusals."""
 
 from pathlib import Path
 
@@ -10,7 +10,7 @@ from ottla.pipeline.words import HIDDEN, OptionError
 
 
 def settings_of(role: Role = Role.SINK, **given: str) -> ClientSettings:
-    """Underscores stand for dots."""
+    """Read settings of a client; underscores stand for dots."""
     options = {f"kafka.{name.replace('_', '.')}": value for name, value in given.items()}
     return ClientSettings.from_options({"kafka.bootstrap.servers": "a:1", **options}, role)
 

@@ -1,4 +1,4 @@
-"""Nodes that end connections at once: tried again for a while, or for long once one has answered."""
+"""Nodes that end connections at once: retried for a while, or for long once one has answered."""
 
 import pytest
 

@@ -1,4 +1,4 @@
-"""Records that tell where copied rows were placed: what is noted, written, and read again."""
+"""Records with the places of copied rows: noted, written, and read again."""
 
 import json
 
@@ -50,7 +50,7 @@ def test_slots_come_again_the_later_the_rarer_they_are() -> None:
     last = {slot: batch_id for batch_id, slot in enumerate(slots, 1)}
     kept = sorted(last.values())
     assert len(kept) < 64 * 17
-    for batch_id in range(1, 100_001, 997):  # what is kept before it is not far, measured by its age
+    for batch_id in range(1, 100_001, 997):  # the nearest one kept before it is not far, measured by its age
         before = max((one for one in kept if one <= batch_id), default=0)
         assert batch_id - before <= max(2, (100_000 - batch_id) // 16)
     assert slot_of(0) not in last

@@ -1,4 +1,4 @@
-"""Attempts: pauses double up to a limit, the budget ends them, and what is no use is not tried again."""
+"""Retries: pauses double up to a limit, the budget ends them, and final errors are not retried."""
 
 import random
 

@@ -1,4 +1,4 @@
-"""`${file:/PATH:KEY}` in a setting: what it becomes, and what is told of one that leads nowhere."""
+"""References `${file:/PATH:KEY}` in settings: their values, and the errors of invalid ones."""
 
 from pathlib import Path
 

@@ -1,4 +1,4 @@
-"""Record batches made of columns, read by the record code of the log."""
+"""Record batches made of columns, read again by the log's own code."""
 
 import numpy as np
 import pyarrow as pa

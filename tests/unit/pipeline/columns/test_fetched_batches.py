@@ -1,4 +1,4 @@
-"""Fetches opened into columns: what a reader sees, where it goes on, and what it refuses."""
+"""Fetches opened into columns: the records that a reader sees, the next offset, and refused bytes."""
 
 import numpy as np
 import pytest
@@ -271,7 +271,7 @@ def test_records_with_too_many_headers_are_read_in_pieces() -> None:
 
     assert read == [10] * 50
     assert asked == [0, 20, 40]
-    # One record is handed out, however many it has.
+    # One record is returned, however many headers it has.
     assert open_all(batch, max_opened_headers=3).next_offset == 1
 
 
@@ -279,7 +279,7 @@ def test_a_batch_of_the_shortest_records_takes_little_memory_at_a_time() -> None
     batch = bytes(build_batch([(None, None, 0, ())] * 60_000))
 
     assert open_all(batch, max_opened_records=2_000).next_offset == 2_000
-    # All at once it is twenty times as much.
+    # All at once would take twenty times as much.
     assert peak_bytes(lambda: open_all(batch, max_opened_records=2_000)) < 3 * len(batch)
 
 
@@ -297,7 +297,7 @@ def refusal(records: bytes, start: int = 0) -> ErrorCode:
 
 
 def sealed(body: bytes, records_count: int = 1, last_offset_delta: int = 0) -> bytes:
-    """A batch with a right CRC around any bytes."""
+    """Return a batch with a valid CRC around any bytes."""
     header = read_header(build_batch([row(b"x")]))
     return bytes(
         seal_batch(header._replace(records_count=records_count, last_offset_delta=last_offset_delta), body)

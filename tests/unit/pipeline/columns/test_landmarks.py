@@ -1,4 +1,4 @@
-"""Large batches walked from many places: guesses help where they are right and change nothing where not."""
+"""Large batches walked from many places: right guesses help, wrong ones change nothing."""
 
 from random import Random
 
@@ -18,14 +18,14 @@ def text(random: Random) -> bytes:
 
 
 def landmarks_of(batch: bytes, count: int = ROWS) -> dict[int, int]:
-    """How many records lie before each position in the batch."""
+    """Return the position of each found record, by the number of records before it."""
     content = np.frombuffer(batch, np.uint8)
     positions, before = find_landmarks(content, HEADER_SIZE, len(batch), count)
     return dict(zip(before.tolist(), positions.tolist(), strict=True))
 
 
 def positions_of(rows: list[NewRecord]) -> dict[int, int]:
-    """Where each record begins in the batch of all."""
+    """Return the position of each record in the batch of all."""
     ends = [len(build_batch(rows[: place + 1])) for place in range(len(rows))]
     return dict(enumerate([HEADER_SIZE, *ends[:-1]]))
 

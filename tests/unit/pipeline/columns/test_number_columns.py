@@ -1,4 +1,4 @@
-"""Columns made of numbers: what `pa.array` makes of them, without asking pandas."""
+"""Columns of numbers equal those of `pa.array`, but pandas is not imported."""
 
 import numpy as np
 import pyarrow as pa

@@ -1,4 +1,4 @@
-"""The columns of a sink: judged by name and type, their rows sent where they belong."""
+"""The columns of a sink: judged by name and type, their rows sent to the right partitions."""
 
 import pyarrow as pa
 import pytest

@@ -1,4 +1,4 @@
-"""Where records are sent: every option is judged by name, and nothing secret is shown."""
+"""The options of a web hook: each is judged by name, and no secret is shown."""
 
 import pytest
 

@@ -1,4 +1,4 @@
-"""Records into bodies, answers into verdicts."""
+"""Bodies made of records, and verdicts on answers."""
 
 import json
 
@@ -21,7 +21,7 @@ from ottla.pipeline.connect.http_sink import Record, groups_of
     [
         ((200, 202, 204), Verdict.TAKEN),
         ((400, 409, 413, 422), Verdict.REFUSED),
-        # No record is to blame for these, and none may be given up for them.
+        # No record is to blame for these, so none is given up.
         ((301, 401, 403, 404, 405, 408, 425, 429, 500, 503), Verdict.STOP),
     ],
 )
@@ -45,7 +45,7 @@ def test_a_value_is_sent_as_it_is(value: bytes | None, body_format: BodyFormat, 
 @pytest.mark.parametrize(
     ("value", "body_format"),
     [
-        (b"1,2", BodyFormat.JSON),  # would be two of an array
+        (b"1,2", BodyFormat.JSON),  # two elements of an array
         (b"[1", BodyFormat.JSON),
         (b"", BodyFormat.JSON),
         (b"NaN", BodyFormat.JSON),

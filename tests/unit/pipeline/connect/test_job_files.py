@@ -1,4 +1,4 @@
-"""The connectors in a job file: the documented one is right; a wrong option is told with its line."""
+"""Connectors in a job file: the documented one is valid; errors have the line of the option."""
 
 import re
 from pathlib import Path

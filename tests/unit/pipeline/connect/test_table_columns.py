@@ -1,4 +1,4 @@
-"""Values of a real SQLite in columns of each type: as they are, or refused by the column's name."""
+"""Values of a real SQLite database in columns of each type: unchanged, or refused with the column's name."""
 
 import sqlite3
 from pathlib import Path
@@ -19,7 +19,7 @@ from ottla.pipeline.words import OptionError
 
 
 def read(path: Path, statements: str) -> dict[str, list[object]]:
-    """The columns of table `t` as a stream of it has them."""
+    """Return the columns of table `t` as a stream of it has them."""
     with sqlite3.connect(path / "a.db") as connection:
         connection.executescript(statements)
     connection.close()

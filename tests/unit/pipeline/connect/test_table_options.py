@@ -1,4 +1,4 @@
-"""Which table is read and how: every option is judged by name, and no password is ever shown."""
+"""The options of a table source: each is judged by name, and no password is ever shown."""
 
 import pytest
 

@@ -1,4 +1,4 @@
-"""The questions to a table, asked of a real SQLite: what is new, how far, and no more than is wanted."""
+"""Statements on a real SQLite database: they select the new rows, in order, and no more than asked for."""
 
 import sqlite3
 from collections.abc import Iterator, Sequence
@@ -23,7 +23,7 @@ DAY_MS = 86_400_000
 
 @pytest.fixture
 def database() -> Iterator[sqlite3.Connection]:
-    """Six rows, two of which share a time that another writes differently."""
+    """Make six rows, two of which share a time that a third writes differently."""
     connection = sqlite3.connect(":memory:")
     connection.execute("CREATE TABLE rows (id INTEGER PRIMARY KEY, at TEXT NOT NULL)")
     times = ["1970-01-02", "1970-01-03 00:00:00", "1970-01-03T00:00:00.000Z", "1970-01-04", "1970-01-05"]
@@ -42,7 +42,7 @@ def ask(database: sqlite3.Connection, question: Question) -> list[Any]:
 
 
 def batches(database: sqlite3.Connection, options: dict[str, str], most: int) -> list[list[int]]:
-    """The ids of all batches of a table that stays as it is."""
+    """Return the ids of all batches of a table that does not change."""
     asking, at, found = queries(options), START, []
     while answer := ask(database, asking.end(at, None, most)):
         end = asking.position(answer[0])
@@ -55,7 +55,7 @@ def batches(database: sqlite3.Connection, options: dict[str, str], most: int) ->
     ("options", "expected"),
     [
         (BY_ID, [[1, 2], [3, 4], [5, 6]]),
-        # Rows of one moment are not parted, as the next batch begins behind it.
+        # Rows of one time stay together, as the next batch begins behind it.
         (BY_TIME, [[1, 2, 3], [4, 5], [6]]),
         (BY_BOTH, [[1, 2], [3, 4], [5, 6]]),
     ],
@@ -81,7 +81,7 @@ def test_rows_that_are_younger_than_the_delay_wait(
 def test_rows_of_this_very_moment_wait(
     database: sqlite3.Connection, now_ms: int, expected: list[list[int]]
 ) -> None:
-    """Others of the same time may come yet, and nobody would look for them behind it."""
+    """More rows of that time may come, and would lie before the next batch."""
     database.create_function("julianday", 1, lambda _now: 2440587.5 + now_ms / DAY_MS)
     database.execute("DROP TABLE rows")
     database.execute("CREATE TABLE rows (id INTEGER PRIMARY KEY, at INTEGER NOT NULL)")
@@ -266,7 +266,7 @@ def test_types_of_postgresql_are_kept_or_text(
     ],
 )
 def test_types_of_sqlite_go_by_affinity(declared: str, kind: pa.DataType) -> None:
-    """SQLite casts nothing itself: of a real number it would keep 15 digits."""
+    """SQLite itself casts nothing: of a real number it would keep 15 digits."""
     column = sqlite_column("a", declared, True)
 
     assert (column.kind, column.is_cast) == (kind, False)

@@ -1,4 +1,4 @@
-"""What a run of a table's stream takes: what was there when it began."""
+"""A run of a table's stream reads the rows that were there when it began."""
 
 import sqlite3
 from collections.abc import Iterator
@@ -15,7 +15,7 @@ LIMIT = ReadMaxRows(10)
 
 @pytest.fixture
 def database(tmp_path: Path) -> Iterator[sqlite3.Connection]:
-    """A file with an empty table."""
+    """Make a file with an empty table."""
     connection = sqlite3.connect(tmp_path / "flights.db", isolation_level=None)
     connection.execute("CREATE TABLE flights (id INTEGER PRIMARY KEY)")
     yield connection

@@ -1,4 +1,4 @@
-"""The commands before Spark is asked for anything, and how `ottla` finds them."""
+"""The commands before Spark is needed, and the way `ottla` finds them."""
 
 import errno
 from pathlib import Path

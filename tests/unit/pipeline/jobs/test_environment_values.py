@@ -1,4 +1,4 @@
-"""`${NAME}` and what is not one."""
+"""Values with `${NAME}`, and text that only looks like it."""
 
 import pytest
 

@@ -1,4 +1,4 @@
-"""Job files: what a right one means, and every mistake of a wrong one with its line, key and reason."""
+"""Job files: the meaning of valid ones, and every error with its line, key and reason."""
 
 from pathlib import Path
 

@@ -1,4 +1,4 @@
-"""States, progress and causes; what is written is what is read."""
+"""States, progress and causes of jobs; a status is read as it was written."""
 
 import json
 

@@ -1,4 +1,4 @@
-"""Status files between processes: whole or not at all, and true when a process is gone."""
+"""Status files between processes: written atomically, and true after a process is gone."""
 
 import socket
 import subprocess

@@ -1,4 +1,4 @@
-"""YAML as it was written, and what of it is refused."""
+"""YAML as it was written, and the parts of it that are refused."""
 
 import pytest
 
@@ -53,7 +53,7 @@ def test_what_is_no_file_of_jobs_is_told_with_its_line(content: bytes, line: int
 
 
 def test_values_that_are_meant_many_times_stay_one() -> None:
-    # Written out, the last of them would have 9 to the power of 40 parts.
+    # Expanded, the last of them would have 9 to the power of 40 parts.
     rounds = [f"a{i}: &a{i} [{', '.join([f'*a{i - 1}'] * 9)}]" for i in range(1, 40)]
 
     tree = read_tree("\n".join(["a0: &a0 [x]", *rounds]).encode())

@@ -1,4 +1,4 @@
-"""A directory of batches: each is there whole or not at all, and once, wherever its writer dies."""
+"""A directory of batches: each is there whole or not at all, and once, wherever its writer crashes."""
 
 import os
 import subprocess
@@ -20,14 +20,14 @@ QUERY = Owner(writer="query 1", partition_by=("carrier",))
 
 @pytest.fixture
 def lake(tmp_path: Path) -> LakeDirectory:
-    """A directory that one writer has claimed."""
+    """Make a directory that one writer has claimed."""
     made = LakeDirectory(tmp_path / "flights", QUERY)
     made.claim()
     return made
 
 
 def write(lake: LakeDirectory, batch: int, rows: list[int]) -> Path:
-    """A staged batch, its rows in directories of two carriers."""
+    """Stage a batch with its rows in the directories of two carriers."""
     staged = lake.stage(batch)
     for carrier in ("AA", "UA"):
         folder = staged / f"carrier={carrier}"
@@ -37,13 +37,13 @@ def write(lake: LakeDirectory, batch: int, rows: list[int]) -> Path:
 
 
 def add(lake: LakeDirectory, batch: int, rows: list[int]) -> None:
-    """A whole batch."""
+    """Add a complete batch."""
     staged = write(lake, batch, rows)
     lake.commit(staged, Manifest(writer=QUERY.writer, batch=batch, files=measure(staged)))
 
 
 def seen(lake: LakeDirectory) -> list[int]:
-    """What a reader sees who knows nothing of batches."""
+    """Return the ids that a reader finds who knows nothing of batches."""
     table = ds.dataset(lake.path, format="parquet", partitioning="hive").to_table()
     return sorted(table["id"].to_pylist()) if table.num_rows else []
 
@@ -69,7 +69,7 @@ def test_a_batch_says_what_it_has(lake: LakeDirectory) -> None:
     ]
     last = lake.last_batch()
     assert last is not None
-    assert last.batch == 10  # not by the alphabet
+    assert last.batch == 10  # in numeric order
     assert lake.read_batch(11) is None
 
 
@@ -117,7 +117,7 @@ def test_a_batch_without_its_manifest_is_told(lake: LakeDirectory) -> None:
 
 
 class Died(BaseException):
-    """What no handler of a failure takes for one: the process is gone."""
+    """The end of the process, which no error handler may catch."""
 
 
 @pytest.mark.parametrize(

@@ -1,4 +1,4 @@
-"""The options of a load: what belongs to the source and is not for loads."""
+"""The options of a load: some options of a source are not for loads."""
 
 import pytest
 

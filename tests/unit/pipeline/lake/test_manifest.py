@@ -1,4 +1,4 @@
-"""The JSON beside the files of a lake: what is written is read, and anything else is told with its place."""
+"""The JSON beside the files of a lake: read as it was written; errors have their place."""
 
 import json
 from typing import Any
@@ -22,7 +22,7 @@ OF_LOAD = Manifest(writer="load", batch=7, files=FILES, offsets=OFFSETS)
 
 
 def changed(**members: Any) -> bytes:
-    """OF_LOAD with other members; ... takes one out."""
+    """Return OF_LOAD with other members; ... removes one."""
     document = json.loads(OF_LOAD.to_json()) | members
     return json.dumps({key: value for key, value in document.items() if value is not ...}).encode()
 

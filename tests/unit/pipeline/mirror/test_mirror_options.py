@@ -1,4 +1,4 @@
-"""The options of a mirror: what is read, what is refused in what words."""
+"""The options of a mirror: those read, and the words of refusals."""
 
 import pytest
 
@@ -17,7 +17,7 @@ IDENTITY = {"replication.policy.class": "IdentityReplicationPolicy"}
 
 
 def options_of(**given: str) -> MirrorOptions:
-    """Underscores stand for dots."""
+    """Read options of a mirror; underscores stand for dots."""
     return MirrorOptions.from_options(NEEDED | {name.replace("_", "."): text for name, text in given.items()})
 
 

@@ -1,4 +1,4 @@
-"""Lists of names and expressions: what they mean, alone and against each other."""
+"""Lists of names and expressions: their meaning, alone and combined."""
 
 import re
 

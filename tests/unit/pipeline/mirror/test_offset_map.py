@@ -1,4 +1,4 @@
-"""Offsets in the target: exact where runs tell, and never too late where they do not."""
+"""Offsets translated to the target: exact within runs, and never too late elsewhere."""
 
 from hypothesis import given
 from hypothesis import strategies as st

@@ -1,4 +1,4 @@
-"""What is to change in the target's topics, from what both clusters say."""
+"""The changes of the target's topics, computed from both clusters."""
 
 import re
 

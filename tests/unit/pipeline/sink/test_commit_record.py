@@ -1,4 +1,4 @@
-"""The record of a batch: packed, read again, and judged when others have written it."""
+"""The record of a batch: encoded, read again, and refused if this sink did not write it."""
 
 from base64 import b64decode, b64encode
 from dataclasses import replace

@@ -1,4 +1,4 @@
-"""What drivers and tasks decide: who writes, what is completed, what is lost, who is fenced."""
+"""The decisions of drivers and tasks: what is written, completed, lost or fenced."""
 
 from uuid import UUID
 
@@ -107,7 +107,7 @@ def test_only_transactions_that_are_open_as_they_were_left_are_decided_over() ->
     assert expired(parts, {PART.slot: None}) == {PART: "the coordinator does not know it"}
     assert expired(parts, {PART.slot: told("CompleteAbort")}) == {PART: "it is CompleteAbort"}
     assert expired(parts, {PART.slot: told("Ongoing", ProducerPair(10, 3))}) == {PART: "it is Ongoing"}
-    # Ended and begun again under the same pair: its rows are gone.
+    # Ended and begun again under this pair: its rows are gone.
     assert expired(parts, {PART.slot: told("Ongoing", partitions=frozenset({THERE}))}) == {
         PART: "it is Ongoing"
     }
@@ -123,7 +123,7 @@ def test_slots_of_the_newest_record_keep_their_pairs() -> None:
     )
 
     assert free == [Slot(1, 2), Slot(1, 3)]
-    # Who had the fifth before may be at work with it, though nobody needs it now.
+    # A task that held the fifth may still use it, though no batch needs it now.
     assert fenced == [Slot(1, 2), Slot(1, 3), Slot(1, 4), Slot(1, 100_003), Slot(9, 5)]
 
 

@@ -1,4 +1,4 @@
-"""Small batches of rows joined: every row once and in order, and none waits for more than are enough."""
+"""Small batches of rows joined: every row once and in order, and enough rows do not wait for more."""
 
 from collections.abc import Iterator
 

@@ -1,4 +1,4 @@
-"""What a sink is told: read, refused by name, contradictions found."""
+"""The options of a sink: read, refused by name, contradictions found."""
 
 import pytest
 

@@ -1,4 +1,4 @@
-"""How much a micro-batch takes: fair shares, and waiting for enough."""
+"""The offsets that a micro-batch takes: fair shares, and a minimum to wait for."""
 
 from hypothesis import given
 from hypothesis import strategies as st

@@ -1,4 +1,4 @@
-"""What is gone that was to be read, and how far a query is behind."""
+"""Losses of data, and the lag of a query."""
 
 import pytest
 
@@ -20,7 +20,7 @@ A0, A1, B0 = TopicPartition("a", 0), TopicPartition("a", 1), TopicPartition("b",
 
 
 def at(topic_id: bytes = OLD, **offsets: int) -> SourceOffsets:
-    """`at(a0=5)`; the topics have that id."""
+    """Return offsets such as `at(a0=5)`; the topics have that id."""
     partitions = {TopicPartition(name[0], int(name[1])): offset for name, offset in offsets.items()}
     return SourceOffsets(offsets=partitions, topic_ids=dict.fromkeys("ab", topic_id))
 

@@ -8,7 +8,7 @@ from ottla.pipeline.source.java_regex import PatternError, translated
 
 NAMES = ("orders", "Orders", "orders.v1", "orders-v2", "x", "abc", "a1", "a12", "aa", "a_b", "9", "a]")
 
-# A pattern, and the names in which it is found, as java.util.regex finds them.
+# A pattern, and the match that java.util.regex finds.
 FOUND = [
     (r"^orders.*", "orders orders.v1 orders-v2"),
     (r"^[a-z&&[^x]]+$", "orders abc aa"),

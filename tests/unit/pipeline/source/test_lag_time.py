@@ -1,4 +1,4 @@
-"""How long a record has waited is told from where its log ended when."""
+"""The waiting time of a record is computed from the times at which its log was seen to end where."""
 
 from hypothesis import given
 from hypothesis import strategies as st
@@ -7,7 +7,7 @@ from ottla.pipeline.source.lag_time import MAX_KNOWN_ENDS, KnownEnd, KnownEnds, 
 
 
 def known(*ends: tuple[int, int], read: int = 0) -> KnownEnds:
-    """Ends of a log as (moment, end), told one after the other while a query stands at `read`."""
+    """Return the ends of a log as (moment, end), reported in order while a query is at `read`."""
     found: KnownEnds = ()
     for at_ms, end in ends:
         found = with_end(found, KnownEnd(at_ms=at_ms, end=end), read)

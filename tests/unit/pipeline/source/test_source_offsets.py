@@ -1,4 +1,4 @@
-"""Offsets as a checkpoint has them: the connector's JSON with ids of topics, read with suspicion."""
+"""Offsets in a checkpoint: the connector's JSON with ids of topics, checked when read."""
 
 import json
 

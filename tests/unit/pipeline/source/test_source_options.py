@@ -1,4 +1,4 @@
-"""The options of a source: which are read, which are without effect, which are refused in what words."""
+"""The options of a source: those read, those without effect, and the words of refusals."""
 
 from collections.abc import Mapping
 from typing import Any
@@ -23,17 +23,17 @@ OFFSETS = '{"t": {"0": 5, "1": -1}}'
 
 
 def lower(options: Mapping[str, str]) -> dict[str, str]:
-    """As Spark hands them over."""
+    """Return the options in lower case, as Spark hands them over."""
     return {name.lower(): value for name, value in options.items()}
 
 
 def stream(**given: str) -> SourceOptions:
-    """Options of a stream; `__` stands for a dot."""
+    """Read options of a stream; `__` stands for a dot."""
     return _read(Mode.STREAM, given)
 
 
 def batch(**given: str) -> SourceOptions:
-    """Options of a batch; `__` stands for a dot."""
+    """Read options of a batch; `__` stands for a dot."""
     return _read(Mode.BATCH, given)
 
 

@@ -1,4 +1,4 @@
-"""Which Java is taken, of those that a machine has."""
+"""The choice among the Javas of a machine."""
 
 import subprocess
 from pathlib import Path
@@ -77,7 +77,7 @@ def test_the_wheel_runs_behind_a_wrapper_that_drops_one_argument(tmp_path: Path)
     home = bundled_java({"XDG_CACHE_HOME": str(tmp_path)})
 
     assert home is not None
-    # Java itself would refuse the module; with the argument dropped it tells its version.
+    # Java itself would refuse the module; with the argument dropped it prints its version.
     answer = subprocess.run(
         [home.path / "bin" / "java", "--add-modules=jdk.incubator.vector", "-version"],
         capture_output=True,

@@ -1,4 +1,4 @@
-"""Filters that Spark pushes become ranges of offsets where they restrict them."""
+"""Filters that Spark pushes become ranges of offsets if they restrict them."""
 
 from datetime import UTC, datetime, timedelta, timezone
 

@@ -1,4 +1,4 @@
-"""Queries are told to a Prometheus from what Spark says of their progress."""
+"""Metrics of queries for a Prometheus, from the progress that Spark reports."""
 
 from typing import Any
 
@@ -12,7 +12,7 @@ OBSERVED = {"records": 30, "bytes": 900, "oldest_ms": AT_MS - 4_000, "newest_ms"
 
 
 def progress(batch: int = 7, **changed: Any) -> dict[str, Any]:
-    """Spark's JSON of a batch of thirty records; 5 are left in partition 0 and none in partition 1."""
+    """Return Spark's JSON of a batch of thirty records; 5 are left in partition 0 and none in partition 1."""
     return {
         "id": "f00d",
         "runId": "run-1",
@@ -32,7 +32,7 @@ def source(read: dict[str, int], latest: dict[str, int]) -> dict[str, Any]:
 
 
 def values(metrics: QueryMetrics, now_ms: int = AT_MS) -> dict[tuple[str, ...], float]:
-    """Every sample by its name and the values of its labels, as a Prometheus reads the text."""
+    """Return every sample by its name and the values of its labels, as a Prometheus reads the text."""
     return {
         (sample.name.removeprefix("ottla_spark_"), *sample.labels.values()): sample.value
         for family in text_string_to_metric_families(metrics.text(now_ms))
@@ -70,7 +70,8 @@ def test_batches_are_counted_and_triggers_without_one_are_not() -> None:
 
 def test_bytes_and_the_age_of_records_are_told_of_observed_frames() -> None:
     as_json = {"ottla": OBSERVED, "of the user": {"rows": 1}}
-    as_rows = {"ottla": Row(**OBSERVED), "of the user": Row(rows=1)}  # as PySpark tells its listeners
+    # the form in which PySpark passes it to listeners
+    as_rows = {"ottla": Row(**OBSERVED), "of the user": Row(rows=1)}
 
     found = values(told(progress(7, observedMetrics=as_json), progress(8, observedMetrics=as_rows)))
 

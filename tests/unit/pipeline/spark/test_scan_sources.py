@@ -1,4 +1,4 @@
-"""A Spark that does not take our rule of its optimizer."""
+"""A session of a Spark that does not accept our optimizer rule."""
 
 import logging
 from types import SimpleNamespace

@@ -1,4 +1,4 @@
-"""The options of tables reach those that read and write them, and nobody else."""
+"""The options of tables reach their readers and writers, and no other frames."""
 
 import pyarrow as pa
 import pytest

@@ -1,4 +1,4 @@
-"""Arguments of stream functions, as a job file has them."""
+"""Arguments of stream functions, as text from a job file."""
 
 import pytest
 
