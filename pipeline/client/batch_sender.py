@@ -180,7 +180,7 @@ class BatchSender:
     def _judge(self, batch: _Batch, response: ProduceResponse) -> None:
         answers = [one for topic in response.responses for one in topic.partition_responses]
         if len(answers) != 1 or answers[0].index != batch.partition.partition:
-            problem = f"{len(answers)} answers about other than {batch.partition} alone"
+            problem = f"expected one answer, about {batch.partition}, but got {len(answers)}"
             raise KafkaError(ErrorCode.INVALID_REQUEST, problem)
         answer = answers[0]
         if answer.error_code == ErrorCode.DUPLICATE_SEQUENCE_NUMBER:

@@ -122,7 +122,9 @@ class BrokerConnection:
         Buffers in it are views of memory that belongs to this answer alone. Raises NETWORK_EXCEPTION if the
         connection is lost, REQUEST_TIMED_OUT if no answer came within `request.timeout.ms` of the request.
         """
-        assert ticket in self._awaited or self._socket is None, "its answer was received, or it is another's"
+        assert ticket in self._awaited or self._socket is None, (
+            "the answer was received already, or the ticket is of another connection"
+        )
         if self._socket is None:
             raise KafkaError(ErrorCode.NETWORK_EXCEPTION, f"{self.peer}: the connection was closed")
         assert ticket == self._awaited[0], "an earlier request still waits for its answer"

@@ -132,7 +132,7 @@ def _read(response: OffsetFetchResponse, group_id: str) -> dict[TopicPartition, 
     topics: list[OffsetFetchResponseTopic | OffsetFetchResponseTopics] = [*response.topics]
     for group in response.groups:
         if group.group_id != group_id:
-            raise KafkaError(ErrorCode.INVALID_REQUEST, f"the answer is of group {group.group_id[:80]}")
+            raise KafkaError(ErrorCode.INVALID_REQUEST, f"the answer is about group {group.group_id[:80]}")
         check(group.error_code, f"offsets of group {group_id}")
         topics += group.topics
     found = {}

@@ -209,7 +209,7 @@ class Cluster:
             if name in self._told and _is_older(topic, self._told[name]):
                 raise to_error(
                     ErrorCode.LEADER_NOT_AVAILABLE,
-                    f"topic {name} (this node has older metadata of it than was received before)",
+                    f"topic {name} (the metadata of this node is older than what was received before)",
                 )
             found[name] = self._told[name] = topic
             self._topics[name] = topic, asked_ms

@@ -54,13 +54,13 @@ def encode_sync(sync: OffsetSync) -> tuple[bytes, bytes]:
 def decode_sync(key: bytes | None, value: bytes | None) -> OffsetSync:
     """Read a record from its key and value; ValueError with a sentence if this module did not write it."""
     if key is None or value is None or max(len(key), len(value)) > MAX_RECORD_BYTES:
-        raise ValueError("no key or no value, or far too long a one")
+        raise ValueError("the key or the value is missing or too long")
     try:
         name, content = json.loads(key), json.loads(value)
         topic, partition, slot = name["topic"], name["partition"], name["slot"]
         runs = [OffsetRun(*run) for run in content["runs"]]
     except (ValueError, TypeError, KeyError, RecursionError):
-        raise ValueError("not the JSON that is expected") from None
+        raise ValueError("the key or the value is not the expected JSON") from None
     if not isinstance(topic, str) or not all(_is_offset(one) for one in (partition, slot)):
         raise ValueError("the key names no partition")
     if not runs or not all(_is_offset(number) for run in runs for number in run):
@@ -69,7 +69,7 @@ def decode_sync(key: bytes | None, value: bytes | None) -> OffsetSync:
     for run in runs:
         is_behind = run.source >= before.source_end and run.target >= before.target_end
         if run.rows < 1 or not is_behind or max(run.source_end, run.target_end) > MAX_OFFSET:
-            raise ValueError("the runs do not go forward")
+            raise ValueError("the runs are not in order")
         before = run
     return OffsetSync(partition=TopicPartition(topic, partition), slot=slot, runs=tuple(runs))
 

@@ -244,7 +244,7 @@ class PartitionFetcher:
             # allows.
             raise to_error(ErrorCode.THROTTLING_QUOTA_EXCEEDED, f"fetching {split.partition}")
         if len(answers) != 1 or answers[0].partition_index != split.partition.partition:
-            problem = f"{len(answers)} answers about other than {split.partition} alone"
+            problem = f"expected one answer, about {split.partition}, but got {len(answers)}"
             raise KafkaError(ErrorCode.INVALID_REQUEST, problem)
         return answers[0]
 

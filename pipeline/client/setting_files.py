@@ -82,7 +82,7 @@ def _properties(option: str, path: str) -> dict[str, str]:
         with Path(path).open("rb") as file:
             return parse_properties(file.read(MAX_PROPERTIES_BYTES + 1), path)
     except (OSError, ValueError) as error:
-        reason = error.strerror if isinstance(error, OSError) else "that is no path"
+        reason = error.strerror if isinstance(error, OSError) else "it is not a valid path"
         raise OptionError(
             option, f"refers to the file {path[:200]}, which cannot be read: {reason}"
         ) from None

@@ -17,7 +17,7 @@ PREFIX: Final = "kafka."  # of a client's settings among Spark's options
 
 _NO_CONNECTION_POLICY = "connections are opened when needed, and reopened when lost"
 _NO_METRICS = "Spark shows the progress of a query"
-_NO_MEMBERSHIP = "Spark divides the partitions; nobody joins a group"
+_NO_MEMBERSHIP = "Spark divides the partitions; the query joins no group"
 _ONE_PASS = "Spark hands rows over batch by batch"
 
 WITHOUT_EFFECT: Final[Mapping[str, str]] = {
@@ -35,14 +35,14 @@ WITHOUT_EFFECT: Final[Mapping[str, str]] = {
     "group.remote.assignor": _NO_MEMBERSHIP,
     "heartbeat.interval.ms": _NO_MEMBERSHIP,
     "internal.leave.group.on.close": _NO_MEMBERSHIP,
-    "internal.throw.on.fetch.stable.offset.unsupported": "every node that is served knows stable offsets",
+    "internal.throw.on.fetch.stable.offset.unsupported": "every supported node knows stable offsets",
     "linger.ms": _ONE_PASS,
     "max.poll.interval.ms": _NO_MEMBERSHIP,
     "max.poll.records": "a whole fetch is read at once",
     "metadata.cluster.check.enable": _NO_CONNECTION_POLICY,
-    "metadata.max.idle.ms": "what is known of a topic goes with its age",
+    "metadata.max.idle.ms": "metadata of a topic expires by its age alone",
     "metadata.recovery.rebootstrap.trigger.ms": _NO_CONNECTION_POLICY,
-    "metadata.recovery.strategy": "the bootstrap addresses are always among those that are tried",
+    "metadata.recovery.strategy": "the bootstrap addresses are always tried as well",
     "metrics.num.samples": _NO_METRICS,
     "metrics.recording.level": _NO_METRICS,
     "metrics.sample.window.ms": _NO_METRICS,
@@ -50,13 +50,13 @@ WITHOUT_EFFECT: Final[Mapping[str, str]] = {
     "partitioner.adaptive.partitioning.enable": _ONE_PASS,
     "partitioner.availability.timeout.ms": _ONE_PASS,
     "partitioner.rack.aware": _ONE_PASS,
-    "reconnect.backoff.max.ms": "retry.backoff.max.ms is between all attempts",
-    "reconnect.backoff.ms": "retry.backoff.ms is between all attempts",
+    "reconnect.backoff.max.ms": "retry.backoff.max.ms applies to all attempts",
+    "reconnect.backoff.ms": "retry.backoff.ms applies to all attempts",
     "retries": "the time for all attempts is limited, not their number",
     "session.timeout.ms": _NO_MEMBERSHIP,
     "share.acknowledgement.mode": _NO_MEMBERSHIP,
     "share.acquire.mode": _NO_MEMBERSHIP,
-    "socket.connection.setup.timeout.max.ms": "the first attempt's time is that of all",
+    "socket.connection.setup.timeout.max.ms": "socket.connection.setup.timeout.ms applies to all attempts",
     **security_names.WITHOUT_EFFECT,
 }
 
@@ -103,7 +103,7 @@ def why_idle(name: str, security_protocol: str) -> str:
     if name in security_names.READ:
         return f"{PREFIX}security.protocol is {security_protocol}"
     if security_names.is_of_security(name):
-        return WITHOUT_EFFECT.get(name, "it names what is done anyway")
+        return WITHOUT_EFFECT.get(name, "it requests the default behaviour")
     return WITHOUT_EFFECT.get(name, "is a setting of the sink")
 
 

@@ -135,7 +135,7 @@ def _open(records: ByteSource, visible: Sequence[tuple[int, BatchHeader]], max_o
 
 
 def _opened(content: ByteSource, places: list[tuple[int, int]], headers: list[BatchHeader]) -> _Opened:
-    assert len(content) <= MAX_COLUMN_BYTES, "a frame and what opens have limits far below"
+    assert len(content) <= MAX_COLUMN_BYTES, "frames and opened batches have limits far below"
     sections = []
     for (start, end), header in zip(places, headers, strict=True):
         if header.records_count * MIN_RECORD_BYTES > end - start or (end > start) != (

@@ -79,7 +79,7 @@ class _Batches:
 
     def __call__(self, rows: DataFrame, batch: int) -> None:
         query_id = rows.sparkSession.sparkContext.getLocalProperty(_QUERY_ID)
-        assert query_id, "Spark says within a batch whose it is"
+        assert query_id, "Spark sets the id of the query within a batch"
         records = rows.select(*self._columns)
         if "topic" in records.columns:
             # All records of a partition in one task, whatever operations the rows went through.
@@ -97,7 +97,7 @@ class _Batches:
 def sendable_columns(frame: DataFrame) -> list[Column]:
     """Return the columns of a frame that are sent or reported; OptionError if there is no value."""
     if "value" not in frame.columns:
-        raise OptionError("value", "is a column that every row needs")
+        raise OptionError("value", "is missing: it is a required column")
     found = [F.col(name).cast("binary").alias(name) for name in ("key", "value") if name in frame.columns]
     if "headers" in frame.columns:
         found.append(F.col("headers"))

@@ -224,8 +224,7 @@ class _Reader:
                 return "append"
 
     def _refuse_shared(self, place: SourceLocation, jobs: Sequence[Job]) -> None:
-        """Reject jobs that share a checkpoint or a transactional id: they would spoil each other's progress.
-        """
+        """Reject jobs that share a checkpoint or transactional id: they would spoil each other's progress."""
         checkpoints: dict[str, str] = {}
         transactions: dict[str, str] = {}
         for job in jobs:

@@ -157,7 +157,7 @@ def cause_of(trace: str) -> str:
     ):  # Py4J's text; the error is below it
         lines = [line.removeprefix(": ") for line in lines[1:]]
     in_python = False
-    cause = lines[0] if lines else "no cause was told"
+    cause = lines[0] if lines else "the cause is unknown"
     for number, line in enumerate(lines):
         if line.startswith("Traceback (most recent call last)"):
             in_python = True

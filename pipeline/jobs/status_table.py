@@ -6,7 +6,7 @@ from datetime import UTC, datetime
 from ottla.logstore.words.escaped_text import escape_controls
 from ottla.pipeline.jobs.job_status import JobState, JobStatus
 
-HEADS = ("JOB", "STATE", "SINCE", "BATCH", "ROWS", "ROWS/S", "LAG", "TOLD")
+HEADS = ("JOB", "STATE", "SINCE", "BATCH", "ROWS", "ROWS/S", "LAG", "UPDATED")
 
 
 def as_table(statuses: Sequence[JobStatus]) -> str:

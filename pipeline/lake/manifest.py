@@ -147,7 +147,7 @@ class _Reader:
         value = of.get(key)
         # In Python true is a number, too.
         if not isinstance(value, int) or isinstance(value, bool) or not 0 <= value <= _MAX_NUMBER:
-            raise self._problem(f"{place} is not a number from 0 on")
+            raise self._problem(f"{place} is not a number of at least 0")
         return value
 
     def path(self, of: Mapping[str, Any], place: str) -> str:

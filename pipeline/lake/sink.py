@@ -84,7 +84,7 @@ class BatchWriter:
 
     def __call__(self, rows: DataFrame, batch: int) -> None:
         query_id = rows.sparkSession.sparkContext.getLocalProperty(_QUERY_ID)
-        assert query_id, "Spark says within a batch whose it is"
+        assert query_id, "Spark sets the id of the query within a batch"
         if self._directory is None:
             owner = Owner(writer=f"query {query_id}", partition_by=self._options.partition_by)
             directory = LakeDirectory(self._options.path, owner)

@@ -41,7 +41,7 @@ _REFUSED: Final[Mapping[str, str]] = {
     "emit.heartbeats.enabled": ("the progress of the query shows that the mirror is running"),
     "exactly.once.support": "a mirror is always exactly once",
     "offset-syncs.topic.location": ("the offset syncs are stored in the target, with the mirrored records"),
-    "sync.topic.acls.enabled": "who may read a copy is for the target's administrators to say",
+    "sync.topic.acls.enabled": "the administrators of the target decide on access to the copies",
     "use.defaults.from": "each cluster uses its own defaults",
     "topic.filter.class": "Java classes cannot be loaded",
     "group.filter.class": "Java classes cannot be loaded",

@@ -18,7 +18,7 @@ class SyncReader:
     """Reads one topic of offset syncs, with a client that reads committed records only."""
 
     def __init__(self, cluster: Cluster, topic: str) -> None:
-        assert cluster.settings.read_committed, "a sync of rows that were aborted leads astray"
+        assert cluster.settings.read_committed, "syncs of aborted rows would be wrong"
         self._cluster = cluster
         self._partition = TopicPartition(topic, PARTITION)
         self._position = 0

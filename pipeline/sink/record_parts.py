@@ -47,7 +47,8 @@ def join(parts: Sequence[str]) -> str:
     record = "".join(one[3] for one in found if one is not None)
     if heads != {(len(parts), _digest(record))}:
         raise KafkaError(
-            ErrorCode.CORRUPT_MESSAGE, "the record of a batch cannot be read: its parts are not of one"
+            ErrorCode.CORRUPT_MESSAGE,
+            "the record of a batch cannot be read: its parts are from different records",
         )
     return record
 

@@ -21,7 +21,7 @@ class DataLossError(Exception):
 
     def __str__(self) -> str:
         losses = "; ".join(self.losses)
-        return f"rows are lost: {losses}. To go on with the rows that are left, set failOnDataLoss=false."
+        return f"rows are lost: {losses}. To continue with the rows that are left, set failOnDataLoss=false."
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -36,7 +36,7 @@ class LossPolicy:
         if losses and self.fails:
             raise DataLossError(losses)
         for loss in losses:
-            self.warn(f"rows are lost, but the query goes on, because failOnDataLoss is false: {loss}")
+            self.warn(f"rows are lost, but the query continues, because failOnDataLoss is false: {loss}")
 
 
 def is_replaced(topic: str, before: SourceOffsets, after: SourceOffsets) -> bool:

@@ -284,9 +284,9 @@ def _without_effect(
             found[PREFIX + "group.id"] = _NO_GROUP_IN_BATCHES
     else:
         if "maxTriggerDelay" in own and "minOffsetsPerTrigger" not in own:
-            found["maxTriggerDelay"] = "nothing is waited for without minOffsetsPerTrigger"
+            found["maxTriggerDelay"] = "a batch waits only with minOffsetsPerTrigger"
         if "groupIdPrefix" in own and client.group_id is not None:
-            found["groupIdPrefix"] = f"{PREFIX}group.id says the whole name"
+            found["groupIdPrefix"] = f"{PREFIX}group.id gives the whole name"
     for name in client.without_effect:
         found[PREFIX + name] = why_idle(name, client.security.protocol)
     return tuple(sorted(found.items()))

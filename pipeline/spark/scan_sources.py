@@ -58,7 +58,7 @@ public class ScanSources extends Rule {
       Object table = source.getTable(relation.table().schema(), new Transform[0], new HashMap());
       Map options = new HashMap(relation.options().asCaseSensitiveMap());
       options.put("MARK", "true");
-      // Which fields a relation has depends on the version of Spark.
+      // The fields of a relation depend on the version of Spark.
       Object[] fields = new Object[relation.productArity()];
       for (int at = 0; at < fields.length; at++) {
         Object field = relation.productElement(at);

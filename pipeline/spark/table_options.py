@@ -60,7 +60,7 @@ def options_of_new_table(options: Mapping[str, str]) -> dict[str, str] | None:
         if is_secret(name) and value.strip() and not is_kept_in_files(name, value):
             raise OptionError(
                 name,
-                "is a secret, and everybody who may see the table could read it: write it into a file of "
+                "is a secret, which every user with access to the table could read: write it into a file of "
                 "properties, and ${file:/PATH:KEY} in its place",
             )
     return own or None

@@ -517,7 +517,7 @@ def test_records_deleted_before_they_were_read_stop_a_stream_or_are_passed_over(
 
     assert lenient.values(planned) == [7, 8, 9, 0, 1, 2, 3, 4]
     assert lenient.warnings == [
-        "rows are lost, but the query goes on, because failOnDataLoss is false:"
+        "rows are lost, but the query continues, because failOnDataLoss is false:"
         f" {topic}-0 has offsets 7 to 10, but not 0"
     ]
 

@@ -62,7 +62,7 @@ def test_a_value_is_not_looked_into_again(secrets: Path) -> None:
         ("${file:SECRETS:nothing}", "the key 'nothing'"),
         ("${file:SECRETS.old:key}", "cannot be read: No such file"),
         ("${file:/:key}", "cannot be read: Is a directory"),
-        ("${file:/a\0b:key}", "that is no path"),
+        ("${file:/a\0b:key}", "it is not a valid path"),
     ],
 )
 def test_a_reference_that_leads_nowhere_is_refused(secrets: Path, text: str, problem: str) -> None:

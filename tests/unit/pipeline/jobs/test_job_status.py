@@ -117,7 +117,7 @@ def test_progress_counts_rows_since_the_start_and_the_lag_of_each_source() -> No
 @pytest.mark.parametrize(
     ("trace", "cause"),
     [
-        ("", "no cause was told"),
+        ("", "the cause is unknown"),
         ("[A] one\ntwo", "[A] one"),
         ("org.apache.spark.SparkException: [X] no\n\tat org.apache", "[X] no"),
         (
@@ -142,7 +142,7 @@ def test_the_table_has_a_line_a_job_and_says_why_one_failed() -> None:
 
     lines = as_table([RUNNING, failed]).splitlines()
 
-    assert lines[0].split() == ["JOB", "STATE", "SINCE", "BATCH", "ROWS", "ROWS/S", "LAG", "TOLD"]
+    assert lines[0].split() == ["JOB", "STATE", "SINCE", "BATCH", "ROWS", "ROWS/S", "LAG", "UPDATED"]
     assert lines[1].split() == [
         "totals",
         "RUNNING",

@@ -104,7 +104,7 @@ def test_the_identity_policy_marks_rows_unless_it_is_told_not_to() -> None:
         ("source.cluster.bootstrap.servers", "x:y", "'x:y' is not an address"),
         ("target.cluster.acks", "0", "cannot be sent again"),
         ("emit.heartbeats.enabled", "true", "is not supported: the progress"),
-        ("sync.topic.acls.enabled", "true", "who may read a copy"),
+        ("sync.topic.acls.enabled", "true", "the administrators of the target"),
         ("tasks.max", "3", "is not an option here; the options are .*topics.exclude"),
         ("transactional.id", "", "is empty"),
     ],

@@ -82,7 +82,7 @@ def test_parts_of_different_records_are_no_record() -> None:
         [*one, one[-1]],
         ["", *one[1:]],
     ):
-        with pytest.raises(KafkaError, match="its parts are not of one"):
+        with pytest.raises(KafkaError, match="its parts are from different records"):
             join(parts)
 
 

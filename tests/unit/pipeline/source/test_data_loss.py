@@ -64,11 +64,11 @@ def test_losses_stop_a_query_or_are_told_of() -> None:
     LossPolicy(fails=False, warn=told.append).judge(["a-0 is gone"])
     with pytest.raises(
         DataLossError,
-        match=r"a-0 is gone; b-0 is gone\. To go on with the rows that are left",
+        match=r"a-0 is gone; b-0 is gone\. To continue with the rows that are left",
     ):
         LossPolicy(fails=True, warn=told.append).judge(["a-0 is gone", "b-0 is gone"])
 
-    assert told == ["rows are lost, but the query goes on, because failOnDataLoss is false: a-0 is gone"]
+    assert told == ["rows are lost, but the query continues, because failOnDataLoss is false: a-0 is gone"]
 
 
 # ---- lag ----------------------------------------------------------------------------------------
