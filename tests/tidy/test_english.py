@@ -43,7 +43,6 @@ UNREAD = (
     "node/start/",
     "node/tools/",
     "node/wire/",
-    "pipeline/",
     "scripts/",
     "tests/chaos/",
     "tests/compat/",
@@ -55,7 +54,6 @@ UNREAD = (
     "tests/k8s/",
     "tests/node_fork.py",
     "tests/pages.py",
-    "tests/pipeline/",
     "tests/pure_walk.py",
     "tests/share_watch.py",
     "tests/simulation/",
@@ -86,7 +84,6 @@ UNREAD = (
     "tests/unit/node/tools/",
     "tests/unit/node/wire/",
     "tests/unit/node/work/",
-    "tests/unit/pipeline/",
     "tests/unit/scripts/",
 )
 
