@@ -167,7 +167,7 @@ def test_a_leader_that_dies_costs_no_row_and_repeats_none(
     cluster.close()
 
 
-def test_a_batch_that_is_too_large_is_told_with_the_limit(bootstrap: str, client: MakeClient) -> None:
+def test_a_batch_that_is_too_large_is_refused_with_the_limit(bootstrap: str, client: MakeClient) -> None:
     partition = TopicPartition(make_topic(bootstrap), 0)
     of_client = Producer(client(Role.SINK), partition)
     of_topic = Producer(client(Role.SINK, max_request_size="9000000"), partition)
@@ -182,7 +182,7 @@ def test_a_batch_that_is_too_large_is_told_with_the_limit(bootstrap: str, client
         of_topic.sender.flush()
 
 
-def test_a_gap_of_our_own_making_is_not_waited_for(bootstrap: str, client: MakeClient) -> None:
+def test_a_gap_of_our_own_making_fails_at_once(bootstrap: str, client: MakeClient) -> None:
     producer = Producer(client(Role.SINK), TopicPartition(make_topic(bootstrap), 0))
     producer.send()
     producer.sent = 2
@@ -192,7 +192,7 @@ def test_a_gap_of_our_own_making_is_not_waited_for(bootstrap: str, client: MakeC
         producer.sender.flush()
 
 
-def test_a_topic_that_is_gone_is_told(client: MakeClient) -> None:
+def test_a_topic_that_is_gone_is_an_error(client: MakeClient) -> None:
     producer = Producer(client(Role.SINK), TopicPartition("nowhere", 0))
 
     with pytest.raises(TopicGone):

@@ -66,7 +66,7 @@ def test_a_group_of_offsets_alone_is_one_of_consumers(bootstrap: str, client: Ma
     assert listed.is_of_consumers
 
 
-def test_a_group_that_there_is_not_is_dead(client: MakeClient) -> None:
+def test_a_nonexistent_group_is_dead(client: MakeClient) -> None:
     cluster, group = client(), f"g-{uuid4().hex}"
 
     assert group not in list_groups(cluster)

@@ -82,7 +82,7 @@ def test_records_of_a_partition_are_sent_as_arrays(hook: WebHook) -> None:
     assert {asked.method for asked in hook.asked} == {"PUT"}
 
 
-def test_what_may_pass_is_tried_again_with_the_same_key(hook: WebHook) -> None:
+def test_passing_errors_are_retried_with_the_same_key(hook: WebHook) -> None:
     hook.answer = answers(
         Reply(status=503, headers={"Retry-After": "soon"}),
         Reply(is_cut=True),
@@ -126,7 +126,7 @@ def test_a_server_that_is_away_stops_the_query(hook: WebHook) -> None:
     assert "hunter2" not in str(stopped.value)
 
 
-def test_a_server_that_says_nothing_is_not_waited_for_for_ever(hook: WebHook) -> None:
+def test_a_silent_server_is_not_waited_for_for_ever(hook: WebHook) -> None:
     is_over = threading.Event()
 
     def wait(_asked: Asked) -> Reply:
@@ -141,7 +141,7 @@ def test_a_server_that_says_nothing_is_not_waited_for_for_ever(hook: WebHook) ->
         is_over.set()
 
 
-def test_an_answer_without_an_end_is_left(hook: WebHook) -> None:
+def test_an_answer_without_an_end_is_abandoned(hook: WebHook) -> None:
     """Both with a status that leads to another attempt, and with one that does not."""
     hook.answer = answers(Reply(status=503, is_endless=True), Reply(status=200, is_endless=True))
 
@@ -172,7 +172,7 @@ def test_a_refused_record_stops_the_query_where_there_are_no_dead_letters(hook: 
 
 
 @pytest.mark.parametrize("status", [422, 503])
-def test_what_a_server_says_cannot_steer_a_terminal(hook: WebHook, status: int) -> None:
+def test_text_of_a_server_cannot_control_a_terminal(hook: WebHook, status: int) -> None:
     """Errors are shown on terminals and written to logs: ESC, bells and line ends are escaped."""
     hook.answer = lambda _asked: Reply(
         status=status, body=b"\x1b]0;owned\x07\x1b[2J\r\nERROR forged \xc2\x9b31m"
@@ -186,7 +186,7 @@ def test_what_a_server_says_cannot_steer_a_terminal(hook: WebHook, status: int) 
     assert "owned" in told and "ERROR forged" in told
 
 
-def test_of_an_array_only_what_is_refused_alone_becomes_a_dead_letter(hook: WebHook) -> None:
+def test_only_records_of_an_array_that_are_refused_alone_become_dead_letters(hook: WebHook) -> None:
     def refuse_two(asked: Asked) -> Reply:
         return Reply(status=400, body=b"two") if b"2" in asked.body else Reply()
 

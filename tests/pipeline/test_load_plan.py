@@ -61,7 +61,7 @@ def test_a_loaded_partition_that_became_empty_stops_no_load_by_time(bootstrap: s
         plan(bootstrap, topic, **times[0])
 
 
-def test_of_a_topic_made_anew_nothing_counts_as_loaded(bootstrap: str) -> None:
+def test_nothing_counts_as_loaded_of_a_topic_created_again(bootstrap: str) -> None:
     """This includes its partitions without rows, which a later load reads."""
     topic = make_topic(bootstrap, partitions=2)
     for partition in (0, 1):

@@ -74,7 +74,7 @@ def test_settings_are_followed_and_taken_back(mirrored: Mirrored) -> None:
     assert follower.sync_configs() == TopicChanges()
 
 
-def test_a_topic_that_the_target_refuses_is_told(make_mirrored: MakeMirrored) -> None:
+def test_a_topic_that_the_target_refuses_is_an_error(make_mirrored: MakeMirrored) -> None:
     mirrored = make_mirrored(replication_factor="99")
     topic = mirrored.make("orders")
 
@@ -99,7 +99,7 @@ def one(groups: list[GroupSync]) -> GroupSync:
     return groups[0]
 
 
-def test_a_group_is_set_to_what_it_has_not_read(mirrored: Mirrored) -> None:
+def test_a_group_is_set_to_the_first_row_it_has_not_read(mirrored: Mirrored) -> None:
     topic, group = mirrored.make("orders", 2), f"{mirrored.prefix}.g"
     mirrored.topic_follower().prepare()
     mirrored.topic_follower().follow()
@@ -141,7 +141,7 @@ def test_a_group_with_members_in_the_target_is_left_alone(mirrored: Mirrored) ->
     assert one(follower.sync()).state is GroupState.SYNCED
 
 
-def test_with_names_kept_the_way_back_is_looked_at_too(make_mirrored: MakeMirrored) -> None:
+def test_with_names_kept_the_map_of_the_way_back_is_used_too(make_mirrored: MakeMirrored) -> None:
     back = f"b{uuid4().hex[:8]}"
     given = {"replication_policy_class": "IdentityReplicationPolicy", "target_cluster_alias": back}
     mirrored = make_mirrored(**given)

@@ -83,7 +83,7 @@ def test_a_reader_that_is_over_its_quota_waits_and_reads_on(
     assert throttled.count(True) > 2
 
 
-def test_what_was_fetched_and_not_opened_is_fetched_again(
+def test_records_that_were_fetched_but_not_opened_are_fetched_again(
     client: MakeClient, filled: TopicPartition, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """The next fetch is under way by then, and begins after the skipped part."""
@@ -107,7 +107,9 @@ def test_ranges_follow_each_other_on_one_connection(
     assert len(made) <= 2  # one for control, one for rows: no range fetches into the next
 
 
-def test_a_range_that_is_left_off_leaves_nothing_behind(client: MakeClient, filled: TopicPartition) -> None:
+def test_a_range_that_is_abandoned_leaves_no_answer_behind(
+    client: MakeClient, filled: TopicPartition
+) -> None:
     cluster = client(max_partition_fetch_bytes="2000")
     fetcher = PartitionFetcher(cluster, with_headers=False)
 
@@ -175,7 +177,7 @@ def test_a_range_ends_where_only_markers_are(bootstrap: str, client: MakeClient)
     assert read(client(), partition, 0, 4) == [(0, b"yes"), (2, b"no")]
 
 
-def test_offsets_that_are_not_there_are_told_with_what_is(client: MakeClient, filled: TopicPartition) -> None:
+def test_offsets_out_of_range_are_reported_with_the_range(client: MakeClient, filled: TopicPartition) -> None:
     with pytest.raises(OutOfRange, match=f"{filled} has offsets 0 to 1000, but not 1001"):
         read(client(), filled, 1001, 1002)
 
@@ -220,7 +222,7 @@ def test_offsets_at_the_end_of_a_log_that_no_row_has_are_passed(
         assert rows == [(index, VALUES[index]) for index in range(950, 990)]
 
 
-def test_a_topic_that_is_made_anew_is_another_one(
+def test_a_topic_that_is_created_again_is_another_one(
     bootstrap: str, client: MakeClient, filled: TopicPartition
 ) -> None:
     cluster = client()

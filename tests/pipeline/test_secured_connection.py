@@ -57,7 +57,7 @@ def refusal(settings: ClientSettings) -> KafkaError:
 
 
 @pytest.mark.parametrize("mechanism", ["SCRAM-SHA-512", "SCRAM-SHA-256", "PLAIN"])
-def test_who_logs_in_is_answered(server: Secured, mechanism: str) -> None:
+def test_a_client_that_logs_in_is_answered(server: Secured, mechanism: str) -> None:
     connection = connect(settings_of(server.options(mechanism=mechanism)))
 
     assert connection.request(ALL).brokers
@@ -126,14 +126,14 @@ def test_a_login_is_renewed_after_a_rest(server: Secured) -> None:
 
 
 @pytest.mark.parametrize("mechanism", ["SCRAM-SHA-512", "PLAIN"])
-def test_a_wrong_password_is_told_at_once(server: Secured, mechanism: str) -> None:
+def test_a_wrong_password_fails_at_once(server: Secured, mechanism: str) -> None:
     error = refusal(settings_of(server.options(mechanism=mechanism, password="guessed-canary")))
 
     assert error.code is ErrorCode.SASL_AUTHENTICATION_FAILED
     assert "refused the login of the user anna" in error.detail and "canary" not in error.detail
 
 
-def test_a_user_that_is_removed_is_told_when_the_login_is_renewed(server: Secured) -> None:
+def test_a_removed_user_is_refused_when_the_login_is_renewed(server: Secured) -> None:
     connection = connect(settings_of(server.options("bert", listener="SHORT")))
     assert connection.request(ALL).brokers
     server.remove_user("bert")
@@ -147,7 +147,7 @@ def test_a_user_that_is_removed_is_told_when_the_login_is_renewed(server: Secure
     server.add_user("bert")
 
 
-def test_an_authority_that_nobody_trusts_is_told_at_once(server: Secured) -> None:
+def test_an_untrusted_authority_fails_at_once(server: Secured) -> None:
     options = server.options()
     options["kafka.ssl.truststore.location"] = str(server.home / "stranger.pem")
 
@@ -169,13 +169,13 @@ def test_a_node_of_another_name_is_not_believed(server: Secured) -> None:
     unchecked.close()
 
 
-def test_a_file_that_is_not_there_is_named(server: Secured) -> None:
+def test_a_missing_file_is_named(server: Secured) -> None:
     error = refusal(settings_of({**server.options(), "kafka.ssl.truststore.location": "/nowhere/ca.pem"}))
 
     assert "ssl.truststore.location /nowhere/ca.pem cannot be used: No such file" in error.detail
 
 
-def test_a_missing_certificate_of_the_client_is_told(
+def test_a_missing_certificate_of_the_client_is_an_error(
     server: Secured, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(first_contact, "PATIENCE_MS", 0)
@@ -192,7 +192,7 @@ def test_a_missing_certificate_of_the_client_is_told(
         ("MUTUAL", "SASL_SSL", ""),
     ],
 )
-def test_another_protocol_than_that_of_the_listener_is_told(
+def test_another_protocol_than_that_of_the_listener_is_an_error(
     server: Secured, listener: str, protocol: str, says: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(first_contact, "PATIENCE_MS", 1_000)
@@ -201,7 +201,7 @@ def test_another_protocol_than_that_of_the_listener_is_told(
     assert says in refusal(settings_of(options)).detail
 
 
-def test_a_listener_that_takes_no_logins_is_told(server: Secured) -> None:
+def test_a_listener_without_logins_is_an_error(server: Secured) -> None:
     stores = {"keystore_location": str(server.home / "anna.pem")}
     options = {**server.options(), **server.mutual_options(**stores), "kafka.security.protocol": "SASL_SSL"}
 
@@ -210,7 +210,7 @@ def test_a_listener_that_takes_no_logins_is_told(server: Secured) -> None:
     assert error.code is ErrorCode.ILLEGAL_SASL_STATE and "takes no logins" in error.detail
 
 
-def test_who_is_silent_in_the_handshake_is_left(tmp_path: Path) -> None:
+def test_a_server_that_is_silent_in_the_handshake_is_abandoned(tmp_path: Path) -> None:
     with socket.create_server(("127.0.0.1", free_port())) as silent:
         address = f"127.0.0.1:{silent.getsockname()[1]}"
         options = {"kafka.bootstrap.servers": address, "kafka.security.protocol": "SSL"}

@@ -275,7 +275,7 @@ def test_an_older_driver_cannot_decide(sink: Sink) -> None:
     assert committed(sink) == {b"new": 1}
 
 
-def test_a_driver_that_knows_no_record_of_its_own_believes_no_node_that_heard_least(sink: Sink) -> None:
+def test_a_driver_without_a_record_of_its_own_does_not_believe_a_stale_node(sink: Sink) -> None:
     """The last batch that such a node reports may be the one before."""
     asked: list[str] = []
 
@@ -293,7 +293,7 @@ def test_a_driver_that_knows_no_record_of_its_own_believes_no_node_that_heard_le
     assert asked == [sink.names.group_id] * 2
 
 
-def test_a_life_ends_with_a_batch_that_was_not_decided(sink: Sink) -> None:
+def test_an_incarnation_ends_with_an_undecided_batch(sink: Sink) -> None:
     """Its tasks may still be running, unless none has begun."""
     first = sink.driver.begin()
     second = sink.driver.begin()
@@ -303,7 +303,7 @@ def test_a_life_ends_with_a_batch_that_was_not_decided(sink: Sink) -> None:
     assert sink.driver.begin().incarnation != first.incarnation
 
 
-def test_what_is_left_open_is_looked_for_at_first_and_each_minute(
+def test_open_transactions_are_looked_for_at_first_and_each_minute(
     sink: Sink, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """A task that Spark gave up may begin a transaction at any time."""
@@ -344,7 +344,7 @@ def decide_only(sink: Sink, batch_id: int, *values: str) -> list[Task]:
     return tasks
 
 
-def test_what_was_decided_is_completed_and_drained(sink: Sink) -> None:
+def test_a_decided_batch_is_completed_and_drained(sink: Sink) -> None:
     decide_only(sink, 0, "a", "b")
     assert committed(sink) == {}
 
@@ -375,7 +375,7 @@ def test_a_second_write_of_a_batch_is_refused_in_the_run_that_found_it_written_t
     assert committed(sink) == {b"a": 1, b"b": 1}
 
 
-def test_a_run_that_found_a_batch_written_says_nothing_once_a_newer_driver_has_begun(sink: Sink) -> None:
+def test_a_run_that_found_a_batch_written_writes_no_record_after_a_newer_driver_began(sink: Sink) -> None:
     decide_only(sink, 0, "a")
     old, begun = sink.new_driver(), sink.driver.begin()
     drained = TaskTransaction(sink.names, begun, sink.run(0), KafkaSinkCluster(sink.cluster)).report(
@@ -390,7 +390,7 @@ def test_a_run_that_found_a_batch_written_says_nothing_once_a_newer_driver_has_b
     assert sink.driver.begin().record == record
 
 
-def test_what_others_left_open_is_ended_but_nothing_of_a_neighbour(
+def test_open_transactions_of_others_are_ended_but_not_those_of_a_neighbour(
     sink: Sink, bootstrap: str, make_sink: MakeSink
 ) -> None:
     neighbour = make_sink(bootstrap, make_topic(bootstrap), f"{sink.options.transactional_id}-1")
@@ -417,7 +417,7 @@ def open_rows(sink: Sink, bootstrap: str) -> list[str]:
     return told.stdout.splitlines()[1:]
 
 
-def test_what_is_open_is_seen_by_the_command_line(sink: Sink, bootstrap: str) -> None:
+def test_the_command_line_shows_open_transactions(sink: Sink, bootstrap: str) -> None:
     task = sink.task(sink.driver.begin(), 0).write("x")
 
     [row] = open_rows(sink, bootstrap)
@@ -425,7 +425,7 @@ def test_what_is_open_is_seen_by_the_command_line(sink: Sink, bootstrap: str) ->
     assert row.startswith(f"{task.name} ") and row.endswith(" s")  # its duration and its timeout
 
 
-def test_incarnations_come_again_after_sixty_four(sink: Sink) -> None:
+def test_incarnations_are_reused_after_sixty_four(sink: Sink) -> None:
     first = sink.driver.begin().incarnation
     assert [sink.new_driver().begin().incarnation for _ in range(3)] == [
         (first + by) % INCARNATIONS for by in (1, 2, 3)
@@ -454,7 +454,7 @@ def test_a_group_keeps_its_record_where_the_cluster_can(sink: Sink, client: Make
     assert retention_of(client(), sink.options.transactional_id) == kept
 
 
-def test_two_phases_are_refused_by_name_where_they_are_wanted_and_not_had(
+def test_two_phases_are_refused_by_name_if_the_cluster_lacks_them(
     bootstrap: str, make_sink: MakeSink
 ) -> None:
     sink = make_sink(bootstrap, make_topic(bootstrap), transaction_two_phase_commit_enable="true")
@@ -519,7 +519,7 @@ def wait_until_forgotten(sink: Sink, tasks: list[Task]) -> None:
         time.sleep(0.05)
 
 
-def test_a_query_goes_on_after_a_rest_in_which_its_ids_were_forgotten_but_not_without_its_rows(
+def test_a_query_continues_after_its_ids_were_forgotten_but_not_without_its_rows(
     ottla_cluster_factory: Callable[..., Nodes], make_sink: MakeSink
 ) -> None:
     bootstrap = ottla_cluster_factory(nodes=1, overrides=FORGETS_SOON).bootstrap

@@ -118,7 +118,7 @@ def topic(bootstrap: str) -> str:
 # ---- subscriptions ------------------------------------------------------------------------------
 
 
-def test_a_pattern_is_looked_for_in_names_as_the_connector_does(bootstrap: str) -> None:
+def test_a_pattern_is_searched_in_names_as_the_connector_does(bootstrap: str) -> None:
     mark = uuid4().hex
     for name in (f"a-{mark}-b", f"{mark}-c", f"c-{mark}"):
         make_topic(bootstrap, name=name)
@@ -159,7 +159,7 @@ def test_assigned_partitions_alone_are_read(bootstrap: str, topic: str) -> None:
         ),
     ],
 )
-def test_what_is_named_and_is_not_there_is_refused(
+def test_missing_topics_and_partitions_are_refused(
     bootstrap: str, topic: str, given: dict[str, str], told: str
 ) -> None:
     options = {name: value.replace("TOPIC", topic) for name, value in given.items()}
@@ -172,7 +172,7 @@ def test_what_is_named_and_is_not_there_is_refused(
 # ---- where a batch begins and ends ----------------------------------------------------------------
 
 
-def test_a_plan_is_bound_anew_whenever_its_tasks_run(bootstrap: str) -> None:
+def test_a_plan_is_bound_again_whenever_its_tasks_run(bootstrap: str) -> None:
     topic = make_topic(bootstrap, partitions=2)
     fill(bootstrap, topic, TEN, partition=0)
     source = batch(bootstrap, subscribe=topic, minPartitions="3")
@@ -230,7 +230,7 @@ def test_a_task_reads_to_the_end_that_it_found_when_it_began(bootstrap: str, top
         ({"minPartitions": "3"}, [(0, 5), (5, 10), (0, 5)]),
     ],
 )
-def test_a_batch_begins_and_ends_where_it_is_told(
+def test_a_batch_begins_and_ends_where_its_options_say(
     bootstrap: str, topic: str, given: dict[str, str], expected: list[tuple[int, int] | None]
 ) -> None:
     def fill_in(text: str) -> str:
@@ -427,7 +427,9 @@ def test_partitions_and_topics_that_come_are_read_from_their_beginning(bootstrap
     assert source.values(planned) == [0, 1, 0, 1, 2]
 
 
-def test_a_topic_made_anew_stops_a_stream_or_is_read_from_its_beginning(bootstrap: str, topic: str) -> None:
+def test_a_topic_created_again_stops_a_stream_or_is_read_from_its_beginning(
+    bootstrap: str, topic: str
+) -> None:
     strict = stream(bootstrap, subscribe=topic, startingOffsets="earliest")
     lenient = stream(bootstrap, subscribe=topic, failOnDataLoss="false")
     begun = strict.begin()
@@ -451,7 +453,7 @@ def test_a_topic_made_anew_stops_a_stream_or_is_read_from_its_beginning(bootstra
     assert lenient.values(planned) == []
 
 
-def test_a_restored_topic_goes_on_where_it_was_read_to_if_its_new_id_is_accepted(
+def test_a_restored_topic_continues_where_it_was_read_to_if_its_new_id_is_accepted(
     bootstrap: str, topic: str
 ) -> None:
     strict = stream(bootstrap, subscribe=topic, startingOffsets="earliest")
@@ -503,7 +505,7 @@ def test_a_deleted_topic_stops_a_stream_or_is_left_out(bootstrap: str, topic: st
     assert lenient.micro_batch(read, lenient.ends(read)) == []
 
 
-def test_records_deleted_before_they_were_read_stop_a_stream_or_are_passed_over(
+def test_records_deleted_before_they_were_read_stop_a_stream_or_are_skipped(
     bootstrap: str, topic: str
 ) -> None:
     strict = stream(bootstrap, subscribe=topic, startingOffsets="earliest")
@@ -550,7 +552,7 @@ def test_offsets_beyond_the_end_of_a_log_are_a_loss(bootstrap: str, topic: str) 
     assert ends.offsets[TopicPartition(topic, 0)] == 10
 
 
-def test_a_reader_of_what_is_committed_ends_at_the_last_stable_offset(bootstrap: str) -> None:
+def test_a_reader_of_committed_records_ends_at_the_last_stable_offset(bootstrap: str) -> None:
     topic = make_topic(bootstrap)
     fill_in_transactions(bootstrap, topic, [True, False, True])
     given = {"subscribe": topic, "startingOffsets": "earliest"}

@@ -141,7 +141,7 @@ def test_a_batch_waits_for_the_least_number_but_not_for_ever(
     assert offsets_of(driver.latestOffset(first, limit), topic) == {"0": 14, "1": 0}
 
 
-def test_what_is_available_now_is_fixed_and_does_not_wait_for_more(bootstrap: str, topic: str) -> None:
+def test_available_now_has_a_fixed_end_and_no_minimum(bootstrap: str, topic: str) -> None:
     driver = reader(bootstrap, subscribe=topic, maxOffsetsPerTrigger="6", minOffsetsPerTrigger="6")
     driver.prepareForTriggerAvailableNow()
     limit = driver.getDefaultReadLimit()
@@ -156,7 +156,7 @@ def test_what_is_available_now_is_fixed_and_does_not_wait_for_more(bootstrap: st
     assert driver.latestOffset(second, limit) == second  # the end of the query
 
 
-def test_offsets_are_committed_to_the_group_as_the_query_goes_on(
+def test_offsets_are_committed_to_the_group_as_the_query_proceeds(
     bootstrap: str, client: MakeClient, topic: str
 ) -> None:
     group_id = uuid4().hex
@@ -190,7 +190,7 @@ def test_a_group_with_members_stops_no_query(
     assert f"offsets could not be committed to group {group_id}: UNKNOWN_MEMBER_ID" in caplog.text
 
 
-def test_what_has_no_effect_is_named_in_the_log(
+def test_options_without_effect_are_named_in_the_log(
     bootstrap: str, topic: str, caplog: pytest.LogCaptureFixture
 ) -> None:
     driver = reader(bootstrap, subscribe=topic, kafka__client__rack="a", maxTriggerDelay="1s")
@@ -216,6 +216,6 @@ def test_a_reader_travels_to_tasks_and_takes_no_connection_with_it(bootstrap: st
 
 
 @pytest.mark.parametrize("offsets", [{"t": 5}, {"t": {"0": -1}}, {"t": {"0": "5"}}, {"../t": {"0": 5}}])
-def test_a_checkpoint_that_is_none_is_refused(bootstrap: str, offsets: dict[str, Any]) -> None:
+def test_an_invalid_checkpoint_is_refused(bootstrap: str, offsets: dict[str, Any]) -> None:
     with pytest.raises(OptionError, match=r"^checkpoint: "):
         reader(bootstrap, subscribe="t").latestOffset(offsets, ReadAllAvailable())

@@ -109,7 +109,7 @@ def test_settings_are_set_and_taken_back(client: MakeClient) -> None:
     assert eventually(lambda: own_configs(cluster, name), lambda own: own == wanted) == wanted
 
 
-def test_more_topics_than_a_request_takes_are_asked_in_parts(
+def test_many_topics_are_asked_about_in_several_requests(
     client: MakeClient, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr("ottla.pipeline.client.topic_admin.MAX_TOPICS_IN_A_REQUEST", 2)
@@ -119,7 +119,7 @@ def test_more_topics_than_a_request_takes_are_asked_in_parts(
     assert [*describe_configs(cluster, names)] == names
 
 
-def test_a_topic_whose_making_was_not_heard_of_is_found_made(
+def test_a_topic_whose_creation_was_not_confirmed_is_found(
     client: MakeClient, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     cluster, name = client(Role.SINK), new_name()

@@ -177,7 +177,7 @@ def cluster(nodes: Nodes) -> Iterator[Cluster]:
 
 @pytest.mark.parametrize("moment", ["after it is sent", "after its answer"])
 @pytest.mark.parametrize("step", [AddPartitionsToTxnRequest, TxnOffsetCommitRequest, EndTxnRequest])
-def test_a_coordinator_that_dies_under_a_request_has_another_that_knows_all(
+def test_a_coordinator_that_dies_under_a_request_is_replaced_by_one_with_all_state(
     nodes: Nodes,
     partition: TopicPartition,
     cluster: Cluster,
@@ -250,7 +250,7 @@ def ask(cluster: Cluster, request: object) -> None:
 
 
 @pytest.mark.parametrize("is_asked", [True, False])
-def test_a_leader_that_nobody_follows_any_more_is_left(
+def test_a_leader_without_followers_is_abandoned(
     nodes: Nodes, partition: TopicPartition, cluster: Cluster, is_asked: bool
 ) -> None:
     """The leader takes batches and cannot commit them, so it answers with a timeout or not at all.

@@ -63,7 +63,7 @@ def test_a_partition_keeps_its_order_and_a_replay_its_keys(
     assert before and all(bodies[asked.headers["Idempotency-Key"]] == asked.body for asked in before)
 
 
-def test_what_is_refused_is_found_in_the_topic_of_dead_letters(
+def test_refused_records_are_in_the_topic_of_dead_letters(
     spark: SparkSession, bootstrap: str, hook: WebHook, checkpoint: str
 ) -> None:
     topic, refused = make_topic(bootstrap), make_topic(bootstrap)

@@ -80,7 +80,7 @@ def sqlite_url(tmp_path: Path) -> dict[str, str]:
     return {"connection.url": f"sqlite:{tmp_path / 'flights.db'}", "table": "flights"}
 
 
-def test_rows_come_in_bounded_batches_and_new_ones_with_the_next_run(
+def test_rows_come_in_bounded_batches_and_new_rows_with_the_next_run(
     spark: SparkSession, sqlite: sqlite3.Connection, tmp_path: Path, checkpoint: str
 ) -> None:
     frame = read_stream(spark, {**sqlite_url(tmp_path), **BY_BOTH})
@@ -153,7 +153,7 @@ def test_a_table_is_read_whole_once_in_each_run(
         ),
     ],
 )
-def test_what_is_not_there_is_told_before_the_start(
+def test_missing_tables_and_columns_are_reported_before_the_start(
     spark: SparkSession, sqlite: sqlite3.Connection, tmp_path: Path, options: dict[str, str], told: str
 ) -> None:
     with pytest.raises((OptionError, TableError), match=f"^{told}"):
@@ -271,7 +271,7 @@ def odd_options(server: PostgresqlServer) -> dict[str, str]:
     return {**postgresql_url(server), **by_id}
 
 
-def test_values_that_spark_has_not_are_text_where_they_stand_and_stop_no_table(
+def test_values_that_spark_lacks_are_text_in_their_place_and_stop_no_table(
     spark: SparkSession, server: PostgresqlServer, postgresql: psycopg.Connection[Any], checkpoint: str
 ) -> None:
     postgresql.execute(ODD_TABLE)
@@ -300,7 +300,7 @@ def test_values_that_spark_has_not_are_text_where_they_stand_and_stop_no_table(
     assert (rows[0].fare, rows[1].fare, rows[1].day) == (Decimal("1.50"), None, None)
 
 
-def test_values_that_spark_has_not_are_told_by_row_and_column_or_become_what_is_asked(
+def test_values_that_spark_lacks_are_reported_by_row_and_column_or_replaced_as_asked(
     spark: SparkSession, server: PostgresqlServer, postgresql: psycopg.Connection[Any], checkpoint: str
 ) -> None:
     postgresql.execute(ODD_TABLE)
@@ -328,7 +328,7 @@ def test_values_that_spark_has_not_are_told_by_row_and_column_or_become_what_is_
 
 @pytest.mark.parametrize("kind", ["timestamp", "timestamptz"])
 @pytest.mark.parametrize("mode", ["timestamp", "timestamp+incrementing"])
-def test_a_place_that_spark_has_not_stops_no_table_and_loses_no_row(
+def test_a_place_that_spark_lacks_stops_no_table_and_loses_no_row(
     server: PostgresqlServer, postgresql: psycopg.Connection[Any], kind: str, mode: str
 ) -> None:
     """No clock reaches infinity, so such rows have an order of their own and delay no other rows."""
@@ -369,7 +369,7 @@ def read_rows(reader: TableReader, partition: Any) -> list[dict[str, Any]]:
     return [row for batch in reader.read(partition) for row in batch.to_pylist()]
 
 
-def test_settings_of_a_role_take_no_digits(
+def test_settings_of_a_role_cost_no_digits(
     server: PostgresqlServer, postgresql: psycopg.Connection[Any]
 ) -> None:
     postgresql.execute(
@@ -387,7 +387,7 @@ def test_settings_of_a_role_take_no_digits(
     assert found == (0.1 + 0.2, "{0.30000000000000004}")
 
 
-def test_a_server_that_was_started_anew_is_asked_on(
+def test_a_restarted_server_is_read_on(
     spark: SparkSession, server: PostgresqlServer, postgresql: psycopg.Connection[Any], checkpoint: str
 ) -> None:
     """Microseconds count: there are two rows for each moment, and batches of ten."""

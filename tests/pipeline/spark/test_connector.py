@@ -147,7 +147,7 @@ FILTERS = (
 )
 
 
-def test_where_gives_the_rows_of_a_filter_of_the_connectors(
+def test_where_gives_the_rows_of_a_filter_on_the_connector(
     either: dict[str, Either], records: str, begun_ms: int
 ) -> None:
     moments = [datetime.fromtimestamp((begun_ms + number) / 1000, UTC) for number in range(COUNT)]
@@ -178,7 +178,7 @@ def test_where_gives_the_rows_of_a_filter_of_the_connectors(
     ],
     ids=lambda options: next(iter(options)),
 )
-def test_what_the_connector_refuses_ours_refuses(
+def test_both_formats_refuse_the_same_options(
     either: dict[str, Either], records: str, begun_ms: int, options: dict[str, str]
 ) -> None:
     given = {name: text.format(topic=records, late=begun_ms + COUNT) for name, text in options.items()}
@@ -190,7 +190,9 @@ def test_what_the_connector_refuses_ours_refuses(
         assert one.name == "kafka" or next(iter(given)).lower() in str(refused.value).lower()
 
 
-def test_only_what_was_committed_is_read_by_who_says_so(either: dict[str, Either], bootstrap: str) -> None:
+def test_only_committed_records_are_read_with_read_committed(
+    either: dict[str, Either], bootstrap: str
+) -> None:
     topic = make_topic(bootstrap)
     producer = Producer({"bootstrap.servers": bootstrap, "transactional.id": f"x-{uuid4().hex}"})
     producer.init_transactions(60)
@@ -217,7 +219,7 @@ def written(message: Message) -> tuple[object, ...]:
 
 
 @pytest.mark.parametrize("compression", ["none", "zstd"])
-def test_rows_land_in_the_same_partitions_whoever_writes_them(
+def test_both_formats_write_rows_to_the_same_partitions(
     either: dict[str, Either], bootstrap: str, compression: str
 ) -> None:
     topics = {name: make_topic(bootstrap, partitions=5) for name in FORMATS}
@@ -308,7 +310,7 @@ def test_the_connector_finds_offsets_as_a_member_of_a_group(
     [("kafka", "ottla"), ("ottla", "kafka")],
     ids=["kafka then ottla", "ottla then kafka"],
 )
-def test_what_one_format_began_the_other_goes_on_with(
+def test_a_query_that_one_format_began_continues_with_the_other(
     either: dict[str, Either], records: str, tmp_path: Path, first: str, second: str
 ) -> None:
     begun = either[first].read_stream(assign=json.dumps({records: [0]}), startingOffsets="earliest")
@@ -325,7 +327,7 @@ def test_what_one_format_began_the_other_goes_on_with(
 
 
 @pytest.mark.parametrize("name", FORMATS)
-def test_what_was_deleted_before_it_was_read_stops_a_query_that_may_not_lose_it(
+def test_records_deleted_before_they_were_read_stop_a_query_that_must_not_lose_data(
     either: dict[str, Either], bootstrap: str, checkpoint: str, name: str
 ) -> None:
     topic = make_topic(bootstrap)

@@ -153,7 +153,7 @@ def test_a_query_with_another_checkpoint_is_refused(
         ({"paht": "/lake"}, r"paht: is not an option here"),
     ],
 )
-def test_what_cannot_be_laid_out_is_refused_before_the_start(
+def test_rows_unfit_for_the_layout_are_refused_before_the_start(
     spark: SparkSession, inbox: Path, tmp_path: Path, checkpoint: str, options: dict[str, str], told: str
 ) -> None:
     with pytest.raises(OptionError, match=told):

@@ -44,7 +44,9 @@ def numbers(path: Path) -> list[int]:
     return [int(row["value"]) for row in rows(path)]
 
 
-def test_a_load_goes_on_where_the_last_one_ended(spark: SparkSession, bootstrap: str, tmp_path: Path) -> None:
+def test_a_load_continues_where_the_last_one_ended(
+    spark: SparkSession, bootstrap: str, tmp_path: Path
+) -> None:
     topic, lake = make_topic(bootstrap, partitions=2), tmp_path / "lake"
     fill(bootstrap, topic, values(0, 40), partition=0)
     fill(bootstrap, topic, values(40, 60), partition=1)
@@ -90,7 +92,9 @@ def test_a_load_that_dies_leaves_no_gap_and_no_row_twice(
     assert numbers(lake) == list(range(60))
 
 
-def test_rows_lie_by_date_and_hour_of_utc(spark: SparkSession, bootstrap: str, tmp_path: Path) -> None:
+def test_rows_are_laid_out_by_date_and_hour_of_utc(
+    spark: SparkSession, bootstrap: str, tmp_path: Path
+) -> None:
     topic, lake = make_topic(bootstrap), tmp_path / "lake"
     for hour in (11, 12, 36):
         fill(bootstrap, topic, [b"%d" % hour], timestamp_ms=NOON_MS + (hour - 12) * HOUR_MS)
@@ -113,7 +117,9 @@ def test_rows_lie_by_date_and_hour_of_utc(spark: SparkSession, bootstrap: str, t
     assert ds.dataset(lake, format="parquet").schema.field("timestamp").type == pa.timestamp("us", "UTC")
 
 
-def test_a_topic_that_was_made_anew_is_told(spark: SparkSession, bootstrap: str, tmp_path: Path) -> None:
+def test_a_topic_that_was_created_again_is_an_error(
+    spark: SparkSession, bootstrap: str, tmp_path: Path
+) -> None:
     topic, lake = make_topic(bootstrap), tmp_path / "lake"
     fill(bootstrap, topic, values(0, 10))
     run(spark, bootstrap, lake, subscribe=topic)
@@ -130,9 +136,7 @@ def test_a_topic_that_was_made_anew_is_told(spark: SparkSession, bootstrap: str,
     assert numbers(lake) == list(range(15))
 
 
-def test_a_manifest_that_somebody_changed_is_told(
-    spark: SparkSession, bootstrap: str, tmp_path: Path
-) -> None:
+def test_a_changed_manifest_is_an_error(spark: SparkSession, bootstrap: str, tmp_path: Path) -> None:
     topic, lake = make_topic(bootstrap), tmp_path / "lake"
     fill(bootstrap, topic, values(0, 10))
     run(spark, bootstrap, lake, subscribe=topic)

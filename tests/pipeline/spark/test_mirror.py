@@ -183,9 +183,7 @@ def test_a_topic_that_is_deleted_in_the_target_meanwhile_is_made_again(
     assert b.values(f"a.{name}") == ["one"]
 
 
-def test_a_mirror_that_goes_on_follows_what_comes(
-    spark: SparkSession, a: Side, b: Side, checkpoint: str
-) -> None:
+def test_a_running_mirror_copies_changes(spark: SparkSession, a: Side, b: Side, checkpoint: str) -> None:
     name = new_name()
     a.make(name)
     job = start(spark, mirror_options(a, b, name), checkpoint, ProcessingTime())

@@ -139,7 +139,7 @@ def test_a_table_goes_to_a_lake_as_the_page_says(
     assert "nothing is wrong" in validated
 
 
-def test_topics_of_one_cluster_come_to_another_as_the_page_says(
+def test_topics_of_one_cluster_are_copied_to_another_as_the_page_says(
     spark: SparkSession, bootstrap: str, tmp_path: Path
 ) -> None:
     [_, _, makes, runs] = page_blocks("docs/mirror.md", "sh")

@@ -67,7 +67,7 @@ FILTERS = [
 
 
 @pytest.mark.parametrize(("text", "scanned"), FILTERS)
-def test_a_query_reads_what_its_filter_wants(
+def test_a_query_reads_the_rows_that_its_filter_wants(
     pushing: SparkSession, bootstrap: str, topic: str, everything: DataFrame, text: str, scanned: int
 ) -> None:
     moments = [datetime.fromtimestamp((BEGUN_MS + number) / 1000, UTC) for number in range(COUNT)]
@@ -126,7 +126,7 @@ def test_tables_of_the_catalog_are_filtered(pushing: SparkSession, bootstrap: st
         pushing.sql("DROP TABLE filtered")
 
 
-def test_each_action_with_a_filter_reads_what_there_is_then(pushing: SparkSession, bootstrap: str) -> None:
+def test_each_action_with_a_filter_reads_the_present_records(pushing: SparkSession, bootstrap: str) -> None:
     topic = make_topic(bootstrap)
     fill(bootstrap, topic, [b"0", b"1"])
     late = read(pushing, bootstrap, subscribe=topic).where("offset >= 1")
@@ -137,7 +137,7 @@ def test_each_action_with_a_filter_reads_what_there_is_then(pushing: SparkSessio
     assert late.count() == 2
 
 
-def test_the_setting_may_be_taken_away_between_a_plan_and_its_run(
+def test_the_setting_may_be_removed_between_a_plan_and_its_run(
     pushing: SparkSession, bootstrap: str, topic: str
 ) -> None:
     whole = read(pushing, bootstrap, subscribe=topic)

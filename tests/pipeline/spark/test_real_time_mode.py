@@ -34,7 +34,7 @@ def producer(bootstrap: str) -> Iterator[Producer]:
     assert producer.flush(TIMEOUT_S) == 0
 
 
-def test_rows_arrive_while_their_batch_goes_on(
+def test_rows_arrive_while_their_batch_is_running(
     either: dict[str, Either], bootstrap: str, producer: Producer, checkpoint: str
 ) -> None:
     source, target = make_topic(bootstrap), make_topic(bootstrap)

@@ -110,9 +110,7 @@ def test_a_batch_is_read_and_written_with_a_right_each(
 
 
 @pytest.mark.parametrize("missing", ["source", "sink"])
-def test_a_right_that_is_missing_is_told(
-    spark: SparkSession, server: Secured, orders: str, missing: str
-) -> None:
+def test_a_missing_right_is_reported(spark: SparkSession, server: Secured, orders: str, missing: str) -> None:
     copies = make_topic(server.bootstrap("ADMIN"), name=f"copies-{uuid4().hex}")
     server.grant("anna", f"topic {copies} write", *([] if missing == "source" else [f"topic {orders} read"]))
     if missing == "sink":
@@ -163,7 +161,7 @@ def test_a_mirror_runs_with_the_rights_of_the_page(
 
 
 @pytest.mark.parametrize("mistake", ["password", "authority"])
-def test_a_stream_that_is_not_let_in_stops_with_one_sentence_at_once(
+def test_a_stream_without_access_stops_with_one_sentence_at_once(
     spark: SparkSession, server: Secured, orders: str, checkpoint: str, mistake: str
 ) -> None:
     options = server.options(password="guessed-canary") if mistake == "password" else server.options()
@@ -180,7 +178,9 @@ def test_a_stream_that_is_not_let_in_stops_with_one_sentence_at_once(
     assert time.monotonic() - begun < SOON_S
 
 
-def test_a_mirror_that_is_not_let_in_says_so(spark: SparkSession, server: Secured, checkpoint: str) -> None:
+def test_a_mirror_without_access_fails_with_the_reason(
+    spark: SparkSession, server: Secured, checkpoint: str
+) -> None:
     wrong = server.options("bert", password="guessed-canary")["kafka.sasl.jaas.config"]
     options = mirror_options(server, "orders", **{"target.cluster.sasl.jaas.config": wrong})
     settings = QuerySettings(name="mirror", checkpoint=checkpoint, trigger=AvailableNow())

@@ -90,7 +90,7 @@ def test_updates_are_written_once_in_foreach_batch(
     assert values_of(read_topic(bootstrap, topic)) == expected
 
 
-def test_an_id_is_one_querys_unless_an_option_says_that_it_takes_over(
+def test_an_id_belongs_to_one_query_unless_an_option_takes_it_over(
     spark: SparkSession, bootstrap: str, tmp_path: Path
 ) -> None:
     topic, name = make_topic(bootstrap), f"T.{uuid4().hex}"
@@ -151,7 +151,7 @@ def test_a_write_under_another_job_group_is_refused(
     assert values_of(read_topic(bootstrap, topic)) == {}
 
 
-def test_what_cannot_be_exactly_once_is_refused_by_name(
+def test_options_that_prevent_exactly_once_are_refused_by_name(
     spark: SparkSession, bootstrap: str, checkpoint: str, tmp_path: Path
 ) -> None:
     topic = make_topic(bootstrap)

@@ -27,7 +27,7 @@ COORDINATORS_COUNT = 50  # Kafka's default
 
 
 @pytest.mark.parametrize("point", ["in the middle of a task", "in the middle of rolling forward"])
-def test_a_query_that_is_stopped_in_the_middle_of_a_batch_goes_on(
+def test_a_query_that_is_stopped_in_the_middle_of_a_batch_continues(
     spark: SparkSession, bootstrap: str, tmp_path: Path, point: str
 ) -> None:
     spark.dataSource.register(FaultyDataSource)

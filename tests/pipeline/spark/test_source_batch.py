@@ -61,7 +61,7 @@ def test_a_schema_prunes_columns(spark: SparkSession, bootstrap: str) -> None:
     assert frame.collect() == [Row(offset=offset, value=value) for offset, value in enumerate(TEN)]
 
 
-def test_each_action_of_a_frame_and_a_view_reads_what_there_is_then(
+def test_each_action_of_a_frame_and_a_view_reads_the_present_records(
     spark: SparkSession, bootstrap: str
 ) -> None:
     topic = make_topic(bootstrap)
@@ -187,7 +187,7 @@ def test_a_table_of_the_catalog_is_written_by_sql_and_by_frames(spark: SparkSess
         spark.sql("DROP TABLE copies_table")
 
 
-def test_a_table_that_declares_columns_is_told_that_it_has_no_options(
+def test_a_table_that_declares_columns_is_refused_as_it_has_no_options(
     spark: SparkSession, bootstrap: str
 ) -> None:
     spark.sql(
@@ -220,7 +220,7 @@ def test_a_table_that_declares_columns_is_told_that_it_has_no_options(
         ),
     ],
 )
-def test_what_cannot_be_honoured_is_refused_by_name(
+def test_invalid_options_are_refused_by_name(
     spark: SparkSession, bootstrap: str, options: dict[str, str], told: str
 ) -> None:
     with pytest.raises(PySparkException) as refused:

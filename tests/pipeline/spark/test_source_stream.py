@@ -53,7 +53,7 @@ class Query:
         self.batches.append(sorted(int(row.value) for row in frame.select("value").collect()))
 
 
-def test_a_query_takes_up_to_a_limit_and_goes_on_after_a_restart(
+def test_a_query_reads_up_to_a_limit_and_continues_after_a_restart(
     spark: SparkSession, bootstrap: str, checkpoint: str
 ) -> None:
     topic = make_topic(bootstrap, partitions=2)
@@ -86,7 +86,7 @@ def test_a_query_takes_up_to_a_limit_and_goes_on_after_a_restart(
     assert _committed(bootstrap, f"lag-{topic}", topic) == {0: 62, 1: 40}
 
 
-def test_a_query_from_the_end_misses_nothing_that_comes_while_it_is_down(
+def test_a_query_from_the_end_misses_no_record_written_while_it_is_down(
     spark: SparkSession, bootstrap: str, checkpoint: str
 ) -> None:
     topic = make_topic(bootstrap)
@@ -148,7 +148,7 @@ def test_a_leader_that_dies_while_it_is_read_loses_no_row(
     assert len(batches) == 4
 
 
-def test_a_topic_made_anew_while_a_query_was_down_stops_it_or_is_read_from_its_beginning(
+def test_a_topic_created_again_meanwhile_stops_a_query_or_is_read_from_0(
     spark: SparkSession, bootstrap: str, checkpoint: str
 ) -> None:
     topic = make_topic(bootstrap)
@@ -166,7 +166,7 @@ def test_a_topic_made_anew_while_a_query_was_down_stops_it_or_is_read_from_its_b
     assert query.run() == [[0, 1, 2, 3, 4, 5, 6]]
 
 
-def test_deleted_records_stop_a_query_or_are_passed_over(
+def test_deleted_records_stop_a_query_or_are_skipped(
     spark: SparkSession, bootstrap: str, checkpoint: str
 ) -> None:
     topic = make_topic(bootstrap)
@@ -183,7 +183,7 @@ def test_deleted_records_stop_a_query_or_are_passed_over(
     assert query.run() == [[8, 9]]
 
 
-def test_a_query_of_what_is_committed_ends_at_the_last_stable_offset(
+def test_a_query_of_committed_records_ends_at_the_last_stable_offset(
     spark: SparkSession, bootstrap: str, checkpoint: str
 ) -> None:
     topic = make_topic(bootstrap)
@@ -202,7 +202,9 @@ def test_a_query_of_what_is_committed_ends_at_the_last_stable_offset(
     assert lag_of_source(source).by_partition == {TopicPartition(topic, 0): 0}  # type: ignore[union-attr]
 
 
-def test_a_filter_of_a_stream_is_its_querys(spark: SparkSession, bootstrap: str, checkpoint: str) -> None:
+def test_a_filter_of_a_stream_stays_in_its_query(
+    spark: SparkSession, bootstrap: str, checkpoint: str
+) -> None:
     """Spark pushes no filter to a stream's source, whatever its settings, and reads all records."""
     topic = make_topic(bootstrap, partitions=2)
     fill(bootstrap, topic, HUNDRED[:10], partition=0)

@@ -30,7 +30,7 @@ def records(
     return spark.createDataFrame(moments, RECORDS)
 
 
-def test_values_are_parsed_and_what_has_none_gives_no_row(spark: SparkSession) -> None:
+def test_values_are_parsed_and_a_record_without_one_gives_no_row(spark: SparkSession) -> None:
     given = records(
         spark, ("a", '{"carrier":"UA","delay":3}', 0, 7, 0), ("a", None, 0, 8, 0), ("b", "{}", 0, 9, 0)
     )
@@ -41,7 +41,7 @@ def test_values_are_parsed_and_what_has_none_gives_no_row(spark: SparkSession) -
 
 
 @pytest.mark.parametrize("broken", ["no JSON", '{"carrier":"UA","delay":"late"}', "[1"])
-def test_a_broken_value_fails_or_is_left_out_as_told(spark: SparkSession, broken: str) -> None:
+def test_a_broken_value_fails_or_is_left_out_as_the_argument_says(spark: SparkSession, broken: str) -> None:
     given = records(spark, (None, broken, 0, 0, 0), (None, '{"carrier":"AA","delay":1}', 0, 1, 0))
 
     rows = parse(given, schema=SCHEMA, broken="drop").collect()
@@ -130,7 +130,7 @@ def test_each_batch_sees_the_table_as_it_is_when_the_batch_begins(
     assert seen == ["Orchard Field", "O'Hare", None]
 
 
-def test_what_cannot_be_done_is_refused_by_the_arguments_name(spark: SparkSession) -> None:
+def test_invalid_arguments_are_refused_by_name(spark: SparkSession) -> None:
     rows = spark.createDataFrame([("UA", 1, NOON)], "carrier STRING, count LONG, at TIMESTAMP")
     times = {"time": "at", "watermark": "1 hour"}
 

@@ -128,7 +128,7 @@ def first(ran: Ran) -> pd.DataFrame:
     return ran.flights[:-LATER]
 
 
-def test_windows_are_told_once_when_they_are_over_and_late_rows_are_in_none(ran: Ran) -> None:
+def test_windows_are_returned_once_when_they_are_over_and_late_rows_are_in_none(ran: Ran) -> None:
     flights = first(ran)
 
     counted = flights_in_pandas.in_windows(flights, "h", "2h", "carrier", ["dep_delay"], BATCH)
@@ -173,7 +173,7 @@ def test_a_stream_is_joined_with_the_latest_record_of_each_key(ran: Ran) -> None
     )
 
 
-def test_two_streams_are_joined_within_a_time_and_who_stays_alone_is_told(ran: Ran) -> None:
+def test_two_streams_are_joined_within_a_time_and_rows_without_a_partner_are_kept(ran: Ran) -> None:
     expected = flights_in_pandas.with_weather(first(ran), ran.weather, "6h", BATCH)
 
     assert 0 < expected["weather_temp"].isna().sum() < len(expected)
@@ -199,7 +199,7 @@ def test_sessions_end_with_a_pause(ran: Ran) -> None:
     assert_same(ran.written["departure-waves"], expected, [*by, "session_start"])
 
 
-def test_state_of_ones_own_can_be_read(spark: SparkSession, ran: Ran) -> None:
+def test_user_defined_state_can_be_read(spark: SparkSession, ran: Ran) -> None:
     told, known = flights_in_pandas.streaks(first(ran), 30, 3)
 
     rows = ran.written["late-planes"][["key", "at", "value", "streak"]].values.tolist()
@@ -210,7 +210,7 @@ def test_state_of_ones_own_can_be_read(spark: SparkSession, ran: Ran) -> None:
     assert {row["key"]: (row["rows"], row["over"], row["streak"]) for row in state} == known
 
 
-def test_a_second_run_goes_on_with_the_state_and_with_the_table_as_it_is_then(
+def test_a_second_run_continues_with_the_state_and_with_the_present_table(
     spark: SparkSession, ran: Ran
 ) -> None:
     later = ran.flights[-LATER:]

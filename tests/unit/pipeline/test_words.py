@@ -13,7 +13,7 @@ def test_an_error_about_an_option_travels_between_processes() -> None:
     assert (arrived.option, str(arrived)) == ("topic", "topic: is not named")
 
 
-def test_a_name_that_nobody_knows_is_told_with_the_nearest_as_it_is_written() -> None:
+def test_an_unknown_name_is_reported_with_the_nearest_in_its_spelling() -> None:
     known = ["startingOffsets", "topic"]
 
     assert with_nearest("is unknown", "startingofset", known) == "is unknown; startingOffsets?"

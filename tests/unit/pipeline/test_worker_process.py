@@ -34,7 +34,7 @@ def new_process(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
 
 
 @pytest.mark.usefixtures("new_process")
-def test_what_tasks_have_imported_is_collected_no_more_and_what_they_left_is(
+def test_imported_modules_are_exempt_from_collection_but_garbage_of_tasks_is_not(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     worker_process.settle()
@@ -53,7 +53,7 @@ def test_what_tasks_have_imported_is_collected_no_more_and_what_they_left_is(
 
 
 @pytest.mark.skipif(sys.platform != "linux", reason="the rules of glibc")
-def test_memory_that_a_worker_has_freed_is_there_when_it_is_asked_for_again() -> None:
+def test_memory_that_a_worker_has_freed_is_reused() -> None:
     # Only this file: the package around it imports Spark.
     code = f"""
 import resource, runpy
@@ -107,7 +107,7 @@ def test_a_task_that_arrives_is_acknowledged_at_once(task: object, connection: s
 
 @pytest.mark.skipif(sys.platform != "linux", reason="elsewhere nobody can ask for it")
 @pytest.mark.usefixtures("connection")
-def test_to_acknowledge_opens_nothing_and_fails_of_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_an_acknowledgement_opens_no_file_and_never_fails(monkeypatch: pytest.MonkeyPatch) -> None:
     opened = os.listdir("/proc/self/fd")
     worker_process.ask_for_more()
     assert os.listdir("/proc/self/fd") == opened

@@ -21,7 +21,7 @@ ROOT = Path(__file__).parents[4]
 
 @pytest.mark.slow
 @pytest.mark.thorough
-def test_the_command_runs_until_its_process_group_is_told_to_end(tmp_path: Path) -> None:
+def test_the_command_runs_until_its_process_group_gets_a_signal(tmp_path: Path) -> None:
     path = write_jobs(
         tmp_path,
         f"""

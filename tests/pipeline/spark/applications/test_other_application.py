@@ -122,7 +122,7 @@ def test_tasks_are_tried_again_after_a_failure_and_after_their_executor_was_kill
 
 
 @pytest.mark.parametrize("number", range(len(OF_THE_DRIVER)), ids=OF_THE_DRIVER)
-def test_a_driver_is_killed_and_another_goes_on(bootstrap: str, ended: Ended, number: int) -> None:
+def test_a_driver_is_killed_and_another_continues(bootstrap: str, ended: Ended, number: int) -> None:
     query = ended.killed[number]
 
     assert ended.first.code != 0 and query.flag.exists(), ended.first.errors

@@ -14,7 +14,7 @@ def clock(monkeypatch: pytest.MonkeyPatch) -> list[int]:
     return now
 
 
-def test_what_goes_on_for_long_is_not_tried_again(clock: list[int]) -> None:
+def test_connections_that_keep_ending_are_not_retried(clock: list[int]) -> None:
     contact = FirstContact()
 
     first = contact.ended("it wants a login")

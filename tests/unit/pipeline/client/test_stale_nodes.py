@@ -144,21 +144,21 @@ def test_a_topic_is_gone_when_every_node_says_so(make: Make) -> None:
     assert nodes[STALE].asked == nodes[OTHER].asked == [MetadataRequest] * 2
 
 
-def test_offsets_are_asked_of_the_leader_that_another_node_tells(make: Make) -> None:
+def test_offsets_are_asked_of_the_leader_that_another_node_names(make: Make) -> None:
     cluster, nodes = make({"flights"})
 
     assert list_offsets(cluster, {PARTITION: LATEST}) == {PARTITION: 7}
     assert nodes[STALE].asked == [MetadataRequest, ListOffsetsRequest]
 
 
-def test_a_coordinator_is_the_one_that_another_node_tells(make: Make) -> None:
+def test_a_coordinator_is_the_one_that_another_node_names(make: Make) -> None:
     cluster, nodes = make({"flights"})
 
     assert committed_offsets(cluster, "g") == {}
     assert OffsetFetchRequest in nodes[STALE].asked and OffsetFetchRequest in nodes[OTHER].asked
 
 
-def test_a_node_that_was_not_asked_since_does_not_fall_back_further(make: Make) -> None:
+def test_a_node_that_was_not_asked_since_is_not_demoted_further(make: Make) -> None:
     cluster, _ = make({"flights"})
     failures = iter(range(5))
 
@@ -192,7 +192,7 @@ def test_a_leader_of_an_epoch_that_is_over_is_not_believed(make: Make) -> None:
     assert nodes[STALE].asked == [MetadataRequest]
 
 
-def test_what_looks_like_a_loss_is_asked_of_another_node(make: Make) -> None:
+def test_an_apparent_loss_is_checked_at_another_node(make: Make) -> None:
     cluster, nodes = make({"flights"})
     nodes[STALE].end = 3
     given = {"kafka.bootstrap.servers": "node1:9092,node2:9092", "subscribe": "flights"}
@@ -206,7 +206,7 @@ def test_what_looks_like_a_loss_is_asked_of_another_node(make: Make) -> None:
     assert ListOffsetsRequest in nodes[STALE].asked
 
 
-def test_a_coordinator_is_settled_by_the_node_that_has_heard_most(make: Make) -> None:
+def test_a_coordinator_is_settled_by_the_node_with_the_newest_metadata(make: Make) -> None:
     """A coordinator that was cut off would return offsets from before."""
     cluster, nodes = make({"__consumer_offsets"})
     nodes[OTHER].topics, nodes[OTHER].leader_epoch = {"__consumer_offsets"}, 2

@@ -72,7 +72,7 @@ def test_a_fetch_comes_out_as_it_went_in(compression: Compression) -> None:
     assert fetched.next_offset == 30
 
 
-def test_nothing_fetched_stays_where_it_was() -> None:
+def test_an_empty_fetch_stays_at_its_offset() -> None:
     fetched = open_all(b"", start=7)
 
     assert fetched == (None, 7)
@@ -194,7 +194,7 @@ def test_only_what_is_wanted_is_read(wanted: frozenset[str]) -> None:
     )
 
 
-def test_a_header_key_that_is_no_text_is_read_as_java_reads_it() -> None:
+def test_a_header_key_that_is_not_utf_8_is_read_as_java_reads_it() -> None:
     body = bytes(build_batch([(None, b"v", 1, (("ab", b"x"), ("cd", b"y")))]))
     forged = bytes(seal_batch(read_header(body), body[61:].replace(b"ab", b"\xff\xc3")))
 
@@ -213,7 +213,7 @@ def test_columns_do_not_hold_the_bytes_that_they_came_from() -> None:
     assert columns.values.to_pylist() == [b"value"]
 
 
-def test_what_would_open_into_too_much_is_left_for_the_next_fetch() -> None:
+def test_batches_that_would_open_into_too_much_are_left_for_the_next_fetch() -> None:
     batches = b"".join(
         build_batch([row(bytes(100_000))], base_offset=at, compression=Compression.ZSTD) for at in range(10)
     )
@@ -333,11 +333,11 @@ VARINT_OF_6_BYTES = b"\xff\xff\xff\xff\xff\x01"
         ("nothing", b""),
     ],
 )
-def test_bytes_that_lie_are_corrupt(what: str, body: bytes) -> None:
+def test_bytes_with_wrong_lengths_are_corrupt(what: str, body: bytes) -> None:
     assert refusal(sealed(body)) is ErrorCode.CORRUPT_MESSAGE, what
 
 
-def test_a_value_beyond_its_record_is_corrupt_where_nobody_reads_headers() -> None:
+def test_a_value_beyond_its_record_is_corrupt_also_without_headers() -> None:
     records = sealed(b"\x0c\0\0\0\x01\x20\x02")
 
     with pytest.raises(KafkaError) as refused:
@@ -346,7 +346,7 @@ def test_a_value_beyond_its_record_is_corrupt_where_nobody_reads_headers() -> No
     assert refused.value.code is ErrorCode.CORRUPT_MESSAGE
 
 
-def test_counts_that_lie_are_corrupt() -> None:
+def test_wrong_counts_are_corrupt() -> None:
     two = bytes(build_batch([row(b"a"), row(b"b")]))[61:]
 
     for count in (0, 1, 3, 2**31 - 1):

@@ -57,7 +57,7 @@ def test_large_batches_come_out_as_they_went_in(kind: str) -> None:
     assert rows_of(open_all(batch, start=7)) == list(iterate_records(batch))
 
 
-def test_a_compacted_batch_misleads_nobody() -> None:
+def test_a_compacted_batch_does_not_mislead_the_walk() -> None:
     random = Random(3)
     for gap in (1, ROWS // 2):
         kept = [Record(place + place // gap, 1, b"k", text(random)) for place in range(ROWS)]
@@ -66,7 +66,7 @@ def test_a_compacted_batch_misleads_nobody() -> None:
         assert rows_of(open_all(batch)) == kept
 
 
-def test_values_that_look_like_records_mislead_nobody() -> None:
+def test_values_that_look_like_records_do_not_mislead_the_walk() -> None:
     random = Random(4)
     inner: list[NewRecord] = [(b"k", text(random), 1, ()) for _ in range(600)]
     looks_like_records = bytes(build_batch(inner))[HEADER_SIZE:]

@@ -25,7 +25,9 @@ from ottla.pipeline.connect.http_sink import Record, groups_of
         ((301, 401, 403, 404, 405, 408, 425, 429, 500, 503), Verdict.STOP),
     ],
 )
-def test_a_status_says_whose_fault_it_is(statuses: tuple[int, ...], verdict: Verdict) -> None:
+def test_a_status_decides_between_the_record_and_the_endpoint(
+    statuses: tuple[int, ...], verdict: Verdict
+) -> None:
     assert {judge(status) for status in statuses} == {verdict}
 
 

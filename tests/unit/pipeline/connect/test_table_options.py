@@ -72,7 +72,7 @@ def test_a_table_has_parts(table: str, parts: tuple[str, ...]) -> None:
         ({**BASE, "tabel": "a"}, "tabel: is not an option here"),
     ],
 )
-def test_a_wrong_option_is_told_by_name(options: dict[str, str], told: str) -> None:
+def test_a_wrong_option_is_reported_by_name(options: dict[str, str], told: str) -> None:
     with pytest.raises(OptionError) as refused:
         TableOptions.from_options(options)
 

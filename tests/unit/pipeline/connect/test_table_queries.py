@@ -101,7 +101,7 @@ def test_a_range_is_the_same_however_much_comes_later(database: sqlite3.Connecti
     assert end == Position(timestamp=2 * DAY_MS, incrementing=3)
 
 
-def test_a_target_bounds_what_is_new(database: sqlite3.Connection) -> None:
+def test_a_target_bounds_the_new_rows(database: sqlite3.Connection) -> None:
     asking = queries(BY_ID)
     target = Position(incrementing=4)
 
@@ -125,7 +125,7 @@ def test_times_may_be_milliseconds(database: sqlite3.Connection) -> None:
     assert batches(database, options, 1) == [[1], [2]]
 
 
-def test_a_time_that_is_none_is_found(database: sqlite3.Connection) -> None:
+def test_a_value_that_is_not_a_time_is_found(database: sqlite3.Connection) -> None:
     asking = queries(BY_TIME)
     question = asking.unreadable_time()
     assert question is not None
@@ -205,7 +205,7 @@ def test_a_column_that_tells_nothing_is_refused(
         (BY_TIME, Position(timestamp="2013-01-01 05:00:00.000001+00", beyond="infinity")),
     ],
 )
-def test_a_checkpoint_gives_back_what_it_got(options: dict[str, str], position: Position) -> None:
+def test_a_checkpoint_returns_the_position_it_was_given(options: dict[str, str], position: Position) -> None:
     read = TableOptions.from_options({"table": "rows", **options})
 
     assert from_offset(to_offset(position, read), read) == position

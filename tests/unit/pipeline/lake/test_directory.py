@@ -57,7 +57,7 @@ def test_a_batch_is_seen_when_it_is_committed_and_not_before(lake: LakeDirectory
     assert seen(lake) == [1, 1, 2, 2, 3, 3]
 
 
-def test_a_batch_says_what_it_has(lake: LakeDirectory) -> None:
+def test_a_manifest_lists_the_files_of_its_batch(lake: LakeDirectory) -> None:
     add(lake, 9, [1, 2])
     add(lake, 10, [3])
 
@@ -73,7 +73,7 @@ def test_a_batch_says_what_it_has(lake: LakeDirectory) -> None:
     assert lake.read_batch(11) is None
 
 
-def test_a_batch_that_is_there_is_not_replaced(lake: LakeDirectory) -> None:
+def test_an_existing_batch_is_not_replaced(lake: LakeDirectory) -> None:
     add(lake, 0, [1])
 
     with pytest.raises(LakeError, match="batch=0: already exists"):
@@ -100,7 +100,7 @@ def test_a_directory_with_other_files_is_refused(tmp_path: Path) -> None:
         LakeDirectory(tmp_path / "flights", QUERY).claim()
 
 
-def test_a_file_that_was_cut_is_told(lake: LakeDirectory) -> None:
+def test_a_file_that_was_cut_is_an_error(lake: LakeDirectory) -> None:
     add(lake, 0, [1])
     file = lake.batch_path(0) / "carrier=AA" / "part-0.parquet"
     os.truncate(file, 7)
@@ -109,7 +109,7 @@ def test_a_file_that_was_cut_is_told(lake: LakeDirectory) -> None:
         lake.read_batch(0)
 
 
-def test_a_batch_without_its_manifest_is_told(lake: LakeDirectory) -> None:
+def test_a_batch_without_its_manifest_is_an_error(lake: LakeDirectory) -> None:
     lake.batch_path(0).mkdir()
 
     with pytest.raises(LakeError, match=r"batch=0/_batch\.json: is missing"):

@@ -69,7 +69,7 @@ FILE = {"path": "a", "bytes": 1, "rows": 3}
         (changed(progress={"flights": {"0": 9}}), "endOffsets of flights-0 does not match"),
     ],
 )
-def test_what_nobody_wrote_is_told_with_its_place(text: bytes, told: str) -> None:
+def test_a_foreign_manifest_is_refused_with_the_place_of_the_error(text: bytes, told: str) -> None:
     with pytest.raises(LakeError) as refused:
         Manifest.from_json(text, "/lake/batch=7/_batch.json")
 

@@ -59,7 +59,7 @@ def test_a_partition_that_the_target_does_not_have_yet_waits() -> None:
     assert plan(12, forward=map_of((10, 100, 5)), log_start=None) is None
 
 
-def test_rows_of_the_targets_own_that_had_not_come_back_are_not_left_out() -> None:
+def test_rows_of_the_targets_own_that_had_not_been_copied_back_are_not_left_out() -> None:
     # In the target: its own rows 0 to 9, then ours from 10 on; only 4 of its own had come to the source.
     forward, backward = map_of((0, 10, 5)), map_of((0, 5, 4))
 

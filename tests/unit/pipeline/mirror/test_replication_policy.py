@@ -43,7 +43,9 @@ def test_the_identity_policy_keeps_names() -> None:
         ("xb.orders", False),
     ],
 )
-def test_a_topic_that_has_been_in_the_target_goes_round(topic: str, goes_round: bool) -> None:
+def test_a_topic_that_has_been_in_the_target_would_be_copied_in_a_circle(
+    topic: str, goes_round: bool
+) -> None:
     names = NameFilter(included=(".*",)).without(default().circles())
 
     assert names.has(topic) is not goes_round

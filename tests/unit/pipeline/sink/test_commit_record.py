@@ -87,7 +87,7 @@ def test_parts_of_different_records_are_no_record() -> None:
 
 
 @given(st.binary(max_size=80), st.integers(0, 200))
-def test_what_others_have_written_is_refused(noise: bytes, cut: int) -> None:
+def test_foreign_metadata_is_refused(noise: bytes, cut: int) -> None:
     whole = b64decode(encode_record(record_of(3)))
     for content in (noise, whole[:cut], whole + noise):
         text = b64encode(content).decode()
@@ -98,7 +98,7 @@ def test_what_others_have_written_is_refused(noise: bytes, cut: int) -> None:
 
 
 @pytest.mark.parametrize("text", ["", "?", "{}", "ä", "AA", b64encode(bytes([2]) + bytes(60)).decode()])
-def test_text_that_is_no_record_is_refused(text: str) -> None:
+def test_text_that_is_not_a_record_is_refused(text: str) -> None:
     with pytest.raises(KafkaError, match="the record of a batch cannot be read"):
         decode_record(text)
 

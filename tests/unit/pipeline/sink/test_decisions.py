@@ -48,7 +48,7 @@ def run(batch_id: int, query_id: UUID = QUERY, run_id: UUID = LATER) -> BatchRun
     return BatchRun(query_id=query_id, run_id=run_id, batch_id=batch_id)
 
 
-def test_a_batch_is_written_unless_its_record_says_that_it_is_there() -> None:
+def test_a_batch_is_written_unless_the_record_shows_that_it_was() -> None:
     assert judge_batch(run(0), None, takes_over=False) is Verdict.WRITE
     assert judge_batch(run(8), record(), takes_over=False) is Verdict.WRITE
     assert judge_batch(run(9), record(), takes_over=False) is Verdict.WRITE
@@ -145,7 +145,7 @@ def test_tickets_are_counted_until_epochs_run_out() -> None:
     assert incarnation_of(ProducerPair(1, INCARNATIONS + 1)) == 1
 
 
-def test_what_is_lost_is_told_by_name() -> None:
+def test_lost_transactions_are_reported_by_name() -> None:
     lost = str(TransactionsLost(7, ("T-1-0", "T-1-1"), "it is CompleteAbort"))
     again = str(BatchExpired(7, ("T-1-0",), "it is Empty"))
 

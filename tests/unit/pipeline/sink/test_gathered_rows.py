@@ -43,7 +43,7 @@ def test_bytes_are_enough_as_well() -> None:
     assert lengths_of(3, 2, 2, 2, enough_bytes=40) == [5, 4]
 
 
-def test_what_is_enough_does_not_wait_for_more() -> None:
+def test_enough_rows_do_not_wait_for_more() -> None:
     asked = 0
 
     def batches() -> Iterator[pa.RecordBatch]:

@@ -22,7 +22,7 @@ def test_a_partition_without_news_keeps_its_end() -> None:
     assert rate_limit({A: 5, B: 0}, {A: 5, B: 10}, 4) == {A: 5, B: 4}
 
 
-def test_a_log_that_ends_before_what_was_read_is_left_to_others() -> None:
+def test_a_log_that_ends_before_the_read_offset_keeps_its_end() -> None:
     assert rate_limit({A: 50, B: 0}, {A: 20, B: 10}, 4) == {A: 20, B: 4}
 
 

@@ -36,7 +36,7 @@ def at(topic_id: bytes = OLD, **offsets: int) -> SourceOffsets:
         (at(a0=5, a1=5), at(NEW, a0=9), ["topic a was deleted and created again"]),
     ],
 )
-def test_what_cannot_be_read_on_is_told(read: SourceOffsets, ends: SourceOffsets, losses: list[str]) -> None:
+def test_losses_are_reported(read: SourceOffsets, ends: SourceOffsets, losses: list[str]) -> None:
     assert losses_between(read, ends) == losses
 
 
@@ -57,7 +57,7 @@ def test_an_added_partition_that_does_not_begin_at_0_has_lost_rows() -> None:
     assert losses_at_beginnings({A0: 3}, at(a0=1)) == []
 
 
-def test_losses_stop_a_query_or_are_told_of() -> None:
+def test_losses_stop_a_query_or_are_logged() -> None:
     told: list[str] = []
 
     LossPolicy(fails=True, warn=told.append).judge([])
@@ -74,7 +74,7 @@ def test_losses_stop_a_query_or_are_told_of() -> None:
 # ---- lag ----------------------------------------------------------------------------------------
 
 
-def test_lag_is_told_by_partition_and_as_the_connector_tells_it() -> None:
+def test_lag_is_reported_by_partition_and_in_the_connectors_metrics() -> None:
     lag = lag_between(at(a0=5, a1=9), at(a0=10, a1=9, b0=7))
 
     assert lag.by_partition == {A0: 5, A1: 0, B0: 7}
@@ -86,7 +86,7 @@ def test_lag_is_told_by_partition_and_as_the_connector_tells_it() -> None:
     }
 
 
-def test_a_topic_made_anew_is_behind_with_all_it_has() -> None:
+def test_a_topic_created_again_lags_by_all_its_records() -> None:
     assert lag_between(at(a0=5), at(NEW, a0=10)).total == 10
 
 

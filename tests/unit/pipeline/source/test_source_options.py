@@ -103,7 +103,7 @@ def test_a_delay_has_sparks_units(text: str, delay_ms: int) -> None:
     assert stream(maxTriggerDelay=text).max_trigger_delay_ms == delay_ms
 
 
-def test_what_is_not_said_is_the_connectors_default() -> None:
+def test_defaults_are_the_connectors() -> None:
     options = stream()
 
     assert options.start is Edge.LATEST
@@ -132,7 +132,7 @@ def test_the_time_of_a_poll_is_that_of_all_attempts_of_a_fetch() -> None:
         ),
     ],
 )
-def test_a_stream_begins_where_it_is_told(given: dict[str, str], limit: object) -> None:
+def test_a_stream_begins_where_its_options_say(given: dict[str, str], limit: object) -> None:
     assert stream(**given).start == limit
 
 
@@ -335,7 +335,7 @@ OF_BATCHES: list[tuple[dict[str, Any], str, str]] = [
 
 @pytest.mark.parametrize("mode", Mode)
 @pytest.mark.parametrize(("changes", "option", "reason"), REFUSALS)
-def test_what_cannot_be_honoured_is_refused_by_name(
+def test_invalid_options_are_refused_by_name(
     mode: Mode, changes: dict[str, str | None], option: str, reason: str
 ) -> None:
     given = {name: value for name, value in {**LEAST, **changes}.items() if value is not None}
@@ -355,7 +355,7 @@ def test_what_cannot_be_honoured_is_refused_by_name(
         *((Mode.BATCH, *one) for one in OF_BATCHES),
     ],
 )
-def test_what_one_mode_cannot_honour_is_refused_by_name(
+def test_options_of_the_other_mode_are_refused_by_name(
     mode: Mode, changes: dict[str, str], option: str, reason: str
 ) -> None:
     error = refused(mode, {**LEAST, **changes})

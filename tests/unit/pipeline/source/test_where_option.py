@@ -132,7 +132,7 @@ def test_a_first_moment_is_known_only_where_a_cluster_can_be_asked_for_it() -> N
         (" " * 1_000_001, "at most 1000000 are allowed"),
     ],
 )
-def test_what_cannot_be_honoured_is_refused(text: str, told: str) -> None:
+def test_invalid_text_is_refused(text: str, told: str) -> None:
     with pytest.raises(OptionError) as refused:
         read_where(text)
 

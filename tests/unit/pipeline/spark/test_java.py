@@ -35,7 +35,7 @@ def test_the_java_that_the_user_names_comes_first(tmp_path: Path) -> None:
     assert (found.path, found.version) == (named, 21)
 
 
-def test_a_named_java_of_another_version_is_passed_over(tmp_path: Path) -> None:
+def test_a_named_java_of_another_version_is_ignored(tmp_path: Path) -> None:
     named = make_java(tmp_path / "named", "25.0.3")
     usual = make_java(tmp_path / "usual" / "a", "17.0.1")
 
