@@ -32,10 +32,7 @@ class ProcessingTime:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class AvailableNow:
-    """All data that is there when the query starts, in as many micro-batches as needed.
-
-    Then the query ends.
-    """
+    """The data that is there when the query starts, in as many micro-batches as needed; then it ends."""
 
 
 Trigger = ProcessingTime | AvailableNow

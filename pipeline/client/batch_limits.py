@@ -20,8 +20,8 @@ NO_LIMIT_BYTES: Final = 2**31 - 1
 def max_batch_bytes(cluster: Cluster, topic: str) -> int:
     """Return the most bytes of a batch in `topic`, cached as long as the topic's metadata.
 
-    NO_LIMIT_BYTES if the limit is not known (a client may lack the right to ask): a refused batch is split
-    anyway.
+    It is NO_LIMIT_BYTES if the limit is not known, as a client may lack the right to ask: a refused batch is
+    split anyway.
     """
     known = cluster.batch_bytes.get(topic)
     if known is None:

@@ -31,7 +31,8 @@ from ottla.pipeline.client.retries import is_retriable, monotonic_ms
 from ottla.pipeline.columns.batch_halves import split_in_halves
 
 # From version 12 on a batch may add its partition to the transaction, and a producer epoch lasts for one
-# transaction (KIP-890). The older protocol lets any process that knows the pair end a transaction repeatedly.
+# transaction (KIP-890). With the older protocol any process that knows a producer id and its epoch can end
+# their transaction, and do so repeatedly.
 FIRST_TRANSACTIONS: Final = 11
 UNKNOWN_OFFSET: Final = -1
 # The second one is the answer for a batch that is larger than a segment.
@@ -41,8 +42,8 @@ _TOO_LARGE: Final = frozenset({ErrorCode.MESSAGE_TOO_LARGE, ErrorCode.RECORD_LIS
 class Placed(NamedTuple):
     """The place of a batch in its log.
 
-    UNKNOWN_OFFSET if the leader only knows that it has stored the batch, or if the batch was split and its
-    parts are not contiguous.
+    `base_offset` is UNKNOWN_OFFSET if the leader only knows that it has stored the batch, or if the batch was
+    split and its parts are not contiguous.
     """
 
     partition: TopicPartition

@@ -27,7 +27,7 @@ class FirstContact:
     def ended(self, said: str) -> KafkaError:
         """Return the error for a connection that a node ended before it answered such a request.
 
-        NETWORK_EXCEPTION at first; INVALID_CONFIG, which is not retried, once it has happened for
+        It is NETWORK_EXCEPTION at first, and INVALID_CONFIG, which is not retried, once this goes on for
         `PATIENCE_MS`.
         """
         now_ms = monotonic_ms()

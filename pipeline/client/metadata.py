@@ -65,7 +65,7 @@ class Leader(NamedTuple):
 
 
 class TopicGone(Exception):
-    """A topic or partition that does not exist, by every answer of its cluster.
+    """A topic or partition that does not exist, according to several answers of its cluster.
 
     It is no KafkaError: it is a fact, which a retry would not change.
     """
@@ -159,9 +159,8 @@ class Cluster:
             raise
 
     def leader(self, partition: TopicPartition) -> Leader:
-        """Return the leader of a partition; waits for an election.
-
-        TopicGone if there is no such partition.
+        """Return the leader of a partition, after an election if there is none; TopicGone if it does not
+        exist.
         """
         asks = 0
 

@@ -45,7 +45,10 @@ def read_pairs(content: Bytes, positions: Int64s) -> NDArray[np.uint16]:
 def read_varints(
     content: Bytes, positions: Int64s, *, max_bytes: int = MAX_VARINT_BYTES
 ) -> tuple[Int64s, Int64s]:
-    """Return the numbers at `positions` and the positions after them; CORRUPT_MESSAGE for a long one."""
+    """Return the numbers at `positions` and the positions after them.
+
+    Raises CORRUPT_MESSAGE for a number that is too long.
+    """
     # One field's numbers are much alike in all records, and one byte is read faster than two.
     if (content.take(positions[-1:], mode="clip") < _CONTINUES).all():
         first = content.take(positions, mode="clip")

@@ -58,8 +58,8 @@ class TableQueries:
     def out_of_range(self, start: Position, end: Position) -> Question | None:
         """Select one value of that range that Spark cannot represent: its column, its text, and the row.
 
-        None if no value can stop the read of a table. It is asked after a range could not be read, to find
-        the reason.
+        Returns None if no value can stop the read of a table. The statement is for the time after a range
+        could not be read, to find the reason.
         """
         if self._options.out_of_range is not OutOfRange.FAIL:
             return None
@@ -124,7 +124,7 @@ class TableQueries:
     def beyond_end(self, start: Position, target: Position | None, max_rows: int | None) -> Question | None:
         """Select the `beyond` of the next batch of rows whose time no clock reaches; no row if none are new.
 
-        None if a table cannot have such rows, or `target` has none.
+        Returns None if a table cannot have such rows, or `target` has none.
         """
         if not self._time or self._is_sqlite or (target is not None and target.beyond is None):
             return None
@@ -148,7 +148,7 @@ class TableQueries:
     def unreadable_time(self) -> Question | None:
         """Select a value of the timestamp column that is not a time, and the name of its row.
 
-        None if the database would not store such a value.
+        Returns None if the database would not store such a value.
         """
         if not self._time or not self._is_sqlite:
             return None

@@ -1,7 +1,4 @@
-"""The status of a job: its state in Kafka Connect's words, and its last progress.
-
-Other programs read the JSON.
-"""
+"""The status of a job: a state in Kafka Connect's words and the last progress, as JSON for programs."""
 
 import json
 import re

@@ -112,7 +112,7 @@ class JobRun:
     def run(self) -> tuple[JobStatus, ...]:
         """Run until all jobs have ended; return their statuses, also of failed ones.
 
-        AlreadyRunsError, NoJavaError.
+        Raises AlreadyRunsError if another process runs one of them, and NoJavaError.
         """
         names = tuple(job.name for job in self._jobs)
         with ExitStack() as stack:

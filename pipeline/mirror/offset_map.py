@@ -50,7 +50,7 @@ class OffsetMap:
     def translate_back(self, partition: TopicPartition, offset: int) -> int:
         """Return how far the source is read by a reader of the target at `offset`; never too late either.
 
-        0 if nothing is known.
+        It is 0 if nothing is known.
         """
         known = self._runs.get(partition, [])
         index = bisect_right(known, offset, key=lambda run: run.target)

@@ -9,8 +9,9 @@
               commit each participant, and note that all are
               end what other attempts left open, if tickets show that there were some
 
-After a crash in between, the next `begin` finds transactions to abort if it was before the decision, and
-participants to commit if it was after.
+`slots` explains T-c and the other names; a pair is a producer id with its epoch. After a crash in between,
+the next `begin` finds transactions to abort if it was before the decision, and participants to commit if it
+was after.
 """
 
 from collections.abc import Mapping, Sequence
@@ -40,8 +41,8 @@ from ottla.pipeline.words import OptionError
 
 # The slots of the first batch, whose number of tasks is unknown; each costs one id, as does one too few.
 FIRST_SLOTS: Final = 4
-# A task that Spark gave up may begin a transaction after the last sweep. The transaction holds back readers
-# of its partitions, so sweeps are repeated.
+# A task that Spark gave up may begin a transaction after open ones were last looked for. It would hold back
+# readers of its partitions, so they are looked for again.
 SWEEP_INTERVAL_MS: Final = 60_000
 NEVER_MS: Final = -SWEEP_INTERVAL_MS - 1
 _FENCED: Final = (ErrorCode.PRODUCER_FENCED, ErrorCode.INVALID_PRODUCER_EPOCH)
@@ -124,7 +125,10 @@ class Driver:
         return begun
 
     def _complete(self, generation: ProducerPair) -> CommitRecord | None:
-        """Commit every participant of the newest record and return it. `generation` is this driver's."""
+        """Commit every participant of the newest record, and return it.
+
+        `generation` is this driver's pair of T-c.
+        """
         offset = self._cluster.read_record(self._names.group_id)
         if offset is None:
             return None
@@ -142,7 +146,10 @@ class Driver:
         return record
 
     def _was_completed(self, record: CommitRecord, described: Mapping[Slot, Described | None]) -> bool:
-        """Return True if a note says so; asked only if an id is forgotten, as after a week without use."""
+        """Return True if a note says that the participants were committed; asked only if an id is forgotten.
+
+        Coordinators forget ids after a week without use.
+        """
         if record.two_phase or None not in described.values():
             return False
         noted, wanted = self._cluster.read_completed(self._names.group_id), _note_of(record)
@@ -157,7 +164,10 @@ class Driver:
             self._cluster.note_completed(self._names.group_id, _note_of(record))
 
     def _new_incarnation(self) -> tuple[int, int, bool]:
-        """Return its number, the timeout of its transactions, and whether they have two phases."""
+        """Begin a new incarnation.
+
+        Returns its number, the timeout of its transactions, and True if they have two phases.
+        """
         wanted, name = self._options.client.two_phase, self._names.incarnations
         two_phase = wanted is not TwoPhase.NEVER and has_two_phase(self._cluster, name)
         if wanted is TwoPhase.ALWAYS and not two_phase:

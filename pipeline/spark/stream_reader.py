@@ -92,7 +92,7 @@ class StreamReader(TravelsToTasks, DataSourceStreamReader, SupportsTriggerAvaila
         if isinstance(limit, ReadAllAvailable):
             return latest.to_json()
         begin = begin_offsets(self._cluster(), begun, latest, loss_policy(self._options))
-        # With Trigger.AvailableNow a query would wait for ever for rows that come later.
+        # With Trigger.AvailableNow a minimum would wait for ever: records that come later are not read.
         wait = None if self._is_available_now else self._wait
         if wait is not None and wait.goes_on(begin.offsets, latest.offsets, monotonic_ms()):
             return start

@@ -77,7 +77,7 @@ def delays_by_hour(flights: DataFrame, airports: DataFrame) -> DataFrame:
 def with_weather(flights: DataFrame, weather: DataFrame) -> DataFrame:
     """Join each flight that was not cancelled with the weather at its airport in the hour of its departure.
 
-    Nulls if no weather was reported. The arguments are the records of both streams.
+    Its columns are null if no weather was reported. The arguments are the records of both streams.
     """
     rows = parse_flights(flights).select("carrier", "flight", "origin", "scheduled_at", "dep_delay")
     joined = joins.within(

@@ -255,7 +255,7 @@ def test_a_leader_without_followers_is_abandoned(
 ) -> None:
     """The leader takes batches and cannot commit them, so it answers with a timeout or not at all.
 
-    Asked for the leader, it names itself.
+    If it is asked for the leader, it names itself.
     """
     first = nodes.node_ids[0]  # the first bootstrap address, so it is asked before the others
     while (nodes.leader_of(*partition) == first) is not is_asked:
