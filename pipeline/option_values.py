@@ -23,9 +23,7 @@ class OptionValues:
     """The options that one connector was given. Call `refuse_others` after all of its options were read."""
 
     def __init__(self, given: Mapping[str, str]) -> None:
-        self._given: dict[
-            str, tuple[str, str]
-        ] = {}  # by the name in small letters: as written, and the value
+        self._given: dict[str, tuple[str, str]] = {}  # by the name in lower case: as written, and the value
         for name, value in given.items():
             if name.lower() in self._given:
                 raise OptionError(name, "is given twice, in different upper and lower case")

@@ -76,8 +76,8 @@ class ClientSettings:
     enable_idempotence: bool = True
     max_in_flight: int = MAX_IN_FLIGHT
     # Rows come by the thousand, so Java's 16 KiB, made for single records, would mostly add headers. The size
-    # is below the default of max.message.bytes, since splitting a batch is costly; less if a topic takes
-    # less.
+    # is below the default of max.message.bytes, since splitting a batch is costly. It is lower for a topic
+    # that takes less.
     batch_size: int = 900_000
     max_request_size: int = 1_048_576
     delivery_timeout_ms: int = 120_000
@@ -129,7 +129,7 @@ class ClientSettings:
             raise OptionError(PREFIX + "batch.size", "is more than kafka.max.request.size")
 
 
-# ---- how each is read -----------------------------------------------------------------------------
+# ---- readers --------------------------------------------------------------------------------------
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

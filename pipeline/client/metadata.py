@@ -41,7 +41,7 @@ MOVED: Final = frozenset(
         ErrorCode.NETWORK_EXCEPTION,
         ErrorCode.REQUEST_TIMED_OUT,
         ErrorCode.LEADER_NOT_AVAILABLE,  # the node is not in the cluster now
-        # a coordinator that is cut off waits for a marker that goes to another
+        # a coordinator that is cut off waits for a marker that goes to another one
         ErrorCode.UNSTABLE_OFFSET_COMMIT,
     }
 )

@@ -76,10 +76,7 @@ class _Asked(NamedTuple):
 
 
 class PartitionFetcher:
-    """Reads ranges one after another.
-
-    A range that is left early costs the connection its answer is coming on.
-    """
+    """Reads ranges one after another. Abandoning a range costs the connection of the answer under way."""
 
     def __init__(
         self, cluster: Cluster, *, with_headers: bool, wanted: frozenset[str] = KEY_AND_VALUE

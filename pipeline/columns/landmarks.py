@@ -59,7 +59,7 @@ def find_landmarks(content: Bytes, start: int, end: int, count: int) -> tuple[In
 
 
 def _with_right_lengths(content: Bytes, attributes: Int64s, end: int) -> tuple[Int64s, Int64s]:
-    """Return the places of attributes whose record's length leads to other attributes, and its start."""
+    """Return the indices of places after a length that leads to other attributes, and its position."""
     has_long_length = content.take(attributes - 2, mode="clip") >= 0x80
     positions = attributes - 1 - has_long_length
     pairs = read_pairs(content, positions)

@@ -191,7 +191,7 @@ class TableReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
 def _out_of_range(options: TableOptions, partition: TablePartition) -> OptionError | None:
     """Return the reason why a range could not be read, if it has a value that Spark cannot represent.
 
-    It asks on a connection of its own.
+    The value is looked for on another connection.
     """
     question = partition.queries.out_of_range(partition.start, partition.end)
     if question is None:

@@ -21,10 +21,11 @@ class VariableError(ValueError):
 def fill_in(
     text: str, environment: Mapping[str, str], *, keeps_files: bool = False
 ) -> tuple[str, frozenset[str]]:
-    """Return the text with its variables filled in, and their values, as they may be secrets. VariableError.
+    """Return the text with its variables filled in, and their values, as they may be secrets.
 
-    `keeps_files` leaves references to files as they are; without it they are refused. Values are not searched
-    for variables, and a dollar that stands alone is kept: SQL and patterns have them.
+    Raises VariableError for a variable that is not set or is written incorrectly. `keeps_files` leaves
+    references to files as they are; without it they are refused. Values are not searched for variables, and a
+    dollar that stands alone is kept: SQL and patterns have them.
     """
     values: set[str] = set()
 

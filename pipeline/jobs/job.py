@@ -50,7 +50,7 @@ class Flow:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Task:
-    """A job that is a whole of its own kind, such as a mirror."""
+    """A job without sources, steps and sink of its own, such as a mirror or a load."""
 
     kind: str
     options: Options = field(repr=False)

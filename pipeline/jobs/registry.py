@@ -124,7 +124,7 @@ SINKS: Final[Mapping[str, Callable[[], SinkKind]]] = {
     **{name: partial(spark_formats.files_sink, name) for name in spark_formats.FILES},
     **{name: partial(spark_formats.end, name) for name in spark_formats.ENDS},
 }
-# Jobs of one piece: the key of a job that has their options.
+# Jobs that are a task: the key of a job that has the task's options.
 TASKS: Final[Mapping[str, Callable[[], TaskKind]]] = {
     "load": _load_task,
     "mirror": _mirror_task,

@@ -31,7 +31,7 @@ class LoadPlan:
 def plan_load(
     cluster: Cluster, options: SourceOptions, progress: SourceOffsets, policy: LossPolicy
 ) -> LoadPlan:
-    """Return the records that are left to load of those that the options name; OptionError, DataLossError.
+    """Return the plan of a run, for what the options name and is not loaded yet; OptionError, DataLossError.
 
     Records that were loaded are never loaded again, whatever `startingOffsets` says.
     """

@@ -28,7 +28,8 @@ _PATTERNS: Final[Mapping[str, str]] = {
     "topics": ".*",
     "topics.exclude": r".*[\-\.]internal, .*\.replica, __.*",
     "groups": ".*",
-    # MirrorMaker's default lacks the progress groups of mirrors, which show how far each has read its source.
+    # MirrorMaker's default does not exclude the progress groups of mirrors, which show how far each has read
+    # its source.
     "groups.exclude": r"console-consumer-.*, connect-.*, __.*, mirror\..*",
     "config.properties.exclude": (
         r"follower\.replication\.throttled\.replicas, leader\.replication\.throttled\.replicas, "
@@ -147,7 +148,7 @@ class MirrorOptions:
         return read
 
 
-# ---- how each is read -----------------------------------------------------------------------------
+# ---- readers --------------------------------------------------------------------------------------
 
 
 def _check_refused(values: OptionValues) -> None:

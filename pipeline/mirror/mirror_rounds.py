@@ -142,7 +142,10 @@ class RoundsThread:
 
 
 class RowCount:
-    """A count of all rows of a query, of whose batches Spark keeps the last hundred; for any thread."""
+    """A count of a query's rows, of whose batches Spark keeps only the last hundred.
+
+    Any thread may call it.
+    """
 
     def __init__(self) -> None:
         self._lock = threading.Lock()

@@ -61,9 +61,10 @@ class TopicFollower:
         }
 
     def follow(self, *, anew: bool = False) -> TopicChanges:
-        """Create topics and partitions; return the changes. KafkaError with the topic for a refused change.
+        """Create missing topics and partitions, and return the changes.
 
-        Without `anew` the target is asked only if the source has changed since the last time.
+        Raises KafkaError, with the topic, for a refused change. Without `anew` the target is asked only if
+        the source has changed since the last time.
         """
         policy = self._options.policy
         topics = self._source.topics_matching(self._pattern)

@@ -14,9 +14,9 @@ Offsets = Mapping[TopicPartition, int]
 def rate_limit(start: Offsets, end: Offsets, max_offsets: int) -> dict[TopicPartition, int]:
     """Return ends that admit about `max_offsets` offsets, in proportion to what each partition has to read.
 
-    `start` has every partition of `end`. Shares below one are raised to one, so that no partition starves;
-    the sum may exceed the limit by a few for that. A partition whose end lies before its start keeps its end:
-    callers judge that.
+    `start` has every partition of `end`. A share below one is raised to one, so that no partition starves;
+    therefore the sum may exceed the limit by a few. A partition whose end lies before its start keeps its
+    end: callers judge that.
     """
     sizes = {partition: end[partition] - start[partition] for partition in end}
     total = float(sum(size for size in sizes.values() if size > 0))

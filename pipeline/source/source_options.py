@@ -190,7 +190,7 @@ def check_for_any_mode(options: Mapping[str, str]) -> SourceOptions:
             raise error from None
 
 
-# ---- what is read -------------------------------------------------------------------------------
+# ---- parts --------------------------------------------------------------------------------------
 
 
 def _read_subscription(own: Mapping[str, str]) -> Subscription:

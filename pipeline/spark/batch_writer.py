@@ -1,4 +1,4 @@
-"""The sink of a batch, on its own or inside foreachBatch, where it is exactly once as that of a stream is."""
+"""The sink of a batch, on its own or inside foreachBatch, where it is as exactly once as that of a stream."""
 
 from collections.abc import Mapping, Sequence
 

@@ -42,9 +42,9 @@ def parse_weather(records: DataFrame) -> DataFrame:
 
 
 def with_airports(flights: DataFrame, airports: DataFrame) -> DataFrame:
-    """Join each flight with its destination, from the table in the topic of airports; nulls if it is missing.
+    """Join each flight with its destination, from the table in the topic of airports.
 
-    The arguments are the records of both.
+    Its columns are null if the table lacks it. The arguments are the records of both.
     """
     rows = parse_flights(flights).select("carrier", "flight", "origin", "dest", "scheduled_at", "dep_delay")
     there = parse_airports(table.latest(airports)).select("faa", "name", "tzone")

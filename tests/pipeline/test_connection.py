@@ -179,7 +179,7 @@ def test_versions_are_asked_again_in_the_oldest_way(pair: Pair) -> None:
     assert connection.versions == {3: (0, 5)}
 
 
-# ---- several ------------------------------------------------------------------------------------
+# ---- several connections ------------------------------------------------------------------------
 
 
 def settings_for(bootstrap: str) -> ClientSettings:

@@ -53,7 +53,7 @@ def refusal(settings: ClientSettings) -> KafkaError:
     return refused.value
 
 
-# ---- what works ---------------------------------------------------------------------------------
+# ---- successes ----------------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize("mechanism", ["SCRAM-SHA-512", "SCRAM-SHA-256", "PLAIN"])

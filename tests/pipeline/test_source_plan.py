@@ -169,7 +169,7 @@ def test_missing_topics_and_partitions_are_refused(
         stream(bootstrap, **options).begin()
 
 
-# ---- where a batch begins and ends ----------------------------------------------------------------
+# ---- the beginning and the end of a batch ---------------------------------------------------------
 
 
 def test_a_plan_is_bound_again_whenever_its_tasks_run(bootstrap: str) -> None:
@@ -248,7 +248,7 @@ def test_a_batch_begins_and_ends_where_its_options_say(
         assert [(start, end) for _, start, end in planned] == expected
 
 
-# ---- where ----------------------------------------------------------------------------------------
+# ---- the option `where` ---------------------------------------------------------------------------
 
 
 def test_the_last_records_of_a_long_log_are_read_without_the_others(bootstrap: str) -> None:
@@ -408,7 +408,7 @@ def test_offsets_that_the_log_does_not_have_are_a_loss(bootstrap: str, topic: st
     assert len(set(lenient.warnings)) == 2  # the plan and the task each report them
 
 
-# ---- what changes under a stream ------------------------------------------------------------------
+# ---- changes under a stream -----------------------------------------------------------------------
 
 
 def test_partitions_and_topics_that_come_are_read_from_their_beginning(bootstrap: str) -> None:

@@ -202,7 +202,7 @@ def test_the_whole_name_of_a_group_wins_over_a_prefix() -> None:
     assert [idle for idle, _ in options.without_effect] == ["groupIdPrefix"]
 
 
-# ---- what is refused ----------------------------------------------------------------------------
+# ---- refusals -----------------------------------------------------------------------------------
 
 
 def refused(mode: Mode, given: Mapping[str, str]) -> OptionError:
