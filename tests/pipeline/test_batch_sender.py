@@ -122,7 +122,7 @@ def test_a_connection_that_is_cut_costs_no_row_and_repeats_none(
     assert rows_of(client(), partition, BATCHES * ROWS) == expected
 
 
-def test_a_first_batch_that_is_refused_is_overtaken_by_none(
+def test_no_batch_overtakes_a_first_batch_that_is_refused(
     bootstrap: str, client: MakeClient, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """A leader may refuse it that has not heard of the topic yet, and has when the next batch comes."""
@@ -199,7 +199,7 @@ def test_a_topic_that_is_gone_is_an_error(client: MakeClient) -> None:
         producer.send()
 
 
-def test_batches_behind_one_that_was_refused_come_too_early_and_go_again(
+def test_batches_behind_a_refused_one_come_too_early_and_are_sent_again(
     bootstrap: str, client: MakeClient, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     partition = TopicPartition(make_topic(bootstrap), 0)
@@ -229,9 +229,7 @@ def test_batches_behind_one_that_was_refused_come_too_early_and_go_again(
 
 
 @pytest.mark.parametrize("limit", ["max.message.bytes", "segment.bytes"])
-def test_batches_that_a_log_refuses_as_too_large_go_in_halves_and_in_order(
-    client: MakeClient, limit: str
-) -> None:
+def test_batches_refused_as_too_large_are_sent_in_halves_and_in_order(client: MakeClient, limit: str) -> None:
     cluster = client(Role.SINK)
     partition = TopicPartition(f"t-{uuid4().hex}", 0)
     configs = {limit: "2000000" if limit == "segment.bytes" else "1000", "max.message.bytes": "9000000"}
@@ -257,7 +255,7 @@ def test_batches_that_a_log_refuses_as_too_large_go_in_halves_and_in_order(
 
 
 @pytest.mark.parametrize("lost", ["request", "answer"])
-def test_a_batch_whose_answer_was_lost_before_it_is_too_large_is_there_once(
+def test_a_batch_that_is_too_large_after_a_lost_answer_is_there_once(
     bootstrap: str, client: MakeClient, monkeypatch: pytest.MonkeyPatch, lost: str
 ) -> None:
     """Java's producer takes the gap that the leader sees for a lost log, and stores the rows again."""

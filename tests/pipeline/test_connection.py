@@ -110,7 +110,7 @@ def test_a_connection_that_ends_has_no_answer(pair: Pair, said: bytes) -> None:
         connection.send(MetadataRequest(topics=[]))
 
 
-def test_silence_has_an_end() -> None:
+def test_a_silent_node_times_out() -> None:
     ours, theirs = socket.socketpair()
     settings = ClientSettings(bootstrap_servers=SETTINGS.bootstrap_servers, request_timeout_ms=1)
     connection = BrokerConnection(ours, "node", settings)
@@ -138,7 +138,7 @@ def test_a_connection_that_ended_while_idle_is_not_used_again(
     ("theirs", "most", "version"),
     [((0, 1), None, 1), ((0, 99), None, 13), ((0, 99), 9, 9), ((3, 99), 9, 9)],
 )
-def test_the_highest_common_version_is_spoken(
+def test_the_highest_common_version_is_used(
     pair: Pair, theirs: tuple[int, int], most: int | None, version: int
 ) -> None:
     connection, _ = pair
@@ -166,7 +166,7 @@ def test_without_a_common_version_the_error_names_both(
     assert refused.value.code is ErrorCode.UNSUPPORTED_VERSION
 
 
-def test_versions_are_asked_again_in_the_oldest_way(pair: Pair) -> None:
+def test_versions_are_requested_again_in_version_0(pair: Pair) -> None:
     """KIP-511: a node that does not know the request's version answers in version 0."""
     connection, node = pair
     old = ApiVersionsResponse(api_keys=[ApiVersion(api_key=3, min_version=0, max_version=5)])
@@ -190,7 +190,7 @@ def settings_for(bootstrap: str) -> ClientSettings:
 
 
 @pytest.mark.slow
-def test_a_node_is_found_behind_any_address(ottla_cluster: Cluster) -> None:
+def test_a_node_is_found_from_any_address(ottla_cluster: Cluster) -> None:
     connections = BrokerConnections(settings_for(f"127.0.0.1:{free_port()},{ottla_cluster.bootstrap}"))
 
     response = connections.to_any().request(MetadataRequest(topics=[]))

@@ -93,7 +93,7 @@ def test_only_consumers_have_offsets_to_follow(
     assert group.is_of_consumers is is_of_consumers
 
 
-def test_where_the_list_has_no_states_the_coordinator_is_asked(bootstrap: str, client: MakeClient) -> None:
+def test_the_coordinator_is_asked_if_the_list_has_no_states(bootstrap: str, client: MakeClient) -> None:
     topic, group, cluster = make_topic(bootstrap), f"g-{uuid4().hex}", client()
     fill(bootstrap, topic, [b"v"])
     of_old_nodes = ListedGroup(group_id=group, protocol_type="consumer", state="", group_type="")

@@ -117,7 +117,7 @@ def test_an_outage_stops_the_query_even_with_dead_letters(hook: WebHook) -> None
     assert "hunter2" not in str(stopped.value)
 
 
-def test_a_server_that_is_away_stops_the_query(hook: WebHook) -> None:
+def test_an_unreachable_server_stops_the_query(hook: WebHook) -> None:
     hook.answer = lambda _asked: Reply(is_cut=True)
 
     with pytest.raises(HttpFailure, match="no answer after 1 retries") as stopped:

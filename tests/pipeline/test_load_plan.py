@@ -37,7 +37,7 @@ def plan(bootstrap: str, topic: str, progress: SourceOffsets = NOTHING, **given:
     return plan_load(cluster_of(options.client), options, progress, policy)
 
 
-def test_a_loaded_partition_that_became_empty_stops_no_load_by_time(bootstrap: str) -> None:
+def test_a_loaded_partition_that_became_empty_does_not_stop_a_load_by_time(bootstrap: str) -> None:
     """Retention has deleted all records after the time at which the load begins."""
     topic = make_topic(bootstrap, partitions=2)
     emptied, other = TopicPartition(topic, 0), TopicPartition(topic, 1)

@@ -142,7 +142,7 @@ def test_offsets_of_a_topic_that_is_gone_are_not_committed(client: MakeClient) -
         commit_offsets(client(), "any", {TopicPartition("nowhere", 0): CommittedOffset(offset=1)})
 
 
-def test_offsets_of_a_topic_that_the_coordinator_has_not_heard_of_are_committed_when_it_has(
+def test_offsets_of_a_topic_are_committed_once_the_coordinator_knows_it(
     bootstrap: str, client: MakeClient
 ) -> None:
     name, group = f"t-{uuid4().hex}", f"g-{uuid4().hex}"

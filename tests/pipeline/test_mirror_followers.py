@@ -54,7 +54,7 @@ def test_more_partitions_are_followed(mirrored: Mirrored) -> None:
     assert len(mirrored.cluster.topic(mirrored.remote(topic)).leaders) == 5
 
 
-def test_settings_are_followed_and_taken_back(mirrored: Mirrored) -> None:
+def test_settings_are_copied_and_removed(mirrored: Mirrored) -> None:
     topic = mirrored.make("orders", retention_ms="90000", segment_ms="70000")
     follower = mirrored.topic_follower()
     follower.follow()

@@ -182,7 +182,7 @@ def test_offsets_out_of_range_are_reported_with_the_range(client: MakeClient, fi
         read(client(), filled, 1001, 1002)
 
 
-def test_waiting_for_rows_that_do_not_come_has_an_end(client: MakeClient, filled: TopicPartition) -> None:
+def test_waiting_for_missing_rows_times_out(client: MakeClient, filled: TopicPartition) -> None:
     cluster = client(default_api_timeout_ms="50", fetch_max_wait_ms="1")
 
     with pytest.raises(
@@ -194,7 +194,7 @@ def test_waiting_for_rows_that_do_not_come_has_an_end(client: MakeClient, filled
 
 
 @pytest.mark.parametrize("first_in_sight", [1000, 990])
-def test_offsets_at_the_end_of_a_log_that_no_row_has_are_passed(
+def test_offsets_without_rows_at_the_end_of_a_log_are_skipped(
     client: MakeClient, filled: TopicPartition, monkeypatch: pytest.MonkeyPatch, first_in_sight: int
 ) -> None:
     """Compaction leaves such offsets.

@@ -113,7 +113,7 @@ def test_a_login_that_ends_is_renewed_while_answers_are_under_way(server: Secure
     connection.close()
 
 
-def test_a_login_is_renewed_after_a_rest(server: Secured) -> None:
+def test_a_login_is_renewed_after_an_idle_time(server: Secured) -> None:
     connections = BrokerConnections(settings_of(server.options(listener="SHORT")))
     assert connections.to_any().request(ALL).brokers
     time.sleep(LIFETIME_MS / 1000 + 0.5)

@@ -356,7 +356,7 @@ def test_a_decided_batch_is_completed_and_drained(sink: Sink) -> None:
     sink.new_driver().begin()
 
 
-def test_a_second_write_of_a_batch_is_refused_in_the_run_that_found_it_written_too(sink: Sink) -> None:
+def test_a_second_write_of_a_batch_is_refused_also_in_the_run_that_found_it_written(sink: Sink) -> None:
     """If it were skipped like the first one, its rows would be lost."""
     decide_only(sink, 0, "a")
     begun = sink.new_driver().begin()

@@ -301,7 +301,7 @@ def test_a_batch_has_the_ranges_in_which_wanted_records_may_lie(
 
 
 @pytest.mark.parametrize("isolation", ["read_uncommitted", "read_committed"])
-def test_times_in_no_order_lose_no_record(bootstrap: str, isolation: str) -> None:
+def test_unordered_timestamps_lose_no_record(bootstrap: str, isolation: str) -> None:
     topic = make_topic(bootstrap)
     for index, begin_ms in enumerate((100, 50, 400, 0, 200)):
         values = [b"%d" % (10 * index + number) for number in range(10)]
@@ -351,7 +351,7 @@ def test_a_partition_that_is_left_out_is_not_judged_for_losses(bootstrap: str, t
         batch(bootstrap, **given, where="offset >= 6").batch()
 
 
-def test_partitions_that_come_later_are_filtered_as_well(bootstrap: str, topic: str) -> None:
+def test_later_partitions_are_filtered_as_well(bootstrap: str, topic: str) -> None:
     source = batch(bootstrap, subscribe=topic, where="partition IN (1, 3) AND offset < 2")
     planned = source.plan()
     add_partitions(bootstrap, topic, 4)
@@ -411,7 +411,7 @@ def test_offsets_that_the_log_does_not_have_are_a_loss(bootstrap: str, topic: st
 # ---- changes under a stream -----------------------------------------------------------------------
 
 
-def test_partitions_and_topics_that_come_are_read_from_their_beginning(bootstrap: str) -> None:
+def test_new_partitions_and_topics_are_read_from_their_beginning(bootstrap: str) -> None:
     mark = uuid4().hex
     first = make_topic(bootstrap, name=f"{mark}-1")
     source = stream(bootstrap, subscribePattern=mark, startingOffsets="latest")
@@ -524,7 +524,7 @@ def test_records_deleted_before_they_were_read_stop_a_stream_or_are_skipped(
     ]
 
 
-def test_an_added_partition_of_which_records_are_gone_is_a_loss(bootstrap: str, topic: str) -> None:
+def test_an_added_partition_whose_first_records_are_gone_is_a_loss(bootstrap: str, topic: str) -> None:
     strict = stream(bootstrap, subscribe=topic, startingOffsets="latest")
     begun = strict.begin()
     add_partitions(bootstrap, topic, 3)

@@ -117,7 +117,7 @@ def test_a_loss_stops_a_query_before_its_next_batch_is_begun(bootstrap: str, top
         driver.latestOffset(read, ReadAllAvailable())
 
 
-def test_spark_may_ask_for_everything_in_spite_of_the_options(bootstrap: str, topic: str) -> None:
+def test_spark_may_ask_for_everything_despite_the_options(bootstrap: str, topic: str) -> None:
     driver = reader(bootstrap, subscribe=topic, maxOffsetsPerTrigger="2", minOffsetsPerTrigger="1")
 
     end = driver.latestOffset(driver.initialOffset(), ReadAllAvailable())
@@ -125,7 +125,7 @@ def test_spark_may_ask_for_everything_in_spite_of_the_options(bootstrap: str, to
     assert offsets_of(end, topic) == {"0": 10, "1": 0}
 
 
-def test_a_batch_waits_for_the_least_number_but_not_for_ever(
+def test_a_batch_waits_for_the_minimum_but_not_for_ever(
     bootstrap: str, topic: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     now_ms = 0
@@ -172,7 +172,7 @@ def test_offsets_are_committed_to_the_group_as_the_query_proceeds(
     assert committed() == {TopicPartition(topic, 0): 4, TopicPartition(topic, 1): 0}
 
 
-def test_a_group_with_members_stops_no_query(
+def test_a_group_with_members_does_not_stop_a_query(
     bootstrap: str, topic: str, caplog: pytest.LogCaptureFixture
 ) -> None:
     group_id = uuid4().hex

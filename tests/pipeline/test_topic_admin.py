@@ -90,7 +90,7 @@ def test_topics_grow_and_do_not_shrink(client: MakeClient) -> None:
     ]
 
 
-def test_settings_are_set_and_taken_back(client: MakeClient) -> None:
+def test_settings_are_set_and_removed(client: MakeClient) -> None:
     cluster, name = client(Role.SINK), new_name()
     create_topics(cluster, [NewTopic(name=name, configs={"segment.ms": "70000"})])
     cluster.topic(name)  # waits until it is known

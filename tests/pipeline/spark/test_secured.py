@@ -95,7 +95,7 @@ def test_a_stream_copies_exactly_once_with_the_rights_of_the_page(
     assert values_of(read_topic(server.bootstrap("ADMIN"), copies)) == {b"1": 1, b"2": 1, b"3": 1}
 
 
-def test_a_batch_is_read_and_written_with_a_right_each(
+def test_a_batch_needs_one_right_to_be_read_and_one_to_be_written(
     spark: SparkSession, server: Secured, orders: str
 ) -> None:
     copies = make_topic(server.bootstrap("ADMIN"), name=f"copies-{uuid4().hex}")

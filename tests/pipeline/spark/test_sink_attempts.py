@@ -86,7 +86,7 @@ def writer_to(bootstrap: str, topic: str, name: str) -> StreamWriter:
 
 
 @pytest.mark.parametrize("counted", range(ATTEMPTS))
-def test_of_two_attempts_of_a_task_at_once_one_is_there(
+def test_the_rows_of_one_of_two_concurrent_attempts_are_there(
     spark: SparkSession, bootstrap: str, client: MakeClient, tmp_path: Path, counted: int
 ) -> None:
     topic, name = make_topic(bootstrap, partitions=2), f"T.{uuid4().hex}"

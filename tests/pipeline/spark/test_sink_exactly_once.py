@@ -51,7 +51,7 @@ def refused(run: Callable[[], object]) -> str:
     return str(error.value)
 
 
-def test_a_stream_is_written_once_and_its_record_tells_of_it(
+def test_a_stream_is_written_once_and_its_record_shows_the_batch(
     spark: SparkSession, bootstrap: str, checkpoint: str, tmp_path: Path, client: MakeClient
 ) -> None:
     topic, name = make_topic(bootstrap, partitions=2), f"T.{uuid4().hex}"

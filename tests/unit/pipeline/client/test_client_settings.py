@@ -164,7 +164,7 @@ def test_encryption_and_login_are_read_for_both_sides() -> None:
     assert (source.login.user, source.login.password) == ("anna", "hunter22-canary")
 
 
-def test_a_connection_is_in_the_clear_by_default() -> None:
+def test_a_connection_is_unencrypted_by_default() -> None:
     assert settings_of().security.protocol == "PLAINTEXT"
     assert settings_of(security_protocol="plaintext").security.protocol == "PLAINTEXT"
 

@@ -28,7 +28,7 @@ def test_connections_that_keep_ending_are_not_retried(clock: list[int]) -> None:
     assert then.detail == "it wants a login"
 
 
-def test_a_cluster_that_has_answered_lets_such_clients_in(clock: list[int]) -> None:
+def test_connections_are_retried_once_the_cluster_has_answered(clock: list[int]) -> None:
     contact = FirstContact()
     contact.ended("it is about to stop")
     contact.answered()

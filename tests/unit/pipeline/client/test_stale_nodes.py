@@ -127,7 +127,7 @@ def make(monkeypatch: pytest.MonkeyPatch) -> Iterator[Make]:
     yield make
 
 
-def test_a_topic_that_the_first_node_has_not_heard_of_is_found(make: Make) -> None:
+def test_a_topic_that_the_first_node_does_not_know_is_found(make: Make) -> None:
     cluster, nodes = make(set())
 
     assert cluster.topic("flights").leaders == {0: Leader(OTHER, 1)}
@@ -176,7 +176,7 @@ def test_a_node_that_was_not_asked_since_is_not_demoted_further(make: Make) -> N
     assert sorted(times) == [2, 3]
 
 
-def test_a_leader_of_an_epoch_that_is_over_is_not_believed(make: Make) -> None:
+def test_a_leader_of_an_old_epoch_is_not_believed(make: Make) -> None:
     """Such a node may lead in its own view, but others have read beyond the end of its log."""
     cluster, nodes = make({"flights"})
     nodes[OTHER].leader_epoch, nodes[STALE].end = 2, 3

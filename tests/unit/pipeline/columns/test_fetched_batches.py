@@ -164,7 +164,7 @@ def test_compacted_batches_keep_their_offsets() -> None:
     assert fetched.next_offset == 21
 
 
-def test_timestamps_of_the_log_and_none_at_all() -> None:
+def test_log_append_times_and_missing_timestamps_are_read() -> None:
     appended = build_batch(
         [row(b"a", 5), row(b"b", 6)], timestamp_type=TimestampType.LOG_APPEND_TIME, max_timestamp=99
     )
@@ -180,7 +180,7 @@ def test_timestamps_of_the_log_and_none_at_all() -> None:
 @pytest.mark.parametrize(
     "wanted", [frozenset(), frozenset({"key"}), frozenset({"value"}), frozenset({"key", "value"})]
 )
-def test_only_what_is_wanted_is_read(wanted: frozenset[str]) -> None:
+def test_only_the_wanted_fields_are_read(wanted: frozenset[str]) -> None:
     records = bytes(build_batch([(b"k", b"v", 1, (("h", b"x"),)), (None, b"w", 1, ())]))
 
     columns = open_fetched(
@@ -283,7 +283,7 @@ def test_a_batch_of_the_shortest_records_takes_little_memory_at_a_time() -> None
     assert peak_bytes(lambda: open_all(batch, max_opened_records=2_000)) < 3 * len(batch)
 
 
-def test_offsets_that_do_not_rise_are_corrupt_rather_than_asked_for_ever() -> None:
+def test_offsets_that_do_not_rise_are_corrupt_rather_than_requested_for_ever() -> None:
     record = b"\x10\0\0\0\x01\x01\x02\0\0"  # offset delta 0, one header
 
     with pytest.raises(KafkaError, match="do not increase from 0"):
@@ -386,7 +386,7 @@ def test_a_record_with_too_many_headers_is_refused() -> None:
     assert refusal(records) is ErrorCode.CORRUPT_MESSAGE
 
 
-def test_offsets_at_the_end_of_the_numbers_do_not_overflow() -> None:
+def test_the_largest_offsets_do_not_overflow() -> None:
     batch = build_batch([row(b"a"), row(b"b")], base_offset=MAX_OFFSET - 1, base_timestamp=2**63 - 1)
 
     with np.errstate(all="raise"):

@@ -171,7 +171,7 @@ def test_headers_go_with_their_rows() -> None:
     assert rows.headers.to_pylist() == [[{"key": "h", "value": b"1"}], []]
 
 
-def test_no_rows_go_nowhere() -> None:
+def test_without_rows_there_are_no_partitions() -> None:
     assert place(batch_of(value=pa.array([], pa.binary()))) == {}
 
 

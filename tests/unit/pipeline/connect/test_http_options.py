@@ -13,7 +13,7 @@ LETTERS = {
 }
 
 
-def test_secrets_are_in_no_words_about_it() -> None:
+def test_secrets_are_not_in_the_representation_of_options() -> None:
     options = HttpOptions.from_options({**URL, "http.header.Authorization": "Bearer hunter2"})
 
     assert options.headers == {"Authorization": "Bearer hunter2"}

@@ -68,7 +68,7 @@ def test_arrays_are_json() -> None:
     assert json.loads(to_array(['say "é"'.encode(), b"2"], BodyFormat.STRING)) == ['say "é"', "2"]
 
 
-def test_groups_keep_to_a_partition_and_a_size() -> None:
+def test_groups_stay_within_a_partition_and_a_size() -> None:
     def record(partition: int, offset: int) -> Record:
         return Record(RecordOrigin(topic="t", partition=partition, offset=offset), None, b"1", None)
 

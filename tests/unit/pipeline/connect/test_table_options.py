@@ -89,7 +89,7 @@ def test_a_url_is_never_shown(url: str) -> None:
     assert "hunter2" not in str(refused.value)
 
 
-def test_a_password_is_not_in_the_words_of_the_options() -> None:
+def test_a_password_is_not_in_the_representation_of_options() -> None:
     options = TableOptions.from_options({**POSTGRESQL, "connection.password": "hunter2"})
 
     assert options.password == "hunter2"

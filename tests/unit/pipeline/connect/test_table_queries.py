@@ -78,7 +78,7 @@ def test_rows_that_are_younger_than_the_delay_wait(
 
 
 @pytest.mark.parametrize(("now_ms", "expected"), [(5_000, [[1]]), (5_001, [[1, 2]])])
-def test_rows_of_this_very_moment_wait(
+def test_rows_of_the_present_time_wait(
     database: sqlite3.Connection, now_ms: int, expected: list[list[int]]
 ) -> None:
     """More rows of that time may come, and would lie before the next batch."""
@@ -148,7 +148,7 @@ def test_names_are_quoted(database: sqlite3.Connection) -> None:
     assert ask(database, asking.rows(START, Position(incrementing=7))) == [(7,)]
 
 
-def test_values_are_never_text() -> None:
+def test_values_are_never_part_of_the_text() -> None:
     position = Position(timestamp="'; DROP TABLE rows --", incrementing=41)
     asking = queries(
         {**BY_BOTH, "connection.url": "postgresql://host/db"},
@@ -184,7 +184,7 @@ def test_a_percent_sign_in_a_name_is_no_placeholder() -> None:
         ),
     ],
 )
-def test_a_column_that_tells_nothing_is_refused(
+def test_a_column_that_cannot_show_new_rows_is_refused(
     options: dict[str, str], columns: list[TableColumn], told: str
 ) -> None:
     with pytest.raises(OptionError) as refused:

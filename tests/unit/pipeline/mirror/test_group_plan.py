@@ -46,7 +46,7 @@ def test_a_group_never_goes_back_in_the_target() -> None:
     assert plan(12, forward=forward, there=101) == 102
 
 
-def test_where_nothing_is_known_a_group_begins_with_the_log() -> None:
+def test_without_a_known_translation_a_group_begins_with_the_log() -> None:
     assert plan(5, forward=OffsetMap(), log_start=7) == 7
     assert plan(5, forward=map_of((10, 100, 5)), log_start=7) == 7
 

@@ -61,7 +61,7 @@ def test_seven_hundred_participants_fit_into_one_part_and_too_many_are_refused_b
 
 
 @pytest.mark.parametrize("participants", [0, 700, 900, 5_000, 30_000])
-def test_a_long_record_is_put_together_of_its_parts(participants: int) -> None:
+def test_a_long_record_is_joined_from_its_parts(participants: int) -> None:
     record = encode_record(record_of(participants))
 
     parts = split(record)
@@ -72,7 +72,7 @@ def test_a_long_record_is_put_together_of_its_parts(participants: int) -> None:
     assert join(parts) == record
 
 
-def test_parts_of_different_records_are_no_record() -> None:
+def test_parts_of_different_records_are_refused() -> None:
     one, other = (split(encode_record(record_of(2_000, first_id=number))) for number in (7_000, 900_000))
     for parts in (
         [one[0], *other[1:]],

@@ -99,7 +99,7 @@ def test_a_forgotten_id_of_a_batch_that_was_completed_is_not_lost() -> None:
     assert roll_forward(record(), {PART.slot: told("CompleteAbort")}, was_completed=True).lost == (PART,)
 
 
-def test_only_transactions_that_are_open_as_they_were_left_are_decided_over() -> None:
+def test_only_transactions_that_are_open_as_they_were_left_are_decided() -> None:
     parts = {PART: frozenset({HERE})}
 
     assert expired(parts, {PART.slot: told("Ongoing")}) == {}

@@ -57,7 +57,7 @@ def test_enough_rows_do_not_wait_for_more() -> None:
     assert asked == 2
 
 
-def test_one_batch_is_handed_on_as_it_is() -> None:
+def test_one_batch_is_passed_on_as_it_is() -> None:
     batch = batch_of(1, 2)
 
     assert next(gather([batch])) is batch

@@ -19,7 +19,7 @@ def refusal(options: dict[str, str]) -> OptionError:
     return refused.value
 
 
-def test_a_sink_is_at_least_once_if_nothing_is_said() -> None:
+def test_a_sink_is_at_least_once_by_default() -> None:
     options = read()
 
     assert options.guarantee is Guarantee.AT_LEAST_ONCE

@@ -40,7 +40,7 @@ def test_losses_are_reported(read: SourceOffsets, ends: SourceOffsets, losses: l
     assert losses_between(read, ends) == losses
 
 
-def test_a_topic_without_a_known_id_is_taken_for_the_same() -> None:
+def test_a_topic_without_a_known_id_counts_as_the_same() -> None:
     connector = SourceOffsets(offsets={A0: 5})
 
     assert not is_replaced("a", connector, at(a0=5))

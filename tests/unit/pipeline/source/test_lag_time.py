@@ -19,7 +19,7 @@ def test_a_query_at_the_end_of_the_log_has_no_lag() -> None:
     assert waited_ms((), 0, 9_000) == 0
 
 
-def test_records_are_taken_to_have_come_evenly_between_two_moments() -> None:
+def test_records_between_two_moments_are_assumed_to_come_at_a_constant_rate() -> None:
     ends = known((1_000, 0), (2_000, 100))
 
     assert waited_ms(ends, 0, 5_000) == 4_000

@@ -163,7 +163,7 @@ def test_an_option_of_no_use_in_a_batch_is_named_as_without_effect(name: str, va
     assert options.group_id is None
 
 
-def test_a_delay_without_a_least_number_is_without_effect() -> None:
+def test_a_delay_without_a_minimum_has_no_effect() -> None:
     assert stream(maxTriggerDelay="1s").without_effect[0][0] == "maxTriggerDelay"
     assert stream(maxTriggerDelay="1s", minOffsetsPerTrigger="2").without_effect == ()
 
@@ -186,7 +186,7 @@ def test_a_stream_may_begin_where_logs_end(given: dict[str, str], at_ends: bool)
 # ---- groups -------------------------------------------------------------------------------------
 
 
-def test_a_group_of_a_prefix_stays_the_same_and_is_another_for_other_topics() -> None:
+def test_a_group_with_a_prefix_is_stable_and_depends_on_the_topics() -> None:
     first = stream(groupIdPrefix="jobs", subscribe="a").group_id
 
     assert first is not None

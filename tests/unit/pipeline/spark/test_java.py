@@ -50,7 +50,7 @@ def test_the_java_of_the_path_is_found_behind_its_links(tmp_path: Path) -> None:
     assert find_java({"PATH": str(tmp_path / "bin")}, []).path == home
 
 
-def test_of_the_usual_folders_17_comes_first(tmp_path: Path) -> None:
+def test_java_17_in_the_usual_folders_comes_first(tmp_path: Path) -> None:
     for name, version in {"a": "25.0.1", "b": "21.0.1", "c": "17.0.1", "d": "1.8.0_402"}.items():
         make_java(tmp_path / name, version)
 

@@ -78,20 +78,20 @@ def test_a_table_takes_references_to_secrets_but_no_secrets() -> None:
     assert found is not None and found["kafka.sasl.jaas.config"] == referring
 
 
-def test_a_reader_has_the_options_of_the_table_under_those_of_the_query() -> None:
+def test_options_of_a_query_override_those_of_the_table() -> None:
     found = options_to_read({"startingOffsets": "latest"}, columns(FLIGHTS))
 
     assert found == {**CLUSTER, "subscribe": "flights", "startingoffsets": "latest"}
 
 
-def test_an_insert_has_the_options_of_the_table_under_its_own() -> None:
+def test_options_of_an_insert_override_those_of_the_table() -> None:
     found = options_to_write({"kafka.compression.type": "zstd"}, columns(FLIGHTS))
 
     assert found.options == {**FLIGHTS, "kafka.compression.type": "zstd"}
     assert found.of_table
 
 
-def test_a_write_that_names_its_cluster_has_nothing_of_the_table_that_its_rows_come_from() -> None:
+def test_a_write_that_names_its_cluster_takes_nothing_from_the_table_of_its_rows() -> None:
     found = options_to_write(ELSEWHERE, columns({**FLIGHTS, "kafka.acks": "1"}))
 
     assert found.options == ELSEWHERE

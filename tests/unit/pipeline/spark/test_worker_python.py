@@ -23,7 +23,7 @@ def ask(python: str, path: list[str]) -> list[str]:
     return ended.stdout.splitlines()
 
 
-def test_a_worker_passes_over_sparks_archives_alone(tmp_path: Path) -> None:
+def test_a_worker_skips_only_sparks_archives(tmp_path: Path) -> None:
     python = worker_python({"XDG_CACHE_HOME": str(tmp_path)})
     archives = sorted(ARCHIVES, key=lambda path: "py4j" in path)  # in Spark's order
     assert len(archives) == 2
@@ -57,7 +57,7 @@ def test_arithmetic_has_one_thread_unless_the_user_says_otherwise(
     assert subprocess.run(program, stdout=subprocess.PIPE, text=True, check=True).stdout == "7\n"
 
 
-def test_without_a_cache_or_with_spark_elsewhere_it_is_the_python_that_runs(
+def test_without_a_cache_or_with_spark_elsewhere_it_is_the_running_python(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     (tmp_path / "ottla").write_text("a file where a folder should be")

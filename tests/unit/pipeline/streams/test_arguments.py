@@ -23,7 +23,7 @@ def test_names_are_separated_by_commas() -> None:
         (",".join(["dest"] * 1_001), "by: has 1001 names; at most 1000 are allowed"),
     ],
 )
-def test_names_that_are_not_there_are_refused(text: str, problem: str) -> None:
+def test_unknown_names_are_refused(text: str, problem: str) -> None:
     with pytest.raises(OptionError) as caught:
         names_of(text, "by", COLUMNS)
 
