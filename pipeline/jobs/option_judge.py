@@ -6,7 +6,7 @@ from typing import Final
 from ottla.pipeline.jobs.tree_values import Options, SourceLocation, TreeValues
 from ottla.pipeline.words import OptionError
 
-# A judge stops at the first error. That option is removed and the judge called again, up to this many times.
+# A check stops at the first error. That option is removed and the check repeated, up to this many times.
 MAX_PROBLEMS: Final = 20
 
 

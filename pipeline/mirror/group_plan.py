@@ -20,9 +20,9 @@ def plan_commits(
     """Return the offsets to commit, by the target's names of partitions; only those that move forward.
 
     `log_starts` has the partitions that exist in the target. An offset without a known translation becomes
-    the log start: so no row is left out, while a group without an offset might begin at the end. `backward`
-    is the map of a mirror in the other direction between the same topics: then rows of the target's own lie
-    in between, and the group has read only those of them that had been copied to the source.
+    the log start, so that no row is left out, while a group without an offset might begin at the end.
+    `backward` is the map of a mirror in the other direction between the same topics: then rows of the
+    target's own lie in between, and the group has read only those of them that had been copied to the source.
     """
     found: dict[TopicPartition, CommittedOffset] = {}
     for partition, committed in in_source.items():

@@ -2,7 +2,7 @@
 
 The map, bottom-up:
 
-sink_options        reads the options of a sink, and judges them as a whole
+sink_options        reads the options of a sink, and checks them as a whole
 gathered_rows       joins small batches of rows into larger ones
 row_writer          writes the rows of one task to their partitions
 slots               the names of a sink's transactions

@@ -1,12 +1,12 @@
 """The driver's part of exactly-once: before a batch, at its decision, and after a failure.
 
     begin     InitProducerId(T-c)  fences older drivers, and settles a record that one of them was writing
-              read the record; commit those of its participants that are not yet
+              read the record; commit those of its participants that are not committed
               new pairs for the slots of this batch, and for all that others left open: fences their tasks
     (tasks)   take a slot each by a ticket, write, end nothing
     commit    describe the participants: all are open, as the tasks left them
               the record, in a transaction of T-c; its commit is the decision
-              commit each participant, and note that all are
+              commit each participant, and note that all are committed
               end what other attempts left open, if tickets show that there were some
 
 `slots` explains T-c and the other names; a pair is a producer id with its epoch. After a crash in between,
@@ -50,7 +50,7 @@ _FENCED: Final = (ErrorCode.PRODUCER_FENCED, ErrorCode.INVALID_PRODUCER_EPOCH)
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class _Incarnation:
-    """The memory of a process about the last batch it planned."""
+    """The last batch that this process planned, kept for the next."""
 
     number: int
     begun: Begun
@@ -60,8 +60,8 @@ class _Incarnation:
 class Driver:
     """The driver of one sink.
 
-    `incarnations` is the process's memory of its last batches, by options; without it `begin` only takes
-    longer.
+    `incarnations` has the last batch of each sink that this process planned, by options; without it `begin`
+    only takes longer.
     """
 
     def __init__(
@@ -244,7 +244,7 @@ class Driver:
             self._end_other_attempts(record)
 
     def _decide(self, record: CommitRecord) -> None:
-        """Make it the newest record; KafkaError if a newer driver has begun, or the outcome is unknown."""
+        """Make `record` the newest; KafkaError if a newer driver has begun, or the outcome is unknown."""
         name = self._names.coordinating
         offset = CommittedOffset(offset=record.batch_id + 1, metadata=encode_record(record))
         try:
@@ -258,7 +258,7 @@ class Driver:
             raise refused
 
     def _note_run(self, report: TaskReport) -> None:
-        """Write the record of a batch that was already there again, under the id of this run.
+        """Write the record of an already written batch again, under the id of this run.
 
         So a second write of the batch in this run is recognised as one of a foreachBatch; if it were skipped
         as well, its rows would be lost. The participants were all committed when this driver began, so the

@@ -1,4 +1,4 @@
-"""Writes the rows of one task to their partitions: Arrow batches into record batches, five in flight."""
+"""Writes the rows of one task to their partitions: Arrow batches into record batches, with five in flight."""
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field

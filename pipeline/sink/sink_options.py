@@ -1,4 +1,4 @@
-"""The options of a sink, judged as a whole before a row is written; `client` judges the client's."""
+"""The options of a sink, checked as a whole before a row is written; `client` checks the client's."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass

@@ -55,7 +55,7 @@ class TaskTransaction:
         )
 
     def give_up(self) -> None:
-        """Abort the transaction, so that it does not hold back readers; the driver never hears of it."""
+        """Abort the transaction, so that it does not hold back readers; it is not reported to the driver."""
         if self._participant is not None:
             self._cluster.end({self._names.of(self._participant.slot): self._participant.pair}, commit=False)
 

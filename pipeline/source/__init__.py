@@ -1,6 +1,6 @@
 """source: the source of `format("ottla")` without Spark, with the options of Spark's Kafka connector.
 
-Options and offsets are judged without a cluster; a function that asks one gets it as an argument. The map,
+Options and offsets are checked without a cluster; a function that asks one gets it as an argument. The map,
 bottom-up:
 
 option_names        lists the connector's options, with their spelling, and those refused with the reasons
@@ -10,7 +10,7 @@ integer_ranges      sets of offsets, partitions and times
 record_filter       the filter of a batch's records, by which ranges are not read at all
 where_option        reads such a filter in the syntax of SQL
 range_limits        reads the options for the beginning and the end of a read
-source_options      reads all options, and judges them as a whole
+source_options      reads all options, and checks them as a whole
 source_schema       the columns, and those that a user's schema names
 data_loss           finds lost data, and fails or warns
 admission           limits the offsets of a micro-batch

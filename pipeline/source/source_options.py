@@ -1,4 +1,4 @@
-"""The options of a source, judged as a whole before the cluster is asked."""
+"""The options of a source, checked as a whole before a request to the cluster."""
 
 import hashlib
 import json

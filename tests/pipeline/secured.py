@@ -49,7 +49,7 @@ _PLAIN_USERS: Final = " ".join(f'user_{user}="{password}"' for user, password in
 
 
 class Secured:
-    """One such server, with the options for its clients."""
+    """A running server, with the options for its clients."""
 
     def __init__(self, home: Path, ports: dict[str, int], server: Server) -> None:
         self.home = home

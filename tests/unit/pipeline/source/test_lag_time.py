@@ -1,4 +1,4 @@
-"""The waiting time of a record is computed from the times at which its log was seen to end where."""
+"""The waiting time of a record, computed from the ends of its log that were seen earlier."""
 
 from hypothesis import given
 from hypothesis import strategies as st
