@@ -152,7 +152,7 @@ def _map_key(key: Column, kind: DataType) -> Column:
 def _time_for_json(value: Column, kind: DataType) -> Column:
     """Return a time in ISO 8601, with the offset of the session's time zone if its type is a moment.
 
-    It has three digits behind the second, as Spark and JavaScript write, and six only where three are not
+    It has three digits after the second, as Spark and JavaScript write, and six only where three are not
     enough: so copied records stay as they are. `date_format` would not do: it knows moments only, and would
     move a wall time that is skipped when a clock is set forward.
     """

@@ -29,7 +29,7 @@ R = TypeVar("R")
 
 NO_NODE: Final = -1
 # A new topic or partition is not known to every node at once. Java's client asks until its time is up, so a
-# reader of a deleted topic would wait for a minute to hear of it.
+# reader of a deleted topic would wait for a minute to learn of it.
 ASKS_BEFORE_UNKNOWN: Final = 4
 MAX_NAMES_IN_A_REQUEST: Final = 10_000
 # After these errors another node may be the coordinator; others, such as CONCURRENT_TRANSACTIONS, come from

@@ -197,7 +197,7 @@ def _ask_in_parts(
 
 
 def _may_pass(error: KafkaError) -> bool:
-    # The controller was asked, so an unknown topic does not exist: it is no node that lags behind.
+    # The controller was asked, whose metadata is the newest: an unknown topic does not exist.
     return is_retriable(error) and error.code is not ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
 
 

@@ -153,7 +153,7 @@ def _opened(content: ByteSource, places: list[tuple[int, int]], headers: list[Ba
 def _piece(opened: _Opened, start: int, max_records: int) -> tuple[_Opened, int | None]:
     """Cut a single batch with too many records to a piece of at most `max_records` that has `start` in it.
 
-    Returns the piece and the offset behind it, or None in its place if nothing is left.
+    Returns the piece and the offset after it, or None in its place if nothing is left.
     """
     if not opened.sections or opened.sections[0].records_count <= max_records:
         return opened, None

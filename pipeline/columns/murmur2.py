@@ -74,7 +74,7 @@ def _mixed(word: UInt32s) -> UInt32s:
 
 
 def _with_tail(hashes: UInt32s, content: NDArray[np.uint8], at: Int64s, left: Int64s) -> UInt32s:
-    """Mix in the one to three bytes behind the last word."""
+    """Mix in the one to three bytes after the last word."""
     rows = np.flatnonzero(left)
     mask = (np.uint32(1) << (8 * left[rows]).astype(np.uint32)) - np.uint32(1)
     hashes[rows] = (hashes[rows] ^ (_words(content, at[rows]) & mask)) * _MIX

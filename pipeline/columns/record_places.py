@@ -55,7 +55,7 @@ def _find_by_numpy(content: Bytes, sections: Sequence[Section]) -> Places:
     value_lengths, value_starts = read_varints(content, keys.ends)
     values = Part(value_starts, value_lengths)
     header_counts, after = read_varints(content, values.ends)
-    # All that was read lies in front of `after`. Headers that do not end with their record are found by
+    # All that was read lies before `after`. Headers that do not end with their record are found by
     # `header_columns`, when they are read.
     if ((after > ends) | ((header_counts == 0) & (after != ends)) | (header_counts < 0)).any():
         raise KafkaError(ErrorCode.CORRUPT_MESSAGE, "A record does not end where its fields end.")

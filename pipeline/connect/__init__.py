@@ -12,7 +12,7 @@ table_database      reads SQLite and PostgreSQL through one interface (door)
 table_reader        the source of a table as Spark calls it (door)
 table_source        reads a table as a stream
 http_options        reads the options of a web hook, with those for refused records
-http_requests       makes requests of records, and judges answers
+http_requests       builds requests from records, and judges answers
 http_client         sends requests with retries (door)
 http_sink           writes a stream to a web hook, in the order of each partition
 """

@@ -1,4 +1,4 @@
-"""Makes requests of records, and decides by the answers what becomes of the records."""
+"""Builds requests from records, and decides from an answer whether its records were taken or refused."""
 
 import json
 from collections.abc import Sequence
@@ -38,7 +38,7 @@ def judge(status: int) -> Verdict:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RecordOrigin:
-    """The topic, partition and offset of a record, or None twice and its row in the task."""
+    """The topic, partition and offset of a record; without a topic, `offset` is its row in the task."""
 
     topic: str | None
     partition: int | None

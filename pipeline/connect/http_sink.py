@@ -1,4 +1,4 @@
-"""Writes a stream to a web hook: at least once, in the order of each partition, refused records into a topic.
+"""Writes a stream to a web hook, at least once and in the order of each partition; refused ones to a topic.
 
 A batch that is sent again has the same idempotency keys, so a server that remembers them takes each record
 once. A record that the server will never take goes to the dead letters, or stops the query if there are none.

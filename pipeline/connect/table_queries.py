@@ -47,7 +47,7 @@ class TableQueries:
         return Question(text=f"SELECT {self._selected()} FROM {self._table}")
 
     def rows(self, start: Position, end: Position) -> Question:
-        """Select the rows behind `start` up to and including `end`, in the order of their places."""
+        """Select the rows after `start` up to and including `end`, in the order of their places."""
         conditions, values = self._between(start, end)
         return Question(
             text=f"SELECT {self._selected()} FROM {self._table}"
@@ -56,10 +56,10 @@ class TableQueries:
         )
 
     def out_of_range(self, start: Position, end: Position) -> Question | None:
-        """Select one value of that range that Spark cannot represent: its column, its text, and the row.
+        """Select a value in a range of rows that Spark cannot represent: its column, its text, and the row.
 
-        Returns None if no value can stop the read of a table. The statement is for the time after a range
-        could not be read, to find the reason.
+        Returns None if no value can stop the read of a table. The statement is executed after a range could
+        not be read, to find the reason.
         """
         if self._options.out_of_range is not OutOfRange.FAIL:
             return None
@@ -93,8 +93,8 @@ class TableQueries:
     def end(self, start: Position, target: Position | None, max_rows: int | None) -> Question:
         """Select the place of the last row of the next batch; no row if nothing is new.
 
-        It lies at most `max_rows` behind `start`, not behind `target`, and its timestamp is as old as the
-        delay asks for. The columns are those of `Position` that the mode has.
+        It lies at most `max_rows` after `start`, not after `target`, and its timestamp is at least as
+        old as the delay demands. The columns are those of `Position` that the mode has.
         """
         conditions, values = self._compared(">", start)
         if target is not None:
@@ -112,7 +112,7 @@ class TableQueries:
         names = [f"place_{number}" for number in range(len(places))]
         shown = [self._shown(name, number) for number, name in enumerate(names)]
         inner = ", ".join(f"{place} AS {name}" for place, name in zip(places, names, strict=True))
-        # PostgreSQL sorts a place that is null behind all others; a row without a place is never read.
+        # PostgreSQL sorts a place that is null after all others; a row without a place is never read.
         there = [f"{place} IS NOT NULL" for place in places]
         return Question(
             text=f"SELECT {', '.join(shown)} FROM (SELECT {inner} FROM {self._table}"

@@ -45,7 +45,7 @@ class Progressed:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Idled:
-    """A trigger found nothing to do."""
+    """A trigger found no new rows."""
 
     job: str
 

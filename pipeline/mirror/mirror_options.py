@@ -1,7 +1,7 @@
 """The options of a mirror, with MirrorMaker's names where it has them, checked before anything starts.
 
-The clusters' clients have theirs behind `source.cluster.` and `target.cluster.`, as MirrorMaker's connectors
-do. Where a default is not MirrorMaker's, the field has the reason.
+Options of the two clusters' clients have the prefixes `source.cluster.` and `target.cluster.`, as in
+MirrorMaker's connectors. Where a default is not MirrorMaker's, the field has the reason.
 """
 
 import re

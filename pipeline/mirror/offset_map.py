@@ -1,6 +1,6 @@
 """Translates offsets of the source to the target: where a reader of the source continues in the target.
 
-A translated offset is never too late: rows that were not read lie at it or behind it. If runs are missing
+A translated offset is never too late: rows that were not read lie at it or after it. If runs are missing
 (some were thinned out, one was not noted) it is earlier, so that rows are read twice rather than left out.
 """
 

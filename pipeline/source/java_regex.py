@@ -391,7 +391,7 @@ class _Translation:
         return chr(code)
 
     def _property(self) -> Chars:
-        r"""Read the name behind `\p`."""
+        r"""Read the name after `\p`."""
         name = self._take("a property")
         if name == "{":
             end = self.text.find("}", self.at)
@@ -407,7 +407,7 @@ class _Translation:
     # ---- classes ---------------------------------------------------------------------------------------
 
     def _class(self) -> Chars:
-        """Read a class behind its bracket: unions, and their intersection (&&)."""
+        """Read a class after its opening bracket: unions, and their intersection (&&)."""
         self.depth += 1
         if self.depth > MAX_DEPTH:
             self._refuse(f"more than {MAX_DEPTH} classes are nested")

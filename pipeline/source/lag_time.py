@@ -1,6 +1,6 @@
 """The lag of a query in time: how long records have waited, by the ends of logs that its progress reported.
 
-The next record to read came between two moments: when the log was seen to end before it, and when behind it.
+The next record to read came between two moments: when the log was seen to end before it, and when after it.
 Records in between are assumed to have come at a constant rate. Records that were there when the log was first
 seen have waited at least since then.
 """

@@ -15,7 +15,7 @@ batch_reader        reads batches: a plan and its rows
 fresh_table         reads topics as a table that is read again for each micro-batch
 stream_reader       reads streams: offsets, plans and rows of micro-batches
 table_options       carries options of tables in Spark's catalog
-sink_columns        judges the columns of a sink before the first task
+sink_columns        checks the columns of a sink before the first task
 task_message        carries the report of a task to the driver
 sink_task           writes the rows of one task
 sink_writer         the common part of the sinks of batches and of streams

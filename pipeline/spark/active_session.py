@@ -16,7 +16,7 @@ _IS_DONE: Final = "_ottla_activates"
 
 
 def activate(session: SparkSession) -> None:
-    """Make it the session of this Python thread, in place of the one that it has."""
+    """Make `session` the active session of this Python thread, in place of the one that it has."""
     _java_class(session).setActiveSession(session._jsparkSession)
 
 

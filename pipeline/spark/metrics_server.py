@@ -76,7 +76,7 @@ class MetricsServer:
 
     @property
     def port(self) -> int:
-        """The port that is listened on, also if 0 was asked for."""
+        """The port that is listened on, also if 0 was requested."""
         return int(self._server.server_address[1])
 
     def close(self) -> None:

@@ -1,4 +1,4 @@
-"""The columns of a sink, judged before the first task begins."""
+"""The columns of a sink, checked before the first task begins."""
 
 from typing import Final
 

@@ -17,8 +17,8 @@ import pyspark
 from ottla.pipeline.spark.cached_script import cache_of, cached_script
 
 # Spark puts its archives first, twice; the rest of the path stays. It limits tasks to one thread for
-# arithmetic, but not planning and committing processes: numpy's library starts one for each core there, to no
-# use, in 0.1 s of processor time.
+# arithmetic, but not planning and committing processes: numpy's library starts one for each core there, which
+# is of no use and takes 0.1 s of processor time.
 WRAPPER = """#!/bin/sh
 PYTHONPATH=${{PYTHONPATH##*/pyspark/python/lib/pyspark.zip:}}
 PYTHONPATH=${{PYTHONPATH##*/pyspark/python/lib/py4j-*-src.zip:}}
