@@ -1,8 +1,8 @@
 """Requests with retries, by urllib3: its pools, timeouts, growing pauses, and `Retry-After`.
 
 Redirects are not followed: a POST that is redirected has the wrong URL. Only as much of an answer is read
-as a message needs, and for no longer than a request may take. urllib3 itself reads an answer to its end before a
-retry, and some answers never end.
+as a message needs, and for no longer than a request may take. urllib3 itself reads an answer to its end
+before a retry, and some answers never end.
 """
 
 from dataclasses import dataclass
