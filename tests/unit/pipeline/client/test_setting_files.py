@@ -74,7 +74,7 @@ def test_a_reference_that_leads_nowhere_is_refused(secrets: Path, text: str, pro
 
 
 @pytest.mark.parametrize("content", [b"\xff\xfe", b"#" * (MAX_PROPERTIES_BYTES + 1)])
-def test_a_file_that_is_not_of_properties_is_refused(tmp_path: Path, content: bytes) -> None:
+def test_an_invalid_properties_file_is_refused(tmp_path: Path, content: bytes) -> None:
     (tmp_path / "odd").write_bytes(content)
 
     with pytest.raises(OptionError, match="cannot be read"):
