@@ -38,7 +38,7 @@ class DamagedReplicas:
             self._tell_leader(name)
 
     async def step_aside(self, name: TopicPartition) -> None:
-        """Mark a replica as damaged; wait until it has left the ISR, if the others in it can do without it."""
+        """Mark a replica as damaged; wait until it has left the ISR, if that has other intact replicas."""
         self.note(name, damaged=True)
         now = asyncio.get_running_loop().time
         deadline = now() + self._leave_s

@@ -518,7 +518,7 @@ class LogMaintenance:
         return MOVE_INTERVAL_MS if self._log_manager.future_logs else FIRST_MOVE_INTERVAL_MS
 
     async def move_logs(self) -> None:
-        """Copy the logs that AlterReplicaLogDirs moves, and replace each by its copy once it has caught up."""
+        """Copy the logs that AlterReplicaLogDirs moves; replace each by its copy once it has caught up."""
         for name in tuple(self._log_manager.future_logs):
             while (log := self._log_manager.logs.get(name)) is not None:
                 future = self._log_manager.future_logs.get(name)

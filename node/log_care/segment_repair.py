@@ -119,7 +119,7 @@ class SegmentRepair:
         return found is not None and found == damage.segment.header_at(damage.position)
 
     async def _batch_elsewhere(self, check: LogCheck, damage: Damage) -> BatchHeader | None:
-        """Return the first batch from the damage on in another replica of the ISR, or None if none answers."""
+        """Return the first batch from the damage on in another replica of the ISR; None if none answers."""
         partition = self._find(check.log.topic_partition)
         if partition is None or partition.log is not check.log:
             return None

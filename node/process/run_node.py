@@ -59,7 +59,7 @@ async def _run(config: BrokerConfig, ready: Callable[[Broker], None] | None) -> 
         stop.set()
 
     def hand_over_asked(sender: str) -> None:
-        """Hand over leadership, unless the node still starts (it leads nothing) or stops (it does so anyway)."""
+        """Hand over leadership. A starting node leads nothing yet, and a stopping one does it anyway."""
         if is_up and not stop.is_set():
             log.info("Received SIGUSR1 from %s: the node hands over leadership and keeps running.", sender)
             broker.base.tasks.start(broker.hand_over())
