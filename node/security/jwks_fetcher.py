@@ -68,9 +68,7 @@ class JwksFetcher:
         """Fetch the keys once; if that fails, keep the present ones."""
         try:
             keys = await self._read()
-        except (
-            Exception
-        ) as error:  # whatever the provider does, tokens are verified with the present keys
+        except Exception as error:  # whatever the provider does, tokens are verified with the present keys
             problem = str(error) or type(error).__name__
             if problem != self.problem:
                 log.warning("The keys of %s could not be fetched: %s", self._url, problem)

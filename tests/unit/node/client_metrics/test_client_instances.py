@@ -1,4 +1,4 @@
-"""When a client may ask and push, as Kafka's ClientMetricsManager decides it; and what is kept of it."""
+"""Clients may request and push by the rules of Kafka's ClientMetricsManager, and are kept within limits."""
 
 from dataclasses import replace
 from typing import Any
@@ -26,7 +26,7 @@ OTHER = replace(CONNECTION, number=2, client_host="10.0.0.2")
 
 
 class World:
-    """Clients of one node, at a time that the test moves."""
+    """The clients of one node, with a clock that the test sets."""
 
     def __init__(self, *, max_series: int = 100, max_bytes: int = 1 << 30) -> None:
         self.now_ms = START_MS
@@ -106,7 +106,7 @@ def test_who_asks_or_pushes_too_soon_is_throttled(world: World) -> None:
     instance = world.get()
 
     assert world.get_code(instance) is ErrorCode.THROTTLING_QUOTA_EXCEEDED
-    # Right after it has asked a client may push at any time: it spreads its first push at random.
+    # After a request of its subscription a client may push at any time: it delays the first push randomly.
     assert world.push(instance) is ErrorCode.NONE
     assert world.push(instance) is ErrorCode.THROTTLING_QUOTA_EXCEEDED
     world.now_ms += INTERVAL_MS - 1

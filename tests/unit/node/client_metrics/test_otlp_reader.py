@@ -1,4 +1,4 @@
-"""Metrics of clients are read as they were meant, and hostile bytes are refused before they cost much."""
+"""Metrics of clients are decoded correctly, and hostile bytes are rejected before they cost much."""
 
 import math
 
@@ -106,7 +106,7 @@ def test_unknown_fields_are_skipped() -> None:
         gauge("", point(1)),
         gauge("m" * (MAX_NAME_CHARS + 1), point(1)),
         gauge("m", fixed_field(2, 1)),  # without a value
-        gauge("m", point(1) + number_field(8, 1)),  # nothing was measured
+        gauge("m", point(1) + number_field(8, 1)),  # without a measured value
         gauge("m", point(1, attributes={"k": "v" * (MAX_VALUE_CHARS + 1)})),
         gauge("m", point(1, attributes={f"k{number}": "v" for number in range(MAX_ATTRIBUTES + 1)})),
         summary("m", double_field(5, 1.0)),
@@ -150,11 +150,11 @@ def test_points_have_a_bounded_number_of_attributes_together() -> None:
         b"\x0a",
         b"\x0a\x05abc",
         b"\x00\x00",  # the field 0
-        b"\x0b",  # a group, which protobuf has given up
+        b"\x0b",  # a group, which protobuf no longer has
         b"\x0f\x00",
         b"\xff" * 11,
         b"\x08" + b"\xff" * 10 + b"\x01",
-        number_field(1, 5),  # a number for a message
+        number_field(1, 5),  # a number in place of a message
         metrics_data(gauge("m", bytes_field(4, b"1234"))),
         metrics_data(gauge("m", bytes_field(6, b"1"))),
         metrics_data(histogram("m", bytes_field(6, b"123"))),

@@ -1,4 +1,4 @@
-"""Pushed metrics are shown as series: deltas added up, names fit for labels, within bounds."""
+"""Pushed metrics become series: deltas are added up, attributes become valid labels, limits hold."""
 
 import math
 

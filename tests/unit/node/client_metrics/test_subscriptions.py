@@ -1,4 +1,4 @@
-"""Which metrics a client is to push follows from all subscriptions that match it (KIP-714)."""
+"""All subscriptions that match a client determine the metrics that it should push (KIP-714)."""
 
 from typing import Any
 
@@ -55,12 +55,12 @@ def test_all_metrics_are_told_as_a_star_alone() -> None:
     [
         ("", True),
         ("client_id=orders-.*", True),
-        ("client_id=orders", False),  # the whole value has to match
+        ("client_id=orders", False),  # the whole value must match
         (" client_id = orders-1 ,client_software_version=4\\..*", True),
         ("client_id=orders-1,client_software_name=librdkafka", False),
         ("client_source_address=127\\.0\\.0\\.1,client_source_port=47[0-9]+", True),
         ("client_instance_id=AAECAwQFBgcICQoLDA0ODw", True),
-        ("client_id=other,client_id=orders-1", True),  # as Kafka: of one name the last holds
+        ("client_id=other,client_id=orders-1", True),  # as in Kafka, the last value of a name counts
     ],
 )
 def test_a_client_matches_if_all_its_values_do(match: str, is_matched: bool) -> None:
@@ -112,5 +112,5 @@ def test_the_id_differs_by_client_and_by_what_is_wanted_and_not_by_node() -> Non
 
 
 def test_the_id_of_no_subscription_is_kafkas() -> None:
-    # crc32c("[]300000") ^ hash of the UUID, as Java makes them.
+    # crc32c("[]300000") ^ hash of the UUID, as in Java.
     assert wanted().subscription_id == -725132322

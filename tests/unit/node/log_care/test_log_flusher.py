@@ -1,4 +1,4 @@
-"""With `flush.messages` nothing is acknowledged or shown before it is on the disk, and nobody else waits."""
+"""With `flush.messages`, no batch is acknowledged or readable before its flush, and the loop never waits."""
 
 import asyncio
 import struct
@@ -37,7 +37,7 @@ WAIT_S = 30.0
 
 
 class Story:
-    """A node whose topic `t` is flushed with each record."""
+    """A node whose topic `t` is flushed after each record."""
 
     def __init__(self, flush_messages: int = 1) -> None:
         self.world = ReplicaWorld()
@@ -62,7 +62,7 @@ class Story:
 
     @contextmanager
     def slow_disk(self) -> Iterator[threading.Event]:
-        """Segments are on the disk once the event is set, and not while the loop waits for that."""
+        """Hold up each flush of a segment until the event is set, and fail if the loop's thread flushes."""
         ready, loop_thread = threading.Event(), threading.get_ident()
 
         def watch(operation: str, path: Path) -> None:

@@ -1,4 +1,4 @@
-"""The work on the logs that no request asks for, round by round; a broken disk stops none of it."""
+"""The periodic work on logs, round by round, also with a failed disk."""
 
 import asyncio
 import errno
@@ -63,7 +63,7 @@ class World:
         raise AssertionError(f"nobody asks node {node_id}")
 
     def reopened(self) -> LogManager:
-        """As after a crash, if there was another one before."""
+        """Return a new log manager for the same disk, as after a crash."""
         manager = LogManager(
             log_dirs=(A, B), disk=self.disk, now_ms=self.clock.now_ms, unique=self._unique, lock=None
         )
@@ -167,7 +167,7 @@ def test_a_compacted_log_is_cleaned(world: World) -> None:
     ids=["nothing", "where the cleaner has been", "the recovery point"],
 )
 def test_what_was_compacted_outlives_a_crash_whole(world: World, lost: tuple[str, ...]) -> None:
-    """Also one that comes before it is written where the cleaner has been."""
+    """The crash may come before the cleaned offset or the recovery point was written."""
     log = world.log(segment_bytes=300, cleanup_policy=("compact",))
     world.append(log, *[b"%d" % number for number in range(30)])
     asyncio.run(world.maintenance.clean_dirtiest_log())
@@ -331,7 +331,7 @@ def test_a_log_that_begins_inside_a_batch_moves(world: World, start: int) -> Non
     log.update_high_watermark(30)
     log.increment_log_start_offset(15)
     world.manager.move_to_dir(T0, B)
-    log.log_start_offset = start  # as after a crash before the checkpoint
+    log.log_start_offset = start  # as after a crash before the checkpoint was written
 
     asyncio.run(world.maintenance.move_logs())
 
@@ -379,7 +379,7 @@ def test_silent_producers_are_forgotten(world: World) -> None:
 
 
 class Turns:
-    """Counts the turns of a loop, and what was looked at between two of them."""
+    """Counts the logs that are visited in each turn of a loop."""
 
     def __init__(self) -> None:
         self.looked_at = [0]
@@ -408,7 +408,7 @@ def test_rounds_over_all_logs_take_turns_with_the_loop(
     turns = Turns()
 
     class Logs(dict[TopicPartition, PartitionLog]):
-        """The logs of a node, which note when one is looked for."""
+        """The logs of a node; counts each look-up."""
 
         def get(self, *arguments: Any) -> Any:
             turns.look()
@@ -464,7 +464,7 @@ def test_a_log_that_goes_while_offsets_are_gathered_is_in_no_checkpoint(
         add(gathered, log)
         if log.topic_partition == T1:
             world.manager.delete(T0)
-            world.log(T0)  # another one of that name
+            world.log(T0)  # another log of that name
 
     monkeypatch.setattr(log_checkpoints.GatheredOffsets, "add", deleting)
 
@@ -625,7 +625,7 @@ def test_producers_that_were_silent_for_longest_are_forgotten_when_they_have_too
         guard = NOT_VERIFIED if options.get("is_transactional") else None
         log.append_as_leader(batch, leader_epoch=0, now_ms=now_ms, guard=guard)
 
-    write(1_000, is_transactional=True)  # and it stays open
+    write(1_000, is_transactional=True)  # the transaction stays open
     for producer_id in range(79):
         write(producer_id)
         world.clock.advance(1_000)

@@ -1,4 +1,4 @@
-"""Damage in the logs of a node: found, counted, named, and repaired where another replica has the bytes."""
+"""The scrub finds, counts and logs damage, and repairs it if another replica has the bytes."""
 
 import asyncio
 import errno
@@ -39,7 +39,7 @@ CONFIG = LogConfig(segment_bytes=500, index_interval_bytes=80)
 
 
 class Replica:
-    """One node's log of a partition."""
+    """The log of a partition on one node."""
 
     def __init__(self, broker_id: int, config: LogConfig = CONFIG) -> None:
         self.disk = MemoryDisk()
@@ -69,7 +69,7 @@ class Replica:
 
 
 def fill(log: PartitionLog) -> None:
-    """Several segments, with transactions that were aborted."""
+    """Append several segments, with aborted transactions."""
     for number in range(12):
         now_ms = 1000 + number
         for producer in (-1, 5):
@@ -271,7 +271,7 @@ def test_bytes_of_another_replica_that_are_damaged_too_are_not_taken() -> None:
 
 
 def test_records_of_another_history_are_not_taken() -> None:
-    """Only the leader epochs tell them apart."""
+    """Only the leader epochs differ."""
     world = World()
     segment = world.other.log.segments[1]
     content = world.other.disk.files[segment.path].content
@@ -287,7 +287,7 @@ def test_records_of_another_history_are_not_taken() -> None:
 
 
 def compacted_world() -> World:
-    """Both replicas are compacted; node 2 has dropped more than node 1."""
+    """Return a world in which both replicas are compacted, and node 2 has dropped more than node 1."""
     world = World()
     for replica, holes in ((world.own, (1,)), (world.other, (1, 3))):
         log = replica.log
@@ -300,7 +300,7 @@ def compacted_world() -> World:
 
 
 def drop_first_batch(replica: Replica, segment: Segment) -> None:
-    """As the cleaner: a new segment takes the old one's place."""
+    """Replace a segment, as the cleaner does, by one without its first batch."""
     headers = list(segment.headers())
     new = Segment.create(
         replica.disk, replica.log.directory, segment.base_offset, CONFIG, now_ms=1, suffix=CLEANED_SUFFIX
@@ -326,7 +326,7 @@ def batches(replica: Replica) -> list[bytes]:
 
 @pytest.mark.parametrize("number", [0, 1, 2, 3])
 def test_a_compacted_log_comes_again_as_a_whole(number: int) -> None:
-    """Another replica may have dropped a tombstone together with what it deletes."""
+    """Another replica may have dropped a tombstone together with the record that it deletes."""
     world = compacted_world()
     assert batches(world.own) != batches(world.other)
     world.own.flip(world.own.log.segments[number].path, 70)
@@ -399,7 +399,7 @@ def test_a_crash_while_a_compacted_log_is_put_in_place_leaves_the_old_or_the_new
 
 
 def test_a_topic_that_was_compacted_once_is_not_taken_for_damaged() -> None:
-    """Its replicas that were made since have the gaps, and no checkpoint of a cleaner."""
+    """Replicas made later have the gaps, but no checkpoint of the cleaner."""
     world = compacted_world()
     for replica in (world.own, world.other):
         replica.log.config = CONFIG
@@ -414,7 +414,7 @@ def test_a_topic_that_was_compacted_once_is_not_taken_for_damaged() -> None:
 
 
 def test_a_hole_that_another_replica_has_too_is_no_damage() -> None:
-    """Only the end of one segment is missing, so that no gap between batches tells of the compaction."""
+    """Only the end of one segment is missing, so no gap between batches shows the compaction."""
     world = World()
     for replica in (world.own, world.other):
         segment = replica.log.segments[1]

@@ -1,4 +1,4 @@
-"""The collector of garbage looks at few objects at a time, and still finds all garbage in the end."""
+"""Collections visit few objects at a time, and all garbage is still freed in the end."""
 
 import gc
 import subprocess
@@ -23,7 +23,7 @@ def collected(freezer: Freezer, times: int) -> None:
 
 
 class Memory:
-    """A process with so many of a thousand bytes."""
+    """The memory of a process, of at most a thousand bytes, and the calls of its freezer."""
 
     def __init__(self) -> None:
         self.bytes = 100
@@ -79,7 +79,7 @@ def test_the_memory_of_a_process_is_known() -> None:
     assert resident_bytes() > 1_000_000
 
 
-# In a process of its own, since the collector is one for the whole process.
+# A program for a separate process, since a process has only one garbage collector.
 GROWING = """
 import gc, weakref
 from ottla.node.process import garbage
@@ -111,7 +111,7 @@ print(still_there, gone() is None)
 
 def test_a_heap_that_grows_is_looked_at_in_pieces_and_a_frozen_cycle_goes_in_the_end() -> None:
     if sys.version_info >= (3, 14):
-        return  # its collector looks at pieces by itself
+        return  # its collector is incremental
     ran = subprocess.run([sys.executable, "-c", GROWING], capture_output=True, text=True, check=True)
     most, found = ran.stdout.splitlines()
 

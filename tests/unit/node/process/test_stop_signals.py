@@ -1,4 +1,4 @@
-"""ottla.node.process.stop_signals: who may ask a process to end."""
+"""The signals that stop a process are received with their senders."""
 
 import os
 import signal
@@ -13,7 +13,7 @@ from ottla.node.process.stop_signals import sender_of, stop_signals
 
 @pytest.fixture
 def handler() -> Iterator[None]:
-    """That of SIGHUP is as before after the test."""
+    """Restore the handler of SIGHUP after the test."""
     before = signal.getsignal(signal.SIGHUP)
     yield
     signal.signal(signal.SIGHUP, before)

@@ -1,4 +1,4 @@
-"""Settings of a client's security: what is taken, and what is said of what is not."""
+"""Security settings of clients are read, and unusable ones are rejected by name."""
 
 import pytest
 

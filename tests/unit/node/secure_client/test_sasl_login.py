@@ -1,4 +1,4 @@
-"""The client's side of SASL, against the server's side that nodes have."""
+"""The client's side of SASL, tested against the server's side of nodes."""
 
 import hashlib
 from dataclasses import replace
@@ -113,7 +113,7 @@ def test_a_token_goes_with_its_extensions_and_a_refusal_is_answered_once(tmp_pat
 
     assert bearer.first() == b"n,,\x01auth=Bearer e30.e30.abc\x01cluster=c 1\x01\x01"
     assert bearer.respond(b'{"status":"invalid_token"}') == b"\x01"
-    assert bearer.respond(b"") == b"\x01" and not bearer.is_complete  # never a success after it
+    assert bearer.respond(b"") == b"\x01" and not bearer.is_complete  # no success can follow
     file.write_text("two words")
     with pytest.raises(ClientSecurityError, match="which has no token"):
         mechanism_of(login)

@@ -1,4 +1,4 @@
-"""Logins of users in the settings of their libraries."""
+"""The settings of a login for several client libraries."""
 
 import pytest
 

@@ -1,4 +1,4 @@
-"""Names that certificates may have."""
+"""Certificates are issued only for valid names."""
 
 import pytest
 

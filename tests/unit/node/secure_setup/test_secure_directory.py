@@ -1,4 +1,4 @@
-"""The directory of keys: what is missing is made, what is there stays."""
+"""In the directory of keys, missing files are made and existing ones stay."""
 
 import os
 import ssl
@@ -31,7 +31,7 @@ def made(tmp_path_factory: pytest.TempPathFactory) -> Iterator[SecureFiles]:
 
 @pytest.fixture
 def no_program(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Certificates are texts."""
+    """Replace the program that makes certificates: each one is a short text."""
 
     def issue(authority: Authority | None, wanted: Sequence[Wanted]) -> tuple[Authority, list[str]]:
         return authority or Authority(certificate="CA", key="KEY"), [f"of {one.name}" for one in wanted]
@@ -74,7 +74,7 @@ def test_certificates_name_node_and_hosts_and_are_trusted_by_the_authority(made:
 
 
 def shake_hands(server: ssl.SSLContext, client: ssl.SSLContext, host: str) -> None:
-    """Shake hands in memory; ssl.SSLError where one end refuses the other."""
+    """Do a handshake in memory; ssl.SSLError if one end rejects the other."""
     to_server, to_client = ssl.MemoryBIO(), ssl.MemoryBIO()
     ends = [
         client.wrap_bio(to_client, to_server, server_hostname=host),
@@ -96,7 +96,7 @@ def test_nodes_and_clients_with_these_certificates_take_each_other(made: SecureF
     server.verify_mode = ssl.CERT_REQUIRED
     server.load_cert_chain(made.node(1))
     client = ssl.create_default_context(cafile=str(made.authority))
-    # As Python 3.13 and later by default.
+    # The default of Python 3.13 and later.
     client.verify_flags |= ssl.VERIFY_X509_STRICT
     server.verify_flags |= ssl.VERIFY_X509_STRICT
 

@@ -1,4 +1,4 @@
-"""Clients that may change the cluster itself while nobody can log in, and those that may not."""
+"""Without an authorizer, only clients on the machines of nodes may change the cluster itself."""
 
 import asyncio
 from collections.abc import Sequence
@@ -34,7 +34,7 @@ STRANGER = replace(CONNECTION, client_host="10.9.9.9")
 
 
 class Names:
-    """The look-up of names, counted."""
+    """A resolver of host names that records its calls."""
 
     def __init__(self, addresses: dict[str, str]) -> None:
         self.addresses = addresses
@@ -109,7 +109,7 @@ def test_callers_of_the_rest_api_are_judged_by_their_address_only_without_an_aut
     asyncio.run(without.check_caller(here))
     with pytest.raises(KafkaError, match="no authorizer"):
         asyncio.run(without.check_caller(stranger))
-    # The brokers that are asked know what each request asks for.
+    # With an authorizer, the broker that gets the request decides.
     asyncio.run(judged.check_caller(stranger))
 
 

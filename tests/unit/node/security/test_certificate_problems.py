@@ -1,4 +1,4 @@
-"""A node tells of its own certificates that others refuse, or will soon."""
+"""A node logs problems of its own certificates: others reject them, or will soon."""
 
 import asyncio
 import logging

@@ -1,4 +1,4 @@
-"""The key that stands for the cluster's secret: what anybody is shown is made of it."""
+"""All public values that depend on the cluster's secret are derived from the cluster key."""
 
 import hashlib
 import hmac
@@ -55,7 +55,7 @@ def test_all_that_strangers_are_shown_is_made_of_the_key(tmp_path: Path) -> None
 
 
 def test_nothing_else_takes_the_secret_itself() -> None:
-    """What a new part of a node makes of the secret would be shown to strangers some day."""
+    """A new part of a node that uses the secret itself may one day reveal a hash of it to strangers."""
     taken = [
         (path.relative_to(ROOT).as_posix(), line.strip())
         for path in sorted((ROOT / "node").rglob("*.py"))

@@ -1,4 +1,4 @@
-"""Of a provider's document those keys are taken that verify tokens safely, and the others left out."""
+"""The keys of a provider's document that verify tokens safely are used, and the others skipped."""
 
 import json
 from typing import Any
@@ -45,7 +45,7 @@ def test_keys_of_all_kinds_are_taken() -> None:
         {**public_jwk("ES256"), "x": "AAAA"},
         {**public_jwk("EdDSA"), "crv": "X25519"},
     ],
-    ids=lambda _: "key",  # they are made anew in each process
+    ids=lambda _: "key",  # keys differ in each process
 )
 def test_a_key_that_cannot_be_used_is_left_out(entry: Any) -> None:
     found = read_jwks(document(entry, {**GOOD, "kid": "good"}))

@@ -1,4 +1,4 @@
-"""Keys are fetched anew in time, after failures with pauses, and for unknown keys without a storm."""
+"""Keys are fetched again in time, after failures with pauses, and for unknown keys without a storm."""
 
 from ottla.node.security.jwks_schedule import (
     ASKED_PAUSE_MS,

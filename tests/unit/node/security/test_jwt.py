@@ -1,5 +1,5 @@
-"""Access tokens are accepted and refused as by Kafka's BrokerJwtValidator, which judges the same table
-(tests/compat/java/test_access_tokens.py), and more strictly where shared secrets could sign.
+"""Access tokens are accepted and rejected as by Kafka's BrokerJwtValidator, which runs on the same table
+(tests/compat/java/test_access_tokens.py), but tokens signed with shared secrets are rejected, too.
 """
 
 import time
@@ -63,7 +63,7 @@ def test_the_names_of_claims_can_be_set() -> None:
         token(claims(NOW_S)).replace(".", ".~", 1),
         "a." + "b" * MAX_TOKEN_CHARS + ".c",
     ],
-    ids=lambda _: "token",  # keys are made anew in each process
+    ids=lambda _: "token",  # keys differ in each process
 )
 def test_hostile_tokens_are_refused(text: str) -> None:
     keys = read_jwks(document(public_jwk("rsa"), public_jwk("oct")))

@@ -1,4 +1,4 @@
-"""`ssl.principal.mapping.rules`, by the cases of Apache Kafka's own test of them, and RE2's limits."""
+"""`ssl.principal.mapping.rules`, with the cases of Apache Kafka's own test, and RE2's limits."""
 
 import pytest
 
@@ -43,9 +43,9 @@ def test_rules_of_apache_kafka_are_taken(rules: str) -> None:
         "RULE:^CN=(.*?),OU=ServiceUsers.*$/U",
         "RULE:^CN=(.*?),OU=ServiceUsers.*$/LU",
         "RULE:^CN=((.*)$/$1/",  # no pattern
-        "RULE:CN=(?=a).*/a/",  # RE2 cannot look ahead
-        r"RULE:CN=(.*),OU=\1/a/",  # nor refer back
-        "RULE:CN=.*/$1/",  # no group to name
+        "RULE:CN=(?=a).*/a/",  # RE2 has no look-ahead
+        r"RULE:CN=(.*),OU=\1/a/",  # nor backreferences
+        "RULE:CN=.*/$1/",  # the pattern has no group
         "RULE:CN=(.*)/$/",
         "RULE:CN=(.*)/${none}/",
         "RULE:CN=" + "a" * 40_000 + "/b/",
@@ -88,9 +88,9 @@ def test_the_first_rule_that_matches_makes_the_name(name: str, principal: str) -
         ("RULE:^CN=(T)(k).*$/$1$2$3$12/", "Tk$3T2"),
         ("RULE:^CN=(?P<who>T).*$/${who}!/", "T!"),
         (r"RULE:^CN=(T).*$/\$1\//", "$1/"),
-        ("RULE:CN=(T)|.*/$1./", "T..."),  # found as CN=T, then all behind it, then the empty place at the end
-        ("RULE:.*/x/", "xx"),  # and the empty place at the end
-        ("RULE:^CN=(Q)?.*$/[$1]/", "[]"),  # a group that has nothing
+        ("RULE:CN=(T)|.*/$1./", "T..."),  # matches CN=T, then the rest, then the empty text at the end
+        ("RULE:.*/x/", "xx"),  # matches all, then the empty text at the end
+        ("RULE:^CN=(Q)?.*$/[$1]/", "[]"),  # a group that did not match
     ],
 )
 def test_a_replacement_is_read_as_by_java(rule: str, principal: str) -> None:

@@ -1,4 +1,4 @@
-"""Which new certificates a listener takes over while it runs, and which it refuses."""
+"""A running listener reloads certificates, and rejects those that it may not or cannot use."""
 
 import asyncio
 import errno
@@ -238,7 +238,7 @@ def test_other_settings_are_judged_without_taking_them_over(tmp_path: Path) -> N
 
 
 def test_a_link_that_is_swapped_is_a_change(tmp_path: Path) -> None:
-    """As Kubernetes renews a secret: the names stay, and the folder behind them is another."""
+    """Kubernetes renews a secret so: the paths stay, and a link leads to another directory."""
     for number in (1, 2):
         (tmp_path / f"v{number}").mkdir()
         store(tmp_path / f"v{number}" / "own.pem", "node", "a")

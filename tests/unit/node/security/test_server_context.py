@@ -1,4 +1,4 @@
-"""From stores to a context of TLS: what is taken, and what is said of what is not."""
+"""TLS contexts are made from the settings and stores of a listener; unusable ones are rejected by name."""
 
 import ssl
 import subprocess
@@ -30,7 +30,7 @@ PASSWORD = "a password"
 
 
 class Stores:
-    """Files with the certificates of one authority."""
+    """Files with keys and certificates issued by one authority."""
 
     def __init__(self, home: Path) -> None:
         self.ca = trustme.CA()
@@ -132,7 +132,7 @@ def test_versions_and_suites_are_those_that_are_set(stores: Stores) -> None:
     [
         ("TLS_NO_SUCH", "TLS_NO_SUCH is not supported"),
         ("TLS_AES_256_GCM_SHA384", "add TLS_CHACHA20_POLY1305_SHA256, TLS_AES_128_GCM_SHA256"),
-        ("TLS_ECDHE_RSA_WITH_AES_256_GCM_SHA384", "no shared cipher"),  # the key is an elliptic one
+        ("TLS_ECDHE_RSA_WITH_AES_256_GCM_SHA384", "no shared cipher"),  # the key is an elliptic-curve key
     ],
 )
 def test_suites_that_nobody_could_use_are_refused(stores: Stores, suites: str, said: str) -> None:
@@ -145,7 +145,7 @@ def test_suites_that_nobody_could_use_are_refused(stores: Stores, suites: str, s
 def test_openssl_has_each_suite_under_the_name_that_it_is_given() -> None:
     context = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
     for name in OPENSSL_NAMES.values():
-        context.set_ciphers(f"{name}:@SECLEVEL=0")  # raises where there is none
+        context.set_ciphers(f"{name}:@SECLEVEL=0")  # raises for an unknown name
 
 
 @pytest.mark.parametrize(
@@ -205,7 +205,7 @@ def test_pkcs12_is_read_by_another_process(stores: Stores) -> None:
 
 @pytest.mark.slow
 def test_no_terminal_is_asked_for_a_password(stores: Stores) -> None:
-    """In a session of its own there is none, and OpenSSL would say so in other words."""
+    """Run in a session without a terminal, where a password prompt of OpenSSL gives another error."""
     path = stores.file("asking.pem", stores.encrypted() + stores.chain)
     program = f"""
 from tests.unit.node.security.test_server_context import security

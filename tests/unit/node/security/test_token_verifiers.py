@@ -1,4 +1,4 @@
-"""Verifiers of access tokens are made once, when a listener first takes tokens."""
+"""The verifier of a listener is made once, when the listener first accepts tokens."""
 
 import asyncio
 from collections.abc import Coroutine
@@ -89,12 +89,12 @@ def test_authorities_that_cannot_be_used_are_told_and_tried_again_and_at_once_wi
 
         trustme.CA().cert_pem.write_to_path(str(place))
         await verifiers.check(wanted)
-        verifiers.settings_changed(wanted, start)  # without this it would be tried some seconds later
+        verifiers.settings_changed(wanted, start)  # otherwise it would be retried some seconds later
         async with asyncio.timeout(4):
             while verifiers.of("LOGINS") is None:
                 await asyncio.sleep(0.01)
         place.unlink()
-        await verifiers.check(wanted)  # a verifier that is there needs the file no more
+        await verifiers.check(wanted)  # an existing verifier no longer needs the file
         works[0].cancel()
         await asyncio.wait(works)
 

@@ -1,4 +1,4 @@
-"""The authorities of an OAuth provider follow their file; one that is no good changes nothing but the log."""
+"""The authorities of an OAuth provider are reloaded with their file; an unusable file is only logged."""
 
 import asyncio
 import logging

@@ -1,4 +1,4 @@
-"""dump-log over files made here: whole, torn and overwritten ones."""
+"""dump-log prints intact, torn and overwritten files."""
 
 import json
 import struct

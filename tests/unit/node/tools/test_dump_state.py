@@ -1,4 +1,4 @@
-"""What internal logs add up to, at any offset, and the batch at which a broken one goes wrong."""
+"""Internal logs are replayed to their state at any offset, and the first broken batch is found."""
 
 import json
 from pathlib import Path

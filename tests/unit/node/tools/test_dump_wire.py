@@ -1,4 +1,4 @@
-"""dump-wire prints what it can of any bytes."""
+"""dump-wire prints as much of any bytes as it can decode."""
 
 from pathlib import Path
 

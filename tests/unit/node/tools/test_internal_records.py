@@ -1,4 +1,4 @@
-"""Records of `__transaction_state` and of `__share_group_state` in words."""
+"""Records of `__transaction_state` and of `__share_group_state` are decoded into text."""
 
 import json
 from dataclasses import replace

@@ -1,4 +1,4 @@
-"""The limits of the passwords that are tried from one address."""
+"""The passwords that can be tried from one address are limited."""
 
 import logging
 
@@ -67,7 +67,7 @@ def test_a_host_that_has_a_whole_network_of_ipv6_is_one() -> None:
 
 
 def exhausted(failures: FailedLogins, address: str, attempts: int = 2_000) -> int:
-    """Have logins of an address fail until they are refused; return how many were answered at once."""
+    """Fail logins of an address until they are rejected; return the number of failures answered at once."""
     at_once = 0
     for _ in range(attempts):
         if failures.is_refused(address, 0.0):
@@ -102,7 +102,7 @@ def test_burst_and_rate_are_those_that_are_set_also_while_somebody_waits() -> No
         ("10.0.0.7", "::ffff:10.0.0.7"),
         ("2001:db8::1", "2001:db8::2"),  # the same host may have both
         ("2001:db8::/32", "2001:db8:7::1"),
-        ("2001:db8::1", "2001:db8::/64"),  # as the REST API names it
+        ("2001:db8::1", "2001:db8::/64"),  # the REST API uses this form
     ],
 )
 def test_who_is_exempt_is_never_counted_and_others_are(entry: str, address: str) -> None:

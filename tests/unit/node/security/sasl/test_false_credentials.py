@@ -1,4 +1,4 @@
-"""What a login shows of users that do not exist: the same each time, and nothing that users do not show."""
+"""Credentials of users that do not exist never change, and look like those of existing users."""
 
 import base64
 import hmac
@@ -19,7 +19,7 @@ Credentials = dict[ScramKey, ScramCredential]
 
 
 def in_base_36(number: int) -> bytes:
-    """Return what Java's BigInteger.toString(36) does."""
+    """Return a number in base 36, as Java's BigInteger.toString(36) does."""
     text = ""
     while number:
         number, digit = divmod(number, 36)

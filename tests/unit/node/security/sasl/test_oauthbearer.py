@@ -1,4 +1,4 @@
-"""OAUTHBEARER, by what Kafka's OAuthBearerSaslServer takes and refuses."""
+"""OAUTHBEARER, with the messages that Kafka's OAuthBearerSaslServer accepts and rejects."""
 
 import pytest
 
@@ -24,7 +24,7 @@ def verified(token: str) -> VerifiedToken:
         (b"n,,\x01auth=Bearer abc\x01\x01", "abc", ""),
         (b"n,,\x01auth=bEARER  a.b-c_~+/==\x01\x01", "a.b-c_~+/==", ""),
         (b"n,a=alice,\x01auth=Bearer abc\x01\x01", "abc", "alice"),
-        (b"n,a=al=2Cice,\x01auth=Bearer abc\x01\x01", "abc", "al=2Cice"),  # as Kafka, which leaves it so
+        (b"n,a=al=2Cice,\x01auth=Bearer abc\x01\x01", "abc", "al=2Cice"),  # not unescaped, as in Kafka
         (b"n,,\x01traceId=1 2\x01auth=Bearer abc\x01other=x=y\x01\x01", "abc", ""),
         (b"n,,\x01auth=Basic x\x01auth=Bearer abc\x01\x01", "abc", ""),
     ],
@@ -78,7 +78,7 @@ def test_a_good_token_completes_the_exchange_until_the_token_ends() -> None:
         (b"\x01", INVALID_TOKEN),
         (b"n,,\x01auth=Bearer good\x01\x01", ""),
         (b"", ""),
-        (b"\\x01", ""),  # four letters, as sarama sends them
+        (b"\\x01", ""),  # four characters, which sarama sends
     ],
 )
 def test_a_bad_token_is_told_and_whatever_follows_fails(message: bytes, told: str) -> None:

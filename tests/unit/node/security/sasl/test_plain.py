@@ -1,4 +1,4 @@
-"""PLAIN, by what Kafka's PlainSaslServer takes and refuses."""
+"""PLAIN, with the messages that Kafka's PlainSaslServer accepts and rejects."""
 
 import hashlib
 
@@ -90,14 +90,14 @@ def test_a_wrong_password_and_a_user_that_does_not_exist_are_told_alike(token: b
         with pytest.raises(SaslError) as failed:
             exchange.respond(token)
         assert failed.value.told == INVALID
-        # Whom it claims to be is for the audit log.
+        # The audit log records the claimed user.
         assert not exchange.is_complete and exchange.user == token.split(b"\0")[1].decode()
 
 
 def test_passwords_of_users_that_do_not_exist_are_judged_by_as_many_hashes(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    """Else the time of an answer would tell which users there are."""
+    """Otherwise the time of an answer would reveal which users exist."""
     users = {ScramKey("ann", ScramMechanism.SCRAM_SHA_256): kept(ScramMechanism.SCRAM_SHA_256, b"pass")}
     asked, pbkdf2 = [], hashlib.pbkdf2_hmac
 

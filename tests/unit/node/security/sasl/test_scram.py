@@ -1,4 +1,4 @@
-"""SCRAM, by the example of RFC 7677 and by what an attacker would change."""
+"""SCRAM, with the example of RFC 7677 and with messages that an attacker changed."""
 
 import base64
 import hashlib
@@ -16,7 +16,7 @@ from ottla.node.security.sasl.scram import ScramExchange
 
 SHA_256, SHA_512 = ScramMechanism.SCRAM_SHA_256, ScramMechanism.SCRAM_SHA_512
 SALT = base64.b64decode("W22ZaJ0SNY7soEsUEjb6gQ==")
-# Of RFC 7677, section 3: user "user", password "pencil".
+# From RFC 7677, section 3: user "user", password "pencil".
 FIRST = b"n,,n=user,r=rOprNGfwEbeRWgbNEkqO"
 OURS = b"%hvYDpWUa2RaTCAfuxFIlj)hNlF$k0"
 NONCE = b"rOprNGfwEbeRWgbNEkqO" + OURS
@@ -30,7 +30,7 @@ def salted(mechanism: ScramMechanism, password: str, iterations: int) -> bytes:
 
 
 def false_of(mechanism: ScramMechanism) -> Callable[[str], ScramCredential]:
-    """Return what is shown of users that do not exist, in a cluster without users."""
+    """Return the false credentials of a cluster without users."""
     made = FalseCredentials(dict, key=b"key")
     return lambda user: made.of(user, mechanism)
 
@@ -55,7 +55,7 @@ def final_of(
     gs2: bytes = b"n,,",
     iterations: int = 4_096,
 ) -> bytes:
-    """Return the last message of a client that does everything right."""
+    """Return the correct last message of a client."""
     nonce = answer[2 : answer.index(b",")]
     without_proof = b"c=" + base64.b64encode(gs2) + b",r=" + nonce
     covered = b",".join((bare, answer, without_proof))
@@ -115,7 +115,7 @@ def test_salts_of_users_that_do_not_exist_differ_by_user_and_mechanism() -> None
 
 
 def test_an_empty_proof_for_a_user_that_does_not_exist_proves_nothing() -> None:
-    """The key of such a user is zeros, which somebody may know."""
+    """The stored key of such a user is zeros, for which an attacker may try proofs."""
     server = ScramExchange(SHA_256, lambda user: None, false_of(SHA_256), nonce=OURS)
     server.respond(FIRST)
 
@@ -197,7 +197,7 @@ def test_changed_bytes_are_refused_and_never_prove_anything() -> None:
                 message[chance.randrange(len(message))] = chance.randrange(256)
             server.respond(bytes(message))
             last = bytearray(FINAL)
-            # Not the last letter of the proof, some bits of which mean nothing.
+            # Not the last character of the proof, some bits of which have no meaning.
             last[chance.randrange(len(last) - 2)] ^= 1 << chance.randrange(8)
             server.respond(bytes(last))
         except SaslError:

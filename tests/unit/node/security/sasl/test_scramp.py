@@ -19,7 +19,7 @@ PASSWORDS = [("anna", "secret"), ("a=b,c", "pass word, =2C"), ("User", "n,,r=x,p
 
 
 def credential(mechanism: str, password: str) -> ScramCredential:
-    """Return what scramp keeps of a password."""
+    """Return the credential that scramp stores for a password."""
     kept = Theirs(mechanism).make_auth_info(password, iteration_count=ITERATIONS, salt=b"salt of sixteen!")
     return ScramCredential(*kept)
 
@@ -31,7 +31,7 @@ def our_server(mechanism: str, user: str, kept: ScramCredential) -> ScramExchang
 
 
 def talk(server: ScramExchange, mechanism: str, user: str, password: str) -> None:
-    """Let scramp's client log in at our server, and prove it."""
+    """Run a login of scramp's client at our server; each end raises an error if the other one is wrong."""
     client = TheirClient([mechanism], user, password)
     client.set_server_first(server.respond(client.get_client_first().encode()).decode())
     client.set_server_final(server.respond(client.get_client_final().encode()).decode())
@@ -60,7 +60,7 @@ def test_its_client_does_not_come_in_with_what_is_wrong(mechanism: str, user: st
 
 @pytest.mark.parametrize("mechanism", MECHANISMS)
 def test_its_client_finds_out_a_server_of_ours_that_does_not_know_the_password(mechanism: str) -> None:
-    """A server that has only the stored key lets the client in, and cannot prove itself."""
+    """A server that has only the stored key accepts the client, but cannot prove itself."""
     kept = credential(mechanism, "secret")
     server = our_server(mechanism, "anna", kept._replace(server_key=bytes(len(kept.server_key))))
 
@@ -69,7 +69,7 @@ def test_its_client_finds_out_a_server_of_ours_that_does_not_know_the_password(m
 
 
 def their_server(mechanism: str, password: str) -> Callable[[bytes], bytes]:
-    """Return scramp's server, which answers messages and raises ScramException for wrong ones."""
+    """Return scramp's server, which answers a message, and raises ScramException for a wrong one."""
     theirs = Theirs(mechanism)
     kept = theirs.make_auth_info(password, iteration_count=ITERATIONS)
     server, asked = theirs.make_server(lambda user: kept), 0
