@@ -36,7 +36,7 @@ class Memory:
         )
 
 
-def test_what_survives_a_full_collection_is_frozen() -> None:
+def test_the_survivors_of_a_full_collection_are_frozen() -> None:
     memory = Memory()
 
     memory.freezer("stop", {"generation": 0})
@@ -46,7 +46,7 @@ def test_what_survives_a_full_collection_is_frozen() -> None:
     assert memory.done == ["frozen"] * 2
 
 
-def test_all_objects_are_looked_at_when_memory_is_short_but_not_at_each_collection() -> None:
+def test_all_objects_are_collected_when_memory_is_short_but_not_each_time() -> None:
     memory = Memory()
     memory.bytes = int(SHORT_SHARE * 1_000) + 1
 
@@ -55,7 +55,7 @@ def test_all_objects_are_looked_at_when_memory_is_short_but_not_at_each_collecti
     assert memory.done == [*["frozen"] * FREEZES_BEFORE_SHORT_LOOK, "thawed"] * 2
 
 
-def test_all_objects_are_looked_at_after_very_many_were_frozen_and_the_process_has_grown() -> None:
+def test_all_objects_are_collected_after_many_freezes_if_the_process_has_grown() -> None:
     memory = Memory()
     memory.bytes = int(GROWTH * 100)
 
@@ -109,7 +109,7 @@ print(still_there, gone() is None)
 """
 
 
-def test_a_heap_that_grows_is_looked_at_in_pieces_and_a_frozen_cycle_goes_in_the_end() -> None:
+def test_a_growing_heap_is_collected_in_pieces_and_a_frozen_cycle_is_freed_in_the_end() -> None:
     if sys.version_info >= (3, 14):
         return  # its collector is incremental
     ran = subprocess.run([sys.executable, "-c", GROWING], capture_output=True, text=True, check=True)

@@ -51,7 +51,7 @@ def play(story: Callable[[], Coroutine[Any, Any, None]]) -> None:
         ("other", ("a",), {"ssl_allow_dn_changes": "true"}, False),
     ],
 )
-def test_a_new_certificate_names_the_old_node_unless_it_is_allowed_to_name_another(
+def test_a_new_certificate_must_have_the_old_names_unless_changes_are_allowed(
     tmp_path: Path, name: str, hosts: tuple[str, ...], allowed: dict[str, str], is_taken: bool
 ) -> None:
     path = tmp_path / "own.pem"
@@ -70,7 +70,7 @@ def test_a_new_certificate_names_the_old_node_unless_it_is_allowed_to_name_anoth
     play(story)
 
 
-def test_what_has_not_changed_is_not_read_and_what_failed_is_tried_when_it_changes_again(
+def test_only_changed_files_are_read_and_a_failed_one_is_retried_when_it_changes(
     tmp_path: Path, caplog: pytest.LogCaptureFixture
 ) -> None:
     path = tmp_path / "own.pem"
@@ -98,7 +98,7 @@ def test_what_has_not_changed_is_not_read_and_what_failed_is_tried_when_it_chang
 
 @pytest.mark.parametrize("failure", [errno.EIO, errno.EACCES, errno.ESTALE])
 @pytest.mark.parametrize("which", ["ssl.keystore.location", "ssl.truststore.location"])
-def test_a_store_that_could_not_be_read_for_a_while_is_read_though_it_has_not_changed_since(
+def test_an_unreadable_store_is_retried_without_a_change(
     tmp_path: Path,
     caplog: pytest.LogCaptureFixture,
     monkeypatch: pytest.MonkeyPatch,
@@ -142,7 +142,7 @@ def test_a_store_that_could_not_be_read_for_a_while_is_read_though_it_has_not_ch
     play(story)
 
 
-def test_a_certificate_that_is_not_valid_yet_is_taken_when_it_is(
+def test_a_certificate_is_used_once_it_becomes_valid(
     tmp_path: Path,
 ) -> None:
     path, now = tmp_path / "own.pem", [datetime.now(UTC)]
@@ -167,7 +167,7 @@ def test_a_certificate_that_is_not_valid_yet_is_taken_when_it_is(
     play(story)
 
 
-def test_a_file_of_which_half_was_written_is_read_when_the_rest_is_there(tmp_path: Path) -> None:
+def test_a_half_written_file_is_read_once_it_is_complete(tmp_path: Path) -> None:
     path = tmp_path / "own.pem"
     store(path, "node", "a")
     wanted = security(path)
@@ -189,7 +189,7 @@ def test_a_file_of_which_half_was_written_is_read_when_the_rest_is_there(tmp_pat
     play(story)
 
 
-def test_an_expired_certificate_does_not_follow_a_valid_one(
+def test_an_expired_certificate_does_not_replace_a_valid_one(
     tmp_path: Path, caplog: pytest.LogCaptureFixture
 ) -> None:
     path = tmp_path / "own.pem"
@@ -207,7 +207,7 @@ def test_an_expired_certificate_does_not_follow_a_valid_one(
     play(story)
 
 
-def test_a_file_that_could_not_be_read_is_read_when_its_owner_or_mode_changes(tmp_path: Path) -> None:
+def test_an_unreadable_file_is_read_when_its_owner_or_mode_changes(tmp_path: Path) -> None:
     path = tmp_path / "own.pem"
     store(path, "node", "a")
     stores = [security(path).keystore]
@@ -217,7 +217,7 @@ def test_a_file_that_could_not_be_read_is_read_when_its_owner_or_mode_changes(tm
     assert stamps_of(stores) != before
 
 
-def test_other_settings_are_judged_without_taking_them_over(tmp_path: Path) -> None:
+def test_settings_are_checked_without_applying_them(tmp_path: Path) -> None:
     path, other, nowhere = (tmp_path / name for name in ("own.pem", "other.pem", "nowhere.pem"))
     store(path, "node", "a")
     store(other, "other", "a")
@@ -237,7 +237,7 @@ def test_other_settings_are_judged_without_taking_them_over(tmp_path: Path) -> N
     play(story)
 
 
-def test_a_link_that_is_swapped_is_a_change(tmp_path: Path) -> None:
+def test_a_swapped_link_is_a_change(tmp_path: Path) -> None:
     """Kubernetes renews a secret so: the paths stay, and a link leads to another directory."""
     for number in (1, 2):
         (tmp_path / f"v{number}").mkdir()

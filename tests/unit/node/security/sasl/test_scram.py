@@ -76,7 +76,7 @@ def test_the_example_of_the_rfc() -> None:
 
 
 @pytest.mark.parametrize("mechanism", [SHA_256, SHA_512])
-def test_a_name_with_signs_of_the_notation_and_other_iterations(mechanism: ScramMechanism) -> None:
+def test_a_name_with_escaped_characters_and_other_iterations(mechanism: ScramMechanism) -> None:
     server = exchange(mechanism, user="a=b,c", password="pass word", iterations=8_192)
     bare = b"n=a=3Db=2Cc,r=mine"
 
@@ -137,7 +137,7 @@ def test_an_empty_proof_for_a_user_that_does_not_exist_proves_nothing() -> None:
     ],
     ids=["proof", "gs2 header", "nonce", "longer nonce", "nonce twice", "short proof", "no proof", "nothing"],
 )
-def test_a_last_message_that_is_changed_is_refused(changed: bytes, reason: str) -> None:
+def test_a_changed_last_message_is_rejected(changed: bytes, reason: str) -> None:
     server = exchange()
     server.respond(FIRST)
 
@@ -160,25 +160,25 @@ def test_a_last_message_that_is_changed_is_refused(changed: bytes, reason: str) 
         b"",
     ],
 )
-def test_a_first_message_that_is_none_is_refused(first: bytes) -> None:
+def test_a_malformed_first_message_is_rejected(first: bytes) -> None:
     with pytest.raises(SaslError, match="cannot be read"):
         exchange().respond(first)
 
 
-def test_nobody_acts_for_somebody_else() -> None:
+def test_the_authorization_id_must_be_the_user() -> None:
     with pytest.raises(SaslError) as failed:
         exchange().respond(b"n,a=root,n=user,r=x")
 
     assert failed.value.told == OTHER_AUTHORIZATION_ID
 
 
-def test_delegation_tokens_are_refused() -> None:
+def test_delegation_tokens_are_rejected() -> None:
     with pytest.raises(SaslError, match="delegation tokens"):
         exchange().respond(b"n,,n=user,r=x,tokenauth=true")
     assert exchange().respond(b"n,,n=user,r=x,other=true").startswith(b"r=x")
 
 
-def test_nothing_comes_after_the_last_message() -> None:
+def test_no_message_is_accepted_after_the_last_one() -> None:
     server = exchange()
     server.respond(FIRST)
     server.respond(FINAL)
@@ -187,7 +187,7 @@ def test_nothing_comes_after_the_last_message() -> None:
         server.respond(FINAL)
 
 
-def test_changed_bytes_are_refused_and_never_prove_anything() -> None:
+def test_changed_bytes_never_complete_a_login() -> None:
     chance = random.Random(7)
     for _ in range(2_000):
         server = exchange()
