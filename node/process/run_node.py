@@ -51,7 +51,7 @@ async def _run(config: BrokerConfig, ready: Callable[[Broker], None] | None) -> 
             )
         else:
             log.info(
-                "The node was told to stop while it was starting (%s from %s), and exits.",
+                "Received %s from %s: the node exits, as it is still starting.",
                 number.name,
                 sender,
             )

@@ -51,7 +51,7 @@ def authentication(login: SaslLogin, peer: str) -> Steps:
         if mechanism.is_complete:
             return max(0, int(response.session_lifetime_ms))
     raise KafkaError(
-        ErrorCode.SASL_AUTHENTICATION_FAILED, f"the login at {peer} did not end after {MAX_STEPS} messages"
+        ErrorCode.SASL_AUTHENTICATION_FAILED, f"the login to {peer} did not end after {MAX_STEPS} messages"
     )
 
 
@@ -59,8 +59,8 @@ def takes_no_logins(peer: str) -> KafkaError:
     """Return the error for a listener without SASL."""
     return KafkaError(
         ErrorCode.ILLEGAL_SASL_STATE,
-        f"the listener at {peer} takes no logins; set security.protocol to PLAINTEXT or SSL, or use the "
-        "address of a SASL listener",
+        f"the listener at {peer} has no SASL; set security.protocol to PLAINTEXT or SSL, or use the address "
+        "of a SASL listener",
     )
 
 
@@ -80,7 +80,7 @@ def _answer(mechanism: Mechanism, token: bytes, peer: str) -> bytes | None:
         return mechanism.respond(token)
     except ServerRefusedError as error:
         raise KafkaError(
-            ErrorCode.SASL_AUTHENTICATION_FAILED, f"the login at {peer} was broken off: {error}"
+            ErrorCode.SASL_AUTHENTICATION_FAILED, f"the login to {peer} was aborted: {error}"
         ) from None
 
 

@@ -203,8 +203,8 @@ def _checks_host_names(algorithm: str) -> bool:
     if algorithm.lower() not in ("", "https"):
         raise ClientSecurityError(
             "ssl.endpoint.identification.algorithm",
-            f"is {algorithm[:40]!r}; it must be https, or empty, which lets anybody with a certificate of a "
-            "trusted authority stand between this client and the cluster",
+            f"is {algorithm[:40]!r}; it must be https, or empty, which accepts the certificate of any host "
+            "from a trusted authority, and so allows a man in the middle",
         )
     return bool(algorithm)
 
@@ -230,7 +230,7 @@ def _suites(given: Mapping[str, str], protocols: tuple[str, ...]) -> tuple[str, 
     name = "ssl.cipher.suites"
     suites = tuple(filter(None, (one.strip() for one in given.get(name, "").split(","))))
     if (problem := suites_problem(suites)) is not None:
-        raise ClientSecurityError(name, f"is not possible: {problem.rstrip('.')}")
+        raise ClientSecurityError(name, f"cannot be used: {problem.rstrip('.')}")
     if not (
         (TLS_1_2 in protocols and allows_tls_1_2(suites)) or (TLS_1_3 in protocols and allows_tls_1_3(suites))
     ):
@@ -307,7 +307,7 @@ def _bearer(given: Mapping[str, str], options: Mapping[str, str]) -> SaslLogin:
         raise ClientSecurityError(TOKEN_URL, f"is set, but {_JAAS} has a token, too; remove one of them")
     if token:
         if not may_be_token(token):
-            raise ClientSecurityError(_JAAS, "has a token with characters that no token has")
+            raise ClientSecurityError(_JAAS, "has a token with invalid characters")
         return SaslLogin(mechanism=OAUTHBEARER, token=token, extensions=extensions)
     if not url:
         raise ClientSecurityError(
@@ -338,13 +338,13 @@ def _credentials(url: str, given: Mapping[str, str], options: Mapping[str, str])
         or parts.fragment
         or not (url.isascii() and url.isprintable())
     ):
-        raise ClientSecurityError(TOKEN_URL, "is no address of a provider: https://host:port/path")
+        raise ClientSecurityError(TOKEN_URL, "is not the address of a provider: https://host:port/path")
     client_id = given.get(CLIENT_ID, "") or options.get("clientId", "")
     secret = given.get(CLIENT_SECRET, "") or options.get("clientSecret", "")
     for name, option, value in ((CLIENT_ID, "clientId", client_id), (CLIENT_SECRET, "clientSecret", secret)):
         if not value:
             raise ClientSecurityError(
-                name, f"is not set, nor has {_JAAS} an option {option}, and {TOKEN_URL} names a provider"
+                name, f"is not set, and {_JAAS} has no option {option}, but {TOKEN_URL} names a provider"
             )
     encodes = given.get(URL_ENCODE, "false").lower()
     if encodes not in ("true", "false"):

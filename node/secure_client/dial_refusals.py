@@ -46,7 +46,7 @@ def _reason(error: ssl.SSLError) -> str:
     reason = error.reason or ""
     if reason in _NO_TLS:
         return (
-            "what answers there does not speak TLS; use the address of a listener with TLS, or set "
+            "the server there does not use TLS; use the address of a listener with TLS, or set "
             "security.protocol to PLAINTEXT or SASL_PLAINTEXT"
         )
     return _ALERTS.get(reason) or reason.lower().replace("_", " ") or str(error)
@@ -56,8 +56,8 @@ def _of_certificate(said: str) -> str:
     lower = said.lower()
     if "mismatch" in lower:
         return (
-            f"{said[:1].lower()}{said[1:]}; use a name that the certificate has, also in the addresses that "
-            "the cluster advertises (advertised.listeners)"
+            f"{said[:1].lower()}{said[1:]}; use a host name that the certificate has, and let the cluster "
+            "advertise such names (advertised.listeners)"
         )
     if "expired" in lower or "not yet valid" in lower:
         return f"its {said}; the certificate must be renewed, or the clock of this machine is wrong"
@@ -71,7 +71,7 @@ def without_login(peer: str) -> KafkaError:
     """Return the error for a node that answered ApiVersions and closed the connection at the next request."""
     return KafkaError(
         ErrorCode.ILLEGAL_SASL_STATE,
-        f"{peer} closed the connection at the first request; a listener with SASL does so to clients that "
+        f"{peer} closed the connection at the first request; a SASL listener does that to clients that "
         "do not log in (security.protocol, sasl.mechanism, sasl.jaas.config)",
     )
 

@@ -66,7 +66,7 @@ class ScramClient:
             raise ServerRefusedError("its first SCRAM message cannot be read")
         nonce, iterations = message["nonce"], int(message["iterations"])
         if not nonce.startswith(self._nonce) or len(nonce) == len(self._nonce):
-            raise ServerRefusedError("its nonce does not begin with the one that it was sent")
+            raise ServerRefusedError("its nonce does not begin with the client's nonce")
         if not MIN_ITERATIONS <= iterations <= MAX_ITERATIONS:
             raise ServerRefusedError(
                 f"it asks for {iterations} iterations; {MIN_ITERATIONS} to {MAX_ITERATIONS} are allowed"
@@ -93,6 +93,6 @@ class ScramClient:
         if not hmac.compare_digest(base64.b64decode(message["signature"]), self._expected):
             raise ServerRefusedError(
                 f"it cannot prove that it knows the password of {self._user}: it may not be the cluster "
-                "that it seems to be"
+                "that it claims to be"
             )
         self.is_complete = True

@@ -35,7 +35,7 @@ READ: Final = frozenset(
     }
 )
 
-_JAVA_TLS = "OpenSSL encrypts here, and chooses this itself"
+_JAVA_TLS = "this client uses OpenSSL, which chooses this itself"
 _NO_KERBEROS = "it belongs to Kerberos, which is not supported"
 _LOGIN_EACH_TIME = "a token is read again at each login"
 
@@ -60,7 +60,7 @@ WITHOUT_EFFECT: Final[Mapping[str, str]] = {
 
 _A_JAVA_CLASS = "names a Java class, and this client is written in Python"
 _TOKEN = (
-    "is not supported: tokens are fetched by client credentials alone "
+    "is not supported: tokens can only be fetched by client credentials "
     "(sasl.oauthbearer.token.endpoint.url=https://host/path, with clientId and clientSecret in "
     "sasl.jaas.config), read from a file (file:///path), or given in sasl.jaas.config (token)"
 )

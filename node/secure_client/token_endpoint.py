@@ -140,7 +140,7 @@ def _refused(host: str, status: int, told: dict[str, object]) -> KafkaError:
     said = f" ({word[:_MAX_ERROR]})" if isinstance(word, str) and word.isprintable() and word else ""
     is_passing = status >= 500 or status in (408, 429)
     code = ErrorCode.NETWORK_EXCEPTION if is_passing else ErrorCode.SASL_AUTHENTICATION_FAILED
-    return KafkaError(code, f"{host} gave no token: HTTP {status}{said}")
+    return KafkaError(code, f"{host} returned no token: HTTP {status}{said}")
 
 
 def _token_in(told: dict[str, object]) -> tuple[str, float]:

@@ -105,7 +105,7 @@ def issue(authority: Authority | None, wanted: Sequence[Wanted]) -> tuple[Author
             check=False,
         )
     except (OSError, subprocess.TimeoutExpired) as error:
-        raise _refused(f"{type(error).__name__} in the program that makes them.") from None
+        raise _refused(f"the program that makes them failed: {type(error).__name__}.") from None
     if done.returncode:
         said = done.stderr.decode("utf-8", "replace").strip().rpartition("\n")[2].rstrip(".")
         raise _refused(f"{said or 'the program that makes them failed'}.")

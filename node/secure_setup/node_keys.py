@@ -38,7 +38,7 @@ def prepare(config: BrokerConfig, files: SecureFiles, now: datetime) -> list[Pat
         raise KafkaError(
             ErrorCode.INVALID_CONFIG,
             f"{config.log_dirs[0]} has data, but there are no keys in {files.directory}. If this node was "
-            "secure, bring that directory back, or name it by ottla.secure.dir. If it was not, its cluster "
+            "secure, restore that directory, or set ottla.secure.dir to its path. If it was not, its cluster "
             f"has no administrator who could log in: run `ottla secure init {files.directory}`, start the "
             f"node with ottla.secure=false, add the user of {files.client_properties} with its password "
             "(`ottla user create`), and start it with ottla.secure=true; or choose another data directory.",
@@ -170,9 +170,9 @@ def _unusable(path: Path, error: Exception) -> str:
 
 def _remedy(files: SecureFiles, node_id: int) -> str:
     if files.authority_key.exists():
-        return "Bring it back, or remove it: then the next start makes a new one."
+        return "Restore it, or remove it so that the next start makes a new one."
     return (
-        f"Bring it back, or issue another one where {files.authority_key.name} is, by `ottla secure "
+        f"Restore it, or issue another one where {files.authority_key.name} is, with `ottla secure "
         f"certificate DIR --node {node_id} --renew`."
     )
 

@@ -69,7 +69,7 @@ def issue_more(files: SecureFiles, wanted: Mapping[Path, Wanted], *, may_replace
     """
     there = [path for path in wanted if path.exists()]
     if there and not may_replace:
-        raise _refused(f"{there[0]} is there already; nothing was changed.")
+        raise _refused(f"{there[0]} already exists; nothing was changed.")
     if not files.authority.exists():
         raise _refused(f"{files.directory} has no {files.authority.name}; `ottla secure init` makes one.")
     with _locked(files.directory):
@@ -83,8 +83,8 @@ def _issue(files: SecureFiles, wanted: Mapping[int, Wanted]) -> list[Path]:
     known = _authority(files) if files.authority.exists() else None
     if known is None and files.authority_key.exists():
         raise _refused(
-            f"{files.authority_key} is there, but its certificate {files.authority.name} is not. Bring "
-            f"{files.authority.name} back; clients have a copy. To begin with a new authority, remove "
+            f"{files.authority_key} exists, but its certificate {files.authority.name} is missing. Bring "
+            f"{files.authority.name} back; clients have a copy. To start with a new authority, remove "
             f"{files.authority_key.name} and all node-ID.pem."
         )
     authority, issued = issue(known, list(wanted.values()))
@@ -107,7 +107,7 @@ def _authority(files: SecureFiles) -> Authority:
     except FileNotFoundError:
         raise _refused(
             f"{files.directory} has no {files.authority_key.name}. Issue the certificate where that key is, "
-            "by `ottla secure certificate DIR --node ID`, and copy it here."
+            "with `ottla secure certificate DIR --node ID`, and copy it here."
         ) from None
     except OSError as error:
         raise _refused(f"{error.filename}: {error.strerror}.") from None
@@ -157,9 +157,7 @@ def _check_owner(directory: Path) -> None:
             f"{directory} belongs to another user, who could replace them. Choose another directory."
         )
     if found.st_mode & stat.S_IWOTH and not found.st_mode & stat.S_ISVTX:
-        raise _refused(
-            f"everybody may write into {directory}, and replace them: run `chmod o-w {directory}`."
-        )
+        raise _refused(f"every user may write to {directory} and replace them: run `chmod o-w {directory}`.")
 
 
 def _replace(path: Path, text: str) -> None:

@@ -108,9 +108,9 @@ class Administrators:
                 )
             raise KafkaError(
                 ErrorCode.CLUSTER_AUTHORIZATION_FAILED,
-                "There is no authorizer, so only the machines of the cluster's nodes "
+                "There is no authorizer, so only clients on the machines of the cluster's nodes "
                 "may change the cluster itself. Set ottla.anonymous.administrators=anywhere to "
-                "allow everybody who can connect.",
+                "allow every client that can connect.",
             )
 
     async def _look_up(self) -> None:

@@ -109,7 +109,7 @@ def validity(certificate: bytes) -> tuple[datetime, datetime]:
     parts = _parts(certificate)
     position = 4 if parts and parts[0].tag == _VERSION else 3
     if len(parts) <= position or parts[position].tag != _SEQUENCE:
-        raise ValueError("the certificate does not say how long it is valid")
+        raise ValueError("the certificate has no validity period")
     since, until = map(_moment, _elements(parts[position].content))
     return since, until
 
@@ -145,7 +145,7 @@ def _moment(element: _Element) -> datetime:
     if element.tag == _UTC_TIME and len(text) == 13:  # UTCTime has two digits for the years from 1950 to 2049
         text = ("20" if text[:2] < "50" else "19") + text
     elif element.tag != _GENERALIZED_TIME:
-        raise ValueError("the certificate has a time that cannot be read")
+        raise ValueError("the certificate has an unreadable time")
     return datetime.strptime(text, "%Y%m%d%H%M%SZ").replace(tzinfo=UTC)
 
 
@@ -221,7 +221,7 @@ def _elements(content: memoryview) -> Iterator[_Element]:
     while position < end:
         start = position
         if end - position < 2:
-            raise ValueError("the certificate is cut short")
+            raise ValueError("the certificate is truncated")
         tag, size = content[position], content[position + 1]
         position += 2
         if tag & 0x1F == 0x1F:
@@ -229,10 +229,10 @@ def _elements(content: memoryview) -> Iterator[_Element]:
         if size >= 0x80:
             digits = size & 0x7F
             if not 1 <= digits <= 4 or end - position < digits:
-                raise ValueError("the certificate has a length that cannot be")
+                raise ValueError("the certificate has an invalid length")
             size = int.from_bytes(content[position : position + digits], "big")
             position += digits
         if size > end - position:
-            raise ValueError("the certificate is cut short")
+            raise ValueError("the certificate is truncated")
         position += size
         yield _Element(tag, content[position - size : position], content[start:position])

@@ -40,7 +40,7 @@ class JwksFetcher:
         """`trust` returns the current TLS context for connections to the host of the URL."""
         check_url(url, allowed_hosts)
         self.keys = KeySet()
-        self.problem = "they were not fetched yet"  # empty once the last fetch succeeded
+        self.problem = "they have not been fetched yet"  # empty once the last fetch succeeded
         self._url = url
         self._schedule = JwksSchedule(pauses)
         self._trust = trust
@@ -92,7 +92,7 @@ class JwksFetcher:
             session.get(self._url, headers=_HEADERS, allow_redirects=False) as answer,
         ):
             if answer.status != 200:
-                raise JwksError(f"the answer has the status {answer.status}")
+                raise JwksError(f"the response has the status {answer.status}")
             document = bytearray()
             async for piece in answer.content.iter_any():
                 document += piece

@@ -107,7 +107,7 @@ class SecurityReload:
 
     def _dial_tls(self, listener: str, context: ssl.SSLContext | None) -> DialTls:
         security = self._listeners[listener].security
-        assert context is not None, f"the listener {listener} trusts nobody"
+        assert context is not None, f"the listener {listener} has no truststore"
         return DialTls(context, security.checks_names, security.needs_node_id)
 
     def accepting(self, listener: str) -> ssl.SSLContext:
@@ -148,7 +148,7 @@ class SecurityReload:
                 continue
             listener.attempts.succeeded()
             listener.tls.current, listener.certificate = built.server, built.certificate
-            log.info("The listener %s has read its keys and certificates anew.", name)
+            log.info("The listener %s has reloaded its keys and certificates.", name)
         self._say_problems()
 
     async def check(self, wanted: Mapping[str, ListenerSecurity]) -> None:
@@ -179,8 +179,8 @@ def _refuse(listener: _Listener, reason: str) -> None:
     """Record that the new certificate is rejected, and log the reason if it is a new one."""
     if listener.attempts.failed(reason):
         log.error(
-            "The listener %s keeps the certificate that it had, because the new one is refused: %s It is "
-            "tried again when a file changes, and otherwise after growing pauses of at most %.0f minutes.",
+            "The listener %s keeps its old certificate, because the new one is rejected: %s It is retried "
+            "when a file changes, and otherwise after growing pauses of at most %.0f minutes.",
             listener.security.listener,
             reason,
             MAX_MINUTES_BETWEEN,

@@ -153,7 +153,7 @@ def _context(security: ListenerSecurity) -> ssl.SSLContext:
         try:
             context.set_ciphers(names)
         except ssl.SSLError:
-            raise _invalid_suites(security, "OpenSSL of this system has none of these suites.") from None
+            raise _invalid_suites(security, "the OpenSSL of this system has none of these suites.") from None
     # A client that never reads leaves session tickets unread, and closing its socket then sends a reset.
     context.num_tickets = 0
     context.options |= ssl.OP_NO_RENEGOTIATION | ssl.OP_NO_COMPRESSION | ssl.OP_CIPHER_SERVER_PREFERENCE
@@ -194,7 +194,7 @@ def _handshake_refusal(client_context: ssl.SSLContext, context: ssl.SSLContext) 
         return error.verify_message.rstrip(".")
     except ssl.SSLError as error:
         return f"a handshake with it fails: {reason_of(error)}"
-    return "a handshake with it does not end"
+    return "a handshake with it does not complete"
 
 
 def _shakes_hands(end: ssl.SSLObject) -> bool:

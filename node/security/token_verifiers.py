@@ -113,7 +113,7 @@ class TokenVerifiers:
                     if error.detail != said:
                         said = error.detail
                         log.error(
-                            "The listener %s does not offer OAUTHBEARER: %s That is tried again.",
+                            "The listener %s does not offer OAUTHBEARER: %s This is retried.",
                             listener,
                             said,
                         )
@@ -123,5 +123,5 @@ class TokenVerifiers:
                 pause_s = min(2 * pause_s, MAX_LOOKS_BETWEEN * LOOK_SECONDS)
         finally:
             del self._under_way[listener]
-        log.info("The listener %s offers OAUTHBEARER from now on.", listener)
+        log.info("The listener %s now offers OAUTHBEARER.", listener)
         await verifier.run()

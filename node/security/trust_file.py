@@ -59,15 +59,14 @@ class TrustFile:
         except KafkaError as error:
             if self._attempts.failed(error.detail):
                 log.error(
-                    "%s The OAuth provider stays trusted by the authorities that were read before. The file "
-                    "is tried again when it changes, and otherwise after growing pauses of at most %.0f "
-                    "minutes.",
+                    "%s The OAuth provider is still trusted by the old authorities. The file is retried when "
+                    "it changes, and otherwise after growing pauses of at most %.0f minutes.",
                     error.detail,
                     MAX_MINUTES_BETWEEN,
                 )
             return False
         self._attempts.succeeded()
-        log.info("The authorities in %s, by which an OAuth provider is trusted, were read anew.", self._path)
+        log.info("The authorities in %s, by which an OAuth provider is trusted, were reloaded.", self._path)
         return True
 
 

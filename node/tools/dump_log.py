@@ -38,8 +38,8 @@ PROPERTIES: Final = {checkpoint.PARTITION_METADATA: ":", META_PROPERTIES: "="}
 
 EPILOG = """\
 FILE is a .log, .index, .timeindex, .txnindex or .snapshot, a checkpoint, partition.metadata or
-meta.properties; of a directory all of these are printed. An index is held against the .log beside it.
-The exit code is 1 if anything is broken; the byte is named. Nothing is ever changed.
+meta.properties; of a directory all of these are printed. An index is compared with the .log beside it.
+If anything is broken, the byte is named and the exit code is 1. Nothing is ever changed.
 examples:
   {program} ottla-data/orders-0                                           all files of a partition
   {program} --records ottla-data/orders-0/00000000000000000000.log        every record

@@ -33,10 +33,10 @@ from ottla.node.wire.describe import describe
 
 METADATA, GROUP, REPLAY = "dump-metadata", "dump-group", "replay"
 WORDS: Final = {
-    METADATA: "Print the metadata that a __cluster_metadata directory holds.",
+    METADATA: "Print the metadata in a directory of __cluster_metadata.",
     GROUP: (
-        "Print the groups and offsets, the transactions, or the states of share-partitions, that a directory "
-        "of a coordinator's topic holds."
+        "Print the groups and offsets, the transactions, or the states of share-partitions, in a directory "
+        "of a coordinator's topic."
     ),
     REPLAY: "Replay an internal log, and report the first batch that cannot be replayed.",
 }
@@ -50,7 +50,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
         is_metadata = kind_of(options.directory) == METADATA_TOPIC
         if options.tool in (METADATA, GROUP) and (options.tool == METADATA) is not is_metadata:
             raise UnreadableError(
-                f"{options.directory} holds another kind of log: use "
+                f"{options.directory} has another kind of log: use "
                 f"{GROUP if options.tool == METADATA else METADATA}."
             )
         found = replayed(options.directory, until=options.until)

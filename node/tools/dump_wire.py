@@ -22,7 +22,7 @@ from ottla.node.wire.framing import LENGTH_BYTES, frame_at
 MAX_FRAME_BYTES = 2**31 - 1  # the file is local, so any size is allowed
 
 EPILOG = """\
-FILE is a stream of frames, each behind its length, as one side of a TCP connection carries it; or, when it
+FILE is a stream of frames, each after its length, like one direction of a TCP connection; or, if its name
 ends in .jsonl, lines with "request" and "response" in base64 as in tests/golden. "-" is standard input.
 example: dump-wire --hex "0012 0000 00000001 ffff"      a request without its length
 example: dump-wire --response FETCH:12 answers.bin      responses, all of this API and version
@@ -53,7 +53,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
 def _parse(arguments: Sequence[str] | None) -> argparse.Namespace:
     parser = argparse.ArgumentParser(
         prog="dump-wire",
-        description="Print frames of the Kafka protocol in words.",
+        description="Print frames of the Kafka protocol as text.",
         epilog=EPILOG,
         formatter_class=argparse.RawDescriptionHelpFormatter,
     )

@@ -112,8 +112,8 @@ class FailedLogins:
         if now_s - found.logged_s >= LOG_PAUSE_S:
             log.warning(
                 "%d logins from %s have failed: the answers to failures are delayed, and more than %d a "
-                "second are refused unseen. Where many clients have this address, raise %s and %s, or name it"
-                " in %s.",
+                "second are rejected unread. If many clients share this address, raise %s and %s, or add it "
+                "to %s.",
                 found.count,
                 address,
                 self._allowance.per_second,

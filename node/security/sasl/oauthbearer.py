@@ -68,7 +68,7 @@ class OauthBearerExchange:
             # Any other message gets Kafka's answer to an unreadable first one. Kafka would verify a second
             # token; here a login has one only, so that each wrong one is counted as a failed login.
             told = INVALID_TOKEN if message == _SEPARATOR else ""
-            raise SaslError("the client was told that its token is invalid", told=told)
+            raise SaslError("the token of the client is invalid", told=told)
         if self.is_complete:
             raise SaslError("the client sent a message after the login had ended")
         request = read_request(message)

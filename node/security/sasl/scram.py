@@ -43,8 +43,8 @@ _FINAL: Final = re.compile(
 )
 # Kafka 3 accepted it.
 _NONCE_TWICE: Final = (
-    "the client sends its nonce twice, as librdkafka before 2.6.1 does: Apache Kafka 4 refuses it, too; take "
-    "a newer one, or PLAIN over TLS"
+    "the client sends its nonce twice, as librdkafka before 2.6.1 does, which Apache Kafka 4 rejects, too; "
+    "use a newer one, or PLAIN over TLS"
 )
 _IS_TOKEN: Final = b",tokenauth=true"  # a login with a delegation token, which is not supported
 

@@ -147,7 +147,7 @@ def test_a_completed_login_has_a_lifetime() -> None:
             ErrorCode.UNSUPPORTED_SASL_MECHANISM,
             "does not offer SCRAM-SHA-256, but PLAIN, OAUTHBEARER; set sasl.mechanism",
         ),
-        ([SaslHandshakeResponse(error_code=34)], ErrorCode.ILLEGAL_SASL_STATE, "takes no logins"),
+        ([SaslHandshakeResponse(error_code=34)], ErrorCode.ILLEGAL_SASL_STATE, "has no SASL"),
         (
             [SaslHandshakeResponse(), SaslAuthenticateResponse(error_code=58, error_message="Invalid.")],
             ErrorCode.SASL_AUTHENTICATION_FAILED,
@@ -156,7 +156,7 @@ def test_a_completed_login_has_a_lifetime() -> None:
         (
             [SaslHandshakeResponse(), SaslAuthenticateResponse(auth_bytes=b"nonsense")],
             ErrorCode.SASL_AUTHENTICATION_FAILED,
-            "the login at host:1 was broken off: its first SCRAM message cannot be read",
+            "the login to host:1 was aborted: its first SCRAM message cannot be read",
         ),
         (
             [SaslHandshakeResponse(), SaslAuthenticateResponse(error_code=999)],

@@ -209,7 +209,7 @@ def test_an_existing_certificate_is_replaced_only_on_request(tmp_path: Path) -> 
 
     with pytest.raises(KafkaError) as refused:
         issue_more(files, {files.node(0): of_node(0, [])})
-    assert "is there already" in refused.value.detail and files.node(0).read_text() == "OLD"
+    assert "already exists" in refused.value.detail and files.node(0).read_text() == "OLD"
     issue_more(
         files, {files.node(0): of_node(0, []), tmp_path / "anna.pem": of_client("anna")}, may_replace=True
     )
@@ -292,7 +292,7 @@ def test_data_of_an_open_node_are_rejected_before_any_file_is_made(tmp_path: Pat
         prepared(node(tmp_path))
 
     assert "no administrator who could log in" in refused.value.detail
-    assert f"bring that directory back, or name it by {SECURE_DIR}" in refused.value.detail
+    assert f"restore that directory, or set {SECURE_DIR} to its path" in refused.value.detail
     assert os.listdir(tmp_path) == ["data"]
 
 
@@ -309,7 +309,7 @@ def test_the_error_for_an_unreadable_certificate_says_what_to_do(tmp_path: Path)
         prepared(node(tmp_path))
 
     assert "node-0.pem cannot be used: it has no certificate" in here.value.detail
-    assert "remove it: then the next start makes a new one" in here.value.detail
+    assert "remove it so that the next start makes a new one" in here.value.detail
     assert "`ottla secure certificate DIR --node 0 --renew`" in elsewhere.value.detail
 
 
@@ -350,7 +350,7 @@ def test_no_keys_are_made_where_others_could_replace_them(
     files.directory.mkdir()
     files.directory.chmod(0o777)
 
-    with pytest.raises(KafkaError, match=r"everybody may write into .*chmod o-w"):
+    with pytest.raises(KafkaError, match=r"every user may write to .*chmod o-w"):
         complete(files, hosts_of={0: ["localhost"]}, bootstrap="")
     assert content_of(files) == {}
 

@@ -44,7 +44,7 @@ def test_one_line_has_the_count_and_no_second_one_follows_soon(caplog: pytest.Lo
 
     (line,) = caplog.messages
     assert line.startswith(f"{BURST + 1} logins from 10.0.0.1 have failed")
-    assert "raise ottla.failed.logins.burst and ottla.failed.logins.rate, or name it in" in line
+    assert "raise ottla.failed.logins.burst and ottla.failed.logins.rate, or add it to" in line
 
 
 def test_a_limited_number_of_addresses_is_remembered() -> None:
