@@ -228,7 +228,7 @@ class ClientInstances:
     # ---- reading ---------------------------------------------------------------------------------
 
     def read(self, now_ms: int) -> Iterator[ClientReading | None]:
-        """Yield the last values of each client, and None for a client without series, as a pause."""
+        """Yield the last values of each client, or None for a client without series."""
         self._sweep(now_ms)
         for instance in list(self._by_id.values()):
             if not len(instance.series):

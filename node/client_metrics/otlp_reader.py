@@ -299,7 +299,7 @@ def _double(value: int | memoryview) -> float:
 
 
 def _packed(view: memoryview, of: struct.Struct, most: int) -> list[float]:
-    """Return packed numbers of eight bytes; one more than `most`, if there are more, shows the excess."""
+    """Return packed numbers of eight bytes, but at most one more than `most`, which shows an excess."""
     if len(view) % 8:
         raise _malformed("numbers that are cut off")
     return [one for (one,) in of.iter_unpack(view[: 8 * max(0, most + 1)])]

@@ -58,7 +58,7 @@ class Subscriptions:
     def wanted_of(self, instance_id: bytes, client: Mapping[str, str | None]) -> Wanted:
         """Return the subscription of a client with these properties, which `match` is compared with."""
         matching = [one for one in self._by_name.values() if self._matches(one, client)]
-        # As in Kafka, a client without a matching subscription asks again after five minutes.
+        # Longer intervals than the default are honoured; Kafka uses at most the default of five minutes.
         interval_ms = min((one.interval_ms for one in matching), default=DEFAULT_INTERVAL_MS)
         metrics = {name for one in matching for name in one.metrics}
         if ALL_METRICS in metrics:

@@ -1,4 +1,4 @@
-"""Flushes logs to disk, in threads: by flush.messages and flush.ms, and for leaders on their own.
+"""Flushes logs to disk, in threads: by flush.messages and flush.ms, and where too few replicas are in sync.
 
 One thread at a time flushes a log. All that is appended meanwhile waits for the next flush together, so a
 slow disk gets fewer flushes, not more.

@@ -50,7 +50,7 @@ UPKEEP_INTERVAL_MS: Final = 1_000  # between flushes of rolled segments and remo
 MAX_PACE_S: Final = 1.0
 MOVE_INTERVAL_MS: Final = 200  # between checks of the copies of logs that are being moved
 FIRST_MOVE_INTERVAL_MS: Final = 1_000  # between checks for the first log to move
-MAX_SLEEP_MS: Final = 3_600_000  # after which a shortened interval takes effect
+MAX_SLEEP_MS: Final = 3_600_000  # after which a shortened interval takes effect, at the latest
 # Logs that are handled in one turn of the loop.
 LOGS_PER_TURN: Final = 50
 LOOKED_AT_PER_TURN: Final = 512  # some 2 us each

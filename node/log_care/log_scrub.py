@@ -42,7 +42,7 @@ REST_PER_WORK: Final = 9
 REST_PER_URGENT_WORK: Final = 1  # of a segment in which a reader met damage
 MAX_PAUSE_S: Final = 1.0  # after which a changed rate takes effect
 MAX_SLEEP_S: Final = 10.0  # after which a changed interval takes effect
-RETRY_S: Final = 60.0  # the least time between two urgent reads of a whole log
+RETRY_S: Final = 60.0  # between urgent reads of a whole log, and before the first retry of a repair
 PLACE_RETRY_S: Final = 5.0  # the same for one segment, and for a repair after the partition has changed
 MAX_RETRY_S: Final = 3600.0  # the longest pause between retries of a repair
 MAX_DOUBLINGS: Final = 10
@@ -109,7 +109,7 @@ class LogScrub:
         self._places: dict[TopicPartition, int] = {}  # the offset at which a reader met damage
         self._read_at: dict[TopicPartition, float] = {}  # the start of the last read of a whole log
         self._place_read_at: dict[TopicPartition, float] = {}
-        self._was_compacted: set[TopicPartition] = set()  # once, as gaps in their offsets show
+        self._was_compacted: set[TopicPartition] = set()  # at some time, as gaps in their offsets show
         self._metadata_damage = metadata_damage
         self._metadata: dict[str, Unrepaired] = {}  # by path
         self._has_urgent = asyncio.Event()

@@ -29,7 +29,7 @@ class Mechanism(Protocol):
         """Return the first message."""
 
     def respond(self, token: bytes) -> bytes | None:
-        """Return the answer to the server's next message, or None if the login needs no other."""
+        """Return the answer to the server's next message, or None after the last one."""
 
 
 class _OneMessage:

@@ -34,7 +34,7 @@ _FINAL: Final = re.compile(
 
 
 class ServerRefusedError(Exception):
-    """The reason why the client ends a login: the server is malformed, unproven, or reports an error."""
+    """The client ends a login: the server's message is malformed or lacks a proof, or reports an error."""
 
 
 class ScramClient:

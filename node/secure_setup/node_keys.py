@@ -77,7 +77,7 @@ def node_hosts(config: BrokerConfig) -> list[str]:
 
 
 def client_bootstrap(config: BrokerConfig) -> str:
-    """Return HOST:PORT of the SASL listener, for clients on this machine if it has no host; "" if unknown."""
+    """Return HOST:PORT of the SASL listener, localhost if it binds all addresses, or "" if unknown."""
     found = next((one for one in config.listeners if one.has_sasl), None)
     if found is None:
         return ""

@@ -19,7 +19,7 @@ from ottla.node.secure_setup.client_settings import ClientLogin, properties_text
 from ottla.node.secure_setup.issued_certificates import Authority, Wanted, issue, of_node
 from ottla.node.settings.secure_settings import ADMINISTRATOR, SecureFiles
 
-PASSWORD_BYTES: Final = 24  # random, too many to guess
+PASSWORD_BYTES: Final = 24  # random, so impossible to guess
 MAX_FILE_BYTES: Final = 1 << 20
 ROOT: Final = 0
 _PRIVATE: Final = 0o600

@@ -4,8 +4,8 @@ With an authorizer, its ACLs decide. Without one, these rules hold:
 
 Any client may change topics and groups. It may not change broker settings, voters of the quorum, leaders and
 placement of replicas, transaction markers or broker registrations: one anonymous request could stop a node or
-the cluster. Since clients are not authenticated, such a request is accepted only from a node that has proven
-its identity, from this machine, and from the addresses of the cluster's other nodes, where `ottla` and
+the cluster. Since no ACL says which clients may do so, such a request is accepted only from a node that has
+proven its identity, from this machine, and from the addresses of the cluster's other nodes, where `ottla` and
 Kafka's tools may run. `ottla.anonymous.administrators=anywhere` accepts it from every client, as Apache Kafka
 without an authorizer does.
 """

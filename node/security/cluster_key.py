@@ -3,8 +3,8 @@
 Any client can obtain values that are derived from the secret: the false salts of users that do not exist, the
 id of a new cluster, the proof with which a node answers the first message of a handshake. With each of them
 an attacker can test guesses offline, at the speed of HMAC, and would find a secret that a person chose. So
-those values are derived from a key instead, which scrypt makes of the secret once for a process. Each guess
-then costs scrypt's time and memory.
+those values are derived from a key, which scrypt derives from the secret once per process. Each guess then
+costs scrypt's time and memory.
 """
 
 import hashlib

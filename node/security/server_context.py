@@ -102,7 +102,7 @@ def _dialling_context(
 
 
 def principal_of(certificate: bytes | None, rules: PrincipalRules) -> str:
-    """Return the principal of a client by its certificate (DER), if any; PermissionError if it has none."""
+    """Return the principal of a client, by its certificate (DER) if any; PermissionError if no rule fits."""
     if certificate is None:
         return ANONYMOUS
     try:

@@ -1,8 +1,8 @@
 """The verifiers of access tokens, one for each listener, made when the listener first accepts tokens.
 
 That can happen while the node runs, since `sasl.enabled.mechanisms` of a listener can be changed. Until its
-verifier exists, the listener does not offer OAUTHBEARER. A change that this node cannot apply is rejected.
-A change that was accepted elsewhere, such as in an earlier run, is retried until it can be applied.
+verifier exists, the listener does not offer OAUTHBEARER. A change that this node cannot apply is rejected; if
+it was accepted before, such as in an earlier run, it is retried until it can be applied.
 """
 
 import asyncio

@@ -132,7 +132,7 @@ def _next_batch(file: BinaryIO, position: int, size: int, last_offset: int) -> i
     while position + HEADER_SIZE <= size:
         file.seek(position)
         window = file.read(SEARCH_BYTES + HEADER_SIZE)
-        hit = window.find(MAGIC, 16)  # the magic stands 16 bytes into a batch
+        hit = window.find(MAGIC, 16)  # the magic byte is 16 bytes into a batch
         while hit >= 0 and hit - 16 + HEADER_SIZE <= len(window):
             start = position + hit - 16
             header = read_header(window, hit - 16)

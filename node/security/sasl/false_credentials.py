@@ -54,7 +54,7 @@ class CredentialForm(NamedTuple):
 
 
 class FoundForms(NamedTuple):
-    """The number of users with each form: by mechanism, and for the mechanism that PLAIN checks them by."""
+    """The number of users with each form: by SCRAM mechanism, and by the mechanism that PLAIN logins use."""
 
     of_mechanism: Mapping[ScramMechanism, Mapping[CredentialForm, int]]
     of_passwords: Mapping[CredentialForm, int]

@@ -53,7 +53,7 @@ def read_request(message: bytes) -> OauthBearerRequest:
 class OauthBearerExchange:
     """One authentication. `verify` returns the contents of a token or raises JwtError. Thread-safe."""
 
-    is_slow = True  # it verifies the signature of a long token
+    is_slow = True  # it verifies the signature of a token, which may be long
 
     def __init__(self, verify: Callable[[str], VerifiedToken]) -> None:
         self.user = ""
