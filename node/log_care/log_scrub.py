@@ -100,7 +100,7 @@ class LogScrub:
         self._config = config
         self._repair = repair
         self._replicas = replicas
-        self.found = 0  # files
+        self.found = 0  # damaged files, since the start
         self.repaired = 0  # of these, segments that were restored from another replica
         self.indexes_rebuilt = 0  # of these, indexes that were rebuilt
         self._known: dict[TopicPartition, dict[str, Unrepaired]] = {}  # by path

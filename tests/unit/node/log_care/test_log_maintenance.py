@@ -60,7 +60,7 @@ class World:
         )
 
     async def connect(self, node_id: int, _purpose: str) -> Any:
-        raise AssertionError(f"nobody asks node {node_id}")
+        raise AssertionError(f"unexpected connection to node {node_id}")
 
     def reopened(self) -> LogManager:
         """Return a new log manager for the same disk, as after a crash."""

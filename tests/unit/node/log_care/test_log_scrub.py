@@ -517,7 +517,7 @@ def test_the_replica_is_damaged_until_it_is_repaired() -> None:
 
     assert seen and all(seen)
     assert not world.partition.damaged
-    assert world.told == [T0, T0], "the leader is told of both"
+    assert world.told == [T0, T0], "the leader is informed of both"
 
 
 def test_a_damaged_index_does_not_take_a_replica_out_of_the_isr() -> None:

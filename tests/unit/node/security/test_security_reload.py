@@ -87,8 +87,8 @@ def test_only_changed_files_are_read_and_a_failed_one_is_retried_when_it_changes
         for _ in range(3):
             await reload.look()
         assert tls.current is first
-        assert caplog.text.count("keeps its old certificate") == 1, "told once"
-        assert "No such file" in reload.refused()["SSL"], "told for as long as it is so"
+        assert caplog.text.count("keeps its old certificate") == 1, "logged once"
+        assert "No such file" in reload.refused()["SSL"], "shown as long as it lasts"
         store(path, "node", "a")
         await reload.look()
         assert tls.current is not first and reload.refused() == {} and reload.listeners() == ["SSL"]
@@ -137,7 +137,7 @@ def test_an_unreadable_store_is_retried_without_a_change(
         second = tls.current
         for _ in range(2 * MAX_LOOKS_BETWEEN):
             await reload.look()
-        assert tls.current is second, "what was taken is not read again"
+        assert tls.current is second, "a certificate in use is not read again"
 
     play(story)
 

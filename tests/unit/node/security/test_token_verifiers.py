@@ -85,7 +85,7 @@ def test_unusable_authorities_are_logged_and_retried_at_once_after_a_change(
         verifiers.settings_changed(wanted, start)
         await asyncio.sleep(0.1)
         assert verifiers.of("LOGINS") is None and len(works) == 1
-        assert caplog.text.count("does not offer OAUTHBEARER") == 1, "told once"
+        assert caplog.text.count("does not offer OAUTHBEARER") == 1, "logged once"
 
         trustme.CA().cert_pem.write_to_path(str(place))
         await verifiers.check(wanted)

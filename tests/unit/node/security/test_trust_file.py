@@ -52,7 +52,9 @@ def test_a_changed_file_is_reloaded_and_an_unchanged_one_is_not_read(
         assert trust.context.check_hostname
         replace(path, OTHER)
         assert await trust.look() and not await trust.look()
-        assert serials(trust.context).isdisjoint(serials(first)), "who is not trusted any more is gone"
+        assert serials(trust.context).isdisjoint(serials(first)), (
+            "an authority that is no longer in the file is not trusted"
+        )
         assert caplog.text.count("were reloaded") == 2
 
     play(story)

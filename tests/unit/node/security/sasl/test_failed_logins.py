@@ -84,7 +84,7 @@ def test_changed_bursts_and_rates_apply_also_while_failures_are_delayed() -> Non
     failures.limit(FailureAllowance(burst=500, per_second=100))
     assert exhausted(failures, "10.0.0.2") == 500
     assert not failures.is_refused("10.0.0.1", 0.5)
-    assert failures.note("10.0.0.1", 1.0) == 0.0, "who waited has the new rate, too"
+    assert failures.note("10.0.0.1", 1.0) == 0.0, "an address with delayed failures has the new rate, too"
 
     failures.limit(FailureAllowance(burst=5_000, per_second=100))
     assert failures.note("10.0.0.2", 0.0) == 0.0, "an address that has failed has what the burst has grown by"
