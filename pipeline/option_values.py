@@ -1,6 +1,6 @@
-"""Options of a connector, read one by one: each value is checked, and a name that nobody read is refused.
+"""Options of a connector, read one by one: each value is checked, and a name that was never read is refused.
 
-Names are told apart without case, as Spark does it; what is told has the name as it is documented.
+Names are compared without regard to case, as Spark does; messages spell them as they are documented.
 """
 
 import re
@@ -9,23 +9,21 @@ from typing import Final
 
 from ottla.pipeline.words import OptionError
 
-MAX_SHOWN: Final = 60  # characters of a value in a message: it may be as long as a file
-# Nineteen digits have every int64; int() of a million digits would take minutes.
+MAX_SHOWN: Final = 60  # characters of a value in a message: a value may be as long as a file
+# Nineteen digits are enough for every int64; int() of a million digits would take minutes.
 _NUMBER: Final = re.compile(r"[+-]?[0-9]{1,19}")
 
 
 def shown(value: str) -> str:
-    """A value for a message."""
+    """Return a value as a message shows it: quoted, and cut if it is long."""
     return repr(value if len(value) <= MAX_SHOWN else value[:MAX_SHOWN] + "…")
 
 
 class OptionValues:
-    """The options that one connector was given; `refuse_others` after all were read."""
+    """The options that one connector was given. Call `refuse_others` after all of its options were read."""
 
     def __init__(self, given: Mapping[str, str]) -> None:
-        self._given: dict[
-            str, tuple[str, str]
-        ] = {}  # by the name in small letters: as written, and the value
+        self._given: dict[str, tuple[str, str]] = {}  # by the name in lower case: as written, and the value
         for name, value in given.items():
             if name.lower() in self._given:
                 raise OptionError(name, "is given twice, in different upper and lower case")
@@ -33,13 +31,13 @@ class OptionValues:
         self._read: set[str] = set()
 
     def optional(self, name: str) -> str | None:
-        """The value without the blanks around it; None where none was given."""
+        """Return the value without the blanks around it, or None if the option was not given."""
         self._read.add(name.lower())
         found = self._given.get(name.lower())
         return None if found is None else found[1].strip()
 
     def text(self, name: str, otherwise: str | None = None) -> str:
-        """A value that is not empty; without `otherwise` it has to be there."""
+        """Return a value that is not empty. Without `otherwise` the option is required."""
         value = self.optional(name)
         if value is None and otherwise is not None:
             return otherwise
@@ -52,7 +50,7 @@ class OptionValues:
         return otherwise if found is None else found
 
     def optional_integer(self, name: str, *, least: int, most: int) -> int | None:
-        """None where none was given."""
+        """Return the number, or None if the option was not given."""
         value = self.optional(name)
         if value is None:
             return None
@@ -77,7 +75,7 @@ class OptionValues:
         return value.lower()
 
     def names(self, name: str) -> tuple[str, ...]:
-        """Names between commas, in their order, each once; none where the option is not there."""
+        """Return the names between commas in their order, each once, or none if the option was not given."""
         value = self.optional(name)
         if not value:
             return ()
@@ -89,19 +87,19 @@ class OptionValues:
         return found
 
     def with_prefix(self, prefix: str) -> dict[str, str]:
-        """All whose names begin so, with their whole names as they were written."""
+        """Return all options whose names begin with `prefix`, by their whole names as they were written."""
         found = {key: pair for key, pair in self._given.items() if key.startswith(prefix.lower())}
         self._read |= found.keys()
         return {name: value.strip() for name, value in found.values()}
 
     def others(self) -> dict[str, str]:
-        """The options that nobody has asked for yet, by their names as they were written."""
+        """Return the options that were not read yet, by their names as they were written."""
         found = {key: pair for key, pair in self._given.items() if key not in self._read}
         self._read |= found.keys()
         return dict(found.values())
 
     def refuse_others(self) -> None:
-        """OptionError for the first option that was not asked for."""
+        """Raise OptionError for the first option that was not read."""
         others = sorted(self._given.keys() - self._read)
         if others:
             known = ", ".join(sorted(self._read))

@@ -1,4 +1,4 @@
-"""How a streaming query runs, whatever it reads and writes: its name, checkpoint, trigger and output mode."""
+"""The settings of a streaming query: its name, checkpoint, trigger and output mode."""
 
 import re
 from collections.abc import Mapping
@@ -25,14 +25,14 @@ _UNITS_MS: Final[Mapping[str, int]] = {
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ProcessingTime:
-    """A batch each so often, and at once where the one before took longer; 0: one after the other."""
+    """A micro-batch at each interval, or at once if the one before took longer; 0 runs them back to back."""
 
     interval_ms: int = 0
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class AvailableNow:
-    """What is there when it starts, in as many batches as that takes; then the query ends."""
+    """The data that is there when the query starts, in as many micro-batches as needed; then it ends."""
 
 
 Trigger = ProcessingTime | AvailableNow
@@ -40,7 +40,10 @@ Trigger = ProcessingTime | AvailableNow
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class QuerySettings:
-    """All of a query but its rows and where they go. `checkpoint` is a folder as Spark writes it."""
+    """The settings of a query apart from its rows and where they go.
+
+    `checkpoint` is a folder in the form that Spark writes it.
+    """
 
     name: str
     checkpoint: str
@@ -48,7 +51,7 @@ class QuerySettings:
     output_mode: OutputMode = "append"
 
     def start(self, writer: "DataStreamWriter") -> "StreamingQuery":
-        """Start what the writer was told to write."""
+        """Start the query that `writer` describes, with these settings."""
         told = (
             writer.queryName(self.name)
             .outputMode(self.output_mode)
@@ -62,7 +65,10 @@ class QuerySettings:
 
 
 def parse_interval_ms(text: str, option: str) -> int:
-    """`500 ms`, `1 second`, `2 minutes`: Spark's words for a time, one number and one unit; OptionError."""
+    """Read a time in Spark's notation, one number and one unit, such as `500 ms`, `1 second` or `2 minutes`.
+
+    Raises OptionError for any other text.
+    """
     match = _INTERVAL.fullmatch(text.strip().lower())
     unit_ms = _UNITS_MS.get(match[2]) if match else None
     if match is None or unit_ms is None:

@@ -1,7 +1,7 @@
-"""Columns of rows as texts, for keys and values of records: nothing that a column has is lost on the way.
+"""Columns of rows as text, for keys and values of records, without loss.
 
-Spark's `to_json` alone cuts a time to milliseconds, and writes map keys that are no text in Java's own words:
-a date as a number of days, bytes as the address of an array.
+Spark's `to_json` alone cuts a time to milliseconds, and it writes map keys that are not text as Java prints
+them: a date as a number of days, bytes as the address of an array.
 """
 
 from collections.abc import Sequence
@@ -22,30 +22,31 @@ from pyspark.sql.types import (
 )
 
 _OPTIONS: Final = {"ignoreNullFields": "false"}
-_MAY_BE_TEXT: Final = (DateType, TimestampType, TimestampNTZType, DecimalType)  # databases have more of these
+# Databases have values of these types that Spark's types lack.
+_MAY_BE_TEXT: Final = (DateType, TimestampType, TimestampNTZType, DecimalType)
 
 
 def quoted(name: str) -> str:
-    """The name for Spark, which would take `a.b` for a field of `a`."""
+    """Return the name in backticks: without them Spark takes `a.b` for the field `b` of `a`."""
     return "`" + name.replace("`", "``") + "`"
 
 
 def column(name: str) -> Column:
-    """The column of exactly this name, whatever is in it."""
+    """Return the column of exactly this name, whatever characters are in it."""
     return F.col(quoted(name))
 
 
 def as_json(frame: DataFrame, names: Sequence[str], texts: Column | None = None) -> Column:
-    """A JSON object of these columns, nulls included.
+    """Return a JSON object of these columns, nulls included.
 
     Bytes are base64, as Kafka Connect's JsonConverter writes them. Times have milliseconds, and microseconds
     where they need them. `texts` is a map with the text of each value of a row that its column's type does
-    not have: it stands in the place of that value.
+    not have; such a text takes the place of its value.
     """
     whole = _object([_field(frame, name) for name in names])
     if texts is None:
         return whole
-    # Few rows have such texts; only theirs are put together piece by piece.
+    # Few rows have such texts, and only those rows are assembled piece by piece.
     pieces: list[Column] = []
     run: list[Column] = []
     for name in names:
@@ -66,9 +67,9 @@ def as_json(frame: DataFrame, names: Sequence[str], texts: Column | None = None)
 
 
 def as_text(frame: DataFrame, name: str, texts: Column | None = None) -> Column:
-    """The text of one column: bytes as they are, JSON for what has parts, Spark's own text of all else.
+    """Return the text of a column: bytes as they are, JSON of nested values, Spark's text of others.
 
-    `texts` as for `as_json`.
+    `texts` is as for `as_json`.
     """
     value, kind = column(name), frame.schema[name].dataType
     if isinstance(kind, BinaryType):
@@ -86,7 +87,7 @@ def _object(fields: Sequence[Column]) -> Column:
 
 
 def _inner(json_object: Column) -> Column:
-    """The text of an object without its braces."""
+    """Return the text of an object without its braces."""
     return F.substring(json_object, F.lit(2), F.length(json_object) - 2)
 
 
@@ -95,14 +96,15 @@ def _text(value: Column, kind: DataType) -> Column:
         return F.to_json(_for_json(value, kind), _OPTIONS)
     text = value.cast("string")
     if isinstance(kind, TimestampType):
-        # Of two moments with one time, in the hour that a clock is set back, the later says its offset too.
+        # In the hour that a clock is set back, two moments have one wall time: the later is written with its
+        # offset.
         is_plain = text.try_cast("timestamp") == value
         return F.when(is_plain | value.isNull(), text).otherwise(F.concat(text, _offset_of(value)))
     return text
 
 
 def _for_json(value: Column, kind: DataType) -> Column:
-    """The value as `to_json` writes it whole."""
+    """Return the value in a type that `to_json` writes without loss."""
     if _is_whole(kind):
         return value
     match kind:
@@ -119,7 +121,7 @@ def _for_json(value: Column, kind: DataType) -> Column:
 
 
 def _is_whole(kind: DataType) -> bool:
-    """The type is one that `to_json` writes without loss."""
+    """Return True if `to_json` writes values of this type without loss."""
     match kind:
         case StructType():
             return all(_is_whole(part.dataType) for part in kind.fields)
@@ -137,7 +139,7 @@ def _is_odd_key(kind: DataType) -> bool:
 
 
 def _map_key(key: Column, kind: DataType) -> Column:
-    """Return the key as text, since a key of JSON is one: as its value would be written."""
+    """Return the key as text, since JSON has no other keys, written as its value would be."""
     match kind:
         case BinaryType():
             return F.base64(key)
@@ -148,11 +150,11 @@ def _map_key(key: Column, kind: DataType) -> Column:
 
 
 def _time_for_json(value: Column, kind: DataType) -> Column:
-    """As ISO 8601 has it, with the offset of the session's time zone if the type is of moments.
+    """Return a time in ISO 8601, with the offset of the session's time zone if its type is a moment.
 
-    Three digits behind the second, as Spark and JavaScript write, and six only where three are not enough:
-    so records that are copied stay as they are. It is not `date_format`, which knows moments alone and would
-    move a wall time that a clock set forward leaves out.
+    It has three digits after the second, as Spark and JavaScript write, and six only where three are not
+    enough: so copied records stay as they are. `date_format` would not do: it knows moments only, and would
+    move a wall time that is skipped when a clock is set forward.
     """
     text = value.cast("string")
     point = F.instr(text, ".")

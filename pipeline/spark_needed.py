@@ -12,12 +12,12 @@ def missing_for_spark() -> list[str]:
 
 
 def how_to_install(missing: list[str]) -> str:
-    """Return what is missing and the command that installs it."""
+    """Return a sentence with the missing modules and the command that installs them."""
     return f"{', '.join(missing)} is missing: run `pip install 'ottla[spark]'`."
 
 
 def spark_error(error: ModuleNotFoundError) -> ModuleNotFoundError:
-    """Return an error that says what to install, where Spark or what it needs was not found."""
+    """Return an error that says what to install, if Spark or a module that it needs was not found."""
     name = (error.name or "").partition(".")[0]
     if name not in NEEDED:
         return error

@@ -1,9 +1,9 @@
-"""The clients that push metrics: when each may ask and push, and what it last pushed (KIP-714).
+"""The clients that push metrics: when each may request its subscription and push, and its series (KIP-714).
 
-The rules and numbers are those of Kafka's ClientMetricsManager. A client is forgotten when it was silent for
-three of its intervals, and at least a minute. Beyond `MAX_INSTANCES`, or the memory for them, the address
-with most clients loses the one that was silent for longest. When the connection over which a client came
-ends, it may ask and push anew at once, but what it pushed is still shown. Pure: time is an argument.
+The rules and numbers are those of Kafka's ClientMetricsManager. A client is removed after a silence of three
+of its intervals, at least a minute. Beyond `MAX_INSTANCES`, or the memory for them, the address with the most
+clients loses the one that was silent for longest. After the connection of a client has ended, it may request
+and push at once again, and the series that it pushed before stay. Pure: time is an argument.
 """
 
 from collections import OrderedDict
@@ -39,12 +39,12 @@ _INSTANCE_BYTES: Final = 1_500
 _RESERVED: Final = frozenset({ZERO_UUID, (1).to_bytes(16)})
 _NEVER: Final = -(1 << 62)
 POINTS_PER_STEP: Final = 16  # some 50 us
-# One address has at most this part of the series, and of the memory for them.
+# One address has at most one part in this many of the series, and of the memory for them.
 ADDRESS_SHARE: Final = 2
 
 
 class _Used(NamedTuple):
-    """Series, and the memory that they take."""
+    """A number of series and their memory."""
 
     series: int
     bytes: int
@@ -63,10 +63,10 @@ class ClientReading(NamedTuple):
 
 @dataclass(slots=True, kw_only=True)
 class ClientInstance:
-    """One client as it introduced itself, and where it stands in asking and pushing."""
+    """One client: its properties, its subscription, and the times of its last requests."""
 
     instance_id: bytes
-    client: Mapping[str, str | None]  # by the names that `match` knows
+    client: Mapping[str, str | None]  # by the names that the setting `match` allows
     connection_number: int
     wanted: Wanted
     version: int  # of the subscriptions
@@ -78,7 +78,7 @@ class ClientInstance:
     is_terminating: bool = False
 
 
-# By the error that a push is answered.
+# The result of a push in the counts, by the error of its response.
 _RESULTS: Final[Mapping[ErrorCode, str]] = {
     ErrorCode.NONE: "accepted",
     ErrorCode.THROTTLING_QUOTA_EXCEEDED: "throttled",
@@ -92,7 +92,7 @@ PUSH_RESULTS: Final = (*_RESULTS.values(), "rejected")
 
 @dataclass(slots=True)
 class PushCounts:
-    """Pushes by their results, and points that were left out, since the node started."""
+    """The pushes by result, and the points left out by reason, since the node started."""
 
     pushes: dict[str, int] = field(default_factory=lambda: dict.fromkeys(PUSH_RESULTS, 0))
     left_out: dict[str, int] = field(
@@ -101,11 +101,10 @@ class PushCounts:
 
 
 class ClientInstances:
-    """All clients that ask or push, and at most `max_series` of what they pushed; half of `max_bytes` is for
-    either.
+    """All clients that have requested or pushed, and at most `max_series` series of them.
 
-    `is_open` tells of the number of a connection whether it is open; `unique` gives bytes that nobody can
-    guess.
+    Half of `max_bytes` is for the clients, half for the series. `is_open` returns True if the connection with
+    this number is open; `unique` returns unpredictable bytes.
     """
 
     def __init__(
@@ -144,7 +143,7 @@ class ClientInstances:
     def get_subscriptions(
         self, instance_id: bytes, connection: ConnectionInfo, client_id: str | None, now_ms: int
     ) -> ClientInstance:
-        """Return the client with what it is to push; THROTTLING_QUOTA_EXCEEDED where it asks too soon."""
+        """Return the client with its subscription; THROTTLING_QUOTA_EXCEEDED if it requests it too soon."""
         if instance_id == ZERO_UUID:
             instance_id = self._new_id()
         instance = self._instance(instance_id, connection, client_id, now_ms)
@@ -172,7 +171,7 @@ class ClientInstances:
         size_bytes: int,
         max_bytes: int,
     ) -> None:
-        """Raise the error with which a push is refused, before what it brings is looked at."""
+        """Raise the error of a push that must be rejected; its metrics are not read yet."""
         if instance_id in _RESERVED:
             raise KafkaError(
                 ErrorCode.INVALID_REQUEST,
@@ -197,19 +196,19 @@ class ClientInstances:
             instance.is_terminating = is_terminating
 
     def note_result(self, instance_id: bytes, code: ErrorCode) -> None:
-        """Keep what a push was answered."""
+        """Record the error code of the response to a push."""
         self.counts.pushes[_RESULTS.get(code, "rejected")] += 1
         instance = self._by_id.get(instance_id)
         if instance is not None:
             instance.last_error = code
 
     def keep(self, instance_id: bytes, points: Sequence[SeriesPoint], left_out: int) -> Steps[None]:
-        """Show these points from now on, as far as there is room, and count those that are not shown."""
+        """Update the client's series with these points as far as there is room; count those left out."""
         self.counts.left_out["unsupported or too many"] += left_out
         for start in range(0, len(points), POINTS_PER_STEP):
             yield
             instance = self._by_id.get(instance_id)
-            if instance is None:  # forgotten meanwhile
+            if instance is None:  # removed meanwhile
                 return
             most, most_bytes = self._max_series(), self._max_bytes // 2
             used = self._by_address.get(_address_of(instance), _NOTHING)
@@ -229,7 +228,7 @@ class ClientInstances:
     # ---- reading ---------------------------------------------------------------------------------
 
     def read(self, now_ms: int) -> Iterator[ClientReading | None]:
-        """Yield what each client pushed last; None between two clients of which one has nothing to show."""
+        """Yield the last values of each client, or None for a client without series."""
         self._sweep(now_ms)
         for instance in list(self._by_id.values()):
             if not len(instance.series):
@@ -274,7 +273,7 @@ class ClientInstances:
         while len(self._by_id) > 1 and (
             len(self._by_id) > MAX_INSTANCES or len(self._by_id) * _INSTANCE_BYTES > self._max_bytes // 2
         ):
-            # Whoever makes up clients pushes out their own.
+            # An address that invents clients displaces its own ones.
             own = _address_of(found)
             address = max(self._ids, key=lambda one: (len(self._ids[one]), one != own))
             self._remove(next(iter(self._ids[address])))
@@ -287,7 +286,7 @@ class ClientInstances:
         connection_number: int,
         before: ClientInstance | None,
     ) -> ClientInstance:
-        """Have a client start anew: it may ask and push at once, and what it pushed before is still shown."""
+        """Register a client, or reset a known one: it may request and push at once, and keeps its series."""
         series = PushedSeries()
         if before is not None:
             series = before.series
@@ -305,7 +304,7 @@ class ClientInstances:
         return begun
 
     def _sweep(self, now_ms: int) -> None:
-        """Forget the clients that were silent for too long."""
+        """Remove the clients that were silent for too long."""
         self._next_sweep_ms = now_ms + SWEEP_EVERY_MS
         for instance_id in [key for key, one in self._by_id.items() if one.expires_ms <= now_ms]:
             self._remove(instance_id)
@@ -320,7 +319,7 @@ class ClientInstances:
 
     @contextmanager
     def _counted(self, instance: ClientInstance) -> Iterator[PushedSeries]:
-        """Give the series of a client to be changed, and count what changed."""
+        """Yield the series of a client for changes, and update the totals afterwards."""
         series = instance.series
         count, used_bytes = len(series), series.used_bytes
         yield series
@@ -350,7 +349,7 @@ def _check_push(instance: ClientInstance, now_ms: int, subscription_id: int, *, 
             f"Client [{name}] sent the previous request with state terminating to TRUE, can not accept any "
             "requests after that",
         )
-    # A push right after the client has asked is never too soon: clients spread their first one at random.
+    # A push after a request of the subscription is never too soon: clients delay the first push randomly.
     is_due = (
         instance.last_get_ms > instance.last_push_ms
         or now_ms - instance.last_push_ms >= instance.wanted.interval_ms

@@ -1,11 +1,10 @@
-"""Reads OpenTelemetry's MetricsData (v1, protobuf), as clients push it, into points.
+"""Reads OpenTelemetry's MetricsData (v1, protobuf), which clients push, into points.
 
     MetricsData > ResourceMetrics > ScopeMetrics > Metric > Gauge | Sum | Histogram > data points
 
-Whatever the bytes are, a bounded number of fields is looked at, nothing is opened that nests in itself, and a
-point is made only of names, attributes and buckets within the limits. Points beyond them are left out and
-counted, as are exponential histograms and summaries, which no client of Kafka makes. Bytes that are no
-protobuf are INVALID_RECORD.
+Whatever the bytes are, the reader decodes a bounded number of fields and no recursive messages, and makes
+points only of names, attributes and buckets within the limits. Other points are left out and counted, as are
+exponential histograms and summaries, which no Kafka client sends. Malformed protobuf is INVALID_RECORD.
 """
 
 import struct
@@ -25,7 +24,7 @@ MAX_ATTRIBUTES_OF_ALL: Final = 60_000
 MAX_NAME_CHARS: Final = 256
 MAX_ATTRIBUTES: Final = 32  # of a point with its resource
 MAX_KEY_CHARS: Final = 128
-MAX_VALUE_CHARS: Final = 1_024  # as ids have
+MAX_VALUE_CHARS: Final = 1_024  # like the limit of ids
 MAX_BUCKETS: Final = 128
 FIELDS_PER_PAUSE: Final = 2_048
 
@@ -33,7 +32,7 @@ _VARINT, _FIXED64, _BYTES, _FIXED32 = 0, 1, 2, 5
 _DOUBLE: Final = struct.Struct("<d")
 _INT64: Final = struct.Struct("<q")
 _UINT64: Final = struct.Struct("<Q")
-_NO_VALUE: Final = 1  # a flag of a point: nothing was measured
+_NO_VALUE: Final = 1  # the flag of a point without a measured value
 _DELTA: Final = 1
 _MASK: Final = 0xFFFF_FFFF_FFFF_FFFF
 
@@ -42,15 +41,15 @@ Pause = Callable[[], None]
 
 
 class PointKind(Enum):
-    """The kinds of metrics."""
+    """The kind of a metric."""
 
     GAUGE = "gauge"  # goes up and down
-    COUNTER = "counter"  # a sum that only grows
+    COUNTER = "counter"  # a monotonic sum
     HISTOGRAM = "histogram"
 
 
 class Buckets(NamedTuple):
-    """A distribution: how many values were up to each bound, and beyond the last; and their sum."""
+    """A distribution: the number of values up to each bound and beyond the last, and their sum."""
 
     bounds: tuple[float, ...]
     counts: tuple[int, ...]
@@ -58,12 +57,12 @@ class Buckets(NamedTuple):
 
     @property
     def number(self) -> int:
-        """Return the number of values."""
+        """The number of values."""
         return sum(self.counts)
 
 
 class MetricPoint(NamedTuple):
-    """One value of a metric. A delta is what came since the last one that was sent."""
+    """One value of a metric. A delta is the change since the previous push."""
 
     name: str
     kind: PointKind
@@ -73,23 +72,23 @@ class MetricPoint(NamedTuple):
 
 
 class Pushed(NamedTuple):
-    """The points of one push, and how many others it had."""
+    """The points of one push, and the number of points that were left out."""
 
     points: list[MetricPoint]
     left_out: int
 
 
 def read_metrics(data: bytes | memoryview, pause: Pause = lambda: None) -> Pushed:
-    """Return the points of MetricsData; INVALID_RECORD if these bytes are none.
+    """Return the points of MetricsData; INVALID_RECORD if the bytes are malformed.
 
-    `pause` is called every few milliseconds, and may raise to end the work.
+    `pause` is called every few milliseconds, and may raise an exception to stop the work.
     """
     reader = _Reader(pause)
     try:
         for number, value in reader.fields(memoryview(data)):
             if number == 1:
                 reader.read_resource_metrics(_message(value))
-    except (IndexError, ValueError, struct.error) as error:  # cut off, or no UTF-8
+    except (IndexError, ValueError, struct.error) as error:  # truncated, or not UTF-8
         raise _malformed(str(error)) from None
     return Pushed(reader.points, reader.left_out)
 
@@ -103,7 +102,7 @@ class _Reader:
         self.left_out = 0
 
     def fields(self, view: memoryview) -> Iterator[tuple[int, int | memoryview]]:
-        """Yield the fields of a message: their number, and the value as a number or as bytes."""
+        """Yield the number and the value of each field of a message; a value is a number or bytes."""
         position, end = 0, len(view)
         while position < end:
             self._left -= 1
@@ -240,7 +239,7 @@ class _Reader:
         return MetricPoint(name, PointKind.HISTOGRAM, tuple(attributes.items()), buckets, is_delta)
 
     def _read_attribute(self, view: memoryview, attributes: dict[str, str]) -> None:
-        """Take in a KeyValue; those whose value is a list or of bytes have no text and are left away."""
+        """Add a KeyValue to the attributes, unless its value is a list or bytes, which have no text."""
         key, text = "", None
         for number, value in self.fields(view):
             if number == 1:
@@ -300,7 +299,7 @@ def _double(value: int | memoryview) -> float:
 
 
 def _packed(view: memoryview, of: struct.Struct, most: int) -> list[float]:
-    """Return numbers of eight bytes, one or several; one more than `most` if there are more."""
+    """Return packed numbers of eight bytes, but at most one more than `most`, which shows an excess."""
     if len(view) % 8:
         raise _malformed("numbers that are cut off")
     return [one for (one,) in of.iter_unpack(view[: 8 * max(0, most + 1)])]

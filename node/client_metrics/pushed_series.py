@@ -1,8 +1,8 @@
-"""The metrics that clients pushed last, as series with labels, within bounds.
+"""The metrics that a client pushed last, as series with labels, within limits.
 
-Deltas are added up, so that what is shown grows as Prometheus expects of counters and histograms. A series
-that is new where there is no room is left out; those that are there go on. A gauge that the last push did not
-have is gone, and so is a counter that some did not have: clients change labels when they join a group.
+Deltas are added up, so that counters and histograms grow as Prometheus expects. A new series for which there
+is no room is left out; existing series continue. A gauge that is missing in the last push is removed, and so
+is a counter or histogram that is missing in several: clients change labels when they join a group.
 """
 
 import re
@@ -14,10 +14,10 @@ from ottla.node.client_metrics.otlp_reader import Attributes, Buckets, MetricPoi
 
 _OBJECT_BYTES: Final = 300  # of a series, beside its texts
 _BUCKET_BYTES: Final = 80
-# Pushes without a counter or histogram after which it is gone.
+# A counter or histogram is removed after so many pushes without it.
 MISSED_PUSHES: Final = 3
 _NOT_OF_LABELS: Final = re.compile(r"[^a-zA-Z0-9_]")
-# Labels that every series has, and those that Prometheus gives a meaning.
+# Labels that every series has, and labels with a meaning in Prometheus.
 _TAKEN: Final = frozenset(
     {"client_instance_id", "client_id", "metric", "le", "quantile", "job", "instance", "name"}
 )
@@ -26,7 +26,7 @@ Labels = tuple[tuple[str, str], ...]
 
 
 class SeriesKey(NamedTuple):
-    """One series of one client."""
+    """The identity of a series of one client."""
 
     metric: str
     kind: PointKind
@@ -34,7 +34,7 @@ class SeriesKey(NamedTuple):
 
 
 class SeriesPoint(NamedTuple):
-    """A value for a series, and whether it is to be added to the last one."""
+    """A value for a series; a delta is added to the last value."""
 
     key: SeriesKey
     value: float | Buckets
@@ -42,7 +42,7 @@ class SeriesPoint(NamedTuple):
 
 
 def series_points(points: Iterable[MetricPoint]) -> list[SeriesPoint]:
-    """Return points with their attributes as labels."""
+    """Return the points with labels in place of attributes."""
     return [
         SeriesPoint(SeriesKey(one.name, one.kind, labels_of(one.attributes)), one.value, one.is_delta)
         for one in points
@@ -50,7 +50,7 @@ def series_points(points: Iterable[MetricPoint]) -> list[SeriesPoint]:
 
 
 def labels_of(attributes: Attributes) -> Labels:
-    """Return attributes as labels, sorted; of those that would have one name the first."""
+    """Return attributes as sorted labels; if several get one name, the first of them."""
     labels: dict[str, str] = {}
     for key, text in attributes:
         name = _NOT_OF_LABELS.sub("_", key).lstrip("_") or "attribute"
@@ -61,7 +61,7 @@ def labels_of(attributes: Attributes) -> Labels:
 
 
 class _Kept(NamedTuple):
-    """The value of a series, the push that had it last, and what it takes in memory."""
+    """The value of a series, the last push that contained it, and its memory."""
 
     value: float | Buckets
     push: int
@@ -82,7 +82,7 @@ class PushedSeries:
         return len(self._values)
 
     def put(self, point: SeriesPoint, *, max_series: int, max_bytes: int) -> bool:
-        """Take in a point; return False where it makes no sense or its series would be one too many."""
+        """Update a series with a point; return False if the point is not valid or there is no room for it."""
         key, value, is_delta = point
         kept = self._values.get(key)
         before, needed_bytes = (None, bytes_of(point)) if kept is None else (kept.value, kept.needed_bytes)
@@ -107,11 +107,11 @@ class PushedSeries:
         return True
 
     def put_all(self, points: Sequence[SeriesPoint], *, max_series: int, max_bytes: int) -> int:
-        """Take in some points; return how many were left out."""
+        """Update series with some points; return the number of points left out."""
         return sum(not self.put(one, max_series=max_series, max_bytes=max_bytes) for one in points)
 
     def end_push(self) -> None:
-        """Drop what a client pushes no more."""
+        """Remove the series that the client no longer pushes."""
         for key, kept in list(self._values.items()):
             missed = self._pushes - kept.push
             if missed >= MISSED_PUSHES or (missed and key.kind is PointKind.GAUGE):
@@ -120,12 +120,12 @@ class PushedSeries:
         self._pushes += 1
 
     def snapshot(self) -> tuple[tuple[SeriesKey, float | Buckets], ...]:
-        """Return the series as they are now."""
+        """Return the current series and values."""
         return tuple((key, kept.value) for key, kept in self._values.items())
 
 
 def bytes_of(point: SeriesPoint) -> int:
-    """Return what a new series for this point takes in memory."""
+    """Return the memory of a new series for this point."""
     texts = len(point.key.metric) + sum(len(name) + len(text) + 120 for name, text in point.key.labels)
     buckets = len(point.value.counts) if isinstance(point.value, Buckets) else 0
     return _OBJECT_BYTES + texts + buckets * _BUCKET_BYTES

@@ -1,4 +1,4 @@
-"""Which of their metrics clients are to push, and how often: the subscriptions of the metadata (KIP-714)."""
+"""The subscriptions in the metadata: the metrics that clients should push, and the interval (KIP-714)."""
 
 import logging
 from collections.abc import Iterable, Mapping
@@ -25,7 +25,7 @@ _MAX_CHARS: Final = 300
 
 
 class Wanted(NamedTuple):
-    """The metrics that one client is to push: prefixes of names, `*` for all, none for nothing."""
+    """The subscription of one client: prefixes of metric names, `*` for all metrics, empty for none."""
 
     metrics: tuple[str, ...]
     interval_ms: int
@@ -33,15 +33,15 @@ class Wanted(NamedTuple):
 
 
 class Subscriptions:
-    """The subscriptions of the cluster; `version` grows whenever one changes."""
+    """The subscriptions of the cluster; `version` grows with each change."""
 
     def __init__(self) -> None:
         self.version = 0
         self._by_name: dict[str, ClientMetricsConfig] = {}
-        self._expressions: dict[str, TopicRegex | None] = {}  # made when they are first needed
+        self._expressions: dict[str, TopicRegex | None] = {}  # compiled on first use
 
     def update(self, image: MetadataImage, changed: Iterable[tuple[int, str]]) -> None:
-        """Take over those of `changed` resources that are subscriptions."""
+        """Apply the changes of those `changed` resources that are subscriptions."""
         kind = ConfigResourceType.CLIENT_METRICS
         for name in [name for number, name in changed if number == kind]:
             self.version += 1
@@ -50,15 +50,15 @@ class Subscriptions:
             if texts:
                 try:
                     self._by_name[name] = client_metrics_config_of(texts)
-                except KafkaError as error:  # of a release that allowed more
+                except KafkaError as error:  # written by a release that allowed more
                     log.warning("The client metrics subscription %s is not used: %s", name, error.detail)
         used = {pattern for one in self._by_name.values() for _, pattern in one.match}
         self._expressions = {key: one for key, one in self._expressions.items() if key in used}
 
     def wanted_of(self, instance_id: bytes, client: Mapping[str, str | None]) -> Wanted:
-        """Return what a client is to push that has these values of what `match` may name."""
+        """Return the subscription of a client with these properties, which `match` is compared with."""
         matching = [one for one in self._by_name.values() if self._matches(one, client)]
-        # Kafka asks every five minutes for what may come less often.
+        # Longer intervals than the default are honoured; Kafka uses at most the default of five minutes.
         interval_ms = min((one.interval_ms for one in matching), default=DEFAULT_INTERVAL_MS)
         metrics = {name for one in matching for name in one.metrics}
         if ALL_METRICS in metrics:
@@ -86,9 +86,9 @@ class Subscriptions:
 
 
 def _subscription_id(metrics: tuple[str, ...], interval_ms: int, instance_id: bytes) -> int:
-    """Return KIP-714's id: a checksum of what is wanted, differing from client to client.
+    """Return KIP-714's subscription id, a checksum of metrics, interval and client.
 
-    Every node makes the same of it, so a client may go on with another one.
+    Every node computes the same one, so a client can continue at another node.
     """
     checksum: int = crc32c(f"[{', '.join(metrics)}]{interval_ms}".encode())
     mixed = int.from_bytes(instance_id[:8]) ^ int.from_bytes(instance_id[8:])

@@ -1,8 +1,8 @@
-"""ottla.node.log_care: the care of the logs that no request asks for. Bottom-up:
+"""ottla.node.log_care: background work on the logs. Bottom-up:
 
-damaged_replicas  replicas of this node whose logs are damaged
-log_flusher       forces logs to disk, in threads
-segment_repair    brings the batches of damaged segments back from another replica
-log_scrub         looks for damage in the logs of a node, and has it repaired
-log_maintenance   the work on the logs that no request asks for
+damaged_replicas  keeps replicas with damaged logs out of the ISR
+log_flusher       flushes logs to disk, in threads
+segment_repair    restores the batches of damaged segments from another replica
+log_scrub         reads the logs of a node for damage, and has it repaired
+log_maintenance   the periodic tasks: retention, flushes, checkpoints, cleaning, moves
 """

@@ -1,7 +1,7 @@
-"""Replicas of this node whose logs are damaged: out of the ISR, and not leading, until they are repaired.
+"""Keeps replicas whose logs are damaged out of the ISR, and from leading, until they are repaired.
 
-A damaged leader asks the controller for the ISR without itself; a damaged follower tells its leader with its
-fetches. Where no other replica in sync is whole it stays: a damaged copy is better than none.
+A damaged leader asks the controller for an ISR without itself; a damaged follower informs its leader in its
+fetches. If no other replica in the ISR is intact, it stays: a damaged copy is better than none.
 """
 
 import asyncio
@@ -11,12 +11,12 @@ from typing import Final
 from ottla.logstore.words.topic_partition import TopicPartition
 from ottla.node.replica.partition import Partition
 
-LEAVE_S: Final = 10.0  # how long a repair waits for the replica to be out of the ISR; then it goes on
+LEAVE_S: Final = 10.0  # a repair waits this long for the replica to leave the ISR, then continues anyway
 CHECK_S: Final = 0.02
 
 
 class DamagedReplicas:
-    """Tells the replicas of a node which of them the scrub found damaged or repaired."""
+    """Marks the replicas of a node that the scrub found damaged or repaired."""
 
     def __init__(
         self,
@@ -25,20 +25,20 @@ class DamagedReplicas:
         tell_leader: Callable[[TopicPartition], None],
         leave_s: float = LEAVE_S,
     ) -> None:
-        """`tell_leader`: of a follower, how it is now."""
+        """`tell_leader` informs the leader of a follower that its state has changed."""
         self._find = find
         self._tell_leader = tell_leader
         self._leave_s = leave_s
 
     def note(self, name: TopicPartition, *, damaged: bool) -> None:
-        """Batches of this replica are damaged, or all are whole."""
+        """Mark a replica as damaged, or as intact, and inform its leader if that is new."""
         partition = self._find(name)
         if partition is not None and partition.damaged != damaged:
             partition.set_damaged(damaged)
             self._tell_leader(name)
 
     async def step_aside(self, name: TopicPartition) -> None:
-        """Wait until the replica, which is damaged, is out of the ISR; not where nobody can relieve it."""
+        """Mark a replica as damaged; wait until it has left the ISR, if that has other intact replicas."""
         self.note(name, damaged=True)
         now = asyncio.get_running_loop().time
         deadline = now() + self._leave_s
@@ -46,7 +46,7 @@ class DamagedReplicas:
             await asyncio.sleep(CHECK_S)
 
     def circumstances(self, name: TopicPartition) -> object:
-        """Return what a repair depends on: one that failed is worth another try when this is another."""
+        """Return a value that differs once a failed repair is worth a retry: leader, ISR and replicas."""
         partition = self._find(name)
         if partition is None:
             return None

@@ -1,7 +1,7 @@
-"""Forces logs to disk, in threads: what flush.messages and flush.ms ask for, and leaders on their own.
+"""Flushes logs to disk, in threads: by flush.messages and flush.ms, and where too few replicas are in sync.
 
-A log is flushed by one thread at a time. What is appended meanwhile waits for the next flush of it, all
-together, so a slow disk is asked less often and not more.
+One thread at a time flushes a log. All that is appended meanwhile waits for the next flush together, so a
+slow disk gets fewer flushes, not more.
 """
 
 import asyncio
@@ -16,12 +16,12 @@ from ottla.logstore.words.latency import LatencyHistogram
 from ottla.node.clock import Clock, monotonic_s
 from ottla.node.replica.partition import Partition
 
-# Logs that are forced to disk side by side. The threads are also those of cold reads, of which some are left.
+# Logs that are flushed at the same time. Their threads are shared with cold reads, which need some, too.
 MAX_FLUSHES: Final = 4
 
 
 class LogFlusher:
-    """The flushes of one node. `run` is cancelled to end those that were asked for with `flush_soon`."""
+    """The flushes of one node. `run` does those requested by `flush_soon`, until it is cancelled."""
 
     def __init__(
         self,
@@ -30,22 +30,22 @@ class LogFlusher:
         clock: Clock,
         on_flushed: Callable[[PartitionLog], None],
     ) -> None:
-        """`is_current`: it is not deleted, nor replaced by its copy. `on_flushed` is told of each flush."""
+        """`is_current` is False for a deleted or replaced log; `on_flushed` is called after each flush."""
         self._is_current = is_current
         self._clock = clock
         self._on_flushed = on_flushed
         self.times = LatencyHistogram()
-        self._waiting: asyncio.Queue[PartitionLog] = asyncio.Queue()  # a log is in it once at most
-        self._under_way: dict[PartitionLog, bool] = {}  # whether there is more since its flush was asked for
+        self._waiting: asyncio.Queue[PartitionLog] = asyncio.Queue()  # contains each log at most once
+        self._under_way: dict[PartitionLog, bool] = {}  # True if it was requested again
 
     async def run(self) -> None:
-        """Flush what waits, until cancelled."""
+        """Flush the waiting logs, until cancelled."""
         async with asyncio.TaskGroup() as tasks:
             for _ in range(MAX_FLUSHES):
                 tasks.create_task(self._flush_waiting())
 
     def flush_soon(self, log: PartitionLog) -> None:
-        """Make durable what is in a log now."""
+        """Request a flush of the present content of a log."""
         if log in self._under_way:
             self._under_way[log] = True
         else:
@@ -65,12 +65,12 @@ class LogFlusher:
                 del self._under_way[log]
 
     async def until_safe(self, partition: Partition) -> None:
-        """Flush until nothing in the partition's log waits for the disk; or it is given up."""
+        """Flush until no batch in the partition's log waits for a flush, or the log has failed or is gone."""
         while (log := partition.log).flush_due_from is not None and self._may_flush(log):
             await self.flush(log)
 
     async def flush(self, log: PartitionLog, *, rolled_only: bool = False) -> None:
-        """Make durable what is in a log now, or in its closed segments; a disk that fails fails the log."""
+        """Flush the present content of a log, or its closed segments; an error of the disk fails the log."""
         if not self._may_flush(log):
             return
         try:
@@ -82,7 +82,7 @@ class LogFlusher:
         try:
             took_s = await asyncio.to_thread(_timed, target.run)
         except OSError as error:
-            # The directory may have been renamed under the thread, because its topic was deleted.
+            # The directory may have been renamed meanwhile, because its topic was deleted.
             if self._is_current(log) and log.directory == target.directory:
                 log.flush_failed(error)
             return
@@ -95,12 +95,12 @@ class LogFlusher:
 
 
 def _timed(work: Callable[[], None]) -> float:
-    """How long it took, in seconds."""
+    """Do the work, and return its duration in seconds."""
     began_s = monotonic_s()
     work()
     return monotonic_s() - began_s
 
 
 def _without_active(target: FlushTarget, log: PartitionLog) -> FlushTarget:
-    """The target without the segment that still grows: its turn comes when it is rolled."""
+    """Return the target without the active segment, which is flushed once it is rolled."""
     return dataclasses.replace(target, files=(), offset=log.active_segment.base_offset)

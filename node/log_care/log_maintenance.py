@@ -1,8 +1,8 @@
-"""The work on the logs that no request asks for: retention, flush, checkpoints, removal, cleaning, moves.
+"""The periodic work on logs: retention, flushes, checkpoints, removal of files, cleaning, moves.
 
-One task per kind, each on the event loop; what may wait for a disk is done in threads on things that do not
-change any more, and its result is taken in on the loop. A log whose disk fails takes its directory offline,
-and the task goes on to the next log; when the last directory is gone, the node ends.
+Each kind of work is a task on the event loop. Work that may wait for a disk runs in a thread, on data that no
+longer changes, and its result is applied on the loop. If the disk of a log fails, its directory goes offline
+and the task continues with the next log; once all directories have failed, the node shuts down.
 """
 
 import asyncio
@@ -46,35 +46,35 @@ from ottla.node.log_care.log_scrub import LogScrub
 from ottla.node.log_care.segment_repair import SegmentRepair
 from ottla.node.settings.config import BrokerConfig
 
-UPKEEP_INTERVAL_MS: Final = 1_000  # rolled segments are flushed and old files removed this often
+UPKEEP_INTERVAL_MS: Final = 1_000  # between flushes of rolled segments and removals of old files
 MAX_PACE_S: Final = 1.0
-MOVE_INTERVAL_MS: Final = 200  # how often it is looked how far the copy of a log is that is moved
-FIRST_MOVE_INTERVAL_MS: Final = 1_000  # how often it is looked whether a log is to be moved
-MAX_SLEEP_MS: Final = 3_600_000  # an interval that was made shorter holds after this time at the latest
-# Logs that are looked at between two turns of the loop.
+MOVE_INTERVAL_MS: Final = 200  # between checks of the copies of logs that are being moved
+FIRST_MOVE_INTERVAL_MS: Final = 1_000  # between checks for the first log to move
+MAX_SLEEP_MS: Final = 3_600_000  # after which a shortened interval takes effect, at the latest
+# Logs that are handled in one turn of the loop.
 LOGS_PER_TURN: Final = 50
 LOOKED_AT_PER_TURN: Final = 512  # some 2 us each
-# How long the interpreter lets the cleaner's thread run before the loop gets its turn; Python's own 5 ms
-# would be added to each request while a log is cleaned.
+# The time after which the interpreter switches from the cleaner's thread to the loop. Python's default of
+# 5 ms would be added to each request while a log is cleaned.
 SWITCH_INTERVAL_SECONDS: Final = 0.0005
 PRODUCER_MEMORY_CHECK_SECONDS: Final = 1.0
-# A producer gives a batch up after delivery.timeout.ms, two minutes: until then it may send it again.
+# A producer gives up a batch after delivery.timeout.ms, two minutes by default; until then it may resend it.
 MIN_SILENCE_MS: Final = 120_000
-MAX_CLEANERS: Final = 32  # They share one interpreter; more would only divide the memory for keys.
-CLEANER_CHECK_SECONDS: Final = 1.0  # how soon a changed log.cleaner.threads or .backoff.ms holds
-# To look through all logs without a pause would leave the loop no time for anything else.
+MAX_CLEANERS: Final = 32  # they share one interpreter; more would only divide the memory for keys
+CLEANER_CHECK_SECONDS: Final = 1.0  # after which a changed log.cleaner.threads or .backoff.ms takes effect
+# Searching all logs without a pause would leave the loop no time for other work.
 MIN_BACKOFF_SECONDS: Final = 0.01
-MAX_THROTTLE_STEP_SECONDS: Final = 0.1  # how soon a changed rate, or the node's end, is noticed
-MIN_CLEANER_BYTES_PER_SECOND: Final = 1.0  # A rate of 0 or less stands still all the same.
+MAX_THROTTLE_STEP_SECONDS: Final = 0.1  # after which a changed rate, or a stop of the node, takes effect
+MIN_CLEANER_BYTES_PER_SECOND: Final = 1.0  # for a rate of 0 or less, which practically stops cleaning
 
 T = TypeVar("T")
 IsOver = Callable[[], bool]
 
 
 class Throttle:
-    """Bytes a second, for all threads that share it: `wait` sleeps, raises CleaningAborted after `stop`.
+    """A limit of bytes per second, for all threads that share it.
 
-    The rate is asked for again and again, so that another one holds at once, also for those that wait.
+    The rate is read again during each wait, so a change takes effect at once, also for waiting threads.
     """
 
     __slots__ = ("_bytes_per_second", "_debt_bytes", "_is_stopped", "_lock", "_paid_at")
@@ -87,7 +87,7 @@ class Throttle:
         self._lock = threading.Lock()
 
     def wait(self, size: int) -> None:
-        """Account for `size` bytes and sleep until they were allowed."""
+        """Count `size` bytes, and sleep until the rate allows them; CleaningAborted after `stop`."""
         while (pause := self._seconds_to_wait(size)) > 0.001 and not self._is_stopped:
             time.sleep(min(pause, MAX_THROTTLE_STEP_SECONDS))
             size = 0
@@ -98,18 +98,18 @@ class Throttle:
         rate = max(self._bytes_per_second(), MIN_CLEANER_BYTES_PER_SECOND)
         with self._lock:
             now = time.monotonic()
-            # Nothing is saved up over a pause, so that a burst never exceeds the rate.
+            # A pause earns no credit, so that a burst never exceeds the rate.
             self._debt_bytes = max(0.0, self._debt_bytes - (now - self._paid_at) * rate) + size
             self._paid_at = now
             return self._debt_bytes / rate
 
     def stop(self) -> None:
-        """Let nobody wait any more."""
+        """Make all present and future waits raise CleaningAborted."""
         self._is_stopped = True
 
 
 class LogMaintenance:
-    """The tasks of one node. `run` is cancelled to end them."""
+    """The periodic tasks of one node. `run` does them until it is cancelled."""
 
     def __init__(
         self,
@@ -125,10 +125,10 @@ class LogMaintenance:
         metadata_damage: Callable[[], Iterable[MetadataDamage]] = lambda: (),
         key_bytes: Callable[[], int] | None = None,
     ) -> None:
-        """`on_moved` is told of a log that takes another's place, `on_flushed` of one of which more is on the
-        disk, `on_notes` that there may be notes. `repair`, `replicas` and
-        `metadata_damage` are those of the scrub. `key_bytes` is the memory for the keys of all cleaners,
-        `log.cleaner.dedupe.buffer.size` unless given.
+        """`on_moved` is called when a moved log replaces the old one, `on_flushed` after a log was flushed,
+        `on_notes` when there may be new notes. `repair`, `replicas` and `metadata_damage` are for the scrub.
+        `key_bytes` returns the memory for the keys of all cleaners, by default
+        `log.cleaner.dedupe.buffer.size`.
         """
         self.cleaner = CleanerManager(log_manager)
         self._log_manager = log_manager
@@ -137,8 +137,8 @@ class LogMaintenance:
         self._on_moved = on_moved
         self._on_notes = on_notes
         self._key_bytes = key_bytes or (lambda: config().log_cleaner_dedupe_buffer_size)
-        self.used_key_bytes = 0  # at most, of the logs that are compacted now
-        self.cleaners: set[int] = set()  # by number, those that run
+        self.used_key_bytes = 0  # the limits of all rounds in progress
+        self.cleaners: set[int] = set()  # the numbers of the running ones
         self.flusher = LogFlusher(is_current=self._is_current, clock=clock, on_flushed=on_flushed)
         self.scrub = LogScrub(
             log_manager=log_manager,
@@ -151,7 +151,7 @@ class LogMaintenance:
         self._throttle = Throttle(lambda: config().log_cleaner_io_max_bytes_per_second)
 
     async def run(self) -> None:
-        """Work until cancelled; KAFKA_STORAGE_ERROR when no log directory is left."""
+        """Run the tasks until cancelled; KAFKA_STORAGE_ERROR once every log directory has failed."""
         try:
             async with asyncio.TaskGroup() as tasks:
                 tasks.create_task(self._every(lambda _: UPKEEP_INTERVAL_MS, self.upkeep))
@@ -222,7 +222,7 @@ class LogMaintenance:
         return list(self._log_manager.logs.values())
 
     async def _logs_in_turns(self) -> AsyncIterator[PartitionLog]:
-        """Yield all logs, some in each turn of the loop, without those that go meanwhile."""
+        """Yield all logs, some in each turn of the loop, except those removed meanwhile."""
         for count, log in enumerate(self._logs(), 1):
             if self._is_current(log):
                 yield log
@@ -236,11 +236,11 @@ class LogMaintenance:
     # ---- retention -------------------------------------------------------------------------------
 
     async def apply_retention(self) -> None:
-        """Drop the segments that have outlived retention.ms, retention.bytes or the log start offset."""
+        """Delete the segments beyond retention.ms or retention.bytes, or below the log start offset."""
         logs = self._logs()
         for start in range(0, len(logs), LOGS_PER_TURN):
             some = [(log, tuple(log.segments)) for log in logs[start : start + LOGS_PER_TURN]]
-            # The newest timestamp of a closed segment stands in its index: the first look reads the disk.
+            # The largest timestamp of a closed segment is in its index, so the first check reads the disk.
             measured = await asyncio.to_thread(_measured_all, [segments for _, segments in some])
             for (log, segments), spans in zip(some, measured, strict=True):
                 if spans is not None and self._is_current(log) and tuple(log.segments) == segments:
@@ -274,7 +274,7 @@ class LogMaintenance:
     # ---- durability ------------------------------------------------------------------------------
 
     async def flush_due_logs(self) -> None:
-        """Force to disk what flush.messages or flush.ms ask for."""
+        """Flush the logs that are due by flush.messages or flush.ms."""
         now_ms = self._clock.now_ms()
         async for log in self._logs_in_turns():
             if is_flush_due(
@@ -287,7 +287,7 @@ class LogMaintenance:
                 await self.flusher.flush(log)
 
     async def checkpoint(self, *names: str) -> None:
-        """Write the offset checkpoints of these names, where they have changed."""
+        """Write the offset checkpoints with these names, if they have changed."""
         gathered, logs = self._log_manager.gather_offsets(*names), list[PartitionLog]()
         async for log in self._logs_in_turns():
             gathered.add(log)
@@ -299,7 +299,10 @@ class LogMaintenance:
         self._log_manager.report_failures(failed)
 
     async def upkeep(self) -> None:
-        """Flush segments that were rolled, so that recovery need not read them, and remove old files."""
+        """Flush rolled segments, so that recovery need not read them, and remove old files.
+
+        KAFKA_STORAGE_ERROR once every log directory has failed.
+        """
         async for log in self._logs_in_turns():
             if log.recovery_point < log.active_segment.base_offset:
                 await self.flusher.flush(log, rolled_only=True)
@@ -318,7 +321,7 @@ class LogMaintenance:
             )
 
     async def expire_producers(self) -> None:
-        """Forget idempotent producers that were silent for producer.id.expiration.ms."""
+        """Remove idempotent producers that have been silent for producer.id.expiration.ms."""
         now_ms, expiration_ms = self._clock.now_ms(), self._config().producer_id_expiration_ms
         async for log in self._logs_in_turns():
             for _ in log.remove_expired_producers(now_ms, expiration_ms):
@@ -330,10 +333,10 @@ class LogMaintenance:
             await self.forget_silent_producers()
 
     async def forget_silent_producers(self) -> int:
-        """Forget the producers that were silent for longest, if all have too much memory; return how many.
+        """Remove the producers silent for longest if all together use too much memory; return their number.
 
-        None of an open transaction, and none that was heard of in the last two minutes: it may send its last
-        batch again, which must be known then.
+        A producer with an open transaction stays, and so does one that was active in the last two minutes: it
+        may resend its last batch, which must then be recognised as a duplicate.
         """
         tally = self._log_manager.producer_tally
         surplus = tally.surplus
@@ -359,7 +362,7 @@ class LogMaintenance:
         return min(self._config().log_cleaner_threads, MAX_CLEANERS)
 
     async def _keep_cleaners(self, tasks: asyncio.TaskGroup) -> None:
-        """Have as many cleaners as log.cleaner.threads asks for; one too many ends after its round."""
+        """Run as many cleaners as log.cleaner.threads says; a surplus cleaner ends after its round."""
         while True:
             for number in range(self._cleaner_count()):
                 if number not in self.cleaners:
@@ -376,7 +379,7 @@ class LogMaintenance:
             self.cleaners.discard(number)
 
     async def _back_off(self, number: int) -> None:
-        """Rest for log.cleaner.backoff.ms as it is now: one that was made shorter is not slept out."""
+        """Sleep for log.cleaner.backoff.ms, which may be shortened meanwhile."""
         now = asyncio.get_running_loop().time
         began = now()
         rest = MIN_BACKOFF_SECONDS
@@ -385,7 +388,7 @@ class LogMaintenance:
             rest = began + self._config().log_cleaner_backoff_ms / 1000 - now()
 
     async def clean_dirtiest_log(self) -> bool:
-        """One round over the compacted log that needs it most; False when none does."""
+        """Clean the dirtiest compacted log; return False if none needs it."""
         job = self.cleaner.next_job(self._clock.now_ms())
         if job is None:
             return False
@@ -395,7 +398,7 @@ class LogMaintenance:
         except CleaningAborted:
             pass
         except KafkaError as error:
-            # A log that has failed went offline with its directory; anything else is in the log itself.
+            # A failed log went offline with its directory; any other error is in the content of the log.
             if job.log.failure is None:
                 self.cleaner.set_apart(job.log, error.detail)
                 self.scrub.soon(job.log.topic_partition)
@@ -457,7 +460,7 @@ class LogMaintenance:
         return offset_map
 
     async def _in_thread(self, job: CleaningJob, work: Callable[[IsOver], T]) -> T:
-        """Do a part of a round in a thread, and count its CPU time; `work` may ask if the round is over."""
+        """Do a part of a round in a thread, and count its CPU time; `work` can check if that is used up."""
 
         def timed() -> tuple[float, T]:
             began_s = time.thread_time()
@@ -469,9 +472,10 @@ class LogMaintenance:
         return done
 
     async def _keep_recovery_point(self, job: CleaningJob) -> None:
-        """Write the recovery point before anything below it is compacted.
+        """Write the recovery point before segments below it are compacted.
 
-        Of a segment above it that ends before the next one begins, the rest is taken for lost (logstore D7).
+        If a segment above it ends before the next one begins, the records in between count as lost (logstore
+        D7).
         """
         if job.log.recovery_point < job.end_offset:
             await self.flusher.flush(job.log, rolled_only=True)
@@ -481,11 +485,11 @@ class LogMaintenance:
 
     @asynccontextmanager
     async def refilling(self, log: PartitionLog, end_offset: int) -> AsyncIterator[None]:
-        """Keep the cleaner away from a log whose closed segments below `end_offset` are about to be replaced.
+        """Keep the cleaner away from a log while its closed segments below `end_offset` are replaced.
 
-        What the new ones hold may never have been cleaned, and they may end before the next begins: the
-        checkpoints say so before they are in place (logstore D7). KAFKA_STORAGE_ERROR when that cannot be
-        written.
+        The new segments may contain records that were never cleaned, and may end before the next one begins.
+        So the recovery point and the cleaned offset are written before they are put in place (logstore D7).
+        KAFKA_STORAGE_ERROR if that fails.
         """
         name = log.topic_partition
         while not self.cleaner.reserve(name):
@@ -514,7 +518,7 @@ class LogMaintenance:
         return MOVE_INTERVAL_MS if self._log_manager.future_logs else FIRST_MOVE_INTERVAL_MS
 
     async def move_logs(self) -> None:
-        """Copy the logs that AlterReplicaLogDirs moves, and put the copies that have caught up in place."""
+        """Copy the logs that AlterReplicaLogDirs moves; replace each by its copy once it has caught up."""
         for name in tuple(self._log_manager.future_logs):
             while (log := self._log_manager.logs.get(name)) is not None:
                 future = self._log_manager.future_logs.get(name)
@@ -545,7 +549,7 @@ class LogMaintenance:
                     break
 
     async def _pace_copy(self, size_bytes: int) -> None:
-        """Wait until so many bytes may have been copied; a limit that changes counts within a second."""
+        """Wait until the rate allows this many copied bytes; a changed rate takes effect within a second."""
         loop = asyncio.get_running_loop()
         begin = loop.time()
         while True:
@@ -567,7 +571,7 @@ def _measured_all(logs: Sequence[Sequence[Segment]]) -> list[list[SegmentSpan] |
 
 
 def _measured(segments: Sequence[Segment]) -> list[SegmentSpan] | None:
-    """The segments as retention looks at them; None when they went away meanwhile."""
+    """Return the spans of segments for retention, or None if they were removed meanwhile."""
     try:
         return [SegmentSpan(one.base_offset, one.size_bytes, one.largest_timestamp) for one in segments]
     except (OSError, KafkaError):

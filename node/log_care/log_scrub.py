@@ -1,10 +1,10 @@
-"""Looks for damage in the logs of a node, and has it repaired: round by round, and at once where it matters.
+"""Reads the logs of a node for damage and has it repaired: in rounds, and at once after a reader met damage.
 
-A log is read step by step in threads, so slowly that neither the disk nor the interpreter is busy with it.
-Indexes that are wrong are built anew from their batches. Batches that are wrong come again from another
-replica (`segment_repair`), and until they have, this replica is out of the ISR (`damaged_replicas`). What
-cannot be repaired is named and left as it is, and tried again: when its partition changes, else ever more
-rarely.
+A log is read in small steps in threads, slowly enough to leave disk and interpreter to clients. Wrong indexes
+are rebuilt from the batches. Damaged batches are restored from another replica (`segment_repair`); until then
+this replica stays out of the ISR (`damaged_replicas`). Damage that cannot be repaired is logged and left as
+it is. It is retried when the leader, the ISR or the replicas of the partition change, and otherwise with
+growing pauses.
 """
 
 import asyncio
@@ -37,14 +37,14 @@ from ottla.node.log_care.damaged_replicas import DamagedReplicas
 from ottla.node.log_care.segment_repair import Outcome, SegmentRepair
 from ottla.node.settings.config import BrokerConfig
 
-# Of the time, the scrub works at most one part in so many: small batches cost more time than bytes.
+# The pause after each step, in multiples of its duration: small batches cost more time than bytes.
 REST_PER_WORK: Final = 9
-REST_PER_URGENT_WORK: Final = 1  # of one segment that somebody met damage in
-MAX_PAUSE_S: Final = 1.0  # how soon a changed rate holds
-MAX_SLEEP_S: Final = 10.0  # how soon a changed interval holds
-RETRY_S: Final = 60.0  # a log is read again after this where it must be, at the earliest
-PLACE_RETRY_S: Final = 5.0  # the same of one segment, and of a repair whose circumstances have changed
-MAX_RETRY_S: Final = 3600.0  # damage that stays is looked at so often at least
+REST_PER_URGENT_WORK: Final = 1  # of a segment in which a reader met damage
+MAX_PAUSE_S: Final = 1.0  # after which a changed rate takes effect
+MAX_SLEEP_S: Final = 10.0  # after which a changed interval takes effect
+RETRY_S: Final = 60.0  # between urgent reads of a whole log, and before the first retry of a repair
+PLACE_RETRY_S: Final = 5.0  # the same for one segment, and for a repair after the partition has changed
+MAX_RETRY_S: Final = 3600.0  # the longest pause between retries of a repair
 MAX_DOUBLINGS: Final = 10
 METADATA_INTERVAL_S: Final = 3600.0
 METADATA: Final = TopicPartition("__cluster_metadata", 0)
@@ -56,7 +56,7 @@ log = logging.getLogger(__name__)
 
 
 class Unrepaired(NamedTuple):
-    """Damage that is still there, and why."""
+    """Damage that was not repaired, and the reason."""
 
     topic_partition: TopicPartition
     path: str
@@ -68,7 +68,7 @@ class Unrepaired(NamedTuple):
 
 @dataclass(slots=True)
 class Retry:
-    """When damage that stays is looked at again."""
+    """The time and circumstances of the last failed repair of a log, which determine the next retry."""
 
     failures: int
     tried_at: float
@@ -82,7 +82,7 @@ class Retry:
 
 
 class LogScrub:
-    """The scrub of one node. `run` is cancelled to end it."""
+    """The scrub of one node. `run` reads the logs until it is cancelled."""
 
     def __init__(
         self,
@@ -94,57 +94,57 @@ class LogScrub:
         replicas: DamagedReplicas,
         metadata_damage: Callable[[], Iterable[MetadataDamage]] = lambda: (),
     ) -> None:
-        """`metadata_damage` reads the metadata log of this voter, in a thread."""
+        """`metadata_damage` checks the metadata log of this voter; it is called in a thread."""
         self._clock = clock
         self._log_manager = log_manager
         self._config = config
         self._repair = repair
         self._replicas = replicas
-        self.found = 0  # files
-        self.repaired = 0  # of these, segments that came again from another replica
-        self.indexes_rebuilt = 0  # of these, indexes
+        self.found = 0  # damaged files, since the start
+        self.repaired = 0  # of these, segments that were restored from another replica
+        self.indexes_rebuilt = 0  # of these, indexes that were rebuilt
         self._known: dict[TopicPartition, dict[str, Unrepaired]] = {}  # by path
-        self._retries: dict[TopicPartition, Retry] = {}  # of those that are known
+        self._retries: dict[TopicPartition, Retry] = {}  # of the logs in `_known`
         self._urgent: dict[TopicPartition, None] = {}
-        self._places: dict[TopicPartition, int] = {}  # an offset at which somebody met damage
-        self._read_at: dict[TopicPartition, float] = {}  # when the last reading of a log began
+        self._places: dict[TopicPartition, int] = {}  # the offset at which a reader met damage
+        self._read_at: dict[TopicPartition, float] = {}  # the start of the last read of a whole log
         self._place_read_at: dict[TopicPartition, float] = {}
-        self._was_compacted: set[TopicPartition] = set()  # as their gaps tell
+        self._was_compacted: set[TopicPartition] = set()  # at some time, as gaps in their offsets show
         self._metadata_damage = metadata_damage
         self._metadata: dict[str, Unrepaired] = {}  # by path
         self._has_urgent = asyncio.Event()
 
     @property
     def unrepaired_count(self) -> int:
-        """How many files are damaged; it may be asked from any thread."""
+        """The number of damaged files. Thread-safe."""
         return sum(map(len, list(self._known.values()))) + len(self._metadata)
 
     @property
     def damaged_replica_count(self) -> int:
-        """Return how many replicas have damaged batches; it may be asked from any thread."""
+        """The number of replicas with damaged batches. Thread-safe."""
         return sum(map(_has_damaged_batches, list(self._known.values())))
 
     @property
     def unrepaired(self) -> list[Unrepaired]:
-        """The damage that is known and still there."""
+        """The known damage that was not repaired."""
         return [one for known in (*self._known.values(), self._metadata) for one in known.values()]
 
     def soon(self, name: TopicPartition, offset: int | None = None) -> None:
-        """A reader met damage in this log: look first at this offset, if it is known, then at all of it."""
+        """Read a log soon, since a reader met damage: first the segment with the offset, then all of it."""
         if name in self._known:
-            return  # it is tried again anyhow
+            return  # it is retried anyway
         if offset is not None:
             self._places[name] = offset
         self._urgent[name] = None
         self._has_urgent.set()
 
     def leads(self, name: TopicPartition) -> None:
-        """This node leads the partition now: read its log soon, unless that was done since the start."""
+        """Read the log of a partition that this node now leads, unless that was done since the start."""
         if name not in self._read_at:
             self.soon(name)
 
     async def run(self) -> None:
-        """Read the logs, one after the other, until cancelled."""
+        """Read the logs one by one, until cancelled."""
         now = asyncio.get_running_loop().time
         due_at = now() + self._config().log_initial_task_delay_ms / 1000
         began_at: float | None = None
@@ -170,7 +170,7 @@ class LogScrub:
             await self._rest(due_at - now() if interval_ms > 0 else MAX_SLEEP_S)
 
     async def check_metadata(self) -> None:
-        """Read the metadata log of this voter; it is small."""
+        """Check the whole metadata log of this voter, which is small."""
         try:
             found = await asyncio.to_thread(lambda: list(self._metadata_damage()))
         except OSError as error:
@@ -187,7 +187,7 @@ class LogScrub:
                 )
 
     async def _look_at_urgent(self, now: float) -> bool:
-        """Do the most urgent work that is due; False if there is none."""
+        """Do the most urgent work that is due; return False if there is none."""
         self._has_urgent.clear()
         logs = self._log_manager.logs
         for name in [name for name in self._urgent if name not in logs]:
@@ -212,7 +212,7 @@ class LogScrub:
         return False
 
     async def retry(self, name: TopicPartition) -> None:
-        """Look again at the damage that is known of a log."""
+        """Read and repair the damaged segments of a log again, or all of it if that is needed."""
         known = self._known.get(name, {})
         may_be_partial = name in self._read_at and all(one.kind is FileKind.LOG for one in known.values())
         offsets = [one.offset for one in known.values()] if may_be_partial else None
@@ -242,7 +242,7 @@ class LogScrub:
     # ---- one log ---------------------------------------------------------------------------------
 
     async def scrub(self, name: TopicPartition, *, offsets: list[int] | None = None) -> None:
-        """Read one log, or its segments with these offsets, and have repaired what is wrong with it."""
+        """Read one log, or its segments with these offsets, and repair the damage."""
         partition_log = self._log_manager.logs.get(name)
         if partition_log is None or partition_log.failure is not None:
             self._forget(name)
@@ -265,7 +265,7 @@ class LogScrub:
         check = self._check(partition_log, offsets)
         await self._read(check, is_urgent=offsets is not None)
         if not self._is_valid(check):
-            return  # Its segments have changed under the reading; the next round has it again.
+            return  # The segments changed during the read; the next round reads them.
         name = partition_log.topic_partition
         if check.is_compacted:
             self._was_compacted.add(name)
@@ -285,7 +285,7 @@ class LogScrub:
                 await self._rebuild(check, damage)
 
     async def _ask_others(self, check: LogCheck) -> None:
-        """Drop the findings that are no damage of the batches: another replica has the same."""
+        """Drop the findings that another replica has, too: they are no damage of the batches."""
         for damage in [one for one in check.findings if one.is_hole]:
             if await self._repair.is_hole_elsewhere(check, damage):
                 check.findings.remove(damage)
@@ -293,12 +293,12 @@ class LogScrub:
             if await self._repair.is_same_elsewhere(check, damage):
                 check.findings.remove(damage)
                 if check.epochs_damage is None:
-                    self._urgent[check.log.topic_partition] = None  # all batches must be read to know more
+                    self._urgent[check.log.topic_partition] = None  # read all batches to find the wrong file
                 elif check.epochs_damage not in check.findings:
                     check.findings.append(check.epochs_damage)
 
     async def _compare_epochs_file(self, check: LogCheck) -> None:
-        """Add a finding where the file of the leader epochs does not say what is in memory."""
+        """Add a finding if the file of the leader epochs differs from the epochs in memory."""
         path, entries = check.log.epochs_path, check.log.epoch_entries
         if not entries or check.epochs_damage is not None:
             return
@@ -316,7 +316,7 @@ class LogScrub:
             check.findings.append(check.epochs_damage)
 
     def _settle(self, name: TopicPartition) -> None:
-        """A log was looked at: say how its replica is, and when it is looked at again."""
+        """Mark the replica of a log that was read as damaged or intact, and schedule the retry."""
         known = self._known.get(name)
         self._replicas.note(name, damaged=_has_damaged_batches(known or {}))
         if not known:
@@ -360,7 +360,7 @@ class LogScrub:
                 await asyncio.sleep(min(pause, MAX_PAUSE_S))
 
     def _known_anew(self, check: LogCheck, *, is_whole: bool) -> None:
-        """Take in what was found: what is new is logged and counted."""
+        """Replace the known damage of the log, or of the segments read; log and count new findings."""
         name = check.log.topic_partition
         before = self._known.pop(name, {})
         if not is_whole:
@@ -376,7 +376,7 @@ class LogScrub:
             self._stays(check, damage, before[path].reason if path in before else "it is being repaired")
 
     def _stays(self, check: LogCheck, damage: Damage, reason: str) -> bool:
-        """Note why damage is still there; whether that is another reason than before."""
+        """Record the reason why damage was not repaired; return True if the reason is new."""
         name, path = check.log.topic_partition, str(damage.path)
         known = self._known.setdefault(name, {})
         before = known.get(path)
@@ -398,7 +398,7 @@ class LogScrub:
             self._was_rebuilt(check, damage)
             return
         if damage.kind is FileKind.TRANSACTION_INDEX and segment.base_offset not in check.known_transactions:
-            if check.is_compacted:  # what it should hold can only be had with the batches
+            if check.is_compacted:  # its content can only be restored together with the batches
                 await self._bring_back(check, damage)
                 return
             self._stays(check, damage, "the log must be read completely before its contents are known")
@@ -419,14 +419,14 @@ class LogScrub:
     async def _bring_back(self, check: LogCheck, damage: Damage) -> None:
         name = check.log.topic_partition
         if damage.segment not in check.log.segments:
-            # All segments of a compacted log come together.
+            # All closed segments of a compacted log are replaced together.
             self._came_again(check, damage)
             return
         outcome = await self._repair.repair(check, damage)
         if outcome is Outcome.REPAIRED:
-            check.all_segments = tuple(check.log.segments[: len(check.all_segments)])  # as it is now
+            check.all_segments = tuple(check.log.segments[: len(check.all_segments)])  # the new ones
             self._came_again(check, damage)
-            self._urgent[name] = None  # to be read once more, with the index of aborts
+            self._urgent[name] = None  # read it once more, transaction index included
             return
         reason = outcome.value if isinstance(outcome, Outcome) else outcome
         if self._stays(check, damage, reason):
@@ -439,7 +439,7 @@ class LogScrub:
 
 
 def _wrong_epochs(disk: Disk, path: Path, entries: Sequence[EpochEntry]) -> str | None:
-    """Return what is wrong with the file of these leader epochs; None if nothing is. Blocks."""
+    """Return the problem with the file of these leader epochs, or None if it is correct. Blocks."""
     try:
         found = decode_epochs(disk.read_file(path), path)
     except FileNotFoundError:

@@ -1,9 +1,9 @@
-"""Brings the batches of damaged segments back from another replica.
+"""Restores the batches of damaged segments from another replica.
 
-They are read as a consumer reads: below the high watermark all replicas have the same bytes, or, in a
-compacted log, the same last record of each key. The leader is asked first, then replicas in sync, then the
-others: what is below their high watermark is committed. What came is checked before it takes the place of
-what is damaged, so this can only fail, not lose anything.
+It fetches like a consumer: below the high watermark all replicas have the same bytes or, in a compacted log,
+the same last record of each key. It tries the leader first, then replicas in the ISR, then the others, since
+all batches below their high watermark are committed, too. A copy is verified before it replaces a damaged
+segment, so a repair can fail, but cannot lose records.
 """
 
 import asyncio
@@ -26,9 +26,9 @@ from ottla.node.replica.partition import Partition
 from ottla.node.replica.replication_quota import ReplicationQuotas
 from ottla.node.wire.messages.fetch import FetchPartition, FetchRequest, FetchResponse, FetchTopic
 
-FETCH_BYTES: Final = 1024 * 1024  # as a follower's replica.fetch.max.bytes
+FETCH_BYTES: Final = 1024 * 1024  # like the default of replica.fetch.max.bytes
 FETCH_TIMEOUT_S: Final = 30.0
-THROTTLED_PAUSE_S: Final = 0.1  # as a follower that is beyond its quota
+THROTTLED_PAUSE_S: Final = 0.1  # like a follower beyond its quota
 R = TypeVar("R")
 
 
@@ -39,7 +39,7 @@ class Peer(Protocol):
 
 
 class Outcome(Enum):
-    """The result of a repair that did not fail."""
+    """The outcome of a repair without an error."""
 
     REPAIRED = "repaired"
     CHANGED = "the log has changed in the meantime"
@@ -67,9 +67,9 @@ class SegmentRepair:
             nullcontext()
         ),
     ) -> None:
-        """`bytes_per_second` is how much a copy may bring in a second; where the follower's replication is
-        throttled, that holds too. `refilling` keeps the cleaner away from a log whose closed segments, up to
-        an offset, are replaced.
+        """`bytes_per_second` returns the limit of the rate of copying; replication quotas of followers apply,
+        too. `refilling` keeps the cleaner away from a log while its closed segments, up to an offset, are
+        replaced.
         """
         self._broker_id = broker_id
         self._disk = disk
@@ -81,7 +81,7 @@ class SegmentRepair:
         self._refilling = refilling
 
     async def repair(self, check: LogCheck, damage: Damage) -> Outcome | str:
-        """Replace the damaged segment, of a compacted log all closed ones; else say why not."""
+        """Replace the damaged segment, or all closed segments of a compacted log; else return the reason."""
         log = check.log
         partition = self._find(log.topic_partition)
         if partition is None or partition.log is not log or not check.is_current:
@@ -100,26 +100,26 @@ class SegmentRepair:
                 return Outcome.CHANGED
             except KafkaError as error:
                 reasons.append(f"node {source}: {error}")
-            except OSError as error:  # the disk is full, perhaps: the log is as it was
+            except OSError as error:  # such as a full disk; the log is unchanged
                 return f"the copy cannot be written: {error}"
         return "; ".join(reasons)
 
     async def is_hole_elsewhere(self, check: LogCheck, damage: Damage) -> bool:
-        """Return whether another replica in sync has no records there either.
+        """Return True if another replica in the ISR has no records in this gap, either.
 
-        Then nothing is missing: the topic was compacted once, and this replica was made since.
+        Then no record is missing: the topic was once compacted, and this replica was made later.
         """
         end_offset = next(one.end_offset for one in check.segments if one.segment is damage.segment)
         found = await self._batch_elsewhere(check, damage)
         return found is not None and found.base_offset >= end_offset
 
     async def is_same_elsewhere(self, check: LogCheck, damage: Damage) -> bool:
-        """Return whether another replica in sync has the same batch there, with its leader epoch."""
+        """Return True if another replica in the ISR has the same batch there, leader epoch included."""
         found = await self._batch_elsewhere(check, damage)
         return found is not None and found == damage.segment.header_at(damage.position)
 
     async def _batch_elsewhere(self, check: LogCheck, damage: Damage) -> BatchHeader | None:
-        """Return the first batch from the damage on of another replica in sync; None if none answers."""
+        """Return the first batch from the damage on in another replica of the ISR; None if none answers."""
         partition = self._find(check.log.topic_partition)
         if partition is None or partition.log is not check.log:
             return None
@@ -134,7 +134,7 @@ class SegmentRepair:
         return None
 
     def _sources(self, partition: Partition) -> list[int]:
-        """Return the other replicas, the leader first, then those in sync."""
+        """Return the other replicas: the leader, then the rest of the ISR, then the others."""
         assignment = partition.assignment
         others = [one for one in assignment.replicas if one != self._broker_id]
         in_sync = assignment.in_sync_replicas
@@ -198,13 +198,13 @@ class SegmentRepair:
             for data in topic.partitions:
                 if response.error_code or data.error_code:
                     raise KafkaError(ErrorCode(response.error_code or data.error_code), "it cannot be read")
-                # They outlive the buffer of the connection.
+                # Copied, since the records outlive the receive buffer of the connection.
                 return _Answer(bytes(cast(Buffer, data.records or b"")), data.high_watermark)
         raise KafkaError(ErrorCode.UNKNOWN_SERVER_ERROR, "it did not return the partition")
 
 
 def _to_copy(check: LogCheck, damage: Damage) -> list[Segment]:
-    """Return the segments to be replaced; none while the other replicas may not have all of them."""
+    """Return the segments to replace, or none while other replicas may not have all of their records."""
     log = check.log
     closed = [
         (segment, following.base_offset)
@@ -213,7 +213,8 @@ def _to_copy(check: LogCheck, damage: Damage) -> list[Segment]:
     ]
     if not check.is_compacted:
         return [segment for segment, _ in closed if segment is damage.segment]
-    # Down from where this replica was cleaned it may have dropped a tombstone that another still needs.
+    # Below its cleaned offset this replica may have dropped a tombstone. A copy that ends before it could
+    # bring back the record that it deleted.
     needed_end = min(check.compacted_to, log.active_segment.base_offset)
     is_enough = bool(closed) and closed[-1][1] >= needed_end
     segments = [segment for segment, _ in closed]

@@ -1,11 +1,12 @@
-"""The collector of garbage of a node: it looks at new objects, and never at very many of them at once.
+"""Keeps the collections of a node's garbage collector short, by freezing the objects that survive one.
 
-A collection looks at an object in 0.1 to 0.5 us, and nobody else has the interpreter meanwhile. A node has
-sixty objects for each partition, so to look at all of them took 120 ms of the loop with 5,000 topics. Here
-what has survived a collection is frozen: the next one does not look at it, and it goes when nothing refers to
-it any more, as most things do. What does not go is a cycle that was frozen when it was in use. To find these,
-all objects are looked at once when memory is short, or when the process has doubled and very many were
-frozen since the last time: a node whose memory stays as it is has no cycles that matter.
+A collection takes 0.1 to 0.5 us for each object, and no other code runs meanwhile. A node has sixty objects
+for each partition, so a full collection with 5,000 topics held up the loop for 120 ms. So objects that
+survive a full collection are frozen: later collections skip them, and reference counting frees most of them
+once they are unused. Only a cycle that was frozen while it was in use would stay forever. To free such
+cycles, everything is unfrozen and collected once when memory is short, or when the process has doubled and
+very many objects were frozen since the last time. In a node whose memory does not grow, such cycles do not
+matter.
 """
 
 import gc
@@ -14,12 +15,12 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any, Final
 
-# Net allocations until the youngest objects are looked at, and then of the next older ones so many times.
-# Some 13,000 objects are looked at when they get frozen, in 2 to 10 ms.
+# The net allocations before a collection of the youngest generation, and the collections of one generation
+# before one of the next. About 13,000 objects are collected and then frozen at a time, in 2 to 10 ms.
 _COLLECTION_THRESHOLDS: Final = (700, 5, 2)
-# Short memory is a reason to look at all after so many freezes, of 1.5 million objects.
+# After this many freezes (1.5 million objects), short memory causes a collection of all objects.
 FREEZES_BEFORE_SHORT_LOOK: Final = 120
-# So many, of six million objects, are one if the process has doubled meanwhile.
+# After this many (six million objects), growth of the process by the factor `GROWTH` causes one.
 FREEZES_BEFORE_LOOK: Final = 480
 GROWTH: Final = 2.0
 SHORT_SHARE: Final = 0.8  # of the memory that the process may have
@@ -28,7 +29,7 @@ _OLDEST_GENERATION: Final = 2
 
 
 class Freezer:
-    """Called by the collector of garbage when it begins and ends; in any thread, one call at a time."""
+    """A callback that Python calls before and after a collection, in any thread, one call at a time."""
 
     def __init__(
         self,
@@ -38,16 +39,16 @@ class Freezer:
         freeze: Callable[[], None] = gc.freeze,
         unfreeze: Callable[[], None] = gc.unfreeze,
     ) -> None:
-        """The process has `resident` bytes of memory now, and may have `max_bytes`."""
+        """`resident` returns the memory of the process in bytes, and `max_bytes` is its limit."""
         self._max_bytes = max_bytes
         self._resident = resident
         self._freeze = freeze
         self._unfreeze = unfreeze
-        self._freezes = 0  # since all objects were looked at
+        self._freezes = 0  # since the last collection of all objects
         self._bytes_then = resident()
 
     def __call__(self, phase: str, info: dict[str, Any]) -> None:
-        """Freeze what a full collection has left, or have the next one look at everything."""
+        """Freeze the survivors of a full collection, or unfreeze all objects for the next one."""
         if phase != "stop" or info["generation"] != _OLDEST_GENERATION:
             return
         if self._is_due():
@@ -68,7 +69,7 @@ class Freezer:
 
 
 def resident_bytes() -> int:
-    """Return how much memory the process has; 0 where that cannot be known."""
+    """Return the resident memory of the process in bytes, or 0 if it is unknown."""
     try:
         return int(_STATM.read_text().split()[1]) * os.sysconf("SC_PAGE_SIZE")
     except (OSError, IndexError, ValueError):
@@ -76,8 +77,9 @@ def resident_bytes() -> int:
 
 
 def freeze(max_bytes: int) -> None:
-    """Keep what is there now out of collections, and later what survives one; the process may have so much
-    memory.
+    """Freeze the present objects, and from now on the survivors of each full collection.
+
+    `max_bytes` is the limit of the process's memory.
     """
     gc.collect()
     gc.freeze()

@@ -1,4 +1,4 @@
-"""Runs one node until a signal ends it."""
+"""Runs one node until a signal stops it."""
 
 import asyncio
 import logging
@@ -19,9 +19,9 @@ log = logging.getLogger(__name__)
 def run(config: BrokerConfig, *, ready: Callable[[Broker], None] | None = None) -> None:
     """Run a node until SIGTERM, SIGINT or SIGHUP; `ready` is called when it serves. Blocks.
 
-    It hands over what it leads before it ends; a second signal has it end without. One that still starts ends
-    at once: it may wait for others that never come. SIGUSR1 has it hand over and serve on, for who wants to
-    stop it a little later.
+    The node hands over its leadership before it stops; a second signal stops it without that. A node that is
+    still starting stops at once, since it may be waiting for nodes that never come. On SIGUSR1 a node hands
+    over its leadership and keeps running, so that it can be stopped a little later.
 
     KafkaError or OSError with one sentence if it cannot start.
     """
@@ -37,7 +37,7 @@ async def _run(config: BrokerConfig, ready: Callable[[Broker], None] | None) -> 
     assert this_task is not None
 
     def stop_asked(number: signal.Signals, sender: str) -> None:
-        """Whoever asks a second time does not want to wait until others have taken over."""
+        """Stop the node: a second signal skips the handover, and a node that still starts is cancelled."""
         if stop.is_set():
             broker.hurry()
             log.info(
@@ -51,7 +51,7 @@ async def _run(config: BrokerConfig, ready: Callable[[Broker], None] | None) -> 
             )
         else:
             log.info(
-                "The node was told to stop while it was starting (%s from %s), and exits.",
+                "Received %s from %s: the node exits, as it is still starting.",
                 number.name,
                 sender,
             )
@@ -59,7 +59,7 @@ async def _run(config: BrokerConfig, ready: Callable[[Broker], None] | None) -> 
         stop.set()
 
     def hand_over_asked(sender: str) -> None:
-        """A node that starts leads nothing yet, and one that ends hands over by itself."""
+        """Hand over leadership. A starting node leads nothing yet, and a stopping one does it anyway."""
         if is_up and not stop.is_set():
             log.info("Received SIGUSR1 from %s: the node hands over leadership and keeps running.", sender)
             broker.base.tasks.start(broker.hand_over())

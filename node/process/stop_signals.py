@@ -1,4 +1,4 @@
-"""The signals that ask a process to end: of who manages services, of a key, of a terminal that is closed."""
+"""Receives the signals that stop a process: from a service manager, from Ctrl-C, from a closed terminal."""
 
 import signal
 import threading
@@ -8,7 +8,7 @@ from pathlib import Path
 
 
 def stop_signals() -> tuple[signal.Signals, ...]:
-    """SIGTERM and SIGINT, and SIGHUP unless whoever started this process had it ignored, as nohup does."""
+    """Return SIGTERM, SIGINT, and SIGHUP unless the process was started with it ignored, as nohup does."""
     asked = (signal.SIGTERM, signal.SIGINT)
     return asked if signal.getsignal(signal.SIGHUP) is signal.SIG_IGN else (*asked, signal.SIGHUP)
 
@@ -17,11 +17,11 @@ def stop_signals() -> tuple[signal.Signals, ...]:
 def received_signals(
     numbers: Iterable[signal.Signals], received: Callable[[signal.Signals, str], None]
 ) -> Iterator[None]:
-    """Call `received(number, sender)` in a thread of its own for each of these signals that arrives.
+    """Call `received(number, sender)` in a separate thread for each of these signals that arrives.
 
-    A handler would not learn who sent a signal, so the thread waits for them (sigwaitinfo) while they are
-    blocked. Enter it in the main thread before other threads start: they inherit what is blocked. On leaving,
-    the signals do again what they did before.
+    A signal handler of Python does not get the sender, so the signals are blocked and the thread waits for
+    them (sigwaitinfo). Enter the context in the main thread before other threads start, since they inherit
+    the signal mask. On exit the mask is restored.
     """
     awaited = frozenset(numbers)
     before = signal.pthread_sigmask(signal.SIG_BLOCK, awaited)
@@ -35,13 +35,13 @@ def received_signals(
     try:
         yield
     finally:
-        # The kernel prefers the main thread from now on, so the other one gets nothing more.
+        # The kernel prefers the main thread from now on, so the other thread receives no further signal.
         signal.pthread_sigmask(signal.SIG_SETMASK, before)
 
 
 def sender_of(pid: int) -> str:
-    """Name the process that sent a signal, for the log; `pid` is si_pid of its siginfo."""
-    if pid == 0:  # Ctrl-C and a closed terminal are the kernel's, as is a signal from outside of a container
+    """Describe the sender of a signal for the log; `pid` is the si_pid of its siginfo."""
+    if pid == 0:  # the kernel sends for Ctrl-C and closed terminals; senders outside a container have no pid
         return "the terminal, or a process outside this container"
     try:
         command = Path(f"/proc/{pid}/comm").read_text(errors="replace").strip()

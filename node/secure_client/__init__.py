@@ -1,11 +1,11 @@
-"""ottla.node.secure_client: how a client proves who it is, and checks whom it speaks to. Bottom-up:
+"""ottla.node.secure_client: the client's side of TLS and logins. Bottom-up:
 
-security_names    what becomes of each security setting of Java's clients: read, without effect, or refused
-client_security   `security.protocol`, `ssl.*` and `sasl.*` of a client, read into one frozen record
-client_context    from those settings to a context of `ssl`
+security_names    the security settings of Java's clients: those used, ignored and rejected
+client_security   reads `security.protocol`, `ssl.*` and `sasl.*` of a client into one frozen record
+client_context    makes a TLS context from these settings
 scram_client      the client's side of SCRAM-SHA-256 and SCRAM-SHA-512
-token_endpoint    fetches access tokens of an OAuth provider by the client's own id and secret
-sasl_login        from those settings to the messages of a mechanism
-authentication    the requests of a login, one after the other, for clients that wait and for those that block
-dial_refusals     why a handshake or a login failed, and what to do
+token_endpoint    fetches access tokens from an OAuth provider with the client's id and secret
+sasl_login        makes the messages of a mechanism from these settings
+authentication    a generator of a login's requests, for asynchronous and blocking clients
+dial_refusals     errors for failed TLS handshakes and missing logins, with reason and remedy
 """

@@ -1,7 +1,7 @@
-"""The requests of a login, one after the other, for clients that wait and for clients that block.
+"""A generator of the requests of a login, for asynchronous and blocking clients.
 
-Both drive the same generator: it yields a request, is sent the answer, and returns how long the login holds.
-Deriving keys takes milliseconds, so on an event loop it is driven in a thread.
+It yields a request, is sent the response, and finally returns the lifetime of the session. Deriving keys
+takes milliseconds, so an asynchronous client drives it in a thread.
 """
 
 from collections.abc import Generator, Sequence
@@ -15,7 +15,8 @@ from ottla.node.wire.messages.sasl_authenticate import SaslAuthenticateRequest, 
 from ottla.node.wire.messages.sasl_handshake import SaslHandshakeRequest, SaslHandshakeResponse
 
 MAX_STEPS: Final = 8  # SCRAM takes 2
-# A login is renewed before it ends, with time for what is under way; Kafka's clients take 85 to 95 %.
+# A login is renewed at this share of its lifetime, so that requests in flight still finish. Kafka's clients
+# renew at 85 to 95 %.
 RENEWED_AT: Final = 0.85
 
 Request = SaslHandshakeRequest | SaslAuthenticateRequest
@@ -24,12 +25,12 @@ Steps = Generator[Request, Response, int]
 
 
 def authentication(login: SaslLogin, peer: str) -> Steps:
-    """Log in: yield requests, be sent their answers; return the lifetime in ms, 0 for a login without end.
+    """Log in: yield requests, receive responses, return the session's lifetime in ms, 0 if it is unlimited.
 
-    SASL_AUTHENTICATION_FAILED, UNSUPPORTED_SASL_MECHANISM or ILLEGAL_SASL_STATE, with words for the user, if
-    there is none.
+    If the login fails: SASL_AUTHENTICATION_FAILED, UNSUPPORTED_SASL_MECHANISM or ILLEGAL_SASL_STATE, with a
+    message for the user.
     """
-    # The handshake is repeated with each login, and version 0 would be followed by bare tokens.
+    # A renewed login begins with a handshake, too. It needs version 1: tokens after version 0 have no header.
     response = yield SaslHandshakeRequest(mechanism=login.mechanism)
     assert isinstance(response, SaslHandshakeResponse)
     if response.error_code:
@@ -50,7 +51,7 @@ def authentication(login: SaslLogin, peer: str) -> Steps:
         if mechanism.is_complete:
             return max(0, int(response.session_lifetime_ms))
     raise KafkaError(
-        ErrorCode.SASL_AUTHENTICATION_FAILED, f"the login at {peer} did not end after {MAX_STEPS} messages"
+        ErrorCode.SASL_AUTHENTICATION_FAILED, f"the login to {peer} did not end after {MAX_STEPS} messages"
     )
 
 
@@ -58,15 +59,15 @@ def takes_no_logins(peer: str) -> KafkaError:
     """Return the error for a listener without SASL."""
     return KafkaError(
         ErrorCode.ILLEGAL_SASL_STATE,
-        f"the listener at {peer} takes no logins; set security.protocol to PLAINTEXT or SSL, or use the "
-        "address of a SASL listener",
+        f"the listener at {peer} has no SASL; set security.protocol to PLAINTEXT or SSL, or use the address "
+        "of a SASL listener",
     )
 
 
 def next_step(steps: Steps, answer: Response | None) -> tuple[Request | None, int]:
-    """Return the next request of a login; at its end None, and the lifetime.
+    """Return the next request of a login, or None and the lifetime after the last response.
 
-    It may take milliseconds, so on an event loop it belongs into a thread.
+    It may take milliseconds, so asynchronous clients call it in a thread.
     """
     try:
         return (next(steps) if answer is None else steps.send(answer)), 0
@@ -79,7 +80,7 @@ def _answer(mechanism: Mechanism, token: bytes, peer: str) -> bytes | None:
         return mechanism.respond(token)
     except ServerRefusedError as error:
         raise KafkaError(
-            ErrorCode.SASL_AUTHENTICATION_FAILED, f"the login at {peer} was broken off: {error}"
+            ErrorCode.SASL_AUTHENTICATION_FAILED, f"the login to {peer} was aborted: {error}"
         ) from None
 
 

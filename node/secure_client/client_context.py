@@ -1,6 +1,6 @@
-"""From the settings of a client to a context of `ssl`. It reads files, so it is never done on the loop.
+"""Makes a TLS context from the settings of a client. It reads files, so it must not be called on the loop.
 
-A context is made once for the same settings and files: a file that is renewed is seen at the next connection.
+Contexts are cached by settings and file stamps, so the next connection uses a renewed file.
 """
 
 import ssl
@@ -13,11 +13,11 @@ from ottla.node.tls.key_store import Stamp, read_authorities, read_key_pair, sta
 from ottla.node.tls.pem_store import load_authorities
 from ottla.node.tls.store_settings import TLS_1_2, TLS_1_3
 
-MAX_CONTEXTS: Final = 16  # of a process; one for each cluster that it knows
+MAX_CONTEXTS: Final = 16  # of a process, one for each cluster that it connects to
 
 
 def client_context(tls: ClientTls) -> ssl.SSLContext:
-    """Return the context of these settings; INVALID_CONFIG, with file or setting, if it cannot be made."""
+    """Return the context for these settings; INVALID_CONFIG, with file or setting, if it cannot be made."""
     return _context(tls, stamps_of((tls.keystore, tls.truststore)))
 
 
@@ -32,9 +32,9 @@ def _context(tls: ClientTls, _stamps: tuple[Stamp | None, ...]) -> ssl.SSLContex
     context.maximum_version = ssl.TLSVersion.TLSv1_3 if with_1_3 else ssl.TLSVersion.TLSv1_2
     if with_1_2 and (names := openssl_suites(suites)):
         context.set_ciphers(names)
-    # A truststore may hold any certificate, as in Java: not only authorities that have signed themselves.
+    # As in Java, a truststore may contain any certificate, not only self-signed authorities.
     context.verify_flags |= ssl.VERIFY_X509_PARTIAL_CHAIN
-    # Java's clients take authorities without key usage, which OpenSSL's strict mode (Python 3.13) refuses.
+    # Java's clients accept authorities without key usage; OpenSSL's strict mode (Python 3.13) rejects them.
     context.verify_flags &= ~ssl.VERIFY_X509_STRICT
     if tls.truststore is None:
         context.load_default_certs()

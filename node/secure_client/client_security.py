@@ -1,8 +1,8 @@
-"""`security.protocol`, `ssl.*` and `sasl.*` of a client, under Java's names, read into one frozen record.
+"""Reads `security.protocol`, `ssl.*` and `sasl.*` of a client, by Java's names, into one frozen record.
 
-Files are not opened here: a pipeline reads its settings in one process and connects in others. Where a
-default is not Kafka's: stores are PEM, or PKCS12 where they have a password, and not JKS, which nothing but
-Java reads. A login module is known by the last part of its name, since some vendors move the packages.
+It opens no files: a pipeline reads its settings in one process and connects in others. One default differs
+from Kafka's: a store is PEM, or PKCS12 if it has a password, since only Java reads JKS. A login module is
+identified by the last part of its class name, since some vendors move the packages.
 """
 
 from collections.abc import Mapping
@@ -44,8 +44,8 @@ CLIENT_ID: Final = "sasl.oauthbearer.client.credentials.client.id"
 CLIENT_SECRET: Final = "sasl.oauthbearer.client.credentials.client.secret"
 SCOPE: Final = "sasl.oauthbearer.scope"
 URL_ENCODE: Final = "sasl.oauthbearer.header.urlencode"
-_EXTENSION: Final = "extension_"  # the beginning of the options that go to the server beside a token
-# Of Java's own classes, those that do what is done here anyway.
+_EXTENSION: Final = "extension_"  # the prefix of the options that are sent to the server with a token
+# Kafka's own classes whose behaviour this client has anyway.
 _SAME_HERE: Final = {
     "sasl.login.callback.handler.class": ("OAuthBearerLoginCallbackHandler",),
     "sasl.oauthbearer.jwt.retriever.class": (
@@ -57,7 +57,7 @@ _SAME_HERE: Final = {
 
 
 class ClientSecurityError(Exception):
-    """A setting that cannot be honoured; its text is the rest of the sentence after the setting's name."""
+    """An unusable setting; `problem` continues a sentence that begins with the setting's name."""
 
     def __init__(self, name: str, problem: str) -> None:
         super().__init__(f"{name} {problem}")
@@ -67,9 +67,9 @@ class ClientSecurityError(Exception):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ClientTls:
-    """The authorities that a client trusts, and the certificate that it shows."""
+    """The TLS settings of a client: trusted authorities, its own certificate, versions and cipher suites."""
 
-    keystore: StoreSettings | None = None  # None: it has no certificate
+    keystore: StoreSettings | None = None  # None: no client certificate
     truststore: StoreSettings | None = None  # None: the authorities that this system trusts
     checks_host_names: bool = True
     enabled_protocols: tuple[str, ...] = (TLS_1_2, TLS_1_3)
@@ -78,13 +78,13 @@ class ClientTls:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ClientCredentials:
-    """The endpoint of an OAuth provider, and who asks it for tokens."""
+    """The token endpoint of an OAuth provider, and the id and secret of a client there."""
 
     url: str  # https
     client_id: str
     client_secret: str = field(repr=False)
     scope: str = ""
-    encodes_header: bool = False  # id and secret in the header Authorization, as RFC 6749 has it
+    encodes_header: bool = False  # URL-encode id and secret in the Authorization header, as RFC 6749 does
     tls: ClientTls | None = None  # None: the authorities that this system trusts
 
 
@@ -96,28 +96,28 @@ class SaslLogin:
     user: str = ""
     password: str = field(default="", repr=False)
     token: str = field(default="", repr=False)  # of OAUTHBEARER
-    token_file: str = ""  # read at each login, where there is no token
-    credentials: ClientCredentials | None = None  # by which tokens are fetched, where there is no file
+    token_file: str = ""  # read at each login if there is no token
+    credentials: ClientCredentials | None = None  # to fetch tokens with if there is neither token nor file
     extensions: tuple[tuple[str, str], ...] = field(default=(), repr=False)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ClientSecurity:
-    """The security of a client's connections: TLS or none, a login or none."""
+    """The security of a client's connections, with or without TLS, with or without a login."""
 
     tls: ClientTls | None = None
     login: SaslLogin | None = None
 
     @property
     def protocol(self) -> str:
-        """Return it as `security.protocol` names it."""
+        """The value of `security.protocol`."""
         if self.login is None:
             return "PLAINTEXT" if self.tls is None else "SSL"
         return "SASL_PLAINTEXT" if self.tls is None else "SASL_SSL"
 
     @property
     def files(self) -> tuple[tuple[str, str], ...]:
-        """Return the settings that name files, with their paths."""
+        """The settings that name files, with their paths."""
         stores = (
             () if self.tls is None else (("keystore", self.tls.keystore), ("truststore", self.tls.truststore))
         )
@@ -131,9 +131,9 @@ PLAINTEXT: Final = ClientSecurity()
 
 
 def read_client_security(given: Mapping[str, str]) -> tuple[ClientSecurity, tuple[str, ...]]:
-    """Return what settings come to, and the names of those that have no effect.
+    """Return the security that the settings describe, and the names of those without effect.
 
-    Names that are none of security are left alone. ClientSecurityError for the first that cannot be honoured.
+    Settings other than those of security are ignored. ClientSecurityError for the first unusable one.
     """
     ours = {name: value for name, value in given.items() if is_of_security(name)}
     for name, value in sorted(ours.items()):
@@ -189,7 +189,7 @@ def _tls(given: Mapping[str, str]) -> ClientTls:
 
 
 def _store_type(given: Mapping[str, str], name: str) -> str:
-    """Return the type of a store; Java's default, JKS, takes PKCS12 as well, and so does `JKS` here."""
+    """Return the type of a store. As in Java, `JKS` with a password also reads PKCS12."""
     has_password = bool(given.get(f"{name}.location")) and bool(given.get(f"{name}.password"))
     found = given.get(f"{name}.type", PKCS12 if has_password else PEM).upper()
     if found == "JKS" and has_password:
@@ -203,8 +203,8 @@ def _checks_host_names(algorithm: str) -> bool:
     if algorithm.lower() not in ("", "https"):
         raise ClientSecurityError(
             "ssl.endpoint.identification.algorithm",
-            f"is {algorithm[:40]!r}; it must be https, or empty, which lets anybody with a certificate of a "
-            "trusted authority stand between this client and the cluster",
+            f"is {algorithm[:40]!r}; it must be https, or empty, which accepts the certificate of any host "
+            "from a trusted authority, and so allows a man in the middle",
         )
     return bool(algorithm)
 
@@ -230,7 +230,7 @@ def _suites(given: Mapping[str, str], protocols: tuple[str, ...]) -> tuple[str, 
     name = "ssl.cipher.suites"
     suites = tuple(filter(None, (one.strip() for one in given.get(name, "").split(","))))
     if (problem := suites_problem(suites)) is not None:
-        raise ClientSecurityError(name, f"is not possible: {problem.rstrip('.')}")
+        raise ClientSecurityError(name, f"cannot be used: {problem.rstrip('.')}")
     if not (
         (TLS_1_2 in protocols and allows_tls_1_2(suites)) or (TLS_1_3 in protocols and allows_tls_1_3(suites))
     ):
@@ -307,7 +307,7 @@ def _bearer(given: Mapping[str, str], options: Mapping[str, str]) -> SaslLogin:
         raise ClientSecurityError(TOKEN_URL, f"is set, but {_JAAS} has a token, too; remove one of them")
     if token:
         if not may_be_token(token):
-            raise ClientSecurityError(_JAAS, "has a token with characters that no token has")
+            raise ClientSecurityError(_JAAS, "has a token with invalid characters")
         return SaslLogin(mechanism=OAUTHBEARER, token=token, extensions=extensions)
     if not url:
         raise ClientSecurityError(
@@ -326,7 +326,7 @@ def _bearer(given: Mapping[str, str], options: Mapping[str, str]) -> SaslLogin:
 
 
 def _credentials(url: str, given: Mapping[str, str], options: Mapping[str, str]) -> ClientCredentials:
-    """Return who asks a provider for tokens; what is set goes before the options of the login module."""
+    """Read the client credentials; settings take precedence over the login module's options."""
     parts = urlsplit(url)
     try:
         is_usable = bool(parts.hostname) and (parts.port is None or parts.port > 0)
@@ -338,13 +338,13 @@ def _credentials(url: str, given: Mapping[str, str], options: Mapping[str, str])
         or parts.fragment
         or not (url.isascii() and url.isprintable())
     ):
-        raise ClientSecurityError(TOKEN_URL, "is no address of a provider: https://host:port/path")
+        raise ClientSecurityError(TOKEN_URL, "is not the address of a provider: https://host:port/path")
     client_id = given.get(CLIENT_ID, "") or options.get("clientId", "")
     secret = given.get(CLIENT_SECRET, "") or options.get("clientSecret", "")
     for name, option, value in ((CLIENT_ID, "clientId", client_id), (CLIENT_SECRET, "clientSecret", secret)):
         if not value:
             raise ClientSecurityError(
-                name, f"is not set, nor has {_JAAS} an option {option}, and {TOKEN_URL} names a provider"
+                name, f"is not set, and {_JAAS} has no option {option}, but {TOKEN_URL} names a provider"
             )
     encodes = given.get(URL_ENCODE, "false").lower()
     if encodes not in ("true", "false"):
@@ -364,5 +364,5 @@ def _credentials(url: str, given: Mapping[str, str], options: Mapping[str, str])
 
 
 def may_be_token(text: str) -> bool:
-    """Return whether a text has the characters of a token alone."""
+    """Return True if the text consists of characters that tokens may have."""
     return text.isascii() and all(one.isalnum() or one in "-_~+/.=" for one in text)

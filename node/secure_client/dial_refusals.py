@@ -1,4 +1,4 @@
-"""Errors for TLS handshakes that fail and connections that end before a login: reasons, and what to do."""
+"""The errors for failed TLS handshakes and for connections closed before a login, with reason and remedy."""
 
 import ssl
 from typing import Final
@@ -26,14 +26,14 @@ _NO_TLS: Final = ("WRONG_VERSION_NUMBER", "HTTP_REQUEST", "RECORD_LAYER_FAILURE"
 
 
 def tls_refusal(peer: str, error: ssl.SSLError) -> KafkaError:
-    """Return the error for a handshake that fails; not retriable where waiting mends nothing."""
+    """Return the error for a failed handshake. It is retriable only if the connection was closed."""
     if isinstance(error, ssl.SSLEOFError | ssl.SSLZeroReturnError) or error.reason == _CUT:
         return handshake_cut(peer)
     return KafkaError(ErrorCode.INVALID_CONFIG, f"no TLS connection to {peer}: {_reason(error)}")
 
 
 def handshake_cut(peer: str) -> KafkaError:
-    """Return the error for a connection that ended before anything was said about the handshake."""
+    """Return the error for a connection that was closed during the handshake without an alert."""
     return KafkaError(
         ErrorCode.NETWORK_EXCEPTION,
         f"{peer} closed the connection during the TLS handshake; it may not be a listener with TLS",
@@ -46,7 +46,7 @@ def _reason(error: ssl.SSLError) -> str:
     reason = error.reason or ""
     if reason in _NO_TLS:
         return (
-            "what answers there does not speak TLS; use the address of a listener with TLS, or set "
+            "the server there does not use TLS; use the address of a listener with TLS, or set "
             "security.protocol to PLAINTEXT or SASL_PLAINTEXT"
         )
     return _ALERTS.get(reason) or reason.lower().replace("_", " ") or str(error)
@@ -56,8 +56,8 @@ def _of_certificate(said: str) -> str:
     lower = said.lower()
     if "mismatch" in lower:
         return (
-            f"{said[:1].lower()}{said[1:]}; use a name that the certificate has, also in the addresses that "
-            "the cluster advertises (advertised.listeners)"
+            f"{said[:1].lower()}{said[1:]}; use a host name that the certificate has, and let the cluster "
+            "advertise such names (advertised.listeners)"
         )
     if "expired" in lower or "not yet valid" in lower:
         return f"its {said}; the certificate must be renewed, or the clock of this machine is wrong"
@@ -68,14 +68,14 @@ def _of_certificate(said: str) -> str:
 
 
 def without_login(peer: str) -> KafkaError:
-    """Return the error for a node that told its versions and then closed at the first request."""
+    """Return the error for a node that answered ApiVersions and closed the connection at the next request."""
     return KafkaError(
         ErrorCode.ILLEGAL_SASL_STATE,
-        f"{peer} closed the connection at the first request; a listener with SASL does so to clients that "
+        f"{peer} closed the connection at the first request; a SASL listener does that to clients that "
         "do not log in (security.protocol, sasl.mechanism, sasl.jaas.config)",
     )
 
 
 def is_worth_a_second_try(error: KafkaError) -> bool:
-    """Return whether an error may come from a node that was about to stop, though it looks like a refusal."""
+    """Return True if an error looks like a missing login, but may come from a node that was stopping."""
     return error.code is ErrorCode.ILLEGAL_SASL_STATE and "at the first request" in error.detail

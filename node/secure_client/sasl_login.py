@@ -1,7 +1,7 @@
-"""From the settings of a login to the messages of its mechanism.
+"""Makes the messages of a SASL mechanism from the settings of a login.
 
-PLAIN and OAUTHBEARER have one message that says everything, so they belong on TLS alone. A server that does
-not take a token says so in a message of its own, which is answered once before it ends the login (RFC 7628).
+PLAIN and OAUTHBEARER send their secret in a single message, so they need TLS. A server that rejects a token
+sends the reason first; after the client has answered that message, it ends the login (RFC 7628).
 """
 
 import secrets
@@ -16,12 +16,12 @@ from ottla.node.secure_client.client_security import (
 from ottla.node.secure_client.scram_client import ScramClient
 from ottla.node.wire.sasl_mechanisms import OAUTHBEARER, PLAIN
 
-MAX_TOKEN_BYTES: Final = 64 * 1024  # a frame of a login may have as much
+MAX_TOKEN_BYTES: Final = 64 * 1024  # the limit of a login's frame
 NONCE_BYTES: Final = 24
 
 
 class Mechanism(Protocol):
-    """The client's side of a mechanism."""
+    """The client's side of a SASL mechanism."""
 
     is_complete: bool
 
@@ -29,11 +29,11 @@ class Mechanism(Protocol):
         """Return the first message."""
 
     def respond(self, token: bytes) -> bytes | None:
-        """Return the answer to the server's next message, None if there is none."""
+        """Return the answer to the server's next message, or None after the last one."""
 
 
 class _OneMessage:
-    """A mechanism with one message, after which the server says nothing but yes."""
+    """A mechanism with a single message, which the server accepts with an empty one."""
 
     def __init__(self, message: bytes) -> None:
         self.is_complete = False
@@ -46,7 +46,7 @@ class _OneMessage:
     def respond(self, token: bytes) -> bytes | None:
         if token or self._has_failed:
             self._has_failed = True
-            return b"\x01"  # it said what is wrong, and will fail this login now
+            return b"\x01"  # the server sent the reason, and fails the login after this answer
         self.is_complete = True
         return None
 
@@ -64,19 +64,19 @@ def mechanism_of(login: SaslLogin) -> Mechanism:
 
 
 def token_of(login: SaslLogin) -> str:
-    """Return the access token of a login; ClientSecurityError if its file cannot be used.
+    """Return the access token of a login: fetched, from its settings or from its file.
 
-    KafkaError, as `token_for`, if its provider gives none.
+    ClientSecurityError if the file cannot be used; KafkaError, as in `token_for`, if the fetch fails.
     """
     if login.credentials is not None:
-        from ottla.node.secure_client.token_endpoint import token_for  # http, for those who need it
+        from ottla.node.secure_client.token_endpoint import token_for  # loads http.client, so only on demand
 
         return token_for(login.credentials)
     return login.token or _token_in(login.token_file)
 
 
 def token_refused(login: SaslLogin) -> None:
-    """Have the next login fetch another token: a server did not take the one that is kept."""
+    """Drop the cached token of a login, since a server rejected it; the next login fetches another."""
     if login.credentials is not None:
         from ottla.node.secure_client.token_endpoint import forget
 

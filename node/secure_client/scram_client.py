@@ -5,9 +5,9 @@
     client  c=biws,r=NONCE+THEIRS,p=PROOF
     server  v=SIGNATURE
 
-The server's signature proves that it knows the password, too: one that does not gets no further message. The
-proof can be tried against a list of passwords by whoever gets it, so few iterations are refused, as in Kafka;
-very many would only keep this client busy.
+The server's signature proves that it knows the password, too; without it the login ends. A false server could
+test a list of passwords against the proof, so few iterations are rejected, as in Kafka. So are very many,
+which would only keep this client busy.
 """
 
 import base64
@@ -17,7 +17,7 @@ import re
 from typing import Final
 
 MIN_ITERATIONS: Final = 4096
-MAX_ITERATIONS: Final = 1_000_000  # half a second; Kafka's servers have 16,384 at most
+MAX_ITERATIONS: Final = 1_000_000  # half a second; Kafka's servers allow at most 16,384
 _HASHES: Final = {"SCRAM-SHA-256": "sha256", "SCRAM-SHA-512": "sha512"}
 _GS2: Final = b"n,,"
 _BASE64: Final = rb"(?:[a-zA-Z0-9/+]{4})*(?:[a-zA-Z0-9/+]{2}==|[a-zA-Z0-9/+]{3}=)?"
@@ -34,14 +34,14 @@ _FINAL: Final = re.compile(
 
 
 class ServerRefusedError(Exception):
-    """The other end is no server that may be trusted with a login, or it says why there is none."""
+    """The client ends a login: the server's message is malformed or lacks a proof, or reports an error."""
 
 
 class ScramClient:
-    """One login: `first`, and then an answer to each message of the server."""
+    """One login: call `first`, then `respond` for each message of the server."""
 
     def __init__(self, mechanism: str, user: str, password: str, *, nonce: bytes) -> None:
-        """Prepare a login; `nonce` is new each time, printable and without a comma."""
+        """Prepare a login. `nonce` must be new for each login, printable and without a comma."""
         self.is_complete = False
         self._hash = _HASHES[mechanism]
         self._user, self._password, self._nonce = user, password, nonce
@@ -54,7 +54,7 @@ class ScramClient:
         return _GS2 + self._bare
 
     def respond(self, token: bytes) -> bytes | None:
-        """Return the next message, None after the last; ServerRefusedError if the server is a wrong one.
+        """Return the next message, None after the last; ServerRefusedError if the server cannot be trusted.
 
         The first call derives keys from the password, which takes milliseconds.
         """
@@ -66,7 +66,7 @@ class ScramClient:
             raise ServerRefusedError("its first SCRAM message cannot be read")
         nonce, iterations = message["nonce"], int(message["iterations"])
         if not nonce.startswith(self._nonce) or len(nonce) == len(self._nonce):
-            raise ServerRefusedError("its nonce does not begin with the one that it was sent")
+            raise ServerRefusedError("its nonce does not begin with the client's nonce")
         if not MIN_ITERATIONS <= iterations <= MAX_ITERATIONS:
             raise ServerRefusedError(
                 f"it asks for {iterations} iterations; {MIN_ITERATIONS} to {MAX_ITERATIONS} are allowed"
@@ -93,6 +93,6 @@ class ScramClient:
         if not hmac.compare_digest(base64.b64decode(message["signature"]), self._expected):
             raise ServerRefusedError(
                 f"it cannot prove that it knows the password of {self._user}: it may not be the cluster "
-                "that it seems to be"
+                "that it claims to be"
             )
         self.is_complete = True

@@ -1,7 +1,7 @@
-"""The security settings of Java's clients: each is read, without effect, or refused with a reason.
+"""The security settings of Java's clients: each is used, ignored, or rejected with a reason.
 
-A name that is misspelt would leave a connection less secure than its owner believes, so every name that
-begins like one of security is read, known to have no effect, or refused.
+A misspelt name would leave a connection less secure than its owner believes. So every name that begins like
+a security setting is used, known to have no effect, or rejected.
 """
 
 import difflib
@@ -35,7 +35,7 @@ READ: Final = frozenset(
     }
 )
 
-_JAVA_TLS = "OpenSSL encrypts here, and chooses this itself"
+_JAVA_TLS = "this client uses OpenSSL, which chooses this itself"
 _NO_KERBEROS = "it belongs to Kerberos, which is not supported"
 _LOGIN_EACH_TIME = "a token is read again at each login"
 
@@ -60,7 +60,7 @@ WITHOUT_EFFECT: Final[Mapping[str, str]] = {
 
 _A_JAVA_CLASS = "names a Java class, and this client is written in Python"
 _TOKEN = (
-    "is not supported: tokens are fetched by client credentials alone "
+    "is not supported: tokens can only be fetched by client credentials "
     "(sasl.oauthbearer.token.endpoint.url=https://host/path, with clientId and clientSecret in "
     "sasl.jaas.config), read from a file (file:///path), or given in sasl.jaas.config (token)"
 )
@@ -78,7 +78,7 @@ REFUSED: Final[Mapping[str, str]] = {
     "sasl.enabled.mechanisms": _OF_SERVERS,
     "security.inter.broker.protocol": _OF_SERVERS,
     "ssl.client.auth": _OF_SERVERS,
-    # librdkafka's names for what Java's clients call otherwise.
+    # librdkafka's names for settings that have other names in Java's clients.
     "sasl.mechanisms": "is librdkafka's name; use sasl.mechanism",
     "sasl.password": "is librdkafka's name; give user and password in sasl.jaas.config",
     "sasl.username": "is librdkafka's name; give user and password in sasl.jaas.config",
@@ -96,12 +96,12 @@ _BEGINNINGS: Final = ("sasl.", "ssl.", "security.", "enable.ssl.")
 
 
 def is_of_security(name: str) -> bool:
-    """Return whether a setting of a client is one of security, by its name."""
+    """Return True if the name is that of a security setting, by its prefix."""
     return name.startswith(_BEGINNINGS)
 
 
 def why_refused(name: str) -> str | None:
-    """Return the rest of the sentence that begins with a setting's name; None where it is taken."""
+    """Return the reason to reject a setting, as a sentence that continues its name, or None."""
     if name in READ or name in WITHOUT_EFFECT or not is_of_security(name):
         return None
     if name in REFUSED:

@@ -1,8 +1,8 @@
-"""Fetches access tokens of an OAuth provider by the id and secret of the client (RFC 6749, 4.4).
+"""Fetches access tokens from an OAuth provider with the id and secret of the client (RFC 6749, 4.4).
 
-Only the URL of the settings is asked, over https, and no redirect is followed: the secret goes nowhere else.
-A fetch has ten seconds and 64 KiB. A token is kept for most of the time that its provider gives it, since a
-client with many connections logs in often. It blocks, so it is never done on the loop.
+Requests go only to the configured URL, over https, and no redirect is followed, so the secret goes nowhere
+else. A fetch is limited to ten seconds and 64 KiB. A token is cached for most of its lifetime, since a client
+with many connections logs in often. Fetching blocks, so it must not be called on the loop.
 """
 
 import base64
@@ -27,24 +27,24 @@ from ottla.node.secure_client.client_security import (
 )
 
 FETCH_SECONDS: Final = 10.0
-MAX_ANSWER_BYTES: Final = 64 * 1024  # a token goes into a frame of a login, which may have as much
-MAX_KEPT: Final = 64  # of a process; one for each cluster and user that it knows
-KEPT_FOR: Final = 0.8  # of its life, so that a login does not begin with one that is about to end
+MAX_ANSWER_BYTES: Final = 64 * 1024  # a token must fit into a login's frame, which has this limit
+MAX_KEPT: Final = 64  # of a process, one for each cluster and user
+KEPT_FOR: Final = 0.8  # of its lifetime, so that no login begins with a token that is about to expire
 MAX_KEPT_S: Final = 3_600.0
 _MAX_ERROR: Final = 100
 _TOKEN_FIELDS: Final = ("access_token", "id_token")
 
 _kept: OrderedDict[ClientCredentials, tuple[str, float]] = (
     OrderedDict()
-)  # with the time until which it is kept
+)  # with the time until which the token is kept
 _lock: Final = threading.Lock()  # logins of all connections
 
 
 def token_for(credentials: ClientCredentials) -> str:
-    """Return an access token, fetched if none is kept.
+    """Return an access token, fetched unless one is cached.
 
-    NETWORK_EXCEPTION where the provider cannot be asked now, SASL_AUTHENTICATION_FAILED where it refuses,
-    INVALID_CONFIG for a truststore that cannot be read; ClientSecurityError for an answer without a token.
+    NETWORK_EXCEPTION if the provider cannot be reached now, SASL_AUTHENTICATION_FAILED if it rejects the
+    client, INVALID_CONFIG for an unreadable truststore; ClientSecurityError for a response without a token.
     """
     with _lock:
         found = _kept.get(credentials)
@@ -62,20 +62,20 @@ def token_for(credentials: ClientCredentials) -> str:
 
 
 def forget(credentials: ClientCredentials) -> None:
-    """Forget a kept token: a server has refused it."""
+    """Drop a cached token that a server rejected."""
     with _lock:
         _kept.pop(credentials, None)
 
 
 def _answer(credentials: ClientCredentials) -> dict[str, object]:
-    """Ask the provider."""
+    """Send the request to the provider; return the JSON object of its response."""
     url = urlsplit(credentials.url)
     assert url.hostname is not None, "the settings were read"
     context = ssl.create_default_context() if credentials.tls is None else client_context(credentials.tls)
     connection = http.client.HTTPSConnection(
         url.hostname, url.port or 443, timeout=FETCH_SECONDS, context=context
     )
-    # The timeout of a socket begins anew with each byte.
+    # The timeout of a socket restarts with each byte.
     deadline = threading.Timer(FETCH_SECONDS, _end, [connection])
     deadline.daemon = True
     deadline.start()
@@ -135,16 +135,16 @@ def _object_in(content: bytes) -> dict[str, object]:
 
 
 def _refused(host: str, status: int, told: dict[str, object]) -> KafkaError:
-    """Return the error for an answer that is none; of its text only the code of RFC 6749 is shown."""
+    """Return the error for a failed request; of the response's body it shows only RFC 6749's error code."""
     word = told.get("error")
     said = f" ({word[:_MAX_ERROR]})" if isinstance(word, str) and word.isprintable() and word else ""
     is_passing = status >= 500 or status in (408, 429)
     code = ErrorCode.NETWORK_EXCEPTION if is_passing else ErrorCode.SASL_AUTHENTICATION_FAILED
-    return KafkaError(code, f"{host} gave no token: HTTP {status}{said}")
+    return KafkaError(code, f"{host} returned no token: HTTP {status}{said}")
 
 
 def _token_in(told: dict[str, object]) -> tuple[str, float]:
-    """Return the token of an answer, and its life in seconds; 0 where the provider does not tell."""
+    """Return the token of a response, and its lifetime in seconds, 0 if the provider does not give it."""
     token = next((one for name in _TOKEN_FIELDS if isinstance(one := told.get(name), str) and one), "")
     if not token or not may_be_token(token):
         raise ClientSecurityError(TOKEN_URL, "names a server whose answer has no token")

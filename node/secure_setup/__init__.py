@@ -1,8 +1,8 @@
-"""ottla.node.secure_setup: what `ottla.secure` needs on a disk, made once and renewed at starts. Bottom-up:
+"""ottla.node.secure_setup: the files that `ottla.secure` needs, made once and renewed at starts. Bottom-up:
 
-certificate_maker   program: an authority and certificates, as JSON from standard input to standard output
-issued_certificates  asks that program
-client_settings     how clients of several libraries reach a secured cluster
-secure_directory    the directory of keys and certificates: made, completed, never overwritten
-node_keys           the directory of a node that starts: complete, and with a certificate that is good
+certificate_maker   program: makes an authority and certificates, by a request on standard input
+issued_certificates  runs that program
+client_settings     the settings by which clients of several libraries connect to a secured cluster
+secure_directory    makes and completes the directory of keys and certificates, and overwrites nothing
+node_keys           completes the directory of a starting node, and renews its certificate
 """

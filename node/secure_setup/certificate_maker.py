@@ -1,13 +1,14 @@
-"""Program: an authority (a CA) and certificates that it signs, by a request in JSON on standard input.
+"""A program that makes an authority (a CA) and certificates signed by it, as a JSON request asks for them.
 
-A process of its own, which ends at once: `cryptography` would take 10 MB of a node for good, and keys are
-neither in arguments nor in files that others could read. It imports nothing of ours. The request:
+It runs in a short-lived process of its own, since `cryptography` would occupy 10 MB of a node for good. Keys
+pass through pipes, not through arguments or files that others could read. It imports none of our modules. The
+request on standard input:
 
     {"authority": {"key": PEM, "certificate": PEM} or null, "authority_name": TEXT, "days": N,
      "authority_days": N, "wanted": [{"name": TEXT, "hosts": [TEXT, ...], "is_server": true}, ...]}
 
-The answer: {"authority": {"key": PEM, "certificate": PEM}, "issued": [PEM of key and certificate, ...]}. Its
-exit code is 1, with a sentence on standard error, if the authority cannot be used.
+The answer on standard output: {"authority": {"key": PEM, "certificate": PEM}, "issued": [PEM of key and
+certificate, ...]}. If the authority cannot be used, it prints a sentence to standard error and exits with 1.
 """
 
 import ipaddress
@@ -29,12 +30,12 @@ try:
 except ImportError:
     sys.exit("the package cryptography is missing: run `pip install cryptography`")
 
-EARLIER = timedelta(minutes=10)  # clocks of others may be behind
-MAX_COMMON_NAME = 64  # of X.520
+EARLIER = timedelta(minutes=10)  # certificates are valid from this long ago, since other clocks may be behind
+MAX_COMMON_NAME = 64  # by X.520
 
 
 def main() -> int:
-    """Read the request, issue, write the answer; return the exit code."""
+    """Read the request, issue the certificates and write the answer; return the exit code."""
     request = json.load(sys.stdin.buffer)
     now = datetime.now(UTC).replace(microsecond=0)
     try:

@@ -1,4 +1,4 @@
-"""The settings by which clients of several libraries reach a secured cluster. Pure."""
+"""The settings by which clients of several libraries connect to a secured cluster. Pure."""
 
 from dataclasses import dataclass, field
 from typing import Final
@@ -11,15 +11,15 @@ _MODULE: Final = "org.apache.kafka.common.security.scram.ScramLoginModule"
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ClientLogin:
-    """The login of a user at a cluster."""
+    """The login of a user to a cluster."""
 
-    bootstrap: str  # empty: not known yet
-    authority: str  # the file with the certificate of the CA; empty: those that the system trusts
+    bootstrap: str  # "" if not known yet
+    authority: str  # the file with the certificate of the CA, or "" for those that the system trusts
     user: str
     password: str = field(repr=False)
 
     def of_java(self) -> dict[str, str]:
-        """Return the settings of Java's clients, of Kafka's tools and of `ottla --command-config`."""
+        """Return the settings for Java's clients, Kafka's tools and `ottla --command-config`."""
         trust = {"ssl.truststore.type": "PEM", "ssl.truststore.location": self.authority}
         user, password = _quoted(self.user), _quoted(self.password)
         return {
@@ -31,7 +31,7 @@ class ClientLogin:
         }
 
     def of_librdkafka(self) -> dict[str, str]:
-        """Return the settings of librdkafka: confluent-kafka and kcat."""
+        """Return the settings for librdkafka, such as confluent-kafka and kcat."""
         return {
             **({"bootstrap.servers": self.bootstrap} if self.bootstrap else {}),
             "security.protocol": SASL_SSL,
@@ -42,7 +42,7 @@ class ClientLogin:
         }
 
     def of_kafka_python(self) -> dict[str, str]:
-        """Return the arguments of kafka-python."""
+        """Return the arguments for kafka-python."""
         return {
             **({"bootstrap_servers": self.bootstrap} if self.bootstrap else {}),
             "security_protocol": SASL_SSL,
@@ -54,7 +54,7 @@ class ClientLogin:
 
 
 def properties_text(settings: dict[str, str]) -> str:
-    """Return settings as a properties file, which means the same to every reader of Java's format."""
+    """Return settings as a properties file, escaped so that every reader of Java's format agrees on it."""
     return "".join(f"{name}={_escaped(value)}\n" for name, value in settings.items())
 
 

@@ -1,4 +1,4 @@
-"""Certificates for nodes and clients, issued by an authority. It blocks, so it is never done on the loop."""
+"""Issues certificates for nodes and clients by an authority. It blocks, so the loop must not call it."""
 
 import json
 import re
@@ -15,8 +15,8 @@ from ottla.logstore.words.errors import ErrorCode, KafkaError
 
 AUTHORITY_DAYS: Final = 3650
 DAYS: Final = 365
-MAKER_SECONDS: Final = 60.0  # it takes 0.2 s, and hosts may be busy
-MAX_HOSTS: Final = 100  # a certificate goes over the wire with each handshake
+MAKER_SECONDS: Final = 60.0  # takes 0.2 s on an idle host
+MAX_HOSTS: Final = 100  # a certificate is sent in each handshake
 MAX_ISSUED: Final = 1_000
 _AUTHORITY_NAME: Final = "Ottla cluster authority"
 _MAKER: Final = Path(__file__).with_name("certificate_maker.py")
@@ -36,19 +36,19 @@ class Authority:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Wanted:
-    """A certificate to be issued: of a node for its names and hosts, or of a client for its name."""
+    """A certificate to be issued: for a node with its hosts, or for a client without hosts."""
 
     name: str
     hosts: tuple[str, ...] = ()
 
     @property
     def is_server(self) -> bool:
-        """Return whether it is of a node, which is reached by hosts."""
+        """Return True if it is the certificate of a node, which has hosts."""
         return bool(self.hosts)
 
 
 def of_node(node_id: int, hosts: Iterable[str]) -> Wanted:
-    """Return the certificate of a node; INVALID_CONFIG for a host that no certificate can name."""
+    """Return the certificate to issue for a node; INVALID_CONFIG for a host that no certificate can name."""
     name = f"node-{node_id}"
     all_hosts = tuple(dict.fromkeys((name, *map(checked_host, hosts))))
     if len(all_hosts) > MAX_HOSTS:
@@ -57,7 +57,7 @@ def of_node(node_id: int, hosts: Iterable[str]) -> Wanted:
 
 
 def of_client(name: str) -> Wanted:
-    """Return the certificate of a client; INVALID_CONFIG for a name that it cannot have."""
+    """Return the certificate to issue for a client; INVALID_CONFIG for a name that it cannot have."""
     if not _CLIENT.fullmatch(name):
         raise _refused(
             f"{name[:80]!r} cannot be the name of a client: use up to 63 letters, digits, spaces, ., _, @, -."
@@ -68,7 +68,7 @@ def of_client(name: str) -> Wanted:
 
 
 def checked_host(host: str) -> str:
-    """Return a host as a certificate names it; INVALID_CONFIG if it cannot be named."""
+    """Return a host in the notation of certificates; INVALID_CONFIG if a certificate cannot name it."""
     host = host.strip().strip("[]").partition("%")[0]
     try:
         return str(ip_address(host))
@@ -80,15 +80,15 @@ def checked_host(host: str) -> str:
 
 
 def issue(authority: Authority | None, wanted: Sequence[Wanted]) -> tuple[Authority, list[str]]:
-    """Return the authority, a new one where none is given, and a PEM of key and certificate for each wanted.
+    """Return the authority, a new one if None is given, and a PEM with key and certificate for each wanted.
 
-    INVALID_CONFIG if the authority cannot be used, or certificates cannot be made here.
+    INVALID_CONFIG if the authority cannot be used or the program fails.
     """
     if len(wanted) > MAX_ISSUED:
         raise _refused(f"at most {MAX_ISSUED} certificates are issued at once.")
     request = {
         "authority": authority and {"key": authority.key, "certificate": authority.certificate},
-        # Names of authorities differ, so that two of them can stand in one truststore.
+        # Each authority has a name of its own, so that one truststore can contain two of them.
         "authority_name": f"{_AUTHORITY_NAME} {secrets.token_hex(4)}",
         "authority_days": AUTHORITY_DAYS,
         "days": DAYS,
@@ -105,7 +105,7 @@ def issue(authority: Authority | None, wanted: Sequence[Wanted]) -> tuple[Author
             check=False,
         )
     except (OSError, subprocess.TimeoutExpired) as error:
-        raise _refused(f"{type(error).__name__} in the program that makes them.") from None
+        raise _refused(f"the program that makes them failed: {type(error).__name__}.") from None
     if done.returncode:
         said = done.stderr.decode("utf-8", "replace").strip().rpartition("\n")[2].rstrip(".")
         raise _refused(f"{said or 'the program that makes them failed'}.")

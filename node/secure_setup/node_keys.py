@@ -1,4 +1,4 @@
-"""The directory of a node that starts: complete, and with a certificate that others will accept."""
+"""Completes the directory of keys of a starting node, and renews a certificate that others would reject."""
 
 import logging
 import socket
@@ -27,9 +27,9 @@ log = logging.getLogger(__name__)
 
 
 def prepare(config: BrokerConfig, files: SecureFiles, now: datetime) -> list[Path]:
-    """Make what this node needs and does not have; renew its certificate if it ends soon.
+    """Make the files that this node lacks, and renew its certificate if it expires soon or lacks a host.
 
-    Return the files that were made. INVALID_CONFIG, before anything is made, where a node cannot be secured.
+    Return the files that were made. INVALID_CONFIG, before any file is made, if the node cannot be secured.
     """
     is_new = not any((one / META_PROPERTIES).exists() for one in (*config.log_dirs, config.metadata_log_dir))
     makes_keys = _is_own_keystore(config, files)
@@ -38,7 +38,7 @@ def prepare(config: BrokerConfig, files: SecureFiles, now: datetime) -> list[Pat
         raise KafkaError(
             ErrorCode.INVALID_CONFIG,
             f"{config.log_dirs[0]} has data, but there are no keys in {files.directory}. If this node was "
-            "secure, bring that directory back, or name it by ottla.secure.dir. If it was not, its cluster "
+            "secure, restore that directory, or set ottla.secure.dir to its path. If it was not, its cluster "
             f"has no administrator who could log in: run `ottla secure init {files.directory}`, start the "
             f"node with ottla.secure=false, add the user of {files.client_properties} with its password "
             "(`ottla user create`), and start it with ottla.secure=true; or choose another data directory.",
@@ -67,7 +67,7 @@ def prepare(config: BrokerConfig, files: SecureFiles, now: datetime) -> list[Pat
 
 
 def node_hosts(config: BrokerConfig) -> list[str]:
-    """Return the hosts by which clients and nodes reach this node, as its certificate names them."""
+    """Return the hosts by which clients and nodes connect to this node, as its certificate names them."""
     advertised = {one.name: one.host for one in config.advertised_listeners}
     given = (advertised.get(one.name, one.host) for one in config.listeners)
     hosts = (*LOCAL_HOSTS, *config.ottla_secure_hosts, *given, *own_hosts(config))
@@ -77,7 +77,7 @@ def node_hosts(config: BrokerConfig) -> list[str]:
 
 
 def client_bootstrap(config: BrokerConfig) -> str:
-    """Return HOST:PORT of the listener by which clients log in, as this machine reaches it; "" if unknown."""
+    """Return HOST:PORT of the SASL listener, localhost if it binds all addresses, or "" if unknown."""
     found = next((one for one in config.listeners if one.has_sasl), None)
     if found is None:
         return ""
@@ -93,7 +93,7 @@ def _is_anywhere(listener: Listener) -> bool:
 
 
 def _is_nameable(host: str) -> bool:
-    """Return whether a certificate can name a machine, which may be called whatever its owner likes."""
+    """Return True if a certificate can name the host: the name of a machine need not be a valid host name."""
     try:
         checked_host(host)
     except KafkaError:
@@ -102,13 +102,13 @@ def _is_nameable(host: str) -> bool:
 
 
 def _is_own_keystore(config: BrokerConfig, files: SecureFiles) -> bool:
-    """Return whether a listener uses the certificate of the directory, and not one that was given."""
+    """Return True if a listener uses the certificate of the directory, not one from other settings."""
     own = str(files.node(config.node_id))
     return any(one.keystore.location == own for one in config.listener_security.values())
 
 
 def _authority_of_clients(config: BrokerConfig) -> str | None:
-    """Return the file that clients trust; None for that of the directory, "" for those of the system."""
+    """Return the file of authorities for clients, None for the directory's, "" for the system's."""
     found = next((one for one in config.listeners if one.has_sasl), None)
     security = None if found is None else config.listener_security.get(found.name)
     if security is None or _is_in_directory(config, security.keystore.location):
@@ -122,9 +122,9 @@ def _is_in_directory(config: BrokerConfig, location: str | None) -> bool:
 
 
 def _renewed(config: BrokerConfig, files: SecureFiles, hosts: Iterable[str], now: datetime) -> list[Path]:
-    """Replace this node's certificate if it ends soon or does not name a host; return the file, or nothing.
+    """Replace this node's certificate if it expires soon or lacks a host; return the file if it was replaced.
 
-    It is left where the key of the authority is not at hand; the node says then what is wrong with it.
+    Without the key of the authority it stays, and the node logs the problem later.
     """
     path = files.node(config.node_id)
     try:
@@ -143,9 +143,9 @@ def _renewed(config: BrokerConfig, files: SecureFiles, hosts: Iterable[str], now
 
 
 def hosts_to_keep(path: Path) -> list[str]:
-    """Return the hosts that the certificate in a file names; none if there is no certificate in it.
+    """Return the hosts that the certificate in a file names, or none if it has no certificate.
 
-    A node that runs takes a new certificate only if it names them, too.
+    A renewed certificate must name them, too, or a running node rejects it.
     """
     try:
         names, _ = _names_and_end(path)
@@ -170,9 +170,9 @@ def _unusable(path: Path, error: Exception) -> str:
 
 def _remedy(files: SecureFiles, node_id: int) -> str:
     if files.authority_key.exists():
-        return "Bring it back, or remove it: then the next start makes a new one."
+        return "Restore it, or remove it so that the next start makes a new one."
     return (
-        f"Bring it back, or issue another one where {files.authority_key.name} is, by `ottla secure "
+        f"Restore it, or issue another one where {files.authority_key.name} is, with `ottla secure "
         f"certificate DIR --node {node_id} --renew`."
     )
 

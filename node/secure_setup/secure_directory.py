@@ -1,7 +1,8 @@
-"""The directory of keys and certificates of a secured cluster: made, completed, never overwritten.
+"""Makes and completes the directory of keys and certificates of a secured cluster.
 
-Each file is written beside its name and linked there, so it is whole or not there, and what is there stays. A
-lock on the directory keeps two that complete it at once from making two authorities.
+Each file is written to a temporary name and linked to its own, so it is either complete or missing, and an
+existing file is not overwritten. A lock on the directory prevents two processes that complete it at once from
+making two authorities.
 """
 
 import fcntl
@@ -18,7 +19,7 @@ from ottla.node.secure_setup.client_settings import ClientLogin, properties_text
 from ottla.node.secure_setup.issued_certificates import Authority, Wanted, issue, of_node
 from ottla.node.settings.secure_settings import ADMINISTRATOR, SecureFiles
 
-PASSWORD_BYTES: Final = 24  # of chance: nobody finds it by trying
+PASSWORD_BYTES: Final = 24  # random, so impossible to guess
 MAX_FILE_BYTES: Final = 1 << 20
 ROOT: Final = 0
 _PRIVATE: Final = 0o600
@@ -34,10 +35,11 @@ def complete(
     with_administrator: bool = True,
     with_keys: bool = True,
 ) -> list[Path]:
-    """Make what is missing of a directory, and return it: authority, secret, nodes, administrator.
+    """Make the missing files of a directory: authority, cluster secret, certificates of nodes, administrator.
 
     `hosts_of` has the hosts of each node. `bootstrap` and `authority_of_clients` (the file that clients
-    trust, this directory's if None) go into client.properties. INVALID_CONFIG if it cannot be completed.
+    trust, this directory's if None) go into client.properties. Return the files that were made;
+    INVALID_CONFIG if the directory cannot be completed.
     """
     made: list[Path] = []
     with _locked(files.directory):
@@ -61,13 +63,13 @@ def complete(
 
 
 def issue_more(files: SecureFiles, wanted: Mapping[Path, Wanted], *, may_replace: bool = False) -> list[Path]:
-    """Issue certificates by the authority of a directory into files; INVALID_CONFIG if one is there already.
+    """Issue certificates by the authority of a directory into files; INVALID_CONFIG if one exists already.
 
-    With `may_replace` files that are there are replaced at once, each as a whole.
+    With `may_replace`, existing files are replaced, each atomically.
     """
     there = [path for path in wanted if path.exists()]
     if there and not may_replace:
-        raise _refused(f"{there[0]} is there already; nothing was changed.")
+        raise _refused(f"{there[0]} already exists; nothing was changed.")
     if not files.authority.exists():
         raise _refused(f"{files.directory} has no {files.authority.name}; `ottla secure init` makes one.")
     with _locked(files.directory):
@@ -81,14 +83,14 @@ def _issue(files: SecureFiles, wanted: Mapping[int, Wanted]) -> list[Path]:
     known = _authority(files) if files.authority.exists() else None
     if known is None and files.authority_key.exists():
         raise _refused(
-            f"{files.authority_key} is there, but its certificate {files.authority.name} is not. Bring "
-            f"{files.authority.name} back; clients have a copy. To begin with a new authority, remove "
+            f"{files.authority_key} exists, but its certificate {files.authority.name} is missing. Bring "
+            f"{files.authority.name} back; clients have a copy. To start with a new authority, remove "
             f"{files.authority_key.name} and all node-ID.pem."
         )
     authority, issued = issue(known, list(wanted.values()))
     made = []
     if known is None:
-        # The certificate last: a key alone is what an interrupted start leaves, and it is said so above.
+        # The certificate is written last: an interrupted start leaves the key alone, which is an error above.
         _write_new(files.authority_key, authority.key)
         _write_new(files.authority, authority.certificate, _PUBLIC)
         made += [files.authority, files.authority_key]
@@ -99,13 +101,13 @@ def _issue(files: SecureFiles, wanted: Mapping[int, Wanted]) -> list[Path]:
 
 
 def _authority(files: SecureFiles) -> Authority:
-    """Return the authority of a directory; INVALID_CONFIG where its key is not there."""
+    """Return the authority of a directory; INVALID_CONFIG if its key is missing."""
     try:
         return Authority(certificate=_read(files.authority), key=_read(files.authority_key))
     except FileNotFoundError:
         raise _refused(
             f"{files.directory} has no {files.authority_key.name}. Issue the certificate where that key is, "
-            "by `ottla secure certificate DIR --node ID`, and copy it here."
+            "with `ottla secure certificate DIR --node ID`, and copy it here."
         ) from None
     except OSError as error:
         raise _refused(f"{error.filename}: {error.strerror}.") from None
@@ -118,7 +120,7 @@ def _read(path: Path) -> str:
 
 @contextmanager
 def _locked(directory: Path) -> Iterator[None]:
-    """Make the directory if it is missing, for its owner alone, and hold it until the end of the block."""
+    """Make the directory if it is missing, accessible to its owner only, and lock it during the block."""
     try:
         directory.mkdir(0o700, parents=True, exist_ok=True)
         descriptor = os.open(directory, os.O_RDONLY | os.O_DIRECTORY)
@@ -135,7 +137,7 @@ def _locked(directory: Path) -> Iterator[None]:
 
 
 def _write_new(path: Path, text: str, mode: int = _PRIVATE) -> bool:
-    """Write a file that is not there; return whether that was so."""
+    """Write a file unless it exists; return True if it was written."""
     _check_owner(path.parent)
     temporary = _written_beside(path, text, mode)
     try:
@@ -148,16 +150,14 @@ def _write_new(path: Path, text: str, mode: int = _PRIVATE) -> bool:
 
 
 def _check_owner(directory: Path) -> None:
-    """INVALID_CONFIG where another user could put keys of his own into the place of those that are made."""
+    """Raise INVALID_CONFIG if another user could replace the keys in the directory with their own."""
     found = directory.stat()
     if found.st_uid not in (os.geteuid(), ROOT):
         raise _refused(
             f"{directory} belongs to another user, who could replace them. Choose another directory."
         )
     if found.st_mode & stat.S_IWOTH and not found.st_mode & stat.S_ISVTX:
-        raise _refused(
-            f"everybody may write into {directory}, and replace them: run `chmod o-w {directory}`."
-        )
+        raise _refused(f"every user may write to {directory} and replace them: run `chmod o-w {directory}`.")
 
 
 def _replace(path: Path, text: str) -> None:
@@ -170,7 +170,7 @@ def _written_beside(path: Path, text: str, mode: int) -> Path:
         temporary.unlink()
     descriptor = os.open(temporary, os.O_WRONLY | os.O_CREAT | os.O_EXCL, mode)
     with os.fdopen(descriptor, "w") as file:
-        os.fchmod(descriptor, mode)  # whatever the umask is: clients of other users read ca.pem
+        os.fchmod(descriptor, mode)  # regardless of the umask: clients of other users read ca.pem
         file.write(text)
         file.flush()
         os.fsync(descriptor)
@@ -178,7 +178,7 @@ def _written_beside(path: Path, text: str, mode: int) -> Path:
 
 
 def made_as_text(made: Sequence[Path]) -> str:
-    """Return the names of files that were made, for a sentence."""
+    """Return the names of files, separated by commas."""
     return ", ".join(path.name for path in made)
 
 

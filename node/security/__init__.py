@@ -1,20 +1,20 @@
-"""ottla.node.security: who may do what, and who is who. Bottom-up:
+"""ottla.node.security: authentication of clients, and the TLS of listeners. Bottom-up:
 
-cluster_key         the key that stands for `cluster.secret` wherever something is made of it
-access_token        what an access token has to say, and what it says
-jwks                the keys of an OAuth provider, read from its document
-jwt                 access tokens, verified by these keys and by rules
-jwks_schedule       when these keys are fetched
-tried_again         when what was refused is tried again, though nothing has changed
-trust_file          the authorities of an OAuth provider, read anew when their file changes
-jwks_fetcher        fetches them over https, and keeps the last that were good
-token_verifier      verifies the access tokens of a listener by the keys of its provider
-token_verifiers     the verifiers of all listeners, made when a listener first takes tokens
+cluster_key         derives a key from `cluster.secret` that replaces it in hashes and proofs
+access_token        the verified contents of an access token, and the error for a rejected one
+jwks                reads the keys of an OAuth provider from its JWKS document
+jwt                 verifies access tokens against these keys and the configured rules
+jwks_schedule       schedules the fetches of these keys
+tried_again         schedules the retries of a file or a setting that was rejected
+trust_file          the authorities that an OAuth provider is trusted by, reloaded with their file
+jwks_fetcher        fetches the keys over https, and keeps the last ones that were valid
+token_verifier      verifies the access tokens of a listener with the keys of its provider
+token_verifiers     the verifiers of all listeners, each made when its listener first accepts tokens
 sasl                the server's side of SASL mechanisms, without sockets
-administrators      decides which clients may change the cluster itself while nobody can log in
-distinguished_name  the subject of a certificate as text, as Java writes it
-principal_rules     `ssl.principal.mapping.rules`: from a name of a certificate to the name of a principal
-server_context      from the settings of a listener to what its connections need of TLS
-certificate_problems  why others refuse the certificate of a listener
-security_reload     keys and certificates of listeners, renewed while the node runs
+administrators      decides which clients may change the cluster itself if there is no authorizer
+distinguished_name  reads certificates: the subject as Java writes it, host names, validity, weaknesses
+principal_rules     maps distinguished names to principals (`ssl.principal.mapping.rules`)
+server_context      builds the TLS contexts of a listener from its settings
+certificate_problems  finds reasons why clients or nodes reject the certificate of a listener
+security_reload     reloads the keys and certificates of listeners while the node runs
 """

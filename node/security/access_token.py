@@ -1,12 +1,13 @@
-"""The contents of an access token (JWT), and the error for one that is refused. `jwt` verifies them."""
+"""The verified contents of an access token (JWT), and the error for a rejected one. `jwt` verifies tokens."""
 
 from typing import NamedTuple
 
 
 class JwtError(Exception):
-    """A token that is not accepted; the text goes to the log.
+    """The reason why a token is rejected, for the log.
 
-    `unknown_kid` is the id of its key where the provider's keys have none such: it may have a new one.
+    `unknown_kid` is the key id of the token if none of the fetched keys has it: the provider may have added
+    a key since.
     """
 
     def __init__(self, reason: str, *, unknown_kid: str | None = None) -> None:
@@ -15,7 +16,7 @@ class JwtError(Exception):
 
 
 class VerifiedToken(NamedTuple):
-    """The principal that a token names, and the end of its time."""
+    """The principal of a valid token, the time at which it expires, and its scopes."""
 
     principal: str
     expires_ms: int

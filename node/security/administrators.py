@@ -1,13 +1,13 @@
 """Decides which clients may change the cluster itself.
 
-Where there is an authorizer its ACLs say so. Where there is none this holds:
+With an authorizer, its ACLs decide. Without one, these rules hold:
 
-Topics and groups belong to all clients. Settings of brokers, voters of the quorum, who leads and where
-replicas lie, markers in the logs of others and the registration of brokers do not: one anonymous request
-could stop a node or the cluster. Since nobody knows who asks, such a request is taken from a proven node,
-from this machine, and from the addresses of the cluster's other nodes, where `ottla` and Kafka's tools may
-run.
-`ottla.anonymous.administrators=anywhere` takes it from everybody, as Apache Kafka without an authorizer does.
+Any client may change topics and groups. It may not change broker settings, voters of the quorum, leaders and
+placement of replicas, transaction markers or broker registrations: one anonymous request could stop a node or
+the cluster. Since no ACL says which clients may do so, such a request is accepted only from a node that has
+proven its identity, from this machine, and from the addresses of the cluster's other nodes, where `ottla` and
+Kafka's tools may run. `ottla.anonymous.administrators=anywhere` accepts it from every client, as Apache Kafka
+without an authorizer does.
 """
 
 import asyncio
@@ -22,19 +22,20 @@ from ottla.node.authorization.access import ANONYMOUS, Access, Tell
 from ottla.node.net.act_for import Caller
 from ottla.node.net.connection_info import NO_PEER, ConnectionInfo
 
-# The rights on the cluster that not everybody has even where there is no authorizer.
+# The operations on the cluster that are restricted even without an authorizer.
 CHANGES_THE_CLUSTER: Final = frozenset(
     {AclOperation.ALTER, AclOperation.CLUSTER_ACTION, AclOperation.ALTER_CONFIGS}
 )
-LOOK_UP_SECONDS: Final = 5.0  # between two looks for addresses that have changed
-TIMEOUT_SECONDS: Final = 2.0
+LOOK_UP_SECONDS: Final = 5.0  # between two lookups of the nodes' addresses
+TIMEOUT_SECONDS: Final = 2.0  # of the lookup of one name
 REST: Final = "REST"  # the API of requests over REST, in the audit log
 
 
 class Administrators:
-    """Judges requests on the loop of the node.
+    """Decides on requests, on the node's loop.
 
-    `host_names` gives the names by which the cluster's nodes are registered, `may_be_anywhere` the setting.
+    `host_names` returns the host names that the cluster's nodes registered, `may_be_anywhere` returns True if
+    `ottla.anonymous.administrators` is `anywhere`.
     """
 
     def __init__(
@@ -44,10 +45,7 @@ class Administrators:
         access_of: Callable[[str, str], Access] = Access,
         tell: Tell | None = None,
     ) -> None:
-        """`access_of` gives the rights of a principal from an address; open ones where nobody judges.
-
-        `tell` takes refusals for the audit log.
-        """
+        """`access_of` returns the rights of a principal from an address; `tell` audits denials."""
         self._tell = tell
         self._host_names = host_names
         self._access_of = access_of
@@ -57,8 +55,9 @@ class Administrators:
         self._turn = asyncio.Lock()
 
     def allows(self, connection: ConnectionInfo, *operations: AclOperation) -> bool:
-        """Return whether the client is known to have one of these rights on the cluster, without looking up a
-        name.
+        """Return True if the client may do one of these operations on the cluster, without a lookup of names.
+
+        False is not final if there is no authorizer: `check` looks up the addresses of nodes again.
         """
         access = connection.access
         if not access.is_open:
@@ -77,9 +76,9 @@ class Administrators:
         access: Access | None = None,
         api: str = "",
     ) -> None:
-        """Raise CLUSTER_AUTHORIZATION_FAILED unless the client has one of these rights on the cluster.
+        """Raise CLUSTER_AUTHORIZATION_FAILED unless the client may do one of these operations on the cluster.
 
-        `access` is that of the request, and `api` its API, so that the audit log tells the refusal.
+        `access` has the rights for this request and `api` is its API, for denials in the audit log.
         """
         if self.allows(connection, *operations):
             return
@@ -90,9 +89,9 @@ class Administrators:
         await self._check_address(*connection.origin, operations[-1], api)
 
     async def check_caller(self, caller: Caller) -> None:
-        """Raise CLUSTER_AUTHORIZATION_FAILED for a caller of the REST API that may not change the cluster.
+        """Raise CLUSTER_AUTHORIZATION_FAILED if a caller of the REST API may not change the cluster.
 
-        Where there is an authorizer, the brokers that are asked judge each request by itself.
+        With an authorizer, the broker that gets a request decides instead.
         """
         if self._access_of(caller.principal, caller.host).is_open:
             await self._check_address(caller.host, caller.is_local, AclOperation.ALTER, REST)
@@ -109,13 +108,13 @@ class Administrators:
                 )
             raise KafkaError(
                 ErrorCode.CLUSTER_AUTHORIZATION_FAILED,
-                "There is no authorizer, so only the machines of the cluster's nodes "
+                "There is no authorizer, so only clients on the machines of the cluster's nodes "
                 "may change the cluster itself. Set ottla.anonymous.administrators=anywhere to "
-                "allow everybody who can connect.",
+                "allow every client that can connect.",
             )
 
     async def _look_up(self) -> None:
-        """Find the addresses of the cluster's nodes, unless that was done just now."""
+        """Look up the addresses of the cluster's nodes, at most once in `LOOK_UP_SECONDS`."""
         loop = asyncio.get_running_loop()
         async with self._turn:
             if loop.time() < self._look_up_at:
@@ -126,7 +125,7 @@ class Administrators:
                     async with asyncio.timeout(TIMEOUT_SECONDS):
                         told = await loop.getaddrinfo(name, None, type=socket.SOCK_STREAM)
                 except (OSError, TimeoutError, UnicodeError):
-                    continue  # a node that is gone, or a name that only clients know
+                    continue  # a node that is gone, or a name that only clients can resolve
                 found.update(str(address[0]) for *_, address in told)
             self._addresses = frozenset(found)
             self._look_up_at = loop.time() + LOOK_UP_SECONDS

@@ -1,4 +1,4 @@
-"""Finds reasons why others refuse the certificate of a listener, or will soon. Pure: time is an argument."""
+"""Finds reasons why clients or nodes reject a listener's certificate, now or soon. Pure."""
 
 from collections.abc import Collection
 from datetime import datetime, timedelta
@@ -13,7 +13,7 @@ _NO_NODE: Final = -1
 
 
 class OwnNode(NamedTuple):
-    """The node that shows certificates to others, and the hosts at which they know it."""
+    """The node that presents the certificates, and the hosts at which other nodes connect to it."""
 
     node_id: int
     hosts: Collection[str]
@@ -22,7 +22,7 @@ class OwnNode(NamedTuple):
 def problem_of(
     certificate: OwnCertificate, security: ListenerSecurity, node: OwnNode | None, now: datetime
 ) -> str | None:
-    """Return why others refuse this certificate, in a sentence; None if they have no reason to."""
+    """Return the reason why clients or nodes reject this certificate, as a sentence, or None."""
     which = f"The certificate of the listener {security.listener}"
     if certificate.valid_until < now:
         return (
@@ -45,7 +45,7 @@ def problem_of(
 
 
 def warning_of(certificate: OwnCertificate, security: ListenerSecurity, now: datetime) -> str | None:
-    """Return that this certificate expires soon, in a sentence; None if it does not, or did already."""
+    """Return a sentence if this certificate expires within `SOON`; None if it does not or already has."""
     left = certificate.valid_until - now
     if not timedelta(0) <= left < SOON:
         return None
@@ -59,9 +59,9 @@ def warning_of(certificate: OwnCertificate, security: ListenerSecurity, now: dat
 def names_problem(
     certificate: OwnCertificate, which: str, hosts: Collection[str], setting: str
 ) -> str | None:
-    """Return which hosts that clients are told a certificate does not name, in a sentence; None if none.
+    """Return a sentence about the advertised hosts that a certificate does not name, or None if it names all.
 
-    `which` is what shows it, as in "the listener SSL", and `setting` the one that has the hosts.
+    `which` is its owner, such as "the listener SSL", and `setting` the setting that advertises the hosts.
     """
     unnamed = [one for one in hosts if not is_named(certificate.host_names, _NO_NODE, [one])]
     if not unnamed:

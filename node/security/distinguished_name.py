@@ -1,8 +1,9 @@
-"""The subject of a certificate as text, exactly as Java writes it: `X500Principal.getName()`, RFC 2253.
+"""Reads certificates: the subject exactly as Java writes it, host names, validity and weaknesses.
 
-Apache Kafka takes that text for the name of who shows a certificate, so the ACLs and `super.users` of
-existing clusters hold it. Python's `ssl` names neither the tags of attributes nor unknown ones, so the
-certificate is read here. OpenSSL has accepted it before; still every length is checked.
+Apache Kafka uses `X500Principal.getName()` (RFC 2253) as the name of a client that presents a certificate, so
+the ACLs and `super.users` of existing clusters contain that text. Python's `ssl` omits the tags of attribute
+values and unknown attributes, so this module parses the DER itself. OpenSSL has accepted the certificate
+before; every length is checked nevertheless.
 """
 
 from collections.abc import Callable, Iterator
@@ -10,8 +11,8 @@ from datetime import UTC, datetime
 from ipaddress import ip_address
 from typing import Final, NamedTuple
 
-MAX_NAME_BYTES: Final = 64 * 1024  # of a subject; OpenSSL takes 100 KiB for a whole chain of certificates
-# An object identifier of the registries has some 10 bytes. As a decimal number a long part costs much.
+MAX_NAME_BYTES: Final = 64 * 1024  # of a subject; OpenSSL accepts 100 KiB for a whole certificate chain
+# Registered object identifiers have about 10 bytes. Converting a very long part to decimal is expensive.
 MAX_OID_BYTES: Final = 256
 
 _SEQUENCE, _SET, _OID, _OCTETS, _BOOLEAN = 0x30, 0x31, 0x06, 0x04, 0x01
@@ -33,7 +34,7 @@ _SMALL_CURVES: Final = {
     bytes.fromhex("2b81040008"): "secp160r1",
 }
 _SUBJECT_ALT_NAME: Final = bytes.fromhex("551d11")
-# RFC 2253 has short names for these attributes; the value of any other is shown as the hex digits of its DER.
+# RFC 2253 has short names for these attributes; the value of any other is written as its DER in hex.
 _SHORT_NAMES: Final = {
     bytes.fromhex("550403"): "CN",
     bytes.fromhex("550406"): "C",
@@ -45,14 +46,14 @@ _SHORT_NAMES: Final = {
     bytes.fromhex("0992268993f22c640119"): "DC",
     bytes.fromhex("0992268993f22c640101"): "UID",
 }
-# PrintableString, T61String, IA5String, GeneralString, BMPString, UTF8String: Java reads all as UTF-8.
+# PrintableString, T61String, IA5String, GeneralString, BMPString, UTF8String: Java decodes all as UTF-8.
 _TEXTS: Final = frozenset({0x13, 0x14, 0x16, 0x1B, 0x1E, 0x0C})
 _ESCAPED: Final = {ord(one): f"\\{one}" for one in ',=+<>#;"\\'} | {0: "\\00"}
 _BLANKS: Final = " \r"
 
 
 class _Element(NamedTuple):
-    """One value of DER: its tag, its content, and all of its bytes."""
+    """A value in DER: its tag, its content, and its encoding with tag and length."""
 
     tag: int
     content: memoryview
@@ -60,7 +61,7 @@ class _Element(NamedTuple):
 
 
 def subject_name(certificate: bytes) -> str:
-    """Return the subject of a certificate (DER) as Java does; ValueError if it cannot be read."""
+    """Return the subject of a certificate (DER) as Java writes it; ValueError if it cannot be read."""
     subject = _subject(_parts(certificate))
     if len(subject) > MAX_NAME_BYTES:
         raise ValueError(f"the subject of the certificate is longer than {MAX_NAME_BYTES} bytes")
@@ -84,9 +85,9 @@ def alternative_names(certificate: bytes) -> frozenset[bytes]:
 def host_names(
     certificate: bytes, *, of_common_name: Callable[[str], str] = lambda name: name
 ) -> frozenset[str]:
-    """Return the names of hosts and nodes in a certificate (DER): DNS, addresses, CN; ValueError as above.
+    """Return the host names and addresses in a certificate (DER), CN included; ValueError as above.
 
-    `of_common_name` says what a common name stands for.
+    `of_common_name` maps a common name to the name of a host or a node.
     """
     names: set[str] = set()
     for name in alternative_names(certificate):
@@ -104,17 +105,17 @@ def host_names(
 
 
 def validity(certificate: bytes) -> tuple[datetime, datetime]:
-    """Return since when and until when a certificate (DER) is valid; ValueError as above."""
+    """Return the first and the last moment at which a certificate (DER) is valid; ValueError as above."""
     parts = _parts(certificate)
     position = 4 if parts and parts[0].tag == _VERSION else 3
     if len(parts) <= position or parts[position].tag != _SEQUENCE:
-        raise ValueError("the certificate does not say how long it is valid")
+        raise ValueError("the certificate has no validity period")
     since, until = map(_moment, _elements(parts[position].content))
     return since, until
 
 
 def weakness(certificate: bytes) -> str:
-    """Return what is weak in a certificate (DER), in words; "" for nothing known. ValueError as above."""
+    """Return the weakness of a certificate (DER), in words, or "" for none known; ValueError as above."""
     whole = list(_elements(_only(memoryview(certificate), _SEQUENCE)))
     if len(whole) < 2 or whole[1].tag != _SEQUENCE:
         raise ValueError("the certificate is damaged")
@@ -141,15 +142,15 @@ def weakness(certificate: bytes) -> str:
 
 def _moment(element: _Element) -> datetime:
     text = bytes(element.content).decode("ascii", "replace")
-    if element.tag == _UTC_TIME and len(text) == 13:  # its years are those from 1950 to 2049
+    if element.tag == _UTC_TIME and len(text) == 13:  # UTCTime has two digits for the years from 1950 to 2049
         text = ("20" if text[:2] < "50" else "19") + text
     elif element.tag != _GENERALIZED_TIME:
-        raise ValueError("the certificate has a time that cannot be read")
+        raise ValueError("the certificate has an unreadable time")
     return datetime.strptime(text, "%Y%m%d%H%M%SZ").replace(tzinfo=UTC)
 
 
 def _parts(certificate: bytes) -> list[_Element]:
-    """Return the parts of what is signed in a certificate."""
+    """Return the elements of the signed part of a certificate (TBSCertificate)."""
     signed = next(_elements(_only(memoryview(certificate), _SEQUENCE)), None)
     if signed is None or signed.tag != _SEQUENCE:
         raise ValueError("the certificate is damaged")
@@ -157,7 +158,7 @@ def _parts(certificate: bytes) -> list[_Element]:
 
 
 def _subject(parts: list[_Element]) -> memoryview:
-    """Return the subject: behind version, serial number, algorithm, issuer and validity."""
+    """Return the subject, which follows version, serial number, algorithm, issuer and validity."""
     position = 5 if parts and parts[0].tag == _VERSION else 4
     if len(parts) <= position or parts[position].tag != _SEQUENCE:
         raise ValueError("the certificate has no subject")
@@ -192,7 +193,7 @@ def _escaped(text: str) -> str:
 
 
 def _dotted(oid: memoryview) -> str:
-    """Return an object identifier as numbers with dots between."""
+    """Return an object identifier in dotted notation."""
     if not oid or len(oid) > MAX_OID_BYTES or oid[-1] & 0x80:
         raise ValueError("an object identifier of the subject is damaged")
     numbers: list[int] = []
@@ -207,7 +208,7 @@ def _dotted(oid: memoryview) -> str:
 
 
 def _only(content: memoryview, tag: int) -> memoryview:
-    """Return the content of the one element that lies here."""
+    """Return the content of the first element; ValueError if its tag is not this one."""
     found = next(_elements(content), None)
     if found is None or found.tag != tag:
         raise ValueError("the certificate is damaged")
@@ -215,12 +216,12 @@ def _only(content: memoryview, tag: int) -> memoryview:
 
 
 def _elements(content: memoryview) -> Iterator[_Element]:
-    """Yield the elements that lie one behind another; ValueError where one does not end."""
+    """Yield the consecutive elements of some DER; ValueError if one is cut short or malformed."""
     position, end = 0, len(content)
     while position < end:
         start = position
         if end - position < 2:
-            raise ValueError("the certificate is cut short")
+            raise ValueError("the certificate is truncated")
         tag, size = content[position], content[position + 1]
         position += 2
         if tag & 0x1F == 0x1F:
@@ -228,10 +229,10 @@ def _elements(content: memoryview) -> Iterator[_Element]:
         if size >= 0x80:
             digits = size & 0x7F
             if not 1 <= digits <= 4 or end - position < digits:
-                raise ValueError("the certificate has a length that cannot be")
+                raise ValueError("the certificate has an invalid length")
             size = int.from_bytes(content[position : position + digits], "big")
             position += digits
         if size > end - position:
-            raise ValueError("the certificate is cut short")
+            raise ValueError("the certificate is truncated")
         position += size
         yield _Element(tag, content[position - size : position], content[start:position])

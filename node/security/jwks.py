@@ -1,8 +1,8 @@
-"""The keys of an OAuth provider (JWKS, RFC 7517), from its document: which of them verify tokens.
+"""Reads the keys of an OAuth provider from its JWKS document (RFC 7517).
 
-Keys that cannot be used are left out, as other keys of the document may still serve: secret and private ones,
-RSA below 2,048 bits, curves and algorithms that are not allowed. Loaded only where OAUTHBEARER is enabled: it
-needs PyJWT and `cryptography`.
+Unusable keys are skipped, so that the others still verify tokens: secret and private keys, RSA keys below
+2,048 bits, and keys of curves and algorithms that are not allowed. The module is loaded only if OAUTHBEARER
+is enabled, since it needs PyJWT and `cryptography`.
 """
 
 from collections.abc import Mapping
@@ -24,13 +24,13 @@ PublicKey = RSAPublicKey | EllipticCurvePublicKey | Ed25519PublicKey
 
 
 class Algorithm(NamedTuple):
-    """The keys that an algorithm is for."""
+    """The type and curve that a key needs for an algorithm."""
 
     key_type: str
     curve: str | None = None
 
 
-# No `none`, and no HMAC, whose key whoever verifies could sign with.
+# Neither `none` nor HMAC, whose verifiers can also sign.
 ALGORITHMS: Final[Mapping[str, Algorithm]] = {
     **{f"{kind}{bits}": Algorithm("RSA") for kind in ("RS", "PS") for bits in (256, 384, 512)},
     "ES256": Algorithm("EC", "P-256"),
@@ -41,11 +41,11 @@ ALGORITHMS: Final[Mapping[str, Algorithm]] = {
 
 
 class JwksError(Exception):
-    """A document of keys that is none, or has none that could be used."""
+    """A document that is not a JWKS, or has no usable key."""
 
 
 class VerificationKey(NamedTuple):
-    """One key; None for what the document does not say of it."""
+    """A key that verifies tokens; an id or algorithm that the document does not give is None."""
 
     kid: str | None
     algorithm: str | None
@@ -53,7 +53,7 @@ class VerificationKey(NamedTuple):
     public_key: PublicKey
 
     def fits(self, kid: str | None, algorithm: str) -> bool:
-        """Return whether a token with this key id and algorithm may be signed by this key."""
+        """Return True if a token with this key id and algorithm may be signed by this key."""
         wanted = ALGORITHMS[algorithm]
         return (
             (kid is None or self.kid in (None, kid))
@@ -64,19 +64,19 @@ class VerificationKey(NamedTuple):
 
 
 class KeySet(NamedTuple):
-    """The keys of a provider, and how many others of its document could not be used."""
+    """The usable keys of a provider, and the number of unusable ones in its document."""
 
     keys: tuple[VerificationKey, ...] = ()
     left_out: int = 0
 
     def find(self, kid: str | None, algorithm: str) -> VerificationKey | None:
-        """Return the key of a token: one with this very id first."""
+        """Return the key for a token, preferably one that has this id, or None."""
         fitting = [key for key in self.keys if key.fits(kid, algorithm)]
         return min(fitting, key=lambda key: key.kid is None, default=None)
 
 
 def read_jwks(document: bytes) -> KeySet:
-    """Return the keys of a JWKS document; JwksError if it is none, or has no key that could be used."""
+    """Return the keys of a JWKS document; JwksError if it is not one, or has no usable key."""
     if len(document) > MAX_DOCUMENT_BYTES:
         raise JwksError(f"the document has more than {MAX_DOCUMENT_BYTES} bytes")
     try:
@@ -95,7 +95,7 @@ def read_jwks(document: bytes) -> KeySet:
 
 
 def _key_of(entry: object) -> VerificationKey | None:
-    """Return an entry as a key, None if it cannot verify tokens."""
+    """Return the key of an entry, or None if it cannot verify tokens."""
     if not isinstance(entry, dict) or "d" in entry or "k" in entry:  # private, secret
         return None
     kid, algorithm, curve = entry.get("kid"), entry.get("alg"), entry.get("crv")

@@ -1,8 +1,8 @@
-"""Fetches the keys of an OAuth provider over https, and keeps the last that were good.
+"""Fetches the keys of an OAuth provider over https, and keeps the last ones that were valid.
 
-Only the URL that is configured is asked, and only if its host is allowed; redirects are errors, as they could
-lead anywhere. A fetch has 5 s and 256 KiB. While the provider fails, tokens are verified with what it had
-last.
+It requests only the configured URL, whose host must be allowed; a redirect is an error, since it could lead
+anywhere. A fetch is limited to 5 s and 256 KiB. While the provider fails, tokens are verified with the keys
+fetched last.
 """
 
 import asyncio
@@ -20,14 +20,14 @@ from ottla.node.settings.oauthbearer_settings import JwksPauses, check_url
 
 FETCH_TIMEOUT_S: Final = 5.0
 _TIMEOUT: Final = aiohttp.ClientTimeout(total=FETCH_TIMEOUT_S)
-# A compressed answer could become any size.
+# A compressed response could expand to any size.
 _HEADERS: Final = {"Accept": "application/jwk-set+json, application/json", "Accept-Encoding": "identity"}
 
 log = logging.getLogger(__name__)
 
 
 class JwksFetcher:
-    """The keys of one provider, as `keys`; `run` fetches them until it is cancelled."""
+    """The keys of one provider in `keys`; `run` refreshes them until it is cancelled."""
 
     def __init__(
         self,
@@ -37,10 +37,10 @@ class JwksFetcher:
         pauses: JwksPauses,
         trust: Callable[[], ssl.SSLContext],
     ) -> None:
-        """`trust` gives the context by which the host of the URL is trusted now."""
+        """`trust` returns the current TLS context for connections to the host of the URL."""
         check_url(url, allowed_hosts)
         self.keys = KeySet()
-        self.problem = "they were not fetched yet"  # empty once the last fetch succeeded
+        self.problem = "they have not been fetched yet"  # empty once the last fetch succeeded
         self._url = url
         self._schedule = JwksSchedule(pauses)
         self._trust = trust
@@ -48,12 +48,12 @@ class JwksFetcher:
         self._began_s = monotonic_s()
 
     def ask_for(self, kid: str) -> None:
-        """Have the keys fetched soon, as a token has one that is not known; for the loop alone."""
+        """Fetch the keys soon, since a token names an unknown one. Call it on the loop only."""
         if self._schedule.ask(kid, self._now_ms()):
             self._is_asked.set()
 
     async def run(self) -> None:
-        """Fetch the keys whenever it is time."""
+        """Fetch the keys at once, then by the schedule."""
         while True:
             await self.fetch()
             while (pause_ms := self._schedule.due_ms - self._now_ms()) > 0:
@@ -65,12 +65,10 @@ class JwksFetcher:
                     continue
 
     async def fetch(self) -> None:
-        """Fetch the keys once; those that are there stay where it fails."""
+        """Fetch the keys once; if that fails, keep the present ones."""
         try:
             keys = await self._read()
-        except (
-            Exception
-        ) as error:  # whatever the provider does, tokens are verified with the keys that are there
+        except Exception as error:  # whatever the provider does, tokens are verified with the present keys
             problem = str(error) or type(error).__name__
             if problem != self.problem:
                 log.warning("The keys of %s could not be fetched: %s", self._url, problem)
@@ -94,7 +92,7 @@ class JwksFetcher:
             session.get(self._url, headers=_HEADERS, allow_redirects=False) as answer,
         ):
             if answer.status != 200:
-                raise JwksError(f"the answer has the status {answer.status}")
+                raise JwksError(f"the response has the status {answer.status}")
             document = bytearray()
             async for piece in answer.content.iter_any():
                 document += piece

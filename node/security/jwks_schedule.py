@@ -1,9 +1,9 @@
-"""The times at which keys of an OAuth provider are fetched. Pure: times are arguments.
+"""The schedule of fetching the keys of an OAuth provider. Pure: times are arguments.
 
-They are fetched every `refresh_ms`, after a failure again and again with growing pauses, and soon when a
-token names a key that is not known, since the provider may have a new one. Whoever makes up ids of keys
-causes no storm: each id counts once a minute, `MAX_REMEMBERED` are remembered, and two fetches have a pause
-between them.
+Keys are fetched every `refresh_ms`, after a failure repeatedly with growing pauses, and soon after a token
+names an unknown key, since the provider may have added one. Clients that invent key ids cannot cause a storm
+of fetches: each id counts once a minute, the last `MAX_REMEMBERED` ids are remembered, and fetches that
+tokens cause are at least `ASKED_PAUSE_MS` apart.
 """
 
 from collections import OrderedDict
@@ -14,7 +14,7 @@ from ottla.node.settings.oauthbearer_settings import JwksPauses
 # Kafka's numbers.
 UNKNOWN_KID_PAUSE_MS: Final = 60_000
 MAX_REMEMBERED: Final = 16
-# Between fetches that tokens ask for. A key that is new is known so soon, however many others are asked for.
+# Between fetches that tokens cause: a new key is fetched this soon, however many unknown ids clients send.
 ASKED_PAUSE_MS: Final = 10_000
 
 
@@ -26,22 +26,22 @@ class JwksSchedule:
         self._pauses = pauses
         self._failures = 0
         self._fetched_ms = -ASKED_PAUSE_MS
-        self._asked: OrderedDict[str, int] = OrderedDict()  # key id -> until when it counts no more
+        self._asked: OrderedDict[str, int] = OrderedDict()  # key id -> the time until which it is ignored
 
     def fetched(self, now_ms: int) -> None:
-        """Note that the keys were fetched."""
+        """Schedule the next fetch after a successful one."""
         self._failures, self._fetched_ms = 0, now_ms
         self.due_ms = now_ms + self._pauses.refresh_ms
 
     def failed(self, now_ms: int) -> None:
-        """Note that a fetch failed."""
+        """Schedule the next fetch after a failed one, with exponential backoff."""
         pause_ms = self._pauses.retry_backoff_ms << min(self._failures, 20)
         self._failures += 1
         self._fetched_ms = now_ms
         self.due_ms = now_ms + min(pause_ms, self._pauses.retry_backoff_max_ms)
 
     def ask(self, kid: str, now_ms: int) -> bool:
-        """Return whether keys are to be fetched soon, since a token has this one, which is not known."""
+        """Schedule a fetch for a token's unknown key id; return True if the next fetch is earlier now."""
         if self._asked.get(kid, 0) > now_ms:
             return False
         self._asked[kid] = now_ms + UNKNOWN_KID_PAUSE_MS

@@ -1,7 +1,8 @@
 """Verifies access tokens (JWT, RFC 7519) as Kafka's BrokerJwtValidator does, against the keys of a provider.
 
-Stricter than Kafka: signatures by a shared secret are refused, and each part must be plain base64url. Pure:
-the time is an argument. Loaded only where OAUTHBEARER is enabled: it needs PyJWT and `cryptography`.
+It is stricter than Kafka: signatures with a shared secret are rejected, and each part must be plain
+base64url. Pure: the time is an argument. The module is loaded only if OAUTHBEARER is enabled, since it needs
+PyJWT and `cryptography`.
 """
 
 import base64
@@ -18,14 +19,14 @@ from ottla.node.security.jwks import ALGORITHMS, MAX_KID_CHARS, KeySet
 from ottla.node.settings.oauthbearer_settings import TokenRules
 
 MAX_TOKEN_CHARS: Final = 32_768
-MAX_WORD_CHARS: Final = 1_024  # of the name of a principal, as of other ids
+MAX_WORD_CHARS: Final = 1_024  # of the name of a principal or a scope, like the limit of other ids
 MAX_SECONDS: Final = 1 << 52  # of a date; the year 140 million
 _BLANKS: Final = "".join(map(chr, range(33)))  # as Java trims
 _PART: Final = re.compile(r"[A-Za-z0-9_-]+")
 
 
 def verify_token(token: str, keys: KeySet, rules: TokenRules, now_ms: int) -> VerifiedToken:
-    """Return what a token says; JwtError if it is not signed by one of these keys, or breaks a rule."""
+    """Return the contents of a token; JwtError if it is not signed by one of these keys, or breaks a rule."""
     parts = token.split(".")
     if len(token) > MAX_TOKEN_CHARS or len(parts) != 3 or not all(map(_PART.fullmatch, parts)):
         raise JwtError("it does not consist of three parts in base64url")
@@ -58,7 +59,7 @@ def _check_signature(token: str, header: Mapping[str, object], keys: KeySet) -> 
 
 
 def _check_times(claims: Mapping[str, object], rules: TokenRules, now_s: float) -> int:
-    """Return when the token expires, in seconds; JwtError if it is not valid now."""
+    """Return the time at which the token expires, in seconds; JwtError if it is not valid now."""
     expires_s, issued_s = _seconds(claims, "exp"), _seconds(claims, "iat")
     not_before_s = _seconds(claims, "nbf") if claims.get("nbf") is not None else None
     now_s = int(now_s)
@@ -111,7 +112,7 @@ def _word(value: object, name: str) -> str:
 
 
 def _object_of(part: str, what: str) -> dict[str, object]:
-    """Return a part of a token as the object that it is; JwtError for anything else, and for a name twice."""
+    """Decode a part of a token as a JSON object; JwtError if it is not one, or has a name twice."""
     try:
         text = base64.urlsafe_b64decode(part + "=" * (-len(part) % 4)).decode()
         parsed = json.loads(text, object_pairs_hook=_without_doubles, parse_constant=_no_constant)
@@ -125,9 +126,9 @@ def _object_of(part: str, what: str) -> dict[str, object]:
 def _without_doubles(pairs: list[tuple[str, object]]) -> dict[str, object]:
     names = dict(pairs)
     if len(names) != len(pairs):
-        raise ValueError("a name stands there twice")
+        raise ValueError("a name occurs twice")
     return names
 
 
 def _no_constant(name: str) -> float:
-    raise ValueError(f"{name} is no JSON")
+    raise ValueError(f"{name} is not JSON")

@@ -1,10 +1,9 @@
-"""`ssl.principal.mapping.rules`: from the distinguished name of a certificate to the name of a principal.
+"""Maps the distinguished name of a certificate to a principal, by `ssl.principal.mapping.rules`.
 
-The notation is Apache Kafka's (`SslPrincipalMapper`), and so is what a rule does with a name that matches as
-a whole: *each* place where its pattern is found is replaced. `RULE:(.*)/$1x/` finds a second, empty place at
-the end, and adds x twice. Patterns are RE2's, which takes at most a step for each character of a name,
-whatever name a certificate has; look-around and references back within a pattern are refused when the node
-starts.
+Notation and behaviour are those of Apache Kafka's `SslPrincipalMapper`: if the whole name matches a pattern,
+*each* match of the pattern in it is replaced. `RULE:(.*)/$1x/` has a second, empty match at the end, and
+appends x twice. Patterns are RE2's, whose time is linear in the length of a name, however hostile the
+certificate. In return, look-around and backreferences are rejected when the node starts.
 """
 
 import re
@@ -18,7 +17,7 @@ if TYPE_CHECKING:
 
 SETTING: Final = "ssl.principal.mapping.rules"
 DEFAULT: Final = "DEFAULT"
-MAX_RULES_CHARS: Final = 32_768  # of the setting; more could not be sent by AlterConfigs
+MAX_RULES_CHARS: Final = 32_768  # of the setting; AlterConfigs cannot send more
 MAX_MEMORY_BYTES: Final = 8 << 20  # of one compiled pattern: RE2's own default
 
 _RULE: Final = r"(DEFAULT)|RULE:((?:\\.|[^\\/])*)/((?:\\.|[^\\/])*)/([LU]?).*?|(.*?)"
@@ -27,19 +26,19 @@ _PARSER: Final = re.compile(_RULE)
 
 
 class NoRuleError(Exception):
-    """No rule says how a certificate's name is to be mapped, so nobody is let in with it."""
+    """Raised if no rule matches the name of a certificate; its client is rejected."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class _Rule:
-    """One rule; None for its pattern stands for DEFAULT."""
+    """A rule. The pattern of DEFAULT is None."""
 
     pattern: "re2._Regexp | None"
     replacement: tuple[str | int, ...]  # texts, and numbers of groups
     letter_case: str  # "L", "U" or ""
 
     def apply(self, name: str) -> str | None:
-        """Return the name that this rule makes, None if it does not match."""
+        """Return the mapped name, or None if the rule does not match."""
         if self.pattern is None:
             return name
         if self.pattern.fullmatch(name) is None:
@@ -60,16 +59,16 @@ class _Rule:
 
 
 class PrincipalRules:
-    """The rules of one listener, in their order; for any thread."""
+    """The rules of one listener, tried in order. Thread-safe."""
 
     __slots__ = ("_rules", "text")
 
     def __init__(self, text: str) -> None:
-        """INVALID_CONFIG, with the rule, for what is none."""
+        """Parse the setting; INVALID_CONFIG, with the rule, if one is not valid."""
         self.text = text
         if len(text) > MAX_RULES_CHARS:
             raise _invalid(f"it is longer than {MAX_RULES_CHARS} characters.")
-        # An empty rule is none, as between two commas.
+        # An empty rule, as between two commas, is ignored.
         self._rules = tuple(_parsed(rule) for rule in _split(text) if rule)
 
     def name_of(self, distinguished_name: str) -> str:
@@ -97,7 +96,7 @@ def _parsed(text: str) -> _Rule:
 
 
 def _compiled(pattern: str) -> "re2._Regexp":
-    import re2  # 4 MB, for those who have such rules
+    import re2  # 4 MB, so loaded on demand
 
     options = re2.Options()
     options.log_errors = False
@@ -110,9 +109,9 @@ def _compiled(pattern: str) -> "re2._Regexp":
 
 
 def _replacement(text: str, pattern: "re2._Regexp", rule: str) -> tuple[str | int, ...]:
-    """Return the parts of a replacement, as Java reads them: `\\` before any character, `$1`, `${name}`.
+    """Return the parts of a replacement in Java's notation: `\\` before any character, `$1`, `${name}`.
 
-    A group that the pattern does not have is a literal text, as in Apache Kafka, if it has any other group.
+    As in Apache Kafka, a number that is no group of the pattern is literal text if the pattern has any group.
     """
     parts: list[str | int] = []
     position = 0
@@ -133,14 +132,14 @@ def _replacement(text: str, pattern: "re2._Regexp", rule: str) -> tuple[str | in
 
 
 def _reference(text: str, position: int, pattern: "re2._Regexp", rule: str) -> tuple[str | int, int]:
-    """Return the group that `$` at this position stands for, or a literal text, and what is behind it."""
+    """Return the group, or literal text, of the `$` at this position, and the position after it."""
     named = re.compile(r"\$\{([a-zA-Z][a-zA-Z0-9]*)\}").match(text, position)
     if named is not None and named[1] in pattern.groupindex:
         return pattern.groupindex[named[1]], named.end()
     numbered = re.compile(r"\$([0-9]+)").match(text, position)
     if numbered is None or named is not None:
         raise _invalid(f"the replacement of {rule[:200]!r} has a $ that names no group of the pattern.")
-    # As many digits as make a group that there is: with 12 groups, $123 is the twelfth and a 3.
+    # As many digits as make the number of an existing group: with 12 groups, $123 is the twelfth and a 3.
     digits = numbered[1]
     if int(digits[0]) > pattern.groups:
         if not pattern.groups:
@@ -154,7 +153,7 @@ def _reference(text: str, position: int, pattern: "re2._Regexp", rule: str) -> t
 
 
 def _found(pattern: "re2._Regexp", name: str) -> "list[Any]":
-    """Return all places where a pattern is found, as Java finds them: after an empty one, one further."""
+    """Return all matches of a pattern as Java finds them: after an empty match it advances by a character."""
     found = []
     position = 0
     while position <= len(name) and (match := pattern.search(name, position)) is not None:

@@ -1,11 +1,11 @@
-"""Keys and certificates of listeners, renewed while the node runs.
+"""Reloads the keys and certificates of listeners while the node runs.
 
-Certificates live for weeks and nodes for years. When a file of a store changes, or a setting of it
-(AlterConfigs of `listener.name.NAME.ssl.*`), the store is read anew, and connections that come from then on
-get the new one; those that are open keep theirs. The promise: what cannot be used, or names somebody else,
-changes nothing but the log. What was refused is tried again, later and later, though nothing has changed
-(`tried_again`). As in Apache Kafka a new certificate must have the same distinguished name and all subject
-alternative names of the old one, unless `ssl.allow.dn.changes` and `ssl.allow.san.changes` say otherwise.
+Certificates are valid for weeks and nodes run for years. When the file of a store changes, or one of its
+settings (AlterConfigs of `listener.name.NAME.ssl.*`), the store is read again, and new connections use it;
+open connections keep the old one. The promise: an unusable certificate, or one with other names, is logged
+and otherwise ignored. It is retried with growing pauses even if nothing changes (`tried_again`). As in Apache
+Kafka, a new certificate must have the distinguished name and all subject alternative names of the old one,
+unless `ssl.allow.dn.changes` and `ssl.allow.san.changes` allow other names.
 """
 
 import asyncio
@@ -29,7 +29,7 @@ log = logging.getLogger(__name__)
 
 @dataclass(slots=True, kw_only=True)
 class _Listener:
-    """The current TLS of one listener, and the settings and files that were tried last."""
+    """The current TLS of a listener, and the settings and file stamps of the last attempt to reload it."""
 
     tls: ListenerTls
     certificate: OwnCertificate
@@ -48,17 +48,17 @@ class SecurityReload:
         node: OwnNode | None = None,
         now: Callable[[], datetime] = lambda: datetime.now(UTC),
     ) -> None:
-        """`wanted` gives what the settings come to now, by listener; certificates shall name the `node`."""
+        """`wanted` returns the current settings by listener; certificates should name the `node`."""
         self._wanted = wanted
         self._node = node
         self._now = now
-        self._said: dict[str, str] = {}  # about the certificate of each listener
+        self._said: dict[str, str] = {}  # listener -> the last logged problem of its certificate
         self._listeners: dict[str, _Listener] = {}
         self._changed = asyncio.Event()
 
     async def open(self, security: ListenerSecurity) -> ListenerTls:
         """Read the stores of a listener for the first time; INVALID_CONFIG if they cannot be used."""
-        # The stamps first: what changes while it is read is read once more.
+        # The stamps are taken first, so that a file that changes during the read is read again.
         stamps = await asyncio.to_thread(_stamps_of, security)
         built = await asyncio.to_thread(build_tls, security)
         tls = ListenerTls(built.server)
@@ -69,7 +69,7 @@ class SecurityReload:
         return tls
 
     def problems(self) -> list[str]:
-        """Return why others refuse certificates of this node, a sentence each."""
+        """Return the reasons why clients or nodes reject certificates of this node, a sentence each."""
         now = self._now()
         found = (
             problem_of(one.certificate, one.security, self._node, now) for one in self._listeners.values()
@@ -77,7 +77,7 @@ class SecurityReload:
         return [one for one in found if one is not None]
 
     def refused(self) -> dict[str, str]:
-        """Return why new keys and certificates were refused, by the listener that keeps its old ones."""
+        """Return the reason for each rejected key or certificate, by the listener that keeps the old one."""
         found = {name: one.attempts.refused for name, one in self._listeners.items()}
         return {name: reason for name, reason in found.items() if reason}
 
@@ -86,7 +86,7 @@ class SecurityReload:
         return list(self._listeners)
 
     def _say_problems(self) -> None:
-        """Log what is wrong with certificates, or will be soon, when it begins and once a day."""
+        """Log present and imminent problems of certificates, each when it begins and once a day."""
         now = self._now()
         for name, listener in self._listeners.items():
             problem = problem_of(listener.certificate, listener.security, self._node, now)
@@ -98,32 +98,32 @@ class SecurityReload:
                 log.log(logging.WARNING if problem is None else logging.ERROR, "%s", said)
 
     def dialling(self, listener: str) -> DialTls:
-        """Return the TLS by which this node dials such a listener of another node now."""
+        """Return the current TLS for dialling this listener on other nodes."""
         return self._dial_tls(listener, self._listeners[listener].tls.current.dialling)
 
     def linking(self, listener: str) -> DialTls:
-        """Return the TLS by which a voter dials such a listener of another voter now; for any thread."""
+        """Return the current TLS for dialling this listener on other voters. Thread-safe."""
         return self._dial_tls(listener, self._listeners[listener].tls.current.linking)
 
     def _dial_tls(self, listener: str, context: ssl.SSLContext | None) -> DialTls:
         security = self._listeners[listener].security
-        assert context is not None, f"the listener {listener} trusts nobody"
+        assert context is not None, f"the listener {listener} has no truststore"
         return DialTls(context, security.checks_names, security.needs_node_id)
 
     def accepting(self, listener: str) -> ssl.SSLContext:
-        """Return the context of the accepting end now."""
+        """Return the current server context of a listener."""
         return self._listeners[listener].tls.current.context
 
     def current(self, listener: str) -> ServerTls:
-        """Return the TLS of a listener now; for any thread."""
+        """Return the current TLS of a listener. Thread-safe."""
         return self._listeners[listener].tls.current
 
     def settings_changed(self) -> None:
-        """Look at once."""
+        """Look for changes at once."""
         self._changed.set()
 
     async def run(self) -> None:
-        """Look for changes until the node ends."""
+        """Look for changes until cancelled."""
         while self._listeners:
             with suppress(TimeoutError):
                 async with asyncio.timeout(LOOK_SECONDS):
@@ -132,7 +132,7 @@ class SecurityReload:
             await self.look()
 
     async def look(self) -> None:
-        """Take over what has changed since the last time."""
+        """Reload the stores whose files or settings have changed, and those whose retry is due."""
         wanted = self._wanted()
         for name, listener in self._listeners.items():
             security = wanted.get(name, listener.security)
@@ -148,11 +148,11 @@ class SecurityReload:
                 continue
             listener.attempts.succeeded()
             listener.tls.current, listener.certificate = built.server, built.certificate
-            log.info("The listener %s has read its keys and certificates anew.", name)
+            log.info("The listener %s has reloaded its keys and certificates.", name)
         self._say_problems()
 
     async def check(self, wanted: Mapping[str, ListenerSecurity]) -> None:
-        """INVALID_CONFIG if a listener could not take over these settings."""
+        """Raise INVALID_CONFIG if a listener could not apply these settings."""
         for name, listener in self._listeners.items():
             security = wanted.get(name, listener.security)
             if security != listener.security:
@@ -168,7 +168,7 @@ class SecurityReload:
         return built
 
     def _worsens(self, old: OwnCertificate, new: OwnCertificate, security: ListenerSecurity) -> str | None:
-        """Return why others would refuse a new certificate where they take the old one, else None."""
+        """Return the reason why others would reject the new certificate, or None if it is no worse."""
         now = self._now()
         if problem_of(old, security, self._node, now) is not None:
             return None
@@ -176,11 +176,11 @@ class SecurityReload:
 
 
 def _refuse(listener: _Listener, reason: str) -> None:
-    """Keep the old certificate, and say why unless that was said before."""
+    """Record that the new certificate is rejected, and log the reason if it is a new one."""
     if listener.attempts.failed(reason):
         log.error(
-            "The listener %s keeps the certificate that it had, because the new one is refused: %s It is "
-            "tried again when a file changes, and otherwise after growing pauses of at most %.0f minutes.",
+            "The listener %s keeps its old certificate, because the new one is rejected: %s It is retried "
+            "when a file changes, and otherwise after growing pauses of at most %.0f minutes.",
             listener.security.listener,
             reason,
             MAX_MINUTES_BETWEEN,
@@ -188,7 +188,7 @@ def _refuse(listener: _Listener, reason: str) -> None:
 
 
 def _problem(old: OwnCertificate, new: OwnCertificate, security: ListenerSecurity) -> str | None:
-    """Return why a new certificate may not follow an old one, or None if it may."""
+    """Return the reason why a certificate may not replace an old one, or None if it may."""
     if not security.allow_dn_changes and old.subject.lower() != new.subject.lower():
         return (
             f"the distinguished name of the certificate changes from {old.subject} to {new.subject}; "

@@ -1,7 +1,7 @@
-"""From the settings of a listener to what its connections need of TLS; blocks, so never on the loop.
+"""Builds the TLS contexts of a listener from its settings. It blocks, so the loop calls none of it.
 
-A context that is handed out has shaken hands with itself, so a key that does not go with the allowed ciphers
-or versions is found when it is loaded, and not by the first client.
+Each context has completed a handshake with a client in memory before it is returned, so a key that does not
+fit the allowed cipher suites or versions is detected when it is loaded, not by the first client.
 """
 
 import ssl
@@ -33,7 +33,7 @@ _HANDSHAKE_ROUNDS: Final = 10  # TLS 1.2 takes 4
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class OwnCertificate:
-    """The names of a certificate, which must not change while a node runs, and how long it is valid."""
+    """The names of a certificate, which must not change while a node runs, and its validity."""
 
     subject: str
     alternative_names: frozenset[bytes]
@@ -45,14 +45,14 @@ class OwnCertificate:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class BuiltTls:
-    """The TLS of a listener, and the names of the certificate that it shows."""
+    """The TLS of a listener, and facts about the certificate that it presents."""
 
     server: ServerTls
     certificate: OwnCertificate
 
 
 def build_tls(security: ListenerSecurity) -> BuiltTls:
-    """Read the stores of a listener; INVALID_CONFIG, with file or setting, for what cannot be used."""
+    """Read the stores of a listener; INVALID_CONFIG, with the file or setting, if one cannot be used."""
     rules = PrincipalRules(security.principal_mapping_rules)
     pair = read_key_pair(security.keystore, _owner(security))
     context = _context(security)
@@ -61,8 +61,8 @@ def build_tls(security: ListenerSecurity) -> BuiltTls:
     authorities = _authorities(security)
     if authorities is not None:
         load_authorities(context, authorities.pem, authorities.source)
-    # Other nodes show a certificate also where clients are asked for none, unless they log in: by now many
-    # authorities sign certificates for servers alone.
+    # Without logins, other nodes prove their identity by a certificate even if clients need none. With logins
+    # they are not asked for one, since many authorities now sign certificates for servers only.
     if security.client_auth != NONE or (security.is_between_nodes and not security.has_logins):
         is_required = security.client_auth == REQUIRED
         context.verify_mode = ssl.CERT_REQUIRED if is_required else ssl.CERT_OPTIONAL
@@ -84,10 +84,10 @@ def build_tls(security: ListenerSecurity) -> BuiltTls:
 def _dialling_context(
     security: ListenerSecurity, server: ssl.SSLContext, pair: KeyPair, authorities: Authorities
 ) -> ssl.SSLContext:
-    """Return the context by which this node dials such a listener of another node.
+    """Return the client context for connections to this listener of other nodes.
 
-    The names in the certificate of the other end are left to be checked by the caller: one is the id of a
-    node.
+    It does not check the names in the certificate of the other node. The caller does, since one of them may
+    be a node id.
     """
     client = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
     client.check_hostname = False
@@ -102,7 +102,7 @@ def _dialling_context(
 
 
 def principal_of(certificate: bytes | None, rules: PrincipalRules) -> str:
-    """Return the principal of who showed this certificate (DER), or none; PermissionError if it is nobody."""
+    """Return the principal of a client, by its certificate (DER) if any; PermissionError if no rule fits."""
     if certificate is None:
         return ANONYMOUS
     try:
@@ -116,7 +116,7 @@ def _owner(security: ListenerSecurity) -> str:
 
 
 def _authorities(security: ListenerSecurity) -> Authorities | None:
-    """Return the certificates that a listener trusts, None if it trusts nobody's."""
+    """Return the certificates that a listener trusts, or None if it has no truststore."""
     store = security.truststore
     return None if store is None else read_authorities(store, _owner(security))
 
@@ -153,17 +153,17 @@ def _context(security: ListenerSecurity) -> ssl.SSLContext:
         try:
             context.set_ciphers(names)
         except ssl.SSLError:
-            raise _invalid_suites(security, "OpenSSL of this system has none of these suites.") from None
-    # A client that only writes leaves tickets in its socket, and its end is a reset then.
+            raise _invalid_suites(security, "the OpenSSL of this system has none of these suites.") from None
+    # A client that never reads leaves session tickets unread, and closing its socket then sends a reset.
     context.num_tickets = 0
     context.options |= ssl.OP_NO_RENEGOTIATION | ssl.OP_NO_COMPRESSION | ssl.OP_CIPHER_SERVER_PREFERENCE
-    # A truststore may hold any certificate, as in Java: not only authorities that have signed themselves.
+    # As in Java, a truststore may contain any certificate, not only self-signed authorities.
     context.verify_flags |= ssl.VERIFY_X509_PARTIAL_CHAIN
     return context
 
 
 def _check_handshake(context: ssl.SSLContext, pair: KeyPair) -> None:
-    """Shake hands in memory with a client that trusts everybody; INVALID_CONFIG if that fails."""
+    """Do a handshake in memory with a client that verifies nothing; INVALID_CONFIG if it fails."""
     client_context = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
     client_context.check_hostname, client_context.verify_mode = False, ssl.CERT_NONE
     client_context.set_ciphers("ALL")
@@ -173,13 +173,13 @@ def _check_handshake(context: ssl.SSLContext, pair: KeyPair) -> None:
 
 
 def own_refusal(built: BuiltTls) -> str:
-    """Return why this node would refuse its own certificate from another node; "" if it would not."""
+    """Return the reason why this node would reject its own certificate from another node, or ""."""
     dialling = built.server.dialling
     return "" if dialling is None else _handshake_refusal(dialling, built.server.context)
 
 
 def _handshake_refusal(client_context: ssl.SSLContext, context: ssl.SSLContext) -> str:
-    """Return why a handshake in memory fails, as the end of a sentence; "" if it does not."""
+    """Return the reason why a handshake in memory fails, as the end of a sentence, or ""."""
     to_server, to_client = ssl.MemoryBIO(), ssl.MemoryBIO()
     waiting = [
         client_context.wrap_bio(to_client, to_server),
@@ -194,7 +194,7 @@ def _handshake_refusal(client_context: ssl.SSLContext, context: ssl.SSLContext) 
         return error.verify_message.rstrip(".")
     except ssl.SSLError as error:
         return f"a handshake with it fails: {reason_of(error)}"
-    return "a handshake with it does not end"
+    return "a handshake with it does not complete"
 
 
 def _shakes_hands(end: ssl.SSLObject) -> bool:

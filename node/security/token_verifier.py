@@ -1,6 +1,6 @@
-"""Verifies the access tokens that clients of a listener show, by the keys that their provider has now.
+"""Verifies the access tokens of a listener's clients with the current keys of the OAuth provider.
 
-Loaded only where OAUTHBEARER is enabled, as `jwt` and `jwks_fetcher` are.
+The module is loaded only if OAUTHBEARER is enabled, like `jwt` and `jwks_fetcher`.
 """
 
 import asyncio
@@ -18,18 +18,18 @@ log = logging.getLogger(__name__)
 
 
 class TokenVerifier:
-    """`verify` is what an OauthBearerExchange asks; `run` keeps the keys fresh until it is cancelled.
+    """The verifier of one listener: `verify` is called by OauthBearerExchange, `run` refreshes the keys.
 
-    Both need the node's loop.
+    It must be made on the node's loop, which has to run for both of them.
     """
 
     @classmethod
     async def make(cls, settings: OauthBearer, *, now_ms: Callable[[], int]) -> "TokenVerifier":
-        """Return one for these settings; INVALID_CONFIG where the file of authorities cannot be used."""
+        """Return a verifier for these settings; INVALID_CONFIG if the truststore file cannot be used."""
         return cls(settings, await TrustFile.open(settings.truststore_location), now_ms=now_ms)
 
     def __init__(self, settings: OauthBearer, trust: TrustFile, *, now_ms: Callable[[], int]) -> None:
-        """`trust` has the authorities that the host of the keys needs."""
+        """`trust` has the authorities that sign the certificate of the provider's host."""
         self._lines = ClientLines(log)
         self._rules = settings.rules
         self._now_ms = now_ms
@@ -44,30 +44,31 @@ class TokenVerifier:
 
     @property
     def problem(self) -> str:
-        """Return the reason why the last fetch of keys failed; empty if it did not."""
+        """The reason why the last fetch of keys failed, or "" if it succeeded."""
         return self._fetcher.problem
 
     @property
     def refused(self) -> str:
-        """Return why a new file of authorities was not taken over; empty if it was."""
+        """The reason why the changed truststore file was rejected, or ""."""
         return self._trust.refused
 
     async def run(self) -> None:
-        """Fetch the keys now, and whenever it is time; follow the file of authorities."""
+        """Refresh the keys, and reload the truststore file when it changes, until cancelled."""
         async with asyncio.TaskGroup() as tasks:
             tasks.create_task(self._fetcher.run())
             tasks.create_task(self._trust.follow())
 
     def verify(self, token: str) -> VerifiedToken:
-        """Return what a token says, JwtError if it is not accepted; for any thread.
+        """Return the contents of a token; JwtError if it is rejected. Thread-safe.
 
-        A token with an unknown key is refused, and has the keys fetched soon: its client tries again.
+        A token with an unknown key is rejected, but the keys are fetched soon, so that a retry of the client
+        succeeds if the provider has added a key.
         """
         try:
             return verify_token(token, self._fetcher.keys, self._rules, self._now_ms())
         except JwtError as error:
             if error.unknown_kid is not None:
                 self._loop.call_soon_threadsafe(self._fetcher.ask_for, error.unknown_kid)
-            # From where is in the audit log: here are the tokens of all clients.
-            self._lines.tell(logging.INFO, "", "An access token is not accepted: %s", error)
+            # The client's address is in the audit log; these lines are limited for all clients together.
+            self._lines.tell(logging.INFO, "", "An access token was rejected: %s", error)
             raise

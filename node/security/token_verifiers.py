@@ -1,8 +1,8 @@
-"""The verifiers of access tokens, one for each listener, made when the listener first takes any.
+"""The verifiers of access tokens, one for each listener, made when the listener first accepts tokens.
 
-That may be while the node runs: the mechanisms of a listener may change (`sasl.enabled.mechanisms`). Until
-the verifier is there OAUTHBEARER is not offered. A change that could not be carried out is refused; one that
-came from elsewhere (of an earlier run) is tried again until it can.
+That can happen while the node runs, since `sasl.enabled.mechanisms` of a listener can be changed. Until its
+verifier exists, the listener does not offer OAUTHBEARER. A change that this node cannot apply is rejected; if
+it was accepted before, such as in an earlier run, it is retried until it can be applied.
 """
 
 import asyncio
@@ -23,15 +23,15 @@ from ottla.node.settings.sasl_settings import ListenerSasl
 from ottla.node.wire.sasl_mechanisms import OAUTHBEARER
 
 Verify = Callable[[str], VerifiedToken]
-_MODULE: Final = "ottla.node.security.token_verifier"  # 10 MB, for those who need it
+_MODULE: Final = "ottla.node.security.token_verifier"  # 10 MB, so loaded on demand
 
 log = logging.getLogger(__name__)
 
 
 class Verifier(NamedTuple):
-    """The sides of a verifier: what any thread asks, and what keeps its keys fresh until it is ended.
+    """The functions of a verifier: `verify` is thread-safe, `run` refreshes its keys until it is cancelled.
 
-    `refused` gives why a new file of authorities was not taken over, "" if it was.
+    `refused` returns the reason why a changed truststore file was rejected, or "".
     """
 
     verify: Verify
@@ -40,10 +40,10 @@ class Verifier(NamedTuple):
 
 
 async def make_verifier(tokens: OauthBearer, now_ms: Callable[[], int]) -> Verifier:
-    """Return a verifier by these settings; INVALID_CONFIG where the file of authorities cannot be used."""
+    """Return a verifier for these settings; INVALID_CONFIG if the truststore file cannot be used."""
     if sys.modules.get("cryptography", sys) is None:
-        del sys.modules["cryptography"]  # `ottla start` hides it from libraries that need none of it
-    await asyncio.to_thread(importlib.import_module, _MODULE)  # it takes longer than the loop has
+        del sys.modules["cryptography"]  # `ottla start` hides it from libraries that do not need it
+    await asyncio.to_thread(importlib.import_module, _MODULE)  # too slow for the loop
     from ottla.node.security.token_verifier import TokenVerifier
 
     made = await TokenVerifier.make(tokens, now_ms=now_ms)
@@ -51,30 +51,30 @@ async def make_verifier(tokens: OauthBearer, now_ms: Callable[[], int]) -> Verif
 
 
 class TokenVerifiers:
-    """The verifiers of all listeners; for the loop alone, what they verify for any thread."""
+    """The verifiers of all listeners. Methods are for the loop only; functions from `of` are thread-safe."""
 
     def __init__(self, now_ms: Callable[[], int]) -> None:
         self._now_ms = now_ms
         self._of: dict[str, Verifier] = {}
-        self._under_way: dict[str, asyncio.Event] = {}  # set when the settings have changed
+        self._under_way: dict[str, asyncio.Event] = {}  # set when the settings change
 
     def of(self, listener: str) -> Verify | None:
-        """Return what verifies the tokens of clients of a listener; None where it is not there yet."""
+        """Return the function that verifies tokens for a listener, or None before its verifier exists."""
         found = self._of.get(listener)
         return None if found is None else found.verify
 
     def refused(self) -> dict[str, str]:
-        """Return why new authorities of a provider were refused, by the listener that keeps the old ones."""
+        """Return the reason for each rejected truststore file, by the listener that keeps the old one."""
         found = {name: one.refused() for name, one in self._of.items()}
         return {name: reason for name, reason in found.items() if reason}
 
     async def open(self, listener: str, tokens: OauthBearer) -> Verifier:
-        """Make the verifier of a listener; it has no keys before it runs. INVALID_CONFIG as above."""
+        """Make the verifier of a listener, which has no keys before it runs. INVALID_CONFIG as above."""
         verifier = self._of[listener] = await make_verifier(tokens, self._now_ms)
         return verifier
 
     async def check(self, listeners: Mapping[str, ListenerSasl]) -> None:
-        """INVALID_CONFIG if one of these listeners could not take the tokens that it is to take."""
+        """Raise INVALID_CONFIG if the verifier that one of these listeners needs could not be made."""
         for name, tokens in self._to_be_made(listeners):
             try:
                 await TrustFile.open(tokens.truststore_location)
@@ -84,7 +84,7 @@ class TokenVerifiers:
                 ) from None
 
     def settings_changed(self, listeners: Mapping[str, ListenerSasl], start_task: StartTask) -> None:
-        """Make the verifiers of listeners that take tokens from now on."""
+        """Start a task to make and run the verifier of each listener that accepts tokens and has none."""
         for name, tokens in self._to_be_made(listeners):
             if name in self._under_way:
                 self._under_way[name].set()
@@ -93,7 +93,7 @@ class TokenVerifiers:
             start_task(self._begin(name, tokens))
 
     def _to_be_made(self, listeners: Mapping[str, ListenerSasl]) -> list[tuple[str, OauthBearer]]:
-        """Return the listeners that take tokens and have no verifier, each with its settings."""
+        """Return the listeners that accept tokens but have no verifier, with their settings."""
         found = ((name, one.mechanisms.get(OAUTHBEARER)) for name, one in listeners.items())
         return [
             (name, oauth.tokens)
@@ -113,7 +113,7 @@ class TokenVerifiers:
                     if error.detail != said:
                         said = error.detail
                         log.error(
-                            "The listener %s does not offer OAUTHBEARER: %s That is tried again.",
+                            "The listener %s does not offer OAUTHBEARER: %s This is retried.",
                             listener,
                             said,
                         )
@@ -123,5 +123,5 @@ class TokenVerifiers:
                 pause_s = min(2 * pause_s, MAX_LOOKS_BETWEEN * LOOK_SECONDS)
         finally:
             del self._under_way[listener]
-        log.info("The listener %s offers OAUTHBEARER from now on.", listener)
+        log.info("The listener %s now offers OAUTHBEARER.", listener)
         await verifier.run()

@@ -1,27 +1,27 @@
-"""When what was refused is tried again though nothing has changed: later and later, up to a limit. Pure.
+"""Schedules the retries of a file or a setting that was rejected, with growing pauses up to a limit. Pure.
 
-A disk that failed, or a clock that was wrong, leaves no trace in a file.
+Retries are needed even if the file has not changed: the reason may have been a failed disk or a wrong clock.
 """
 
 from dataclasses import dataclass
 from typing import Final
 
-LOOK_SECONDS: Final = 5.0  # Kubernetes itself takes a minute until a renewed secret is in a pod
-# Between two attempts to read what was refused: five minutes, as an attempt may start a reader of PKCS12.
+LOOK_SECONDS: Final = 5.0  # Kubernetes takes a minute to bring a renewed secret into a pod
+# Between retries of a rejected file: five minutes, as an attempt may start the PKCS12 reader.
 MAX_LOOKS_BETWEEN: Final = 60
 MAX_MINUTES_BETWEEN: Final = MAX_LOOKS_BETWEEN * LOOK_SECONDS / 60
 
 
 @dataclass(slots=True)
 class TriedAgain:
-    """The attempts to take over one thing, counted in looks at it."""
+    """The attempts to apply one file or setting; time is counted in looks, one each `LOOK_SECONDS`."""
 
-    refused: str = ""  # why the last attempt failed; empty if it did not
+    refused: str = ""  # the reason why the last attempt failed, or ""
     _looks_left: int = 0  # until the next attempt
-    _looks_between: int = 1  # doubled with each that fails
+    _looks_between: int = 1  # doubled with each failure
 
     def is_due(self, *, has_changed: bool) -> bool:
-        """Return whether an attempt is to be made in this look."""
+        """Return True if this look should make an attempt."""
         if has_changed:
             self._looks_between = 1
             return True
@@ -31,7 +31,7 @@ class TriedAgain:
         return self._looks_left <= 0
 
     def failed(self, reason: str) -> bool:
-        """Note that an attempt has failed; return whether the reason is another one than before."""
+        """Record a failed attempt; return True if the reason differs from the last one."""
         is_new = reason != self.refused
         self.refused = reason
         self._looks_left = self._looks_between
@@ -39,5 +39,5 @@ class TriedAgain:
         return is_new
 
     def succeeded(self) -> None:
-        """Note that an attempt has succeeded."""
+        """Record a successful attempt."""
         self.refused, self._looks_between = "", 1

@@ -1,6 +1,6 @@
-"""The authorities by which the host of an OAuth provider is trusted, read anew when their file changes.
+"""The authorities that the host of an OAuth provider is trusted by, reloaded when their file changes.
 
-As with the keys of listeners: what cannot be used changes nothing but the log, and is tried again.
+As with the keys of listeners, an unusable file is logged and retried, and the old authorities stay.
 """
 
 import asyncio
@@ -18,14 +18,14 @@ log = logging.getLogger(__name__)
 
 
 class TrustFile:
-    """The context by which a provider is trusted now, `context`; without a path the system's authorities."""
+    """The TLS context for connections to a provider, in `context`; without a path it trusts the system's."""
 
     @classmethod
     async def open(cls, path: str | None) -> "TrustFile":
         """Read the authorities for the first time; INVALID_CONFIG if they cannot be used."""
         if path is None:
             return cls(None, await asyncio.to_thread(ssl.create_default_context), None)
-        # The stamp first: what changes while it is read is read once more.
+        # The stamp is taken first, so that a file that changes during the read is read again.
         stamp = await asyncio.to_thread(_stamp_of, path)
         return cls(path, await asyncio.to_thread(read_trust, path), stamp)
 
@@ -37,17 +37,17 @@ class TrustFile:
 
     @property
     def refused(self) -> str:
-        """Return why the file that is there was not taken over; empty if it was."""
+        """The reason why the present file was rejected, or ""."""
         return self._attempts.refused
 
     async def follow(self) -> None:
-        """Take over what changes until it is cancelled."""
+        """Reload the file when it changes, until cancelled."""
         while self._path is not None:
             await asyncio.sleep(LOOK_SECONDS)
             await self.look()
 
     async def look(self) -> bool:
-        """Take over the file if it has changed since the last look; return whether that was so."""
+        """Reload the file if it has changed or a retry is due; return True if that succeeded."""
         if self._path is None:
             return False
         stamp = await asyncio.to_thread(_stamp_of, self._path)
@@ -59,15 +59,14 @@ class TrustFile:
         except KafkaError as error:
             if self._attempts.failed(error.detail):
                 log.error(
-                    "%s The OAuth provider stays trusted by the authorities that were read before. The file "
-                    "is tried again when it changes, and otherwise after growing pauses of at most %.0f "
-                    "minutes.",
+                    "%s The OAuth provider is still trusted by the old authorities. The file is retried when "
+                    "it changes, and otherwise after growing pauses of at most %.0f minutes.",
                     error.detail,
                     MAX_MINUTES_BETWEEN,
                 )
             return False
         self._attempts.succeeded()
-        log.info("The authorities in %s, by which an OAuth provider is trusted, were read anew.", self._path)
+        log.info("The authorities in %s, by which an OAuth provider is trusted, were reloaded.", self._path)
         return True
 
 
@@ -80,7 +79,7 @@ def _stamp_of(path: str) -> Stamp | None:
 
 
 def read_trust(path: str) -> ssl.SSLContext:
-    """Return a context that trusts the authorities in a file; INVALID_CONFIG if it cannot. Blocks."""
+    """Return a context that trusts the authorities in a file; INVALID_CONFIG if they are unusable. Blocks."""
     try:
         pem = b"\n".join(certificates_in(read_authorities(_store(path)).pem, path))
         return ssl.create_default_context(cadata=pem.decode("ascii", "replace"))

@@ -1,18 +1,18 @@
-"""What a command does when its output cannot be written any more.
+"""Handles an output that cannot be written any more.
 
-Nobody reads it, as after `| head`: it ends, and says nothing. The disk behind it is full: it says so.
+If its reader has gone, as after `| head`, the command ends quietly. If the disk is full, it prints an error.
 """
 
 import errno
 import os
 from typing import Final
 
-# What no socket and no file that is read fails with: a command that fails so could not write its output.
+# Errors that reads and sockets do not fail with: a command that gets one could not write its output.
 _OF_OUTPUT: Final = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG, errno.EIO, errno.EBADF)
 
 
 def end_quietly() -> int:
-    """The exit code. Python would complain when it flushes at its end: from here on it flushes nowhere."""
+    """Redirect the output to nowhere, as Python flushes it at exit and would complain; return exit code 0."""
     nowhere = os.open(os.devnull, os.O_WRONLY)
     os.dup2(nowhere, 1)
     os.close(nowhere)
@@ -20,10 +20,10 @@ def end_quietly() -> int:
 
 
 def is_of_output(error: OSError) -> bool:
-    """Whether this is what writing the output fails with; a file that was opened by name tells its name."""
+    """Return True if writing the output failed; the error of a file opened by name has a file name."""
     return error.errno in _OF_OUTPUT and error.filename is None
 
 
 def output_refused(error: OSError) -> str:
-    """The sentence about it."""
+    """Return the message for output that cannot be written."""
     return f"The output cannot be written: {error.strerror}."

@@ -1,7 +1,7 @@
-"""dump-log: the files of a log in the words of kafka-dump-log, one batch, record or row a line.
+"""dump-log: prints the files of a log in the terms of kafka-dump-log, one batch, record or row per line.
 
-It reads what is there and changes nothing, also while a node runs on it; of a broken file it prints all that
-can be read and says at which byte it is broken.
+It only reads, so it can be used while a node runs. Of a broken file it prints all that can be read, and the
+byte at which it is broken.
 """
 
 import argparse
@@ -22,7 +22,7 @@ from ottla.node.tools.log_files import NOTE, RECORD, Broken, Found, Row, Value
 
 EXIT_BROKEN: Final = 1
 EXIT_USAGE: Final = 2
-# What the cleaner, a deletion or a replacement under way put behind a name.
+# Suffixes of files during a deletion, a cleaning or a replacement.
 PASSING_SUFFIXES: Final = (".deleted", ".cleaned", ".swap")
 SEGMENT_SUFFIXES: Final = (".log", ".index", ".timeindex", ".txnindex", ".snapshot")
 _OFFSETS = ("topic", "partition", "offset")
@@ -33,13 +33,13 @@ CHECKPOINTS: Final = {
     checkpoint.CLEANER_OFFSET_CHECKPOINT: _OFFSETS,
     checkpoint.LEADER_EPOCH_CHECKPOINT: ("epoch", "startOffset"),
 }
-OPTIONALS: Final = ("deleteHorizonMs", "currentTxnFirstOffset")  # as the Java tool prints them
+OPTIONALS: Final = ("deleteHorizonMs", "currentTxnFirstOffset")  # which the Java tool prints as OptionalLong
 PROPERTIES: Final = {checkpoint.PARTITION_METADATA: ":", META_PROPERTIES: "="}
 
 EPILOG = """\
 FILE is a .log, .index, .timeindex, .txnindex or .snapshot, a checkpoint, partition.metadata or
-meta.properties; of a directory all of these are printed. An index is held against the .log beside it.
-The exit code is 1 if anything is broken; the byte is named. Nothing is ever changed.
+meta.properties; of a directory all of these are printed. An index is compared with the .log beside it.
+If anything is broken, the byte is named and the exit code is 1. Nothing is ever changed.
 examples:
   {program} ottla-data/orders-0                                           all files of a partition
   {program} --records ottla-data/orders-0/00000000000000000000.log        every record
@@ -48,15 +48,15 @@ examples:
 
 
 def main(arguments: Sequence[str] | None = None, *, program: str = "dump-log") -> int:
-    """Print the files that the command line names; 1 if any of them is broken, 2 if there is none."""
+    """Print the files named in the arguments; return 1 if any is broken, 2 if one is not a log file."""
     options = _parse(arguments, program)
     try:
         code = _dump(options, program)
         sys.stdout.flush()
         return code
-    except BrokenPipeError:  # whoever reads has seen enough
+    except BrokenPipeError:  # the reader of the output has gone
         return end_quietly()
-    except OSError as error:  # what is read has its own sentences
+    except OSError as error:  # of the output: errors of reading are caught below
         end_quietly()
         print(f"{program}: {output_refused(error)}", file=sys.stderr)
         return EXIT_BROKEN
@@ -88,7 +88,7 @@ def _dump(options: argparse.Namespace, program: str) -> int:
         try:
             is_directory = stat.S_ISDIR(named.stat().st_mode)
             if is_directory:
-                os.scandir(named).close()  # rglob takes one that may not be read for an empty one
+                os.scandir(named).close()  # rglob returns nothing for an unreadable directory
             paths = sorted(filter(_is_known, named.rglob("*"))) if is_directory else [named]
         except FileNotFoundError:
             code = _refuse(program, f"{named} does not exist.")
@@ -137,7 +137,7 @@ def _dump_file(path: Path, reader: Callable[[], Found], as_json: bool, program: 
 
 
 def _kind(path: Path) -> str:
-    """`.log`, `.index` ... or the whole name of a file that has a name of its own."""
+    """Return the suffix that marks the kind of a file (`.log`, `.index`), or its name if that is fixed."""
     name = path.name
     for suffix in PASSING_SUFFIXES:
         name = name.removesuffix(suffix)
@@ -161,7 +161,7 @@ def _base_offset(path: Path) -> int | None:
 
 
 def _reader(path: Path, with_records: bool) -> Callable[[], Found] | None:
-    """What reads this file; None for a file of another kind."""
+    """Return the function that reads a file, or None if it is not one of a log."""
     kind = _kind(path)
     base_offset = _base_offset(path)
     log = path.with_name(path.name.replace(kind, ".log")) if kind else path

@@ -1,9 +1,9 @@
-"""dump-metadata, dump-group and replay: what the logs of the cluster itself add up to.
+"""dump-metadata, dump-group and replay: print or check the state of an internal log.
 
-dump-metadata prints the metadata that `__cluster_metadata` stands for, as the records that would make them;
-dump-group the groups and offsets, the transactions, or the states of share-partitions, of one partition of a
-coordinator; replay feeds a log
-back into its core and says at which batch it goes wrong. All of them stop at any offset (`--until`).
+dump-metadata prints the metadata in a log of `__cluster_metadata`, as the records that would create it.
+dump-group prints the groups and offsets, the transactions, or the states of share-partitions in a partition
+of a coordinator's topic. replay replays a log into its core and prints the first batch that fails. All of
+them can stop at an offset (`--until`).
 """
 
 import argparse
@@ -33,24 +33,24 @@ from ottla.node.wire.describe import describe
 
 METADATA, GROUP, REPLAY = "dump-metadata", "dump-group", "replay"
 WORDS: Final = {
-    METADATA: "Print the metadata that a __cluster_metadata directory holds.",
+    METADATA: "Print the metadata in a directory of __cluster_metadata.",
     GROUP: (
-        "Print the groups and offsets, the transactions, or the states of share-partitions, that a directory "
-        "of a coordinator's topic holds."
+        "Print the groups and offsets, the transactions, or the states of share-partitions, in a directory "
+        "of a coordinator's topic."
     ),
     REPLAY: "Replay an internal log, and report the first batch that cannot be replayed.",
 }
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
-    """The exit code: 1 if the log is broken, 2 if there is no such log."""
+    """Run a tool; return the exit code, 1 if the log is broken, 2 if there is no such log."""
     words = sys.argv[1:] if arguments is None else list(arguments)
     options = _parse(words)
     try:
         is_metadata = kind_of(options.directory) == METADATA_TOPIC
         if options.tool in (METADATA, GROUP) and (options.tool == METADATA) is not is_metadata:
             raise UnreadableError(
-                f"{options.directory} holds another kind of log: use "
+                f"{options.directory} has another kind of log: use "
                 f"{GROUP if options.tool == METADATA else METADATA}."
             )
         found = replayed(options.directory, until=options.until)
@@ -61,7 +61,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
         code = _replay(options, found) if options.tool == REPLAY else _dump(options, found)
         sys.stdout.flush()
         return code
-    except BrokenPipeError:  # whoever reads has seen enough
+    except BrokenPipeError:  # the reader of the output has gone
         return end_quietly()
 
 
@@ -107,7 +107,7 @@ def _verdict(tool: str, problem: str | None) -> int:
 
 
 def rows_of(state: State) -> Iterator[tuple[str, dict[str, Any]]]:
-    """What is in a state, one thing a row."""
+    """Yield the entries of a state, each with its kind and its fields."""
     match state:
         case MetadataImage():
             for record in image_records(state):
@@ -168,9 +168,9 @@ def _replay(options: argparse.Namespace, found: Replayed) -> int:
 
 
 def first_broken_offset(directory: Path, last_offset: int) -> int | None:
-    """The first offset with which the state is broken; None if it is not, before the log itself ends.
+    """Return the first offset after whose replay the state is broken, or None if none up to `last_offset` is.
 
-    Found by halves: what is broken stays so.
+    A binary search finds it, since a broken state stays broken.
     """
     low, high = 0, last_offset + 1
     while low < high:

@@ -1,7 +1,7 @@
-"""dump-wire: frames of the Kafka protocol in words, one a line, for whoever stares at a capture.
+"""dump-wire: prints frames of the Kafka protocol as text, one per line, to analyse captured traffic.
 
-It reads what is there and changes nothing; of a broken frame it prints what can be known and goes on with the
-next. Requests name their API themselves, responses do not: for those the API and version must be told.
+It only reads. Of a broken frame it prints as much as it can decode, and continues with the next. A request
+names its API and version, but a response does not, so the user must give them for responses.
 """
 
 import argparse
@@ -19,10 +19,10 @@ from ottla.node.wire.api_keys import ApiKey
 from ottla.node.wire.describe import describe, describe_line
 from ottla.node.wire.framing import LENGTH_BYTES, frame_at
 
-MAX_FRAME_BYTES = 2**31 - 1  # the file is here already, so any size that it can hold is welcome
+MAX_FRAME_BYTES = 2**31 - 1  # the file is local, so any size is allowed
 
 EPILOG = """\
-FILE is a stream of frames, each behind its length, as one side of a TCP connection carries it; or, when it
+FILE is a stream of frames, each after its length, like one direction of a TCP connection; or, if its name
 ends in .jsonl, lines with "request" and "response" in base64 as in tests/golden. "-" is standard input.
 example: dump-wire --hex "0012 0000 00000001 ffff"      a request without its length
 example: dump-wire --response FETCH:12 answers.bin      responses, all of this API and version
@@ -30,7 +30,7 @@ example: dump-wire --response FETCH:12 answers.bin      responses, all of this A
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
-    """Print the frames that the command line names; 1 if any of them is broken."""
+    """Print the frames of the arguments; return 1 if any is broken, 2 if an input cannot be read."""
     options = _parse(arguments)
     broken = 0
     try:
@@ -42,7 +42,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     except KafkaError as fault:
         print(f"the rest does not consist of frames: {fault.detail}")
         return 1
-    except BrokenPipeError:  # whoever reads has seen enough
+    except BrokenPipeError:  # the reader of the output has gone
         return end_quietly()
     except (OSError, ValueError, KeyError) as fault:
         print(f"dump-wire: {fault}", file=sys.stderr)
@@ -53,7 +53,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
 def _parse(arguments: Sequence[str] | None) -> argparse.Namespace:
     parser = argparse.ArgumentParser(
         prog="dump-wire",
-        description="Print frames of the Kafka protocol in words.",
+        description="Print frames of the Kafka protocol as text.",
         epilog=EPILOG,
         formatter_class=argparse.RawDescriptionHelpFormatter,
     )
@@ -70,7 +70,7 @@ def _parse(arguments: Sequence[str] | None) -> argparse.Namespace:
 
 
 def _api_version(text: str) -> tuple[int, int]:
-    """`FETCH:12`, `Fetch:12` or `1:12`."""
+    """Parse `FETCH:12`, `Fetch:12` or `1:12` as an API key and a version."""
     name, _, version = text.partition(":")
     if name.isdigit():
         return int(name), int(version)
@@ -85,7 +85,7 @@ Answered = tuple[int, int] | None  # API and version that a frame answers; None 
 
 
 def _frames(options: argparse.Namespace) -> Iterator[tuple[str, Buffer, Answered]]:
-    """All frames with the place where each was found."""
+    """Yield each frame with its place, and the API that it answers if it is a response."""
     answered: Answered = options.response
     if options.hex is not None:
         yield "hex", options.hex, answered
@@ -119,7 +119,7 @@ def _streamed(name: str, content: bytes, answered: Answered) -> Iterator[tuple[s
 
 
 def _words(frame: Buffer, answered: Answered, as_json: bool) -> tuple[str, bool]:
-    """A frame in words, and whether it could be read to its end."""
+    """Return a frame as text, and False if it could not be decoded completely."""
     known = f"{len(frame)} bytes"
     try:
         if answered is not None:

@@ -1,4 +1,4 @@
-"""The records of Kafka's internal topics in words: the metadata log, `__consumer_offsets`,
+"""Decodes records of the internal topics into text: of `__cluster_metadata`, `__consumer_offsets`,
 `__transaction_state` and `__share_group_state`.
 """
 
@@ -23,17 +23,17 @@ from ottla.metadata_raft.records import ConfigRecord, UserScramCredentialRecord
 from ottla.node.share.dead_letters import read_note
 from ottla.node.wire.describe import describe
 
-# The words for the key and for the payload of a record; None for what is not there.
+# Returns the key and the payload of a record as text, each None if it is missing.
 Wording = Callable[[Record], tuple[str | None, str | None]]
 
 
 def as_text(content: bytes) -> str:
-    """Bytes as text; what is not UTF-8 as \\xNN."""
+    """Return bytes as text, with \\xNN for each byte that is not UTF-8."""
     return content.decode("utf-8", "backslashreplace")
 
 
 def plain(record: Record) -> tuple[str | None, str | None]:
-    """Key and value as they are."""
+    """Return key and value without decoding them."""
     return (
         None if record.key is None else as_text(record.key),
         None if record.value is None else as_text(record.value),
@@ -41,7 +41,7 @@ def plain(record: Record) -> tuple[str | None, str | None]:
 
 
 def metadata(record: Record) -> tuple[str | None, str | None]:
-    """A record of `__cluster_metadata`; as it is, if it is of a kind that this version does not know."""
+    """Decode a record of `__cluster_metadata`; one of an unknown type stays as it is, secrets are hidden."""
     try:
         decoded = record_codec.decode_record(record.value)
     except KafkaError:
@@ -54,7 +54,7 @@ def metadata(record: Record) -> tuple[str | None, str | None]:
 
 
 def group(record: Record) -> tuple[str | None, str | None]:
-    """A record of `__consumer_offsets`; as it is, if it is of a kind that this version does not know."""
+    """Decode a record of `__consumer_offsets`; one of an unknown type stays as it is."""
     if record.key is None:
         return plain(record)
     try:
@@ -68,7 +68,7 @@ def group(record: Record) -> tuple[str | None, str | None]:
 
 
 def transaction(record: Record) -> tuple[str | None, str | None]:
-    """A record of `__transaction_state`; as it is, if it is of a kind that this version does not know."""
+    """Decode a record of `__transaction_state`; one of an unknown type stays as it is."""
     if record.key is None:
         return plain(record)
     try:
@@ -85,7 +85,7 @@ def transaction(record: Record) -> tuple[str | None, str | None]:
 
 
 def transaction_in_words(t: Transaction) -> dict[str, object]:
-    """What version 1 of the value has in tags is left out where it is not given, as there."""
+    """Return the fields of a transaction; the tagged fields of version 1 are left out if they are not set."""
     words: dict[str, object] = {
         "state": t.state.value,
         "producer_id": t.producer_id,
@@ -106,7 +106,7 @@ def transaction_in_words(t: Transaction) -> dict[str, object]:
 
 
 def share_state(record: Record) -> tuple[str | None, str | None]:
-    """A record of `__share_group_state`; as it is, if it is of a kind that this version does not know."""
+    """Decode a record of `__share_group_state`; one of an unknown type stays as it is."""
     if record.key is None:
         return plain(record)
     try:
@@ -141,7 +141,7 @@ def share_state_in_words(state: ShareState) -> dict[str, object]:
 
 
 def _with_note(words: dict[str, object], note: bytes | None) -> dict[str, object]:
-    """The words, with the note on dead letters where something is said of it."""
+    """Return the fields with the note on dead letters decoded, or without it if it is empty."""
     del words["dead_letters"]
     return words | {"dead_letters": _note_in_words(note)} if note else words
 
@@ -168,7 +168,7 @@ def batches_in_words(batches: Sequence[StateBatch]) -> list[dict[str, object]]:
 
 
 def wording_for(directory: str) -> Wording:
-    """How to word the records of a partition, by the name of its directory."""
+    """Return the decoder for the records of a partition, by the name of its directory."""
     if directory.startswith("__cluster_metadata-"):
         return metadata
     if directory.startswith(f"{OFFSETS_TOPIC}-"):

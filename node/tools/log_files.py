@@ -1,7 +1,7 @@
-"""The files of a log in words: every kind that a log directory holds, row by row, as far as it can be read.
+"""Reads each kind of file in a log directory into rows, as far as the file is readable.
 
-A reader yields `Row`s in the order of the file and `Broken`s where something is not as it should be; after a
-`Broken` it goes on if it can find its way. Nothing is written. Memory is bounded by the largest batch.
+A reader yields a `Row` for each entry in the order of the file, and a `Broken` at each error, after which it
+continues if it finds the next entry. Nothing is written. Memory is bounded by the largest batch.
 """
 
 import io
@@ -34,23 +34,23 @@ from ottla.node.tools.internal_records import Wording, as_text, wording_for
 Value = str | int | bool | None | list[str]
 BATCH, RECORD, ROW, NOTE = "batch", "record", "row", "note"
 MAX_TEXT_BYTES: Final = 300 * 1024 * 1024  # a million partitions in one checkpoint
-SEARCH_BYTES: Final = 1024 * 1024  # read at once when the next whole batch is looked for
+SEARCH_BYTES: Final = 1024 * 1024  # read at once in the search for the next whole batch
 
-_SNAPSHOT_HEAD = struct.Struct(">hIi")  # version, CRC-32C of what follows it, count
+_SNAPSHOT_HEAD = struct.Struct(">hIi")  # version, CRC-32C of the bytes after it, count
 _SNAPSHOT_CRC_START = 6
 _SNAPSHOT_ROW = struct.Struct(">qhiqiqiq")
 _NUMBER = re.compile(rb"-?[0-9]{1,19}")
 
 
 class Row(NamedTuple):
-    """One line of a dump: what it is and its fields by kafka-dump-log's names."""
+    """One line of a dump: its kind, and its fields by kafka-dump-log's names."""
 
     kind: str
     fields: Mapping[str, Value]
 
 
 class Broken(NamedTuple):
-    """Something is wrong from this byte of the file on."""
+    """An error in the file, from this byte on."""
 
     position: int
     problem: str
@@ -63,7 +63,7 @@ Found = Iterator[Row | Broken]
 
 
 def read_log(path: Path, *, with_records: bool, base_offset: int | None = None) -> Found:
-    """The batches of a segment, each followed by its records if wanted."""
+    """Read the batches of a segment, each followed by its records if wanted."""
     with path.open("rb") as file:
         wording = wording_for(path.absolute().parent.name) if with_records else None
         yield from _read_batches(file, wording, base_offset)
@@ -105,7 +105,7 @@ def _read_batches(file: BinaryIO, wording: Wording | None, base_offset: int | No
 
 
 def _batch_at(file: BinaryIO, position: int, size: int) -> tuple[BatchHeader, bytes] | tuple[None, str]:
-    """The batch at a position, or why there is none."""
+    """Return the header and the bytes of the batch at a position, or None and the reason if there is none."""
     if size - position < HEADER_SIZE:
         return None, (
             f"{size - position} bytes are left, but the header of a batch alone takes {HEADER_SIZE}"
@@ -128,15 +128,15 @@ def _batch_at(file: BinaryIO, position: int, size: int) -> tuple[BatchHeader, by
 
 
 def _next_batch(file: BinaryIO, position: int, size: int, last_offset: int) -> int | None:
-    """Where the next batch with a good CRC begins, looking at every byte."""
+    """Return the position of the next batch with a valid CRC, by a search of every byte, or None."""
     while position + HEADER_SIZE <= size:
         file.seek(position)
         window = file.read(SEARCH_BYTES + HEADER_SIZE)
-        hit = window.find(MAGIC, 16)  # the magic stands 16 bytes into a batch
+        hit = window.find(MAGIC, 16)  # the magic byte is 16 bytes into a batch
         while hit >= 0 and hit - 16 + HEADER_SIZE <= len(window):
             start = position + hit - 16
             header = read_header(window, hit - 16)
-            # The cheap signs first: a CRC over what is no batch could cost the whole file each time.
+            # The cheap checks come first: the CRC of a false hit could read the whole file each time.
             if (
                 header.base_offset > last_offset
                 and HEADER_SIZE - LOG_OVERHEAD <= header.batch_length <= size - start - LOG_OVERHEAD
@@ -228,7 +228,7 @@ def _record_fields(header: BatchHeader, record: Record, wording: Wording) -> dic
 
 
 def read_offset_index(path: Path, base_offset: int, log: Path | None) -> Found:
-    """The rows of an `.index`, held against the segment beside it if that is there."""
+    """Read the rows of an `.index`, and compare them with its segment if that exists."""
     batches = dict(_headers(log)) if log is not None else None
     previous = None
     for position, (relative, target) in _rows(path, OFFSET_ROW, trouble := _Trouble()):
@@ -249,7 +249,7 @@ def read_offset_index(path: Path, base_offset: int, log: Path | None) -> Found:
 
 
 def read_time_index(path: Path, base_offset: int, log: Path | None) -> Found:
-    """The rows of a `.timeindex`, held against the segment beside it if that is there."""
+    """Read the rows of a `.timeindex`, and compare them with its segment if that exists."""
     batches = None if log is None else {header.last_offset: header for _, header in _headers(log)}
     previous = None
     for position, (timestamp, relative) in _rows(path, TIME_ROW, trouble := _Trouble()):
@@ -270,7 +270,7 @@ def read_time_index(path: Path, base_offset: int, log: Path | None) -> Found:
 
 
 def read_transaction_index(path: Path) -> Found:
-    """The aborted transactions of a `.txnindex`."""
+    """Read the aborted transactions of a `.txnindex`."""
     names = ("version", "producerId", "firstOffset", "lastOffset", "lastStableOffset")
     for position, row in _rows(path, TRANSACTION_ROW, trouble := _Trouble()):
         yield Row(ROW, dict(zip(names, row, strict=True)))
@@ -280,14 +280,14 @@ def read_transaction_index(path: Path) -> Found:
 
 
 class _Trouble:
-    """What `_rows` found at the end of a file."""
+    """The findings of `_rows` at the end of a file."""
 
     def __init__(self) -> None:
         self.found: list[Row | Broken] = []
 
 
 def _rows(path: Path, row: struct.Struct, trouble: _Trouble) -> Iterator[tuple[int, tuple[int, ...]]]:
-    """(byte, fields) of each row. Zeros at the end are no rows: Apache Kafka reserves them."""
+    """Yield the position and the fields of each row. Zeros at the end are space reserved by Apache Kafka."""
     content = path.read_bytes()
     written = len(content.rstrip(b"\0"))
     count = -(-written // row.size)
@@ -306,7 +306,7 @@ def _rows(path: Path, row: struct.Struct, trouble: _Trouble) -> Iterator[tuple[i
 
 
 def _headers(log: Path) -> Iterator[tuple[int, BatchHeader]]:
-    """(byte, header) of the batches of a segment until the first that is not whole."""
+    """Yield the position and the header of each batch of a segment, up to the first incomplete one."""
     with log.open("rb") as file:
         size = file.seek(0, io.SEEK_END)
         position = 0
@@ -323,7 +323,7 @@ def _headers(log: Path) -> Iterator[tuple[int, BatchHeader]]:
 
 
 def read_producer_snapshot(path: Path) -> Found:
-    """The producers of a `.snapshot`."""
+    """Read the producers of a `.snapshot`."""
     content = path.read_bytes()
     if len(content) < _SNAPSHOT_HEAD.size:
         yield Broken(0, f"{len(content)} bytes are too short for a producer snapshot.")
@@ -368,12 +368,12 @@ def _producer_fields(row: tuple[int, ...]) -> dict[str, Value]:
 
 
 def read_checkpoint(path: Path, names: tuple[str, ...]) -> Found:
-    """A checkpoint of Kafka's kind: version, count, and lines whose fields are called `names`."""
+    """Read a checkpoint in Kafka's format: version, count, and lines whose fields are called `names`."""
     with path.open("rb") as file:
         content = file.read(MAX_TEXT_BYTES)
     lines = content.split(b"\n")
     if not content.strip():
-        return  # Kafka makes the file before it first writes it.
+        return  # Kafka creates the file empty, before it first writes to it.
     if lines[0].strip() != b"0":
         yield Broken(0, f"the version is {as_text(lines[0][:40])!r}, but only 0 is supported.")
     position = len(lines[0]) + 1
@@ -402,7 +402,7 @@ def read_checkpoint(path: Path, names: tuple[str, ...]) -> Found:
 
 
 def read_properties(path: Path, separator: str) -> Found:
-    """partition.metadata and meta.properties: names and values."""
+    """Read the names and values of partition.metadata or meta.properties."""
     with path.open("rb") as file:
         content = file.read(MAX_TEXT_BYTES)
     position = 0

@@ -1,7 +1,8 @@
-"""The state that an internal log stands for: its records replayed as a node replays them when it starts.
+"""Replays an internal log into its state, as a node does when it starts.
 
-Metadata begin with the newest snapshot that is not beyond the wanted offset; the logs of the coordinators
-begin at their start. Files are read, never changed; memory is bounded by a segment and by the state itself.
+The replay of the metadata log begins with the newest snapshot at or below the wanted offset; that of a
+coordinator's log begins at its start. Files are only read. Memory is bounded by the size of a segment and of
+the state.
 """
 
 import re
@@ -43,7 +44,7 @@ State = MetadataImage | GroupShard | TransactionShard | ShareStateShard
 
 
 class Replayed(NamedTuple):
-    """What a log stands for up to `last_offset` (-1: no record), and what kept more from being read."""
+    """The state of a log up to `last_offset` (-1: no record), and the problem of the replay, if any."""
 
     state: State
     last_offset: int
@@ -52,7 +53,7 @@ class Replayed(NamedTuple):
 
 
 class Batch(NamedTuple):
-    """A whole batch and where it stands."""
+    """A complete batch and its offsets."""
 
     content: bytes
     base_offset: int
@@ -60,11 +61,11 @@ class Batch(NamedTuple):
 
 
 class UnreadableError(Exception):
-    """A log goes wrong here; the text names the file and the byte."""
+    """A log cannot be read; the text names the file and the byte."""
 
 
 def kind_of(directory: Path) -> str:
-    """The internal topic of a directory; UnreadableError for any other."""
+    """Return the internal topic of a directory; UnreadableError if it belongs to none."""
     topic = directory.absolute().name.rpartition("-")[0]
     if topic not in _TOPICS:
         raise UnreadableError(
@@ -74,7 +75,7 @@ def kind_of(directory: Path) -> str:
 
 
 def replayed(directory: Path, *, until: int = EVERYTHING) -> Replayed:
-    """The state after the batch that has this offset, or after the last one that can be read."""
+    """Return the state after the batch with the offset `until`, or after the last readable one."""
     load = {
         METADATA_TOPIC: _metadata,
         OFFSETS_TOPIC: _groups,
@@ -85,7 +86,7 @@ def replayed(directory: Path, *, until: int = EVERYTHING) -> Replayed:
 
 
 def batches(directory: Path, *, begin: int = 0) -> Iterator[Batch]:
-    """The whole batches of a log from an offset on; UnreadableError where it goes wrong."""
+    """Yield the batches of a log from an offset on; UnreadableError at the first broken one."""
     segments = sorted(path for path in directory.iterdir() if _SEGMENT.fullmatch(path.name))
     for path in segments:
         content, position = path.read_bytes(), 0
@@ -117,7 +118,7 @@ def _metadata(directory: Path, until: int) -> Replayed:
             delta = MetadataDelta(image)
             for record in decoded.records:
                 delta.replay(record)
-            # A control batch takes an offset, too, and changes nothing.
+            # A control batch also takes an offset, but changes nothing else.
             image = delta.apply(
                 version=batch.last_offset, epoch=decoded.epoch, timestamp_ms=decoded.timestamp_ms
             )
@@ -130,7 +131,7 @@ def _metadata(directory: Path, until: int) -> Replayed:
 
 
 def _snapshot(directory: Path, until: int) -> MetadataImage:
-    """The newest snapshot that is whole and not beyond; nothing if there is none."""
+    """Return the newest valid snapshot at or below the offset `until`, or an empty image if there is none."""
     found = sorted(directory.iterdir(), reverse=True)
     for path in found:
         match = _SNAPSHOT.fullmatch(path.name)
@@ -141,7 +142,7 @@ def _snapshot(directory: Path, until: int) -> MetadataImage:
                 path.read_bytes(), empty=MetadataImage(), version=int(match[1]) - 1, epoch=int(match[2])
             )
         except KafkaError:
-            continue  # as a node does: an older one and more of the log will do
+            continue  # as in a node: an older snapshot and more of the log give the same state
     return MetadataImage()
 
 
@@ -207,5 +208,5 @@ def _judged(
 
 
 def _defaults() -> BrokerConfig:
-    """Settings decide about the future of groups, not about what their records say."""
+    """Return default settings: they affect what groups do later, not the state in their records."""
     return parse_config({"log.dirs": "unused"})

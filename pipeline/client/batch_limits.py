@@ -1,4 +1,4 @@
-"""How large a batch the log of a topic takes: asked before rows are encoded, so that none has to be split."""
+"""The largest batch that a topic's log takes, asked before rows are encoded so that none must be split."""
 
 from typing import Final
 
@@ -11,16 +11,17 @@ from ottla.node.wire.messages.describe_configs import (
 from ottla.pipeline.client.answers import check
 from ottla.pipeline.client.metadata import Cluster
 
-_TOPIC: Final = 2  # the type of a resource that has settings
+_TOPIC: Final = 2  # the type of a resource
 # A batch larger than a segment is refused as well.
 _LIMITS: Final = ("max.message.bytes", "segment.bytes")
 NO_LIMIT_BYTES: Final = 2**31 - 1
 
 
 def max_batch_bytes(cluster: Cluster, topic: str) -> int:
-    """Return the most bytes of a batch in `topic`, known as long as the topic's metadata are.
+    """Return the most bytes of a batch in `topic`, cached as long as the topic's metadata.
 
-    NO_LIMIT_BYTES where nobody tells (a client may lack the right to ask): a refused batch is split anyway.
+    It is NO_LIMIT_BYTES if the limit is not known, as a client may lack the right to ask: a refused batch is
+    split anyway.
     """
     known = cluster.batch_bytes.get(topic)
     if known is None:

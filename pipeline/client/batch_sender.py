@@ -1,9 +1,9 @@
-"""Sending record batches: several in flight to each leader, each partition's in order, through any failure.
+"""Sends record batches: several in flight to each leader, each partition's in order, through any failure.
 
-A batch goes out again as it was, byte for byte: its producer id, epoch and sequence tell the next leader
-whether it has it already. So with idempotence nothing is there twice, and nothing is out of order. A batch
-that is refused as too large goes in halves, whose records keep their sequence numbers, unless the leader says
-that it has it already.
+A batch is sent again byte for byte: its producer id, epoch and sequence let the next leader see whether it
+has it already. So with idempotence nothing is written twice, and nothing out of order. A batch that is
+refused as too large is sent as two halves, whose records keep their sequence numbers, unless the leader has
+it already.
 """
 
 from collections import deque
@@ -30,17 +30,21 @@ from ottla.pipeline.client.metadata import Cluster
 from ottla.pipeline.client.retries import is_retriable, monotonic_ms
 from ottla.pipeline.columns.batch_halves import split_in_halves
 
-# From 12 on a batch may make its partition part of the transaction, and a pair lives for one (KIP-890).
-# A pair that may be ended again and again, by whoever does it, is that of the protocol before.
+# From version 12 on a batch may add its partition to the transaction, and a producer epoch lasts for one
+# transaction (KIP-890). With the older protocol any process that knows a producer id and its epoch can end
+# their transaction, and do so repeatedly.
 FIRST_TRANSACTIONS: Final = 11
 UNKNOWN_OFFSET: Final = -1
-# The second one is for a batch that is larger than a segment.
+# The second one is the answer for a batch that is larger than a segment.
 _TOO_LARGE: Final = frozenset({ErrorCode.MESSAGE_TOO_LARGE, ErrorCode.RECORD_LIST_TOO_LARGE})
 
 
 class Placed(NamedTuple):
-    """Where a batch is; UNKNOWN_OFFSET when the leader only knows that it has had it, or when
-    it was split and the parts do not lie one behind the other."""
+    """The place of a batch in its log.
+
+    `base_offset` is UNKNOWN_OFFSET if the leader only knows that it has stored the batch, or if the batch was
+    split and its parts are not contiguous.
+    """
 
     partition: TopicPartition
     base_offset: int
@@ -49,14 +53,14 @@ class Placed(NamedTuple):
 
 @dataclass(slots=True)
 class _Batch:
-    """One batch on its way, with what became of it; it lets go of its bytes once it is placed."""
+    """One batch and its outcome. Its bytes are dropped once it is placed."""
 
     number: int  # in the order of sending
     partition: TopicPartition
     data: Buffer
     records_count: int
     deadline_ms: int
-    base_offset: int | None = None  # where it is, once that is known
+    base_offset: int | None = None  # in the log, once known
     error: KafkaError | None = None
 
 
@@ -67,9 +71,9 @@ class _Sent(NamedTuple):
 
 
 class BatchSender:
-    """Batches of one producer; `transactional_id` where they belong to a transaction.
+    """Batches of one producer; `transactional_id` if they belong to a transaction.
 
-    After a KafkaError it is of no more use: what was sent before may be there or not.
+    It cannot be used after a KafkaError: the batches sent before may be in their logs or not.
     """
 
     def __init__(self, cluster: Cluster, transactional_id: str | None = None) -> None:
@@ -78,13 +82,13 @@ class BatchSender:
         self._transactional_id = transactional_id
         self._batches: list[_Batch] = []  # since the last flush, in order
         self._in_flight: dict[int, deque[_Sent]] = {}  # by node, oldest first
-        self._failed: list[_Batch] = []  # retriably, and not sent again yet
-        self._begun: set[TopicPartition] = set()  # whose leaders know this producer
+        self._failed: list[_Batch] = []  # with a retriable error, and not sent again yet
+        self._begun: set[TopicPartition] = set()  # partitions whose leaders know this producer
 
     def send(self, partition: TopicPartition, data: Buffer, *, records_count: int) -> None:
-        """Send one whole batch, after those of its partition before it; waits while too many are in flight.
+        """Send one whole batch, after the earlier ones of its partition; blocks while too many are in flight.
 
-        TopicGone; KafkaError for what cannot be sent, or not within `delivery.timeout.ms`.
+        Raises TopicGone, and KafkaError for a batch that cannot be sent, or not within `delivery.timeout.ms`.
         """
         if len(data) > self._settings.max_request_size:
             raise _too_large(partition, len(data), "kafka.max.request.size")
@@ -98,7 +102,7 @@ class BatchSender:
             raise
 
     def flush(self) -> Sequence[Placed]:
-        """Wait until every batch is in its log; where they are, in the order in which they were sent."""
+        """Wait until every batch is in its log; return their places in the order in which they were sent."""
         try:
             self._receive_all()
             self._recover()
@@ -110,7 +114,7 @@ class BatchSender:
         return placed
 
     def close(self) -> None:
-        """Leave off: answers that are on their way would be taken for others."""
+        """Close the connections with answers under way, which later requests would take for theirs."""
         for flight in self._in_flight.values():
             for sent in flight:
                 sent.connection.close()
@@ -123,8 +127,9 @@ class BatchSender:
         while len(self._in_flight.get(node_id, ())) >= self._settings.max_in_flight:
             self._receive_oldest(node_id)
         for other, flight in self._in_flight.items():
-            # It must not overtake those that are on their way to an earlier leader, nor the first of all: who
-            # has refused that one, not having heard of the topic, takes the next as this producer's first.
+            # It must not overtake batches on their way to an earlier leader, nor the partition's first batch:
+            # a leader that refused the first, as it had not heard of the topic yet, would take the next as
+            # this producer's first.
             is_after = other != node_id or batch.partition not in self._begun
             while is_after and any(sent.batch.partition == batch.partition for sent in flight):
                 self._receive_oldest(other)
@@ -135,8 +140,8 @@ class BatchSender:
             connection = self._cluster.connections.to(node_id, Purpose.PRODUCE)
             before = self._in_flight.get(node_id)
             if before and before[0].connection is not connection:
-                # Nothing may overtake what was lost with the one before: a leader of Apache Kafka takes any
-                # sequence as the first of a producer that it does not know.
+                # No batch may overtake those that were lost with the connection before: a leader of Apache
+                # Kafka takes any sequence as the first of a producer that it does not know.
                 raise KafkaError(ErrorCode.NETWORK_EXCEPTION, f"the connection to node {node_id} was lost")
             ticket = connection.send(self._request(batch), most=FIRST_TRANSACTIONS)
         except KafkaError as error:
@@ -158,7 +163,7 @@ class BatchSender:
                 self._receive_oldest(node_id)
 
     def _note_failure(self, batch: _Batch, error: KafkaError) -> None:
-        """Raises what no other attempt would mend."""
+        """Note a failure to be repaired by `_recover`; raise the error if another attempt cannot succeed."""
         if not is_retriable(error) and not _can_be_split(batch, error):
             raise error
         batch.error = error
@@ -176,11 +181,11 @@ class BatchSender:
     def _judge(self, batch: _Batch, response: ProduceResponse) -> None:
         answers = [one for topic in response.responses for one in topic.partition_responses]
         if len(answers) != 1 or answers[0].index != batch.partition.partition:
-            problem = f"{len(answers)} answers about other than {batch.partition} alone"
+            problem = f"expected one answer, about {batch.partition}, but got {len(answers)}"
             raise KafkaError(ErrorCode.INVALID_REQUEST, problem)
         answer = answers[0]
         if answer.error_code == ErrorCode.DUPLICATE_SEQUENCE_NUMBER:
-            # It is there, and so far back that the leader has forgotten where.
+            # It is in the log, but so far back that the leader has forgotten its offset.
             batch.base_offset, batch.data = UNKNOWN_OFFSET, b""
         elif answer.error_code:
             raise self._error_of(batch, answer)
@@ -196,7 +201,7 @@ class BatchSender:
             return _too_large(batch.partition, len(batch.data), limit, ErrorCode.RECORD_LIST_TOO_LARGE)
         error = to_error(answer.error_code, f"writing to {batch.partition}", answer.error_message)
         if error.code is ErrorCode.OUT_OF_ORDER_SEQUENCE_NUMBER and self._has_failed(batch.partition):
-            # The one before it was refused, so this one, which was on its way, comes too early.
+            # The batch before it was refused, so this one, which was already under way, came too early.
             return KafkaError(ErrorCode.NOT_LEADER_OR_FOLLOWER, error.detail)
         return error
 
@@ -206,10 +211,10 @@ class BatchSender:
         return any(batch.partition == partition for batch in self._failed)
 
     def _recover(self) -> None:
-        """Send again what failed, one batch at a time in the order of the first time, until all are there."""
+        """Send the failed batches again, one at a time in their first order, until all are stored."""
         if not self._failed:
             return
-        # All that is on its way has an answer first, or none: else one might overtake another.
+        # Everything under way is answered first: else one batch might overtake another.
         self._receive_all()
         failed, self._failed = sorted(self._failed, key=lambda batch: batch.number), []
         for batch in failed:
@@ -260,14 +265,14 @@ class BatchSender:
             self._send_alone(half)
         begun, then = (half.base_offset for half in halves)
         assert begun is not None and then is not None, "each half is placed"
-        # Another producer's batch may lie between them.
+        # A batch of another producer may lie between them.
         batch.base_offset = begun if then == begun + count // 2 else UNKNOWN_OFFSET
 
     def _is_stored(self, batch: _Batch) -> bool:
         """Ask the leader whether an earlier attempt, whose answer was lost, has reached the log.
 
-        Where it may not be asked, the sequence numbers of a half do not fit: the task fails, and nothing is
-        there twice.
+        If the client may not ask, it sends the halves: if the batch is stored after all, their sequence
+        numbers do not fit, so the task fails and nothing is written twice.
         """
         header = read_header(batch.data)
         last = increment_sequence(header.base_sequence, header.last_offset_delta)
@@ -286,7 +291,7 @@ class BatchSender:
             for state in one.active_producers
             if (state.producer_id, state.producer_epoch) == (header.producer_id, header.producer_epoch)
         ]
-        # Those behind it that were on their way may be there, too; after 2^31-1 comes 0.
+        # Later batches that were under way may be stored, too. Sequence numbers wrap: after 2^31-1 comes 0.
         return any(0 <= increment_sequence(there, -last) < 2**30 for there in mine)
 
 

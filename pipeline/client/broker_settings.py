@@ -1,4 +1,4 @@
-"""Settings of nodes that a client has to keep to."""
+"""Settings of brokers that a client has to keep to."""
 
 from typing import Final
 
@@ -12,17 +12,17 @@ from ottla.pipeline.client.answers import check
 from ottla.pipeline.client.connections import Purpose
 from ottla.pipeline.client.metadata import Cluster
 
-_BROKER: Final = 4  # the type of a resource that has settings
+_BROKER: Final = 4  # the type of a resource
 _MAX_TIMEOUT: Final = "transaction.max.timeout.ms"
 DEFAULT_MAX_TIMEOUT_MS: Final = 900_000
 
 
 def max_transaction_timeout_ms(cluster: Cluster) -> int:
-    """How long transactions may be open, as one node says; Kafka's default where it does not.
+    """Return the longest time that transactions may be open, as one node reports it, or Kafka's default.
 
-    It does not tell clients that may not see its settings, and few who write need see them.
+    Nodes hide their settings from clients without that right, which few producers need.
     """
-    cluster.topics([])  # which nodes there are now
+    cluster.topics([])  # learns which nodes there are now
 
     def attempt() -> int:
         node_id = cluster.connections.nodes()[0]

@@ -1,7 +1,7 @@
 """The settings of a Kafka client that this one honours, under Java's names, read from options of Spark.
 
-Defaults are Java's but where the class says why not. A source reads what Java's consumer reads and a sink
-what its producer does; a name of the other side is taken without effect, so that both can have the same ones.
+Defaults are Java's unless the class gives a reason. A source reads the settings of Java's consumer and a sink
+those of its producer; a setting of the other side is accepted without effect, so that both can share options.
 """
 
 import re
@@ -31,14 +31,14 @@ COMPRESSION_TYPES: Final = ("none", "gzip", "snappy", "lz4", "zstd")
 
 
 class Role(Enum):
-    """Which of Java's clients a format stands for."""
+    """The Java client that a format corresponds to."""
 
     SOURCE = "source"
     SINK = "sink"
 
 
 class TwoPhase(Enum):
-    """Whether transactions outlive every pause (KIP-939): where a cluster has it, never, or always."""
+    """The choice of transactions that never time out (KIP-939): if the cluster has them, never, or always."""
 
     AUTO = "auto"
     NEVER = "false"
@@ -53,16 +53,16 @@ class ClientSettings:
     security: ClientSecurity = PLAINTEXT
     client_id: str = "ottla-pipeline"
     request_timeout_ms: int = 30_000
-    # The time for metadata, offsets and coordinators with all attempts; the producer's name is max.block.ms.
+    # Metadata, offsets and coordinators, with all attempts; max.block.ms is the producer's name for it.
     default_api_timeout_ms: int = 60_000
     retry_backoff_ms: int = 100
     retry_backoff_max_ms: int = 1_000
     metadata_max_age_ms: int = 300_000
     socket_connection_setup_timeout_ms: int = 10_000
-    # The system's own sizes, which grow as needed; Java's defaults date from before that.
+    # -1 leaves the sizes to the system, which grows them as needed; Java's defaults are older than that.
     send_buffer_bytes: int = -1
     receive_buffer_bytes: int = -1
-    # Java's consumer asks for topics to be made by reading them. A source never makes one.
+    # With Java's consumer a read may create the topic. A source never creates one.
     allow_auto_create_topics: bool = False
     exclude_internal_topics: bool = True
     read_committed: bool = False
@@ -70,19 +70,20 @@ class ClientSettings:
     fetch_min_bytes: int = 1
     fetch_max_wait_ms: int = 500
     fetch_max_bytes: int = 50 * 1024 * 1024
-    # One fetch is for one partition, and small ones cost: 1 MiB, Java's, halves the rows a second.
+    # One fetch is for one partition, and small fetches are costly: Java's 1 MiB halves the rows per second.
     max_partition_fetch_bytes: int = 8 * 1024 * 1024
     acks: int = -1  # -1: all in-sync replicas; 1: the leader
     enable_idempotence: bool = True
     max_in_flight: int = MAX_IN_FLIGHT
-    # Rows come by the thousand, so Java's 16 KiB, made for one at a time, would only make headers. Below the
-    # default of max.message.bytes, as cutting a batch in two costs; less where a topic takes less.
+    # Rows come by the thousand, so Java's 16 KiB, made for single records, would mostly add headers. The size
+    # is below the default of max.message.bytes, since splitting a batch is costly. It is lower for a topic
+    # that takes less.
     batch_size: int = 900_000
     max_request_size: int = 1_048_576
     delivery_timeout_ms: int = 120_000
     compression_type: str = "none"
-    compression_level: int | None = None  # None: the codec's own
-    transaction_timeout_ms: int | None = None  # None: as long as the cluster lets it be
+    compression_level: int | None = None  # None: the default of the codec
+    transaction_timeout_ms: int | None = None  # None: the longest that the cluster allows
     two_phase: TwoPhase = TwoPhase.AUTO
     without_effect: tuple[str, ...] = ()  # settings that were given and change nothing
 
@@ -128,12 +129,12 @@ class ClientSettings:
             raise OptionError(PREFIX + "batch.size", "is more than kafka.max.request.size")
 
 
-# ---- how each is read -----------------------------------------------------------------------------
+# ---- readers --------------------------------------------------------------------------------------
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class _Reader:
-    """One setting: the field that it fills ("" for one that only is checked), for whom, and its values."""
+    """One setting: the field that it fills ("" if it is only checked), its roles, and its reader."""
 
     field: str
     read: Callable[[str, str], object]
@@ -152,7 +153,7 @@ def _boolean(option: str, value: str) -> bool:
 
 def _integer(least: int, most: int = MAX_INT) -> Callable[[str, str], int]:
     def read(option: str, value: str) -> int:
-        # Eleven characters have every int32; int() of a million digits would take minutes.
+        # Eleven characters are enough for every int32; int() of a million digits would take minutes.
         if not re.fullmatch(r"[+-]?[0-9]{1,11}", value):
             raise OptionError(option, f"is {value[:40]!r}; it must be a whole number")
         number = int(value)
@@ -189,13 +190,14 @@ def _always_true(option: str, value: str) -> bool:
 
 
 def _security(given: Mapping[str, str]) -> tuple[ClientSecurity, tuple[str, ...]]:
-    """Return what the settings of security come to, and the names of those that have no effect."""
+    """Return the security that the settings describe, and the names of those without effect."""
     try:
         security, idle = read_client_security(given)
     except ClientSecurityError as error:
         raise OptionError(PREFIX + error.name, error.problem) from None
     if "security.protocol" not in given:
-        # Who says how to log in does not mean to send everything in the clear, and to whoever answers.
+        # A user who sets a login does not mean to send everything unencrypted, and to any server that
+        # answers.
         for name in idle:
             if name in READ:
                 raise OptionError(
@@ -207,7 +209,7 @@ def _security(given: Mapping[str, str]) -> tuple[ClientSecurity, tuple[str, ...]
 
 
 def _addresses(option: str, value: str) -> tuple[tuple[str, int], ...]:
-    """`host:port,host,[::1]:port`; in order, each once."""
+    """Read `host:port,host,[::1]:port`, in order, each once."""
     found: dict[tuple[str, int], None] = {}
     if "://" in value:
         raise OptionError(
@@ -294,5 +296,5 @@ _READERS: Final[Mapping[str, _Reader]] = {
 
 
 def honoured_names() -> Iterable[str]:
-    """The names that are read, for the test that holds the list against Java's."""
+    """Return the names that are read, for the test that compares the list with Java's."""
     return _READERS.keys() | READ

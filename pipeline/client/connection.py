@@ -1,10 +1,10 @@
 """One connection to one node: requests are sent without waiting, answers received in the same order.
 
-It blocks, for a Spark task is a thread of control of its own. Whatever goes wrong closes it, and all that
-waited for an answer is told so: what has become of a request whose answer is lost, nobody knows. What a node
-sends is judged, never trusted: lengths, order and contents.
+It blocks, as a Spark task is a thread of its own. Any failure closes it, and all requests that were waiting
+fail: if the answer to a request is lost, its outcome is unknown. Data from a node is checked, never trusted:
+lengths, order and contents.
 
-Where the settings have a login, a connection begins with it. A login with an end is renewed before the first
+If the settings have a login, a connection begins with it. A login that expires is renewed before the first
 request that would come too late (KIP-368): answers that are under way are received first and kept.
 """
 
@@ -28,9 +28,9 @@ from ottla.pipeline.client.dialling import dial, is_quiet, receive_into, send_al
 from ottla.pipeline.client.first_contact import FirstContact
 from ottla.pipeline.client.retries import monotonic_ms
 
-# An answer to a fetch may be larger than was asked for by one batch, and a batch may be a quarter of that.
+# A fetch answer may exceed its limit by one batch, and a batch may be a quarter of this.
 MAX_ANSWER_BYTES: Final = 512 * 1024 * 1024
-# What a length announces costs no more memory than this before so much has come.
+# The memory allocated for an announced length before that many bytes have arrived.
 TRUSTED_BYTES: Final = 16 * 1024 * 1024
 _LENGTH: Final = struct.Struct(">i")
 _CORRELATION_ID: Final = struct.Struct(">i")
@@ -40,7 +40,7 @@ _SOFTWARE: Final = "ottla-pipeline"
 
 
 class Ticket(NamedTuple):
-    """A request that was sent, for its answer."""
+    """A sent request whose answer is expected."""
 
     correlation_id: int
     api_key: int
@@ -49,7 +49,7 @@ class Ticket(NamedTuple):
 
 
 class BrokerConnection:
-    """A socket on which both ends have agreed on versions, and this one has logged in; made by `connect`."""
+    """A socket on which the versions are agreed and this client is logged in; made by `connect`."""
 
     def __init__(
         self,
@@ -64,20 +64,22 @@ class BrokerConnection:
         self._settings = settings
         self._correlation_id = 0
         self._awaited: deque[Ticket] = deque()
-        self._kept: dict[int, memoryview] = {}  # answers that came before a login was renewed, by request
+        # by correlation id: answers received before a login was renewed
+        self._kept: dict[int, memoryview] = {}
         self._contact = contact or FirstContact()
-        self._has_served = False  # whether it has answered what only those are answered that are let in
-        self._renew_login_at_ms: int | None = None  # of the monotonic clock; None: it has no end
+        self._has_served = False  # it has answered a request that needs a login, if there is one
+        # on the monotonic clock; None if the login does not expire
+        self._renew_login_at_ms: int | None = None
 
     @classmethod
     def connect(
         cls, host: str, port: int, settings: ClientSettings, contact: FirstContact | None = None
     ) -> "BrokerConnection":
-        """A connection to that address; `contact` is what is known of its cluster.
+        """Connect to that address; `contact` is what is known of its cluster.
 
-        NETWORK_EXCEPTION if nobody answers there in time. INVALID_CONFIG, SASL_AUTHENTICATION_FAILED,
-        UNSUPPORTED_SASL_MECHANISM or ILLEGAL_SASL_STATE, which no other attempt mends, where TLS or the login
-        fails.
+        Raises NETWORK_EXCEPTION if no server answers there in time; and INVALID_CONFIG,
+        SASL_AUTHENTICATION_FAILED, UNSUPPORTED_SASL_MECHANISM or ILLEGAL_SASL_STATE, which another attempt
+        does not cure, if TLS or the login fails.
         """
         contact = contact or FirstContact()
         connection = cls(dial(host, port, settings, contact), f"{host}:{port}", settings, contact)
@@ -93,7 +95,7 @@ class BrokerConnection:
     # ---- requests and answers ---------------------------------------------------------------------
 
     def version_of(self, message: type[Any], *, most: int | None = None) -> int:
-        """The highest version of an API that both ends speak, `most` at the most; UNSUPPORTED_VERSION."""
+        """Return the highest common version of an API, at most `most`; UNSUPPORTED_VERSION if none."""
         schema = schema_of(message)
         assert schema.api_key is not None, message
         highest = schema.max_version if most is None else min(most, schema.max_version)
@@ -111,16 +113,18 @@ class BrokerConnection:
         return common
 
     def send(self, request: object, *, most: int | None = None) -> Ticket:
-        """Send a request in the highest common version, `most` at the most; its answer is to be received."""
+        """Send a request in the highest common version, at most `most`; its answer must be received."""
         return self._send(request, self.version_of(type(request), most=most))
 
     def receive(self, ticket: Ticket) -> Any:
-        """The answer to a request; they come in the order of the requests, so ask for them in it.
+        """Return the answer to a request. Answers must be received in the order of their requests.
 
-        Buffers in it are views of memory that is the answer's own. NETWORK_EXCEPTION when the connection is
-        lost, REQUEST_TIMED_OUT when it was silent for `request.timeout.ms` since the request.
+        Buffers in it are views of memory that belongs to this answer alone. Raises NETWORK_EXCEPTION if the
+        connection is lost, REQUEST_TIMED_OUT if no answer came within `request.timeout.ms` of the request.
         """
-        assert ticket in self._awaited or self._socket is None, "its answer was received, or it is another's"
+        assert ticket in self._awaited or self._socket is None, (
+            "the answer was received already, or the ticket is of another connection"
+        )
         if self._socket is None:
             raise KafkaError(ErrorCode.NETWORK_EXCEPTION, f"{self.peer}: the connection was closed")
         assert ticket == self._awaited[0], "an earlier request still waits for its answer"
@@ -132,16 +136,16 @@ class BrokerConnection:
         return answer
 
     def request(self, request: object, *, most: int | None = None) -> Any:
-        """Send and receive."""
+        """Send a request and receive its answer."""
         return self.receive(self.send(request, most=most))
 
     @property
     def in_flight(self) -> int:
-        """Requests that wait for their answers."""
+        """The number of requests that wait for their answers."""
         return len(self._awaited)
 
     def is_open(self) -> bool:
-        """Whether it can be used, as far as this end knows; asks the system if nothing is under way."""
+        """Return True if it can be used, as far as is known; checks the socket if no request is under way."""
         if self._socket is None:
             return False
         if self._awaited:
@@ -152,7 +156,7 @@ class BrokerConnection:
         return False
 
     def close(self) -> None:
-        """Twice does no harm."""
+        """Close the socket. May be called more than once."""
         stream, self._socket = self._socket, None
         self._awaited.clear()
         self._kept.clear()
@@ -169,7 +173,7 @@ class BrokerConnection:
         return ticket
 
     def _exchange(self, request: object, api_version: int) -> tuple[Ticket, memoryview]:
-        """Send a request of the connection's own, and receive its answer, while nothing else is under way."""
+        """Send a request of the connection's own and receive its answer; no other may be under way."""
         ticket = self._write(request, api_version)
         return ticket, self._receive_frame(ticket)
 
@@ -245,14 +249,14 @@ class BrokerConnection:
         raise KafkaError(ErrorCode.NETWORK_EXCEPTION, f"{self.peer}: {words_of(fault)}") from None
 
     def _of_a_first_request(self, fault: OSError) -> KafkaError:
-        """The error of a connection that ended before it was of use: it may be none for such a client."""
+        """Return the error of a connection that ended before it served a request of this client."""
         from ottla.node.secure_client.dial_refusals import tls_refusal, without_login
 
         security = self._settings.security
         if security.tls is not None:
             import ssl
 
-            # A server of TLS 1.3 judges a client's certificate after the client has begun to send.
+            # A TLS 1.3 server checks a client's certificate after the client has begun to send.
             if isinstance(fault, ssl.SSLError) and not self.versions:
                 return tls_refusal(self.peer, fault)
         if self._contact.has_answered or (self.versions and security.login is not None):
@@ -269,7 +273,7 @@ class BrokerConnection:
         )
 
     def _refuse(self, problem: str) -> NoReturn:
-        # Not retriable: what answers there speaks no Kafka, or not as this client does.
+        # Not retriable: the server there does not speak Kafka, or not as this client does.
         self.close()
         raise KafkaError(
             ErrorCode.INVALID_REQUEST, f"{self.peer} sent a response that cannot be read: {problem}"
@@ -296,11 +300,11 @@ class BrokerConnection:
             if request is None:
                 break
             answer = self._open(*self._exchange(request, self.version_of(type(request))))
-        # A lifetime of thousands of years is as good as none, and no number that arithmetic fails of.
+        # A lifetime of thousands of years is treated as any other: the arithmetic cannot overflow.
         self._renew_login_at_ms = begun_ms + int(RENEWED_AT * lifetime_ms) if lifetime_ms else None
 
     def _renew_login(self) -> None:
-        """Log in once more, after all that is under way was answered; what has come is kept for `receive`."""
+        """Log in again, after all requests under way were answered; the answers are kept for `receive`."""
         login = self._settings.security.login
         assert login is not None, "only logins end"
         try:
@@ -309,14 +313,14 @@ class BrokerConnection:
                     self._kept[ticket.correlation_id] = self._receive_frame(ticket)
             self._log_in(login)
         except BaseException:
-            self.close()  # it is not known who this client is to the node now
+            self.close()  # the identity that the node now assigns to this client is unknown
             raise
 
     # ---- versions ---------------------------------------------------------------------------------
 
     def _agree_on_versions(self) -> None:
         highest = schema_of(ApiVersionsRequest).max_version
-        # Version 5 would want the cluster's and the node's id, which nobody knows yet.
+        # Version 5 needs the ids of the cluster and the node, which are not known yet.
         response = self._ask_versions(min(highest, 4))
         if response is None:
             response = self._ask_versions(0)
@@ -325,7 +329,7 @@ class BrokerConnection:
         self.versions = {api.api_key: (api.min_version, api.max_version) for api in response.api_keys}
 
     def _ask_versions(self, api_version: int) -> ApiVersionsResponse | None:
-        """None if the node does not know that version: it answers then in version 0 (KIP-511)."""
+        """Ask for the API versions; None if the node answers that it knows only version 0 (KIP-511)."""
         request = ApiVersionsRequest(client_software_name=_SOFTWARE, client_software_version=_release())
         ticket, frame = self._exchange(request, api_version)
         if api_version and _says_unsupported(frame):
@@ -345,5 +349,5 @@ def _says_unsupported(frame: Buffer) -> bool:
 def _release() -> str:
     try:
         return version("ottla")
-    except PackageNotFoundError:  # a checkout that was not installed
+    except PackageNotFoundError:  # a checkout that is not installed
         return "0"

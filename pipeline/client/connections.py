@@ -1,7 +1,8 @@
-"""The connections of a process to the nodes of one cluster, each made when it is first needed.
+"""The connections of a process to the nodes of one cluster, each opened when it is first needed.
 
-Control and data have connections of their own, so that a question about metadata never waits behind a fetch.
-A child that Spark forks has none of its parent's: two processes on a socket would read each other's answers.
+Control and data have separate connections, so that a metadata request never waits behind a fetch. A child
+that Spark forks does not use its parent's connections: two processes on one socket would read each other's
+answers.
 """
 
 import os
@@ -17,11 +18,11 @@ from ottla.pipeline.client.first_contact import FirstContact
 from ottla.pipeline.client.setting_names import PREFIX
 from ottla.pipeline.words import OptionError
 
-MAX_NODES: Final = 10_000  # in one answer; far beyond Kafka's largest clusters
+MAX_NODES: Final = 10_000  # in one answer; far above Kafka's largest clusters
 
 
 class Purpose(Enum):
-    """What a connection is for: short questions, or rows on their way in or out."""
+    """The use of a connection: short requests, or rows in or out."""
 
     CONTROL = "control"
     FETCH = "fetch"
@@ -29,19 +30,19 @@ class Purpose(Enum):
 
 
 class BrokerConnections:
-    """BrokerConnections by node and purpose; addresses of nodes are learnt from metadata."""
+    """Connections by node and purpose; addresses of nodes are learnt from metadata."""
 
     def __init__(self, settings: ClientSettings) -> None:
         self.settings = settings
         self._pid = os.getpid()
         self._addresses: dict[int, tuple[str, int]] = {}
         self._open: dict[tuple[str, int, Purpose], BrokerConnection] = {}
-        self._asked: tuple[str, int] | None = None  # who was asked last of those that anybody may be
-        self._passed_over: dict[tuple[str, int], int] = {}  # how often
+        self._asked: tuple[str, int] | None = None  # the node that `to_any` chose last
+        self._passed_over: dict[tuple[str, int], int] = {}  # the number of times
         self._contact = FirstContact()
 
     def learn(self, nodes: Iterable[tuple[int, str, int]]) -> None:
-        """The cluster's nodes as (id, host, port) now; connections to others are closed."""
+        """Replace the nodes of the cluster, (id, host, port) each; connections to others are closed."""
         addresses = {node_id: (host, port) for node_id, host, port in nodes}
         if len(addresses) > MAX_NODES:
             raise KafkaError(
@@ -54,15 +55,15 @@ class BrokerConnections:
                 self._open.pop((host, port, purpose)).close()
 
     def knows(self, node_id: int) -> bool:
-        """Whether the last metadata had that node."""
+        """Return True if the last metadata had that node."""
         return node_id in self._addresses
 
     def nodes(self) -> list[int]:
-        """The nodes of the last metadata, in order."""
+        """Return the nodes of the last metadata, in order."""
         return sorted(self._addresses)
 
     def to(self, node_id: int, purpose: Purpose) -> BrokerConnection:
-        """A connection to one node; LEADER_NOT_AVAILABLE (retriable) if it is not in the cluster now."""
+        """Return a connection to one node; LEADER_NOT_AVAILABLE (retriable) if the cluster lacks it now."""
         address = self._addresses.get(node_id)
         if address is None:
             raise KafkaError(
@@ -71,19 +72,20 @@ class BrokerConnections:
         return self._to(address, purpose)
 
     def pass_over(self) -> None:
-        """Ask another node next: what the last one told was stale, and it may be cut off from the others.
+        """Prefer another node next time: the last answer was stale, perhaps from a node that is cut off.
 
-        It counts once for what was asked since the last time, so a node that is not asked does not fall back.
+        A node is counted once for all requests since the last call, so a node that was not asked is not
+        demoted.
         """
         asked, self._asked = self._asked, None
         if asked is not None:
             self._passed_over[asked] = self._times_passed_over(asked) + 1
 
     def to_any(self) -> BrokerConnection:
-        """A connection for questions to whichever node answers first: open ones, bootstrap, all others. Those
-        that were passed over more often come later.
+        """Return a connection to the first node that answers: open ones, bootstrap addresses, all others.
 
-        NETWORK_EXCEPTION if none does, OptionError if no bootstrap address has a name that is known.
+        Nodes that were passed over more often come later. Raises NETWORK_EXCEPTION if none answers, and
+        OptionError if no bootstrap address has a name that can be resolved.
         """
         self._mind_the_process()
         addresses = dict.fromkeys((*self.settings.bootstrap_servers, *self._addresses.values()))
@@ -103,11 +105,12 @@ class BrokerConnections:
                 problems.append(error)
         if not self._addresses and not any(map(_is_name_known, self.settings.bootstrap_servers)):
             raise OptionError(PREFIX + "bootstrap.servers", "none of these host names can be resolved")
-        # One that speaks no Kafka is told of rather than one that is down: waiting does not mend it.
+        # A server that does not speak Kafka is reported rather than one that is down: waiting does not cure
+        # it.
         raise next((one for one in problems if not one.code.retriable), problems[0])
 
     def close(self) -> None:
-        """All of this process; they are made anew when they are needed."""
+        """Close all connections of this process; they are opened again when needed."""
         opened, self._open = self._open, {}
         for connection in opened.values():
             connection.close()
@@ -127,7 +130,7 @@ class BrokerConnections:
     def _mind_the_process(self) -> None:
         if self._pid != os.getpid():
             self._pid = os.getpid()
-            self.close()  # this process's descriptors only: the parent's connections live on
+            self.close()  # closes this process's descriptors only: the parent's connections stay open
 
 
 def _is_name_known(address: tuple[str, int]) -> bool:

@@ -1,6 +1,6 @@
-"""Sockets to nodes, in the clear or over TLS, each step within a time.
+"""Sockets to nodes, unencrypted or over TLS, each step with a deadline.
 
-What TLS needs is imported where it is used: most processes of Spark live for one question in the clear.
+Modules for TLS are imported where they are used: most processes of Spark run for one unencrypted request.
 """
 
 import socket
@@ -14,9 +14,9 @@ from ottla.pipeline.client.retries import monotonic_ms
 
 
 def dial(host: str, port: int, settings: ClientSettings, contact: FirstContact) -> socket.socket:
-    """Return a connected socket, on which TLS is agreed where the settings have it.
+    """Return a connected socket, after the TLS handshake if the settings have TLS.
 
-    NETWORK_EXCEPTION if nobody answers there in time, INVALID_CONFIG where TLS fails for good.
+    Raises NETWORK_EXCEPTION if no server answers there in time, INVALID_CONFIG if TLS fails for good.
     """
     peer = f"{host}:{port}"
     deadline_ms = monotonic_ms() + settings.socket_connection_setup_timeout_ms
@@ -24,7 +24,7 @@ def dial(host: str, port: int, settings: ClientSettings, contact: FirstContact) 
         stream = socket.create_connection((host, port), settings.socket_connection_setup_timeout_ms / 1000)
     except OSError as fault:
         raise KafkaError(ErrorCode.NETWORK_EXCEPTION, f"{peer}: {words_of(fault)}") from None
-    except (OverflowError, UnicodeError):  # a port or a name of a node's making
+    except (OverflowError, UnicodeError):  # a port or a name that a node reported
         raise KafkaError(ErrorCode.NETWORK_EXCEPTION, f"{peer} is not an address") from None
     stream.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
     for option, size in (
@@ -72,7 +72,10 @@ def _encrypted(
 def send_all(
     stream: socket.socket, buffers: Iterable[bytes | bytearray | memoryview], deadline_ms: int
 ) -> None:
-    """Send buffers until the deadline; OSError. A peer that reads a little now and then is given no more."""
+    """Send buffers until the deadline; raises OSError.
+
+    A peer that reads slowly does not extend the deadline.
+    """
     for buffer in buffers:
         with memoryview(buffer).cast("B") as view:
             sent = 0
@@ -83,7 +86,7 @@ def send_all(
 
 
 def receive_into(stream: socket.socket, view: memoryview, deadline_ms: int) -> None:
-    """Fill the view until the deadline; OSError, ConnectionError if the peer ended the connection."""
+    """Fill the view until the deadline; raises OSError, ConnectionError if the peer ended the connection."""
     filled = 0
     while filled < len(view):
         stream.settimeout(_left_s(deadline_ms))
@@ -95,7 +98,7 @@ def receive_into(stream: socket.socket, view: memoryview, deadline_ms: int) -> N
 
 
 def is_quiet(stream: socket.socket) -> bool:
-    """Return whether a socket is open and has nothing to say, as it should while nothing is asked."""
+    """Return True if an idle socket is open and has nothing to read, as it should between requests."""
     stream.settimeout(0)
     try:
         if hasattr(stream, "context"):  # over TLS: this reads what TLS itself has sent, and keeps it
@@ -111,11 +114,11 @@ def is_quiet(stream: socket.socket) -> bool:
         return True
     except OSError:
         pass
-    return False  # it ended while it rested; or there is an answer to what nobody asked
+    return False  # the peer ended it while it was idle, or sent an answer without a request
 
 
 def words_of(fault: OSError) -> str:
-    """Return what went wrong with a socket, in words."""
+    """Return a description of a socket error."""
     if isinstance(fault, TimeoutError):
         return "no answer in time"
     return fault.strerror or str(fault) or type(fault).__name__

@@ -1,7 +1,7 @@
-"""Whether nodes that end connections are about to stop, or want something else of a client.
+"""The judgement of connections that nodes end: a node may be stopping, or want something else of a client.
 
-A node that stops ends a connection without a word, and so does a listener that wants TLS, a certificate or a
-login. As long as no node of a cluster has answered, the second is as likely, and waiting would not mend it.
+A node that stops ends a connection without an error, and so does a listener that wants TLS, a certificate or
+a login. As long as no node of a cluster has answered, the second is as likely, and waiting would not cure it.
 """
 
 from typing import Final
@@ -14,20 +14,21 @@ PATIENCE_MS: Final = 15_000
 
 
 class FirstContact:
-    """What is known of one cluster: shared by its connections."""
+    """The state of one cluster's first contact, shared by its connections."""
 
     def __init__(self) -> None:
         self.has_answered = False
         self._ended_since_ms: int | None = None
 
     def answered(self) -> None:
-        """Remember that a node has answered what is answered only to those that are let in."""
+        """Remember that a node has answered a request that only admitted clients get an answer to."""
         self.has_answered = True
 
     def ended(self, said: str) -> KafkaError:
-        """Return the error for a connection that a node has ended before it answered such a request.
+        """Return the error for a connection that a node ended before it answered such a request.
 
-        NETWORK_EXCEPTION at first; INVALID_CONFIG, which is not tried again, once it has gone on for long.
+        It is NETWORK_EXCEPTION at first, and INVALID_CONFIG, which is not retried, once this goes on for
+        `PATIENCE_MS`.
         """
         now_ms = monotonic_ms()
         if self._ended_since_ms is None:

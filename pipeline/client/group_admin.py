@@ -1,4 +1,4 @@
-"""Groups as an administrator sees them: which there are, of which kind, and whether they have members."""
+"""Groups as an administrator sees them: their ids and kinds, and whether they have members."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -16,15 +16,15 @@ from ottla.pipeline.client.connection import BrokerConnection
 from ottla.pipeline.client.connections import Purpose
 from ottla.pipeline.client.metadata import Cluster, Kind
 
-DEAD: Final = "Dead"  # the state of a group that there is not
+DEAD: Final = "Dead"  # the state of a group that does not exist
 WITHOUT_MEMBERS: Final = frozenset({"Empty", DEAD})
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ListedGroup:
-    """A group as its coordinator lists it; `state` and `group_type` are empty where old nodes tell none.
+    """A group as its coordinator lists it; `state` and `group_type` are empty if an old node omits them.
 
-    `protocol_type` is "consumer" of consumers, and empty of a group that only ever had offsets committed.
+    `protocol_type` is "consumer" for consumers, and empty for a group that only ever had offsets committed.
     """
 
     group_id: str
@@ -34,14 +34,14 @@ class ListedGroup:
 
     @property
     def is_of_consumers(self) -> bool:
-        """Whether its offsets are those of consumers: no share group's, no worker's of Kafka Connect."""
+        """True for a group of consumers: no share group, and no group of Kafka Connect."""
         is_kind = self.group_type.lower() in ("", "classic", "consumer")
         return is_kind and self.protocol_type in ("", "consumer")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class DescribedGroup:
-    """A group of either protocol; `state` is DEAD for one that there is not."""
+    """A group of either protocol; `state` is DEAD if it does not exist."""
 
     group_id: str
     state: str
@@ -49,10 +49,10 @@ class DescribedGroup:
 
 
 def list_groups(cluster: Cluster) -> dict[str, ListedGroup]:
-    """All groups of the cluster by id, asked of every node that it has now."""
+    """Return all groups of the cluster by id; every node that it has now is asked."""
 
     def attempt() -> dict[str, ListedGroup]:
-        cluster.refresh_nodes()  # one that has gone since the last attempt is asked no more
+        cluster.refresh_nodes()  # a node that left since the last attempt is not asked again
         connections = [
             cluster.connections.to(node_id, Purpose.CONTROL) for node_id in cluster.connections.nodes()
         ]
@@ -81,7 +81,7 @@ def list_groups(cluster: Cluster) -> dict[str, ListedGroup]:
 
 
 def describe_groups(cluster: Cluster, group_ids: Sequence[str]) -> dict[str, DescribedGroup]:
-    """State and number of members of each group, of consumers' old protocol and their new one (KIP-848)."""
+    """Return the state and size of each group, of the classic protocol or the consumer protocol (KIP-848)."""
 
     def describe(group_id: str) -> DescribedGroup:
         return cluster.retry_with_coordinator(
@@ -92,7 +92,7 @@ def describe_groups(cluster: Cluster, group_ids: Sequence[str]) -> dict[str, Des
 
 
 def has_members(cluster: Cluster, group: ListedGroup | None) -> bool:
-    """Whether a listed group has members; asks its coordinator only where the list has no states."""
+    """Return True if a listed group has members; asks its coordinator only if the list has no states."""
     if group is None:
         return False
     state = group.state or describe_groups(cluster, [group.group_id])[group.group_id].state
@@ -114,7 +114,7 @@ def _describe(connection: BrokerConnection, group_id: str) -> DescribedGroup:
 
 
 def _describe_new(connection: BrokerConnection, group_id: str) -> DescribedGroup | None:
-    """None where it is no group of the new protocol, or the node has none of those."""
+    """Describe a group of the consumer protocol; None if it is of another, or the node has no such groups."""
     try:
         response: ConsumerGroupDescribeResponse = connection.request(
             ConsumerGroupDescribeRequest(group_ids=[group_id])

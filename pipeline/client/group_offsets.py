@@ -1,4 +1,4 @@
-"""The committed offsets of a group, written by one who is no member of it: lag tools show them of a query."""
+"""The committed offsets of a group, written without a member: lag tools show them for a query."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -25,14 +25,14 @@ from ottla.pipeline.client.answers import check
 from ottla.pipeline.client.connection import BrokerConnection
 from ottla.pipeline.client.metadata import ASKS_BEFORE_UNKNOWN, Cluster, Kind, TopicGone
 
-# From 10 on topics are asked by id; a group remembers topics by name, those that are gone as well.
+# From version 10 on topics are named by id; a group stores offsets by name, also of topics that are deleted.
 BY_NAME: Final = 9
 NO_OFFSET: Final = -1
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CommittedOffset:
-    """The next offset to read, with what its writer noted beside it."""
+    """The next offset to read, with the metadata and leader epoch committed beside it."""
 
     offset: int
     metadata: str = ""
@@ -46,10 +46,10 @@ def commit_offsets(
     *,
     budget_ms: int | None = None,
 ) -> None:
-    """Commit offsets of a group without members; UNKNOWN_MEMBER_ID if it has some, TopicGone if its
-    coordinator goes on saying that there is no such topic.
+    """Commit offsets of a group without members.
 
-    `budget_ms` is the time for all attempts, without it `default.api.timeout.ms`.
+    Raises UNKNOWN_MEMBER_ID if the group has members, and TopicGone if its coordinator keeps answering that a
+    topic does not exist. `budget_ms` is the time for all attempts; without it, `default.api.timeout.ms`.
     """
     topics: dict[str, list[OffsetCommitRequestPartition]] = {}
     for partition, one in offsets.items():
@@ -82,7 +82,7 @@ def commit_offsets(
             (name, index) for name, index, code in answers if code == ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
         ]
         if unknown:
-            asks += 1  # those alone that were answered so
+            asks += 1  # only attempts with this answer count
             if asks == ASKS_BEFORE_UNKNOWN:
                 raise TopicGone(*unknown[0])
         for name, index, code in answers:
@@ -95,10 +95,10 @@ def commit_offsets(
 def committed_offsets(
     cluster: Cluster, group_id: str, partitions: Sequence[TopicPartition] | None = None
 ) -> dict[TopicPartition, CommittedOffset]:
-    """What the group has committed of these partitions, or of all; those without are absent.
+    """Return the offsets that the group has committed for these partitions, or for all; others are absent.
 
-    It waits for transactions that are about to commit offsets of these partitions (`require_stable`). Who
-    asks for all hears nothing of those that have offsets of an open transaction alone, as with Kafka.
+    It waits for transactions that are about to commit offsets of these partitions (`require_stable`). As with
+    Kafka, a request for all offsets omits partitions whose only offsets belong to an open transaction.
     """
     names = None if partitions is None else _by_topic(partitions)
 
@@ -117,7 +117,7 @@ def _by_topic(partitions: Sequence[TopicPartition]) -> dict[str, list[int]]:
 
 
 def _fetch_request(group_id: str, names: Mapping[str, Sequence[int]] | None) -> OffsetFetchRequest:
-    # Both shapes at once: which one is sent is the version's matter.
+    # Both shapes at once: the version decides which one is sent.
     old: list[OffsetFetchRequestTopic] | None = None
     new: list[OffsetFetchRequestTopics] | None = None
     if names is not None:
@@ -132,7 +132,7 @@ def _read(response: OffsetFetchResponse, group_id: str) -> dict[TopicPartition, 
     topics: list[OffsetFetchResponseTopic | OffsetFetchResponseTopics] = [*response.topics]
     for group in response.groups:
         if group.group_id != group_id:
-            raise KafkaError(ErrorCode.INVALID_REQUEST, f"the answer is of group {group.group_id[:80]}")
+            raise KafkaError(ErrorCode.INVALID_REQUEST, f"the answer is about group {group.group_id[:80]}")
         check(group.error_code, f"offsets of group {group_id}")
         topics += group.topics
     found = {}

@@ -1,4 +1,4 @@
-"""The one setting of a group that the sink wants: that its offsets stay."""
+"""The one setting of a group that the sink uses: its offsets never expire."""
 
 from typing import Final
 
@@ -15,12 +15,12 @@ from ottla.pipeline.client.retries import is_retriable
 
 RETENTION: Final = "ottla.offsets.retention.ms"
 FOR_EVER: Final = "-1"
-_GROUP: Final = 32  # the type of a resource that has settings
+_GROUP: Final = 32  # the type of a resource
 _SET: Final = 0
 
 
 def keep_offsets(cluster: Cluster, group_id: str) -> bool:
-    """Let the offsets of a group never expire; whether they do so now. Apache Kafka knows no such setting."""
+    """Let the offsets of a group never expire; return False if the cluster refuses, as Apache Kafka does."""
     change = AlterableConfig(name=RETENTION, config_operation=_SET, value=FOR_EVER)
     resource = AlterConfigsResource(resource_type=_GROUP, resource_name=group_id, configs=[change])
     request = IncrementalAlterConfigsRequest(resources=[resource])

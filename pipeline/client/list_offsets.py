@@ -20,17 +20,17 @@ from ottla.pipeline.client.retries import is_retriable
 LATEST: Final = -1
 EARLIEST: Final = -2
 NO_OFFSET: Final = -1
-_CLIENT: Final = -1  # the replica id of one who is no replica
+_CLIENT: Final = -1  # the replica id of a client
 
 
 def list_offsets(
     cluster: Cluster, wanted: Mapping[TopicPartition, int], *, read_committed: bool | None = None
 ) -> dict[TopicPartition, int]:
-    """For each partition the first offset at or after a timestamp (ms), or LATEST or EARLIEST.
+    """Return for each partition the first offset at or after a timestamp (ms), or LATEST or EARLIEST.
 
-    LATEST is the last stable offset with `read_committed` (if it is None, with `isolation.level` of that
-    name), else the high watermark. A partition without a record so late is absent. Partitions that change
-    leaders are asked again, the others are not. TopicGone if one does not exist.
+    LATEST is the last stable offset with `read_committed` (None: as `isolation.level` says), otherwise the
+    high watermark. A partition without a record so late is absent. Only partitions that change leaders are
+    asked again. Raises TopicGone if a partition does not exist.
     """
     if read_committed is None:
         read_committed = cluster.settings.read_committed
@@ -58,7 +58,7 @@ def list_offsets(
 def _ask_leaders(
     cluster: Cluster, wanted: Mapping[TopicPartition, int], read_committed: bool
 ) -> dict[TopicPartition, int | KafkaError]:
-    """The offset, or the error, of each partition."""
+    """Return the offset of each partition, or its error."""
     by_node: dict[int, dict[TopicPartition, Leader]] = {}
     for partition in wanted:
         leader = cluster.leader(partition)

@@ -1,7 +1,7 @@
-"""A cluster as a client sees it: topics, leaders and coordinators, asked when needed and kept a while.
+"""A cluster as a client sees it: topics, leaders and coordinators, asked when needed and kept for a while.
 
-What is known is advice. Whoever meets an error that says that it is stale forgets it and asks again; nothing
-runs in the background.
+Metadata is advice. A caller that meets an error which says that it is stale forgets it and asks again;
+nothing runs in the background.
 """
 
 import re
@@ -28,11 +28,12 @@ from ottla.pipeline.client.retries import Retries, is_retriable, monotonic_ms
 R = TypeVar("R")
 
 NO_NODE: Final = -1
-# A topic or partition that was just made is not known to every node at once. Java's client asks until its
-# time is up; who reads a topic that was deleted would wait for a minute to hear of it.
+# A new topic or partition is not known to every node at once. Java's client asks until its time is up, so a
+# reader of a deleted topic would wait for a minute to learn of it.
 ASKS_BEFORE_UNKNOWN: Final = 4
 MAX_NAMES_IN_A_REQUEST: Final = 10_000
-# After these another node may be the coordinator; others, as CONCURRENT_TRANSACTIONS, are its own word.
+# After these errors another node may be the coordinator; others, such as CONCURRENT_TRANSACTIONS, come from
+# it.
 MOVED: Final = frozenset(
     {
         ErrorCode.COORDINATOR_NOT_AVAILABLE,
@@ -40,13 +41,14 @@ MOVED: Final = frozenset(
         ErrorCode.NETWORK_EXCEPTION,
         ErrorCode.REQUEST_TIMED_OUT,
         ErrorCode.LEADER_NOT_AVAILABLE,  # the node is not in the cluster now
-        ErrorCode.UNSTABLE_OFFSET_COMMIT,  # one that is cut off waits for a marker that comes to another
+        # a coordinator that is cut off waits for a marker that goes to another one
+        ErrorCode.UNSTABLE_OFFSET_COMMIT,
     }
 )
 
 
 class Kind(IntEnum):
-    """What has a coordinator, as FindCoordinator numbers it."""
+    """The kinds of keys that have a coordinator, with FindCoordinator's numbers."""
 
     GROUP = 0
     TRANSACTION = 1
@@ -56,16 +58,16 @@ _KEPT_IN: Final = {Kind.GROUP: "__consumer_offsets", Kind.TRANSACTION: "__transa
 
 
 class Leader(NamedTuple):
-    """Who leads a partition (NO_NODE: nobody now), and since which epoch (-1: not told)."""
+    """The leader of a partition (NO_NODE: none now), and its leader epoch (-1: not reported)."""
 
     node_id: int
     epoch: int
 
 
 class TopicGone(Exception):
-    """A topic, or a partition of it, that its cluster says it does not have, as often as it was asked.
+    """A topic or partition that does not exist, according to several answers of its cluster.
 
-    No KafkaError, for it is a fact and not an answer to try again after.
+    It is no KafkaError: it is a fact, which a retry would not change.
     """
 
     def __init__(self, topic: str, partition: int | None = None) -> None:
@@ -84,7 +86,7 @@ class TopicGone(Exception):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Topic:
-    """A topic as its cluster describes it; `topic_id` is all zeros where there are none."""
+    """A topic as its cluster describes it; `topic_id` is all zeros if the cluster has no topic ids."""
 
     name: str
     topic_id: bytes
@@ -93,27 +95,28 @@ class Topic:
 
 
 class Cluster:
-    """Metadata of one cluster, and the connections that they lead to."""
+    """The metadata of one cluster, and the connections to its nodes."""
 
     def __init__(self, settings: ClientSettings, retries: Retries | None = None) -> None:
         self.settings = settings
         self.connections = BrokerConnections(settings)
         self.retries = retries or Retries(settings)
         self._topics: dict[str, tuple[Topic, int]] = {}  # with the time of the answer
-        # As they were told last, and not forgotten when they are stale: what is older is not believed.
+        # The latest metadata ever received, kept also when stale: an answer with older epochs is not
+        # believed.
         self._told: dict[str, Topic] = {}
         self._coordinators: dict[tuple[Kind, str], int] = {}
-        self.row_bytes: dict[str, float] = {}  # of topics, as last fetched: how much to ask for
-        self.batch_bytes: dict[str, int] = {}  # of topics: the largest batch that they take
+        self.row_bytes: dict[str, float] = {}  # by topic, as last fetched: the size of the next fetch
+        self.batch_bytes: dict[str, int] = {}  # by topic: the largest batch that it takes
 
     def close(self) -> None:
-        """All connections; it can be used again."""
+        """Close all connections; the cluster can be used again."""
         self.connections.close()
 
     # ---- topics -----------------------------------------------------------------------------------
 
     def topics(self, names: Sequence[str]) -> dict[str, Topic]:
-        """Those of the topics that there are now, by name; a partition may be without a leader."""
+        """Return the topics of these that exist now, by name; a partition may be without a leader."""
         found: dict[str, Topic] = {}
         for start in range(0, len(names), MAX_NAMES_IN_A_REQUEST):
             asked = names[start : start + MAX_NAMES_IN_A_REQUEST]
@@ -121,7 +124,7 @@ class Cluster:
         return found
 
     def topics_matching(self, pattern: re.Pattern[str]) -> dict[str, Topic]:
-        """All topics whose whole name matches; internal ones as `exclude.internal.topics` has it."""
+        """Return all topics whose whole name matches; `exclude.internal.topics` applies to internal ones."""
         found = self.retry(lambda: self._ask_topics(None))
         return {
             name: topic
@@ -130,7 +133,7 @@ class Cluster:
         }
 
     def topic(self, name: str) -> Topic:
-        """One topic; TopicGone if nodes go on saying that there is none of the name."""
+        """Return one topic; raises TopicGone if nodes keep answering that it does not exist."""
         known = self._topics.get(name)
         if known is not None and monotonic_ms() - known[1] < self.settings.metadata_max_age_ms:
             return known[0]
@@ -140,7 +143,7 @@ class Cluster:
             nonlocal asks
             found = self._ask_topics([name])
             if name not in found:
-                asks += 1  # those alone that were answered so
+                asks += 1  # only attempts with this answer count
                 raise to_error(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, f"topic {name}")
             return found[name]
 
@@ -156,13 +159,15 @@ class Cluster:
             raise
 
     def leader(self, partition: TopicPartition) -> Leader:
-        """Who leads it; waits for an election. TopicGone if there is no such partition."""
+        """Return the leader of a partition, after an election if there is none; TopicGone if it does not
+        exist.
+        """
         asks = 0
 
         def find() -> Leader:
             leader = self.topic(partition.topic).leaders.get(partition.partition)
             if leader is None or leader.node_id == NO_NODE or not self.connections.knows(leader.node_id):
-                # Partitions are added, and leaders elected, after the last answer.
+                # Partitions may have been added, and leaders elected, since the last answer.
                 self.forget_topic(partition.topic)
                 leader = self.topic(partition.topic).leaders.get(partition.partition)
             if leader is None:
@@ -178,17 +183,17 @@ class Cluster:
         return self.retry(find)
 
     def refresh_nodes(self) -> None:
-        """Ask which nodes there are now; one attempt, to be retried."""
+        """Ask for the nodes of the cluster; one attempt, to be retried."""
         self._ask_topics([])
 
     def forget_topic(self, name: str) -> None:
-        """What is known of it is stale."""
+        """Drop what is known of the topic, as it is stale."""
         self._topics.pop(name, None)
         self.row_bytes.pop(name, None)
         self.batch_bytes.pop(name, None)
 
     def _ask_topics(self, names: Sequence[str] | None) -> dict[str, Topic]:
-        """Those that there are; None asks for all."""
+        """Return those of the topics that exist; None asks for all."""
         response = self._request_topics(names, self.connections.to_any())
         self.connections.learn((one.node_id, one.host, one.port) for one in response.brokers)
         asked_ms = monotonic_ms()
@@ -203,12 +208,12 @@ class Cluster:
             if name in self._told and _is_older(topic, self._told[name]):
                 raise to_error(
                     ErrorCode.LEADER_NOT_AVAILABLE,
-                    f"topic {name} (this node has older metadata of it than was received before)",
+                    f"topic {name} (the metadata of this node is older than what was received before)",
                 )
             found[name] = self._told[name] = topic
             self._topics[name] = topic, asked_ms
         if names is None:
-            self._told = dict(found)  # those that are gone are not remembered for ever
+            self._told = dict(found)  # deleted topics are not remembered for ever
         return found
 
     def _request_topics(self, names: Sequence[str] | None, asked: BrokerConnection) -> MetadataResponse:
@@ -223,7 +228,7 @@ class Cluster:
     # ---- coordinators -----------------------------------------------------------------------------
 
     def coordinator(self, kind: Kind, key: str) -> BrokerConnection:
-        """A connection to the coordinator of a group or a transactional id; one attempt, to be retried."""
+        """Return a connection to a group's or transactional id's coordinator; one attempt, to be retried."""
         node_id = self._coordinators.get((kind, key))
         if node_id is None or not self.connections.knows(node_id):
             node_id = self._find_coordinator(kind, key, self.connections.to_any())
@@ -231,10 +236,11 @@ class Cluster:
         return self.connections.to(node_id, Purpose.CONTROL)
 
     def settle_coordinator(self, kind: Kind, key: str) -> None:
-        """Look for it at the node that has heard most. One that was cut off takes itself for the coordinator
-        still, and tells of its groups what was true then; whoever may not read that asks here first.
+        """Find the coordinator again, at the node with the newest metadata.
 
-        KafkaError where no node answers.
+        A coordinator that was cut off still takes itself for the coordinator, and answers with the state of
+        that time. A caller that must not read such a state calls this first. Raises KafkaError if no node
+        answers.
         """
         name = _KEPT_IN[kind]
 
@@ -245,7 +251,7 @@ class Cluster:
             for node_id in self.connections.nodes():
                 try:
                     response = self._request_topics([name], self.connections.to(node_id, Purpose.CONTROL))
-                    # Metadata are one log: whoever has heard more of it has no epoch that is lower.
+                    # Metadata is one log: a node that has read more of it has no lower leader epoch.
                     heard[node_id] = sum(
                         one.leader_epoch for topic in response.topics for one in topic.partitions
                     )
@@ -259,13 +265,13 @@ class Cluster:
         self.retry(attempt)
 
     def forget_coordinator(self, kind: Kind, key: str) -> None:
-        """It is another node now, or no node can be told."""
+        """Drop what is known of the coordinator: it has moved, or its node cannot say."""
         self._coordinators.pop((kind, key), None)
 
     def retry_with_coordinator(
         self, kind: Kind, key: str, attempt: Callable[[BrokerConnection], R], *, budget_ms: int | None = None
     ) -> R:
-        """What `attempt` gives of a connection to the coordinator, through all its moves."""
+        """Return the result of `attempt` on a connection to the coordinator, repeated when that moves."""
         return self.retry(
             lambda: attempt(self.coordinator(kind, key)),
             between=lambda error: self.forget_coordinator(kind, key) if error.code in MOVED else None,
@@ -297,9 +303,9 @@ class Cluster:
         between: Callable[[KafkaError], None] = lambda _error: None,
         budget_ms: int | None = None,
     ) -> R:
-        """What `attempt` gives, tried for `budget_ms`; without one, for `default.api.timeout.ms`.
+        """Return the result of `attempt`, repeated for `budget_ms` or `default.api.timeout.ms`.
 
-        After a failure another node is asked what the last one told: it may be cut off from the others.
+        After a failure another node is asked for metadata: the last one may be cut off from the others.
         """
 
         def ask_another(error: KafkaError) -> None:
@@ -312,14 +318,17 @@ class Cluster:
 
 
 def _topic(name: str, answer: MetadataResponseTopic) -> Topic:
-    # A partition without a leader says LEADER_NOT_AVAILABLE and node -1; other errors of it are of replicas.
+    # A partition without a leader has LEADER_NOT_AVAILABLE and node -1; its other errors are about replicas.
     leaders = {one.partition_index: Leader(one.leader_id, one.leader_epoch) for one in answer.partitions}
     return Topic(name=name, topic_id=answer.topic_id, leaders=leaders, is_internal=answer.is_internal)
 
 
 def _is_older(topic: Topic, told: Topic) -> bool:
-    """Whether a partition of the same topic is said to be in an earlier epoch: who says so is cut off from
-    the others, and may still lead it for itself, with an end that lies before what others have read."""
+    """Return True if a partition of the same topic is reported in an earlier leader epoch than before.
+
+    The node that says so is cut off from the others. It may still lead the partition in its own view, with an
+    end that lies before what others have read.
+    """
     if topic.topic_id != told.topic_id or topic.topic_id == ZERO_UUID:
         return False
     before = told.leaders

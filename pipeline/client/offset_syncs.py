@@ -1,9 +1,9 @@
-"""Records that tell where copied rows were placed: for each partition and batch of a stream its runs.
+"""Records with the places of copied rows: for each partition and batch of a stream its runs.
 
-Whoever copies rows from one cluster to another writes them in the transaction that has the rows, into a
-compacted topic: so each row that readers see is told of, and none that was aborted. The key has a slot that
-comes again, so the topic does not grow for ever: batches are kept ever sparser with age, the last 64 of all,
-of every second one, of every fourth ...
+The task that copies rows from one cluster to another writes them in the transaction of the rows, into a
+compacted topic: so they cover every row that readers see, and none that was aborted. A key has a slot that is
+reused, so the topic does not grow for ever. Batches are kept ever more sparsely with age: the last 64 of all,
+of every second one, of every fourth and so on.
 
     {"topic":"a.orders","partition":0,"slot":130}   {"runs":[[5,100,3],[9,103,2]]}
 """
@@ -23,15 +23,15 @@ from ottla.pipeline.columns.varints import Int64s
 
 BATCHES_A_LEVEL: Final = 64
 LAST_LEVEL: Final = 63
-RUNS_MAX: Final = 1_000  # of one record, some 30 kB
+RUNS_MAX: Final = 1_000  # in one record, some 30 kB
 MAX_OFFSET: Final = 2**63 - 1
-# Beyond what is written here there is nothing to be read from either.
+# Records larger than any written here are not read.
 MAX_RECORD_BYTES: Final = 1024 * 1024
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class OffsetSync:
-    """One record: where rows of one batch lie in a partition of the target."""
+    """One record: the places of one batch's rows in a partition of the target."""
 
     partition: TopicPartition
     slot: int
@@ -39,28 +39,28 @@ class OffsetSync:
 
 
 def slot_of(batch_id: int) -> int:
-    """The slot of a batch: one of 64 of its level, which is how often two divides its number."""
+    """Return the slot of a batch: one of the 64 of its level, which is how often two divides its number."""
     level = LAST_LEVEL if batch_id == 0 else (batch_id & -batch_id).bit_length() - 1
     return level * BATCHES_A_LEVEL + (batch_id >> (level + 1)) % BATCHES_A_LEVEL
 
 
 def encode_sync(sync: OffsetSync) -> tuple[bytes, bytes]:
-    """Key and value of its record."""
+    """Return the key and the value of its record."""
     key = {"topic": sync.partition.topic, "partition": sync.partition.partition, "slot": sync.slot}
     value = {"runs": [[*run] for run in sync.runs]}
     return _compact(key), _compact(value)
 
 
 def decode_sync(key: bytes | None, value: bytes | None) -> OffsetSync:
-    """The record of a key and a value; ValueError with a sentence for what no writer of these wrote."""
+    """Read a record from its key and value; ValueError with a sentence if this module did not write it."""
     if key is None or value is None or max(len(key), len(value)) > MAX_RECORD_BYTES:
-        raise ValueError("no key or no value, or far too long a one")
+        raise ValueError("the key or the value is missing or too long")
     try:
         name, content = json.loads(key), json.loads(value)
         topic, partition, slot = name["topic"], name["partition"], name["slot"]
         runs = [OffsetRun(*run) for run in content["runs"]]
     except (ValueError, TypeError, KeyError, RecursionError):
-        raise ValueError("not the JSON that is expected") from None
+        raise ValueError("the key or the value is not the expected JSON") from None
     if not isinstance(topic, str) or not all(_is_offset(one) for one in (partition, slot)):
         raise ValueError("the key names no partition")
     if not runs or not all(_is_offset(number) for run in runs for number in run):
@@ -69,13 +69,13 @@ def decode_sync(key: bytes | None, value: bytes | None) -> OffsetSync:
     for run in runs:
         is_behind = run.source >= before.source_end and run.target >= before.target_end
         if run.rows < 1 or not is_behind or max(run.source_end, run.target_end) > MAX_OFFSET:
-            raise ValueError("the runs do not go forward")
+            raise ValueError("the runs are not in order")
         before = run
     return OffsetSync(partition=TopicPartition(topic, partition), slot=slot, runs=tuple(runs))
 
 
 class OffsetNotes:
-    """What a task notes of the rows that it sends, until it knows where they are."""
+    """The notes of a task about the rows that it sends, until it knows their places."""
 
     def __init__(self, *, slot: int, lag_max: int) -> None:
         self._slot = slot
@@ -83,11 +83,11 @@ class OffsetNotes:
         self._sent: list[tuple[TopicPartition, Steps]] = []
 
     def note(self, partition: TopicPartition, offsets: Int64s) -> None:
-        """One record batch is sent, with rows of these offsets in the source."""
+        """Note a record batch that is sent, with the offsets of its rows in the source."""
         self._sent.append((partition, find_steps(offsets)))
 
     def rows(self, placed: Sequence[Placed]) -> RowColumns | None:
-        """The records for where all that was noted is, in the order of sending; None if nothing is known."""
+        """Return the records for all noted batches with known places, in the order of sending, or None."""
         assert [one.partition for one in placed] == [partition for partition, _ in self._sent], (
             "other batches"
         )

@@ -1,6 +1,6 @@
-"""The options of a format that are its own, beside the settings of its Kafka client.
+"""The options of a format itself, beside the settings of its Kafka client.
 
-Spark hands options to Python in lower case; what a user is told of one has the spelling of the documents.
+Spark hands options to Python in lower case; messages spell them as they are documented.
 """
 
 from collections.abc import Iterable, Mapping
@@ -12,9 +12,9 @@ from ottla.pipeline.words import OptionError, with_nearest
 def own_options(
     options: Mapping[str, str], *, honoured: Iterable[str], refused: Mapping[str, str], of: str
 ) -> dict[str, str]:
-    """The options without `kafka.*`, as `honoured` spells them; `of` is "source" or "sink".
+    """Return the options without `kafka.*`, as `honoured` spells them; `of` is "source" or "sink".
 
-    OptionError for the first that is unknown, or among `refused`, which says why.
+    Raises OptionError for the first option that is unknown, or among `refused`, which has the reasons.
     """
     known = tuple(honoured)
     spellings = {name.lower(): name for name in (*known, *refused)}

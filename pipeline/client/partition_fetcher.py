@@ -1,8 +1,8 @@
-"""Fetching a range of offsets of one partition: the next fetch is under way while this one is opened.
+"""Fetches a range of offsets of one partition: the next fetch is under way while this one is opened.
 
-A range ends by position, never by a record: markers, aborted and compacted records fill its end as well. What
-a leader's end or a lost connection leaves open is asked of the next leader from the same position, so no row
-comes twice and none is left out.
+A range ends by position, never by a record: markers, aborted and compacted records fill its end as well. If a
+leader or a connection is lost, the next leader is asked from the same position, so no row comes twice and
+none is left out.
 """
 
 import struct
@@ -29,23 +29,23 @@ from ottla.pipeline.client.offset_range import OffsetRange
 from ottla.pipeline.client.retries import is_retriable
 from ottla.pipeline.columns.fetched_batches import KEY_AND_VALUE, Fetched, open_fetched
 
-BY_NAME: Final = 12  # topic ids since 13
-# Before the first answer nobody knows how long rows are. A guess too low costs a second fetch, one too high
-# bytes that the next micro-batch fetches again.
+BY_NAME: Final = 12  # topic ids since version 13
+# Before the first answer the length of rows is unknown. A guess that is too low costs a second fetch, one
+# that is too high costs bytes that the next micro-batch fetches again.
 GUESSED_ROW_BYTES: Final = 1024
 LEAST_FETCH_BYTES: Final = 64 * 1024
-# What a process knows of a topic may be older than the split, and so may be what a node knows.
+# A process may have metadata older than the split, and so may a node.
 ASKS_BEFORE_REPLACED: Final = 4
-MORE_THAN_LEFT: Final = 1.3  # rows of a range are not all of one length
-# What a leader says who is the leader, so nobody else need be asked.
+MORE_THAN_LEFT: Final = 1.3  # rows of a range differ in length
+# Errors that only the leader sends, so that the metadata is not stale.
 _OF_THE_LEADER: Final = (ErrorCode.OFFSET_NOT_AVAILABLE, ErrorCode.THROTTLING_QUOTA_EXCEEDED)
-_BATCH_START: Final = struct.Struct(">qi")  # base offset, length of what follows
+_BATCH_START: Final = struct.Struct(">qi")  # base offset, length of the rest
 _LAST_OFFSET_DELTA: Final = struct.Struct(">i")
 _LAST_OFFSET_DELTA_AT: Final = 23
 
 
 class OutOfRange(Exception):
-    """An offset that the log has no more, or does not have yet; `log_start` and `log_end` are what it has."""
+    """An offset that the log no longer has, or not yet; it has those from `log_start` to `log_end`."""
 
     def __init__(self, partition: TopicPartition, offset: int, log_start: int, log_end: int) -> None:
         super().__init__(partition, offset, log_start, log_end)
@@ -59,7 +59,7 @@ class OutOfRange(Exception):
 
 
 class TopicReplaced(Exception):
-    """The topic was deleted, and there is another one of that name."""
+    """The topic was deleted, and another one of that name was created."""
 
     def __init__(self, topic: str) -> None:
         super().__init__(topic)
@@ -76,7 +76,7 @@ class _Asked(NamedTuple):
 
 
 class PartitionFetcher:
-    """Reads ranges one after another. An answer on its way when one is left off costs its connection."""
+    """Reads ranges one after another. Abandoning a range costs the connection of the answer under way."""
 
     def __init__(
         self, cluster: Cluster, *, with_headers: bool, wanted: frozenset[str] = KEY_AND_VALUE
@@ -89,10 +89,10 @@ class PartitionFetcher:
         self._replaced_asks = 0
 
     def batches(self, split: OffsetRange) -> Iterator[Fetched]:
-        """What is visible of a range, fetch by fetch.
+        """Yield the visible records of a range, fetch by fetch.
 
-        OutOfRange where the log has not what is asked for, TopicGone, TopicReplaced; KafkaError for what no
-        attempt mended in `default.api.timeout.ms` without a single row.
+        Raises OutOfRange if the log does not have the offsets, TopicGone, TopicReplaced, and KafkaError if
+        all attempts failed for `default.api.timeout.ms` without a single row.
         """
         position = split.start
         self._replaced_asks = 0
@@ -130,11 +130,12 @@ class PartitionFetcher:
     # ---- one fetch --------------------------------------------------------------------------------
 
     def _fetch(self, split: OffsetRange, position: int, fetch_bytes: int) -> PartitionData:
-        """An answer with at least a byte of records from `position` on; none if the log has none any more."""
+        """Return an answer with records from `position` on, or an empty one if the log has none there."""
 
         def attempt() -> PartitionData:
             if self._asked is not None and self._asked.position != position:
-                # What was opened stopped short of what was received.
+                # The records before were opened only in part, so the prefetched answer is beyond this
+                # position.
                 self._receive()
             if self._asked is None:
                 self._asked = self._ask(split, position, fetch_bytes)
@@ -159,10 +160,10 @@ class PartitionFetcher:
         return self._cluster.retry(attempt, again=is_retriable, between=between)
 
     def _is_hole(self, split: OffsetRange, answer: PartitionData) -> bool:
-        """Return whether nothing is left of a range at the end of a log, as after compaction.
+        """Return True if nothing is left of a range at the end of a log, as after compaction.
 
-        Apache Kafka's answer is empty, too, while old segments come from elsewhere (KIP-405). The last ones
-        are the leader's own, so the last offset is asked for; no compacted topic has any elsewhere.
+        Apache Kafka's answer is empty, too, while old segments are read from remote storage (KIP-405). The
+        last segments are always local, so the last offset is asked for; no compacted topic has any elsewhere.
         """
         end = self._visible_end(answer)
         if end < split.end:
@@ -205,7 +206,7 @@ class PartitionFetcher:
         return _Asked(connection, connection.send(request, most=most), position)
 
     def _is_another(self, partition: TopicPartition) -> NoReturn:
-        """What was known may be of the topic before, and a node may not have heard of the new one yet."""
+        """Raise a retriable error, as metadata may be old here or at a node; after several, TopicReplaced."""
         self._replaced_asks += 1
         self._cluster.forget_topic(partition.topic)
         if self._replaced_asks < ASKS_BEFORE_REPLACED:
@@ -218,7 +219,7 @@ class PartitionFetcher:
         try:
             self._asked = self._ask(split, position, fetch_bytes)
         except KafkaError:
-            # It is asked again, with attempts, when these rows are read.
+            # It is asked again, with retries, when these rows are read.
             self._asked = None
 
     def _receive(self) -> FetchResponse:
@@ -236,10 +237,11 @@ class PartitionFetcher:
         check(response.error_code, f"fetching {split.partition}")
         answers = [one for topic in response.responses for one in topic.partitions]
         if not answers and response.throttle_time_ms:
-            # Apache Kafka's word to one who is over a quota; it answers the next request when it may again.
+            # Apache Kafka's answer to a client over its quota; it answers the next request when the quota
+            # allows.
             raise to_error(ErrorCode.THROTTLING_QUOTA_EXCEEDED, f"fetching {split.partition}")
         if len(answers) != 1 or answers[0].partition_index != split.partition.partition:
-            problem = f"{len(answers)} answers about other than {split.partition} alone"
+            problem = f"expected one answer, about {split.partition}, but got {len(answers)}"
             raise KafkaError(ErrorCode.INVALID_REQUEST, problem)
         return answers[0]
 
@@ -250,7 +252,7 @@ class PartitionFetcher:
         return OutOfRange(partition, position, ends[EARLIEST], ends[LATEST])
 
     def _leave_off(self) -> None:
-        """Whoever uses the connection next must not find this answer on it."""
+        """Close the connection if an answer is under way: its next user must not receive it."""
         asked, self._asked = self._asked, None
         if asked is not None:
             asked.connection.close()
@@ -261,7 +263,7 @@ class PartitionFetcher:
 
 
 def _offset_after(records: Buffer) -> int:
-    """The offset after the last whole batch, as its header has it, unproved; -1 if there is none."""
+    """Return the offset after the last whole batch, from its unproved header; -1 if there is none."""
     position, after = 0, -1
     while position + HEADER_SIZE <= len(records):
         base_offset, length = _BATCH_START.unpack_from(records, position)

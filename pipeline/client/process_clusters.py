@@ -1,6 +1,6 @@
-"""The clusters that a process knows, kept from one batch to the next: a Spark worker serves many tasks.
+"""The clusters that a process knows, kept from one micro-batch to the next: a Spark worker serves many tasks.
 
-What costs a small batch its time are connections and metadata, and both live here as long as the process.
+Connections and metadata are most of what a small batch costs, and both are kept as long as the process runs.
 """
 
 from typing import Final
@@ -8,13 +8,13 @@ from typing import Final
 from ottla.pipeline.client.client_settings import ClientSettings
 from ottla.pipeline.client.metadata import Cluster
 
-# Of queries that a worker has met; each holds a connection or two to a node.
+# The queries that a worker meets; each cluster has a connection or two to a node.
 MAX_CLUSTERS: Final = 16
 _clusters: dict[ClientSettings, Cluster] = {}
 
 
 def cluster_of(settings: ClientSettings) -> Cluster:
-    """The process's one client with these settings; the one longest unused goes for a new one."""
+    """Return this process's client with these settings; a new one may replace the least recently used."""
     cluster = _clusters.pop(settings, None)
     if cluster is None:
         while len(_clusters) >= MAX_CLUSTERS:
@@ -25,6 +25,6 @@ def cluster_of(settings: ClientSettings) -> Cluster:
 
 
 def close_clusters() -> None:
-    """All of this process, which is about to end or has done with them; asked again, they are made anew."""
+    """Close all clusters of this process; `cluster_of` makes them again if needed."""
     while _clusters:
         _clusters.popitem()[1].close()

@@ -1,15 +1,15 @@
-"""A producer id for one who writes without transactions; any node gives it."""
+"""A producer id for writes without transactions; any node assigns one."""
 
 from ottla.node.wire.messages.init_producer_id import InitProducerIdRequest, InitProducerIdResponse
 from ottla.pipeline.client.answers import check
 from ottla.pipeline.client.metadata import Cluster
 from ottla.pipeline.columns.producer_pair import ProducerPair
 
-NO_TRANSACTION_MS = 2**31 - 1  # as Java's producer says
+NO_TRANSACTION_MS = 2**31 - 1  # the value that Java's producer sends
 
 
 def new_producer_pair(cluster: Cluster) -> ProducerPair:
-    """A new producer id with its first epoch."""
+    """Return a new producer id with its first epoch."""
     request = InitProducerIdRequest(transactional_id=None, transaction_timeout_ms=NO_TRANSACTION_MS)
 
     def attempt() -> ProducerPair:

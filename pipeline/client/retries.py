@@ -1,4 +1,4 @@
-"""Trying again: pauses that grow, as long as a budget of time lasts. The client's one loop of attempts."""
+"""Retries with pauses that grow, within a budget of time. The client's only loop of attempts."""
 
 import random
 import time
@@ -10,18 +10,18 @@ from ottla.pipeline.client.client_settings import ClientSettings
 
 R = TypeVar("R")
 
-JITTER: Final = 0.2  # Java's: tasks that one broker's end has met do not come back at one moment
-# What nodes will say otherwise of soon, beyond what is retriable by the protocol's own word.
+JITTER: Final = 0.2  # Java's: tasks that lost the same broker do not all retry at one moment
+# Errors that nodes soon recover from, beyond those that the protocol calls retriable.
 SETTLING: Final = frozenset({ErrorCode.BROKER_NOT_AVAILABLE, ErrorCode.STALE_CONTROLLER_EPOCH})
 
 
 def is_retriable(error: KafkaError) -> bool:
-    """Whether the same may be asked again with hope."""
+    """Return True if another attempt may succeed."""
     return error.code.retriable or error.code in SETTLING
 
 
 def monotonic_ms() -> int:
-    """Milliseconds of a clock that never goes back."""
+    """Return the milliseconds of a clock that never goes back."""
     return time.monotonic_ns() // 1_000_000
 
 
@@ -34,9 +34,9 @@ class Retries:
         self._rng = rng or random.Random()
 
     def pause_ms(self, failures: int) -> float:
-        """How long to wait after that many failures in a row, with jitter."""
+        """Return the pause after that many failures in a row, with jitter."""
         assert failures > 0, failures
-        # 2**20 of the least pause is beyond any longest one.
+        # 2**20 times the shortest pause is more than any longest one.
         pause_ms = min(self._first_ms << min(failures - 1, 20), self._most_ms)
         return pause_ms * self._rng.uniform(1 - JITTER, 1 + JITTER)
 
@@ -48,9 +48,10 @@ class Retries:
         again: Callable[[KafkaError], bool] = is_retriable,
         between: Callable[[KafkaError], None] = lambda _error: None,
     ) -> R:
-        """What `attempt` gives, tried until the budget is spent; then, or if it is no use, its KafkaError.
+        """Return the result of `attempt`, repeated until the budget is spent; then raise its last KafkaError.
 
-        `again` says of an error whether to go on; `between` does before a pause what the next attempt needs.
+        `again` decides whether an error is worth another attempt; `between` prepares the next one before the
+        pause.
         """
         deadline_ms = monotonic_ms() + budget_ms
         failures = 0

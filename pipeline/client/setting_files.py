@@ -1,8 +1,8 @@
-"""`${file:/PATH:KEY}` in a setting stands for the value of a key in a file of properties.
+"""References in settings: `${file:/PATH:KEY}` stands for the value of a key in a file of properties.
 
-It is the notation of Kafka Connect's FileConfigProvider. Options lie in Spark's plans and in catalogs, where
-others read them; a file has rights of its own. It is read where an option is judged, and the value goes no
-further than to the client.
+It is the notation of Kafka Connect's FileConfigProvider. Options are part of Spark's plans and catalogs,
+where others can read them; a file has permissions of its own. It is read when an option is judged, and the
+value is passed to the client and nowhere else.
 """
 
 import re
@@ -16,7 +16,7 @@ from ottla.pipeline.words import OptionError
 
 BEGINNING: Final = "${file:"
 _JAAS: Final = ".jaas.config"
-# Of a login module, what everybody may know.
+# Options of a login module that are not secret.
 _OPEN_OPTIONS: Final = frozenset(
     {
         "clientId",
@@ -32,12 +32,12 @@ _REFERENCE: Final = re.compile(r"\$\{file:([^}:]*):([^}]*)\}")
 
 
 def has_reference(text: str) -> bool:
-    """Return whether a text has a reference to a file, well written or not."""
+    """Return True if a text has a reference to a file, well formed or not."""
     return BEGINNING in text
 
 
 def is_kept_in_files(option: str, text: str) -> bool:
-    """Return whether a text has no secret itself: it is a reference, or a login whose secrets are some."""
+    """Return True if a text holds no secret itself: it is a reference, or a login with references."""
     if _REFERENCE.fullmatch(text.strip()):
         return True
     if not option.lower().endswith(_JAAS):
@@ -50,9 +50,9 @@ def is_kept_in_files(option: str, text: str) -> bool:
 
 
 def filled_in(option: str, text: str) -> str:
-    """Return the text with what its references stand for; OptionError for one that leads nowhere.
+    """Return the text with its references replaced by their values; OptionError for an invalid one.
 
-    A value is not looked into again.
+    Values are not searched for references.
     """
     if not has_reference(text):
         return text
@@ -82,7 +82,7 @@ def _properties(option: str, path: str) -> dict[str, str]:
         with Path(path).open("rb") as file:
             return parse_properties(file.read(MAX_PROPERTIES_BYTES + 1), path)
     except (OSError, ValueError) as error:
-        reason = error.strerror if isinstance(error, OSError) else "that is no path"
+        reason = error.strerror if isinstance(error, OSError) else "it is not a valid path"
         raise OptionError(
             option, f"refers to the file {path[:200]}, which cannot be read: {reason}"
         ) from None

@@ -1,9 +1,9 @@
-"""What becomes of each setting of Java's clients: read, without use here, or refused. The list is theirs.
+"""Each setting of Java's clients is decided: read, without effect here, or refused.
 
-Names are those of Java's producer, consumer and admin client (kafka-clients 3.9 to 4.4); which of them are
-read stands in `client_settings`, and those of encryption and logins in `security_names`, which the command
-line shares. A name that is of no use here changes nothing that a user could miss. Where
-one would be missed it is refused with the reason: better no query than one that does otherwise than it says.
+Names are those of Java's producer, consumer and admin client (kafka-clients 3.9 to 4.4); `client_settings`
+lists those that are read, and `security_names`, which the command line shares, those of encryption and
+logins. A setting is without effect only if its user misses nothing. Otherwise it is refused with a reason: no
+query is better than one that does not do what its options say.
 """
 
 from collections.abc import Iterable, Mapping
@@ -17,7 +17,7 @@ PREFIX: Final = "kafka."  # of a client's settings among Spark's options
 
 _NO_CONNECTION_POLICY = "connections are opened when needed, and reopened when lost"
 _NO_METRICS = "Spark shows the progress of a query"
-_NO_MEMBERSHIP = "Spark divides the partitions; nobody joins a group"
+_NO_MEMBERSHIP = "Spark divides the partitions; the query joins no group"
 _ONE_PASS = "Spark hands rows over batch by batch"
 
 WITHOUT_EFFECT: Final[Mapping[str, str]] = {
@@ -35,14 +35,14 @@ WITHOUT_EFFECT: Final[Mapping[str, str]] = {
     "group.remote.assignor": _NO_MEMBERSHIP,
     "heartbeat.interval.ms": _NO_MEMBERSHIP,
     "internal.leave.group.on.close": _NO_MEMBERSHIP,
-    "internal.throw.on.fetch.stable.offset.unsupported": "every node that is served knows stable offsets",
+    "internal.throw.on.fetch.stable.offset.unsupported": "every supported node knows stable offsets",
     "linger.ms": _ONE_PASS,
     "max.poll.interval.ms": _NO_MEMBERSHIP,
     "max.poll.records": "a whole fetch is read at once",
     "metadata.cluster.check.enable": _NO_CONNECTION_POLICY,
-    "metadata.max.idle.ms": "what is known of a topic goes with its age",
+    "metadata.max.idle.ms": "metadata of a topic expires by its age alone",
     "metadata.recovery.rebootstrap.trigger.ms": _NO_CONNECTION_POLICY,
-    "metadata.recovery.strategy": "the bootstrap addresses are always among those that are tried",
+    "metadata.recovery.strategy": "the bootstrap addresses are always tried as well",
     "metrics.num.samples": _NO_METRICS,
     "metrics.recording.level": _NO_METRICS,
     "metrics.sample.window.ms": _NO_METRICS,
@@ -50,13 +50,13 @@ WITHOUT_EFFECT: Final[Mapping[str, str]] = {
     "partitioner.adaptive.partitioning.enable": _ONE_PASS,
     "partitioner.availability.timeout.ms": _ONE_PASS,
     "partitioner.rack.aware": _ONE_PASS,
-    "reconnect.backoff.max.ms": "retry.backoff.max.ms is between all attempts",
-    "reconnect.backoff.ms": "retry.backoff.ms is between all attempts",
+    "reconnect.backoff.max.ms": "retry.backoff.max.ms applies to all attempts",
+    "reconnect.backoff.ms": "retry.backoff.ms applies to all attempts",
     "retries": "the time for all attempts is limited, not their number",
     "session.timeout.ms": _NO_MEMBERSHIP,
     "share.acknowledgement.mode": _NO_MEMBERSHIP,
     "share.acquire.mode": _NO_MEMBERSHIP,
-    "socket.connection.setup.timeout.max.ms": "the first attempt's time is that of all",
+    "socket.connection.setup.timeout.max.ms": "socket.connection.setup.timeout.ms applies to all attempts",
     **security_names.WITHOUT_EFFECT,
 }
 
@@ -81,7 +81,7 @@ REFUSED: Final[Mapping[str, str]] = {
     "value.serializer": _ROWS_ARE_COLUMNS,
 }
 
-# `ssl.keystore.certificate.chain` and `ssl.truststore.certificates` are passwords to Java, so to us.
+# `ssl.keystore.certificate.chain` and `ssl.truststore.certificates` are passwords in Java, so they are here.
 _SECRET_ENDS = (
     ".password",
     ".passphrase",
@@ -94,21 +94,21 @@ _SECRET_ENDS = (
 
 
 def why_refused(name: str) -> str | None:
-    """The rest of the sentence that begins with the setting's name, or None where it is not refused."""
+    """Return the rest of a sentence that begins with the setting's name, or None if it is not refused."""
     return security_names.why_refused(name) or REFUSED.get(name) or why_old(name, OLD_CLIENT_NAMES)
 
 
 def why_idle(name: str, security_protocol: str) -> str:
-    """The rest of the sentence that says why a setting that was given changes nothing in a source."""
+    """Return the rest of a sentence that says why a setting changes nothing in a source."""
     if name in security_names.READ:
         return f"{PREFIX}security.protocol is {security_protocol}"
     if security_names.is_of_security(name):
-        return WITHOUT_EFFECT.get(name, "it names what is done anyway")
+        return WITHOUT_EFFECT.get(name, "it requests the default behaviour")
     return WITHOUT_EFFECT.get(name, "is a setting of the sink")
 
 
 def check_names(names: Iterable[str], honoured: Iterable[str]) -> tuple[str, ...]:
-    """The names that have no effect here, sorted; OptionError for one that is refused or unknown."""
+    """Return the names without effect here, sorted; OptionError for one that is refused or unknown."""
     known = set(honoured)
     idle = []
     for name in sorted(names):
@@ -124,10 +124,10 @@ def check_names(names: Iterable[str], honoured: Iterable[str]) -> tuple[str, ...
 
 
 def is_secret(name: str) -> bool:
-    """Whether the value of an option or setting is for nobody's eyes; in doubt it is."""
+    """Return True if the value of an option or setting may be a secret."""
     return name.lower().endswith(_SECRET_ENDS) or "password" in name.lower()
 
 
 def redacted(options: Mapping[str, str]) -> dict[str, str]:
-    """Options as they may be shown in plans and logs."""
+    """Return options as they may be shown in plans and logs."""
     return {name: HIDDEN if is_secret(name) else value for name, value in options.items()}

@@ -1,8 +1,8 @@
-"""Topics as an administrator sees them: made, grown, and their settings read and changed.
+"""Topics as an administrator sees them: created, grown, and their settings read and changed.
 
-Each function asks about many topics at once and answers for each: what was done, or the error of that topic.
-What is retriable is asked again; a repeated request finds what the first one did, so TOPIC_ALREADY_EXISTS and
-INVALID_PARTITIONS may be the answer to one whose own answer was lost.
+Each function asks about many topics at once and returns the outcome or the error of each. Retriable errors
+are retried; a repeated request may find the work of the first one done, so TOPIC_ALREADY_EXISTS and
+INVALID_PARTITIONS may be the outcome for a topic whose first answer was lost.
 """
 
 from collections.abc import Callable, Mapping, Sequence
@@ -40,14 +40,14 @@ from ottla.pipeline.client.retries import is_retriable
 
 R = TypeVar("R")
 
-CLUSTER_DEFAULT: Final = -1  # of the number of partitions and of replicas (KIP-464)
+CLUSTER_DEFAULT: Final = -1  # for the number of partitions and of replicas (KIP-464)
 # A topic has some forty settings, described in 20 kB: this many make an answer of a few megabytes.
 MAX_TOPICS_IN_A_REQUEST: Final = 200
-_TOPIC: Final = 2  # the type of a resource that has settings
+_TOPIC: Final = 2  # the type of a resource
 
 
 class ConfigSource(IntEnum):
-    """Where the value of a setting comes from; a number that is not here is a newer server's."""
+    """The origin of a setting's value; numbers of newer servers count as UNKNOWN."""
 
     UNKNOWN = 0
     TOPIC = 1
@@ -59,7 +59,7 @@ class ConfigSource(IntEnum):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class NewTopic:
-    """A topic to be made."""
+    """A topic to be created."""
 
     name: str
     partitions_count: int = CLUSTER_DEFAULT
@@ -69,7 +69,7 @@ class NewTopic:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TopicConfig:
-    """The value of one setting of a topic; None where it has none, or must not be shown."""
+    """The value of one setting of a topic; None if it has none, or must not be shown."""
 
     value: str | None
     source: ConfigSource
@@ -78,7 +78,7 @@ class TopicConfig:
 
 
 def create_topics(cluster: Cluster, topics: Sequence[NewTopic]) -> dict[str, KafkaError | None]:
-    """Make topics; by name what was said against each, None where it is made."""
+    """Create topics; return the error of each by name, or None if it was created."""
     wanted = {topic.name: topic for topic in topics}
 
     def ask(names: Sequence[str]) -> dict[str, KafkaError | None]:
@@ -99,7 +99,7 @@ def create_topics(cluster: Cluster, topics: Sequence[NewTopic]) -> dict[str, Kaf
 
 
 def create_partitions(cluster: Cluster, counts: Mapping[str, int]) -> dict[str, KafkaError | None]:
-    """Let topics have so many partitions; by name what was said against each, None where it has grown."""
+    """Raise topics to these numbers of partitions; return the error of each by name, or None on success."""
 
     def ask(names: Sequence[str]) -> dict[str, KafkaError | None]:
         request = CreatePartitionsRequest(
@@ -119,7 +119,7 @@ def create_partitions(cluster: Cluster, counts: Mapping[str, int]) -> dict[str, 
 
 
 def describe_configs(cluster: Cluster, topics: Sequence[str]) -> dict[str, dict[str, TopicConfig]]:
-    """The settings of each topic by their names; topics that there are not are absent."""
+    """Return the settings of each topic by their names; topics that do not exist are absent."""
 
     def ask(names: Sequence[str]) -> dict[str, dict[str, TopicConfig] | KafkaError]:
         resources = [
@@ -142,9 +142,9 @@ def describe_configs(cluster: Cluster, topics: Sequence[str]) -> dict[str, dict[
 def alter_configs(
     cluster: Cluster, changes: Mapping[str, Mapping[str, str | None]]
 ) -> dict[str, KafkaError | None]:
-    """Set settings of topics, or with None let them have the cluster's value again; others stay as they are.
+    """Set settings of topics, or with None remove them so that the cluster's value applies; others stay.
 
-    By topic what was said against it, None where all of its changes are made.
+    Returns the error of each topic, or None if all of its changes were made.
     """
 
     def ask(names: Sequence[str]) -> dict[str, KafkaError | None]:
@@ -170,7 +170,7 @@ def _ask_in_parts(
     names: Sequence[str],
     ask: Callable[[Sequence[str]], Mapping[str, R | KafkaError]],
 ) -> dict[str, R | KafkaError]:
-    """What `ask` tells of each name, in requests that are not too large; what is retriable is asked again."""
+    """Return the result of `ask` for each name, in requests of bounded size; retriable errors are retried."""
     found: dict[str, R | KafkaError] = {}
     for start in range(0, len(names), MAX_TOPICS_IN_A_REQUEST):
         part = names[start : start + MAX_TOPICS_IN_A_REQUEST]
@@ -197,7 +197,7 @@ def _ask_in_parts(
 
 
 def _may_pass(error: KafkaError) -> bool:
-    # That there is no such topic is the answer here, not a node's being behind: the controller was asked.
+    # The controller was asked, whose metadata is the newest: an unknown topic does not exist.
     return is_retriable(error) and error.code is not ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
 
 

@@ -1,7 +1,8 @@
-"""Transactions by id, many at once: requests about ids of a coordinator are all sent before the first answer.
+"""Transactions by id, many at once: requests to a coordinator are all sent before the first answer.
 
-A pair is used for one transaction, by the protocol before KIP-890, in which nothing but InitProducerId and
-a time-out move its epoch: so EndTxn can be repeated by whoever knows the pair, and its answer stays true.
+A producer id with its epoch (a pair) is used for one transaction, in the protocol before KIP-890, in which
+only InitProducerId and a timeout raise the epoch: so any process that knows the pair can repeat EndTxn, and
+the answer stays valid.
 """
 
 from collections.abc import Callable, Mapping, Sequence
@@ -31,22 +32,22 @@ from ottla.pipeline.columns.producer_pair import ProducerPair
 
 R = TypeVar("R")
 
-TWO_PHASE: Final = 6  # InitProducerId's version that asks for it (KIP-939)
+TWO_PHASE: Final = 6  # the version of InitProducerId with two-phase commit (KIP-939)
 BEFORE_TWO_PHASE: Final = 5
-LAST_TO_REPEAT: Final = 4  # EndTxn's; 5 gives the next epoch
-LAST_BY_CLIENTS: Final = 3  # AddPartitionsToTxn's
-LAST_BY_NAME: Final = 4  # TxnOffsetCommit's before it makes the group part of the transaction
-# A node that reads no further while its answers are not read must never meet a client that only sends.
+LAST_TO_REPEAT: Final = 4  # of EndTxn; version 5 returns the next epoch
+LAST_BY_CLIENTS: Final = 3  # of AddPartitionsToTxn
+LAST_BY_NAME: Final = 4  # of TxnOffsetCommit, before it adds the group to the transaction
+# A node stops reading while its answers are not read, so a client must not only send.
 MAX_IN_FLIGHT: Final = 100
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Described:
-    """What a coordinator says of a transactional id; `state` in its words, as Ongoing or CompleteCommit."""
+    """A transactional id as its coordinator describes it; `state` in its words, such as CompleteCommit."""
 
     state: str
     pair: ProducerPair
-    start_ms: int  # -1 where none is open
+    start_ms: int  # -1 if no transaction is open
     timeout_ms: int
     partitions: frozenset[TopicPartition]
 
@@ -58,9 +59,9 @@ class Transactions:
         self._cluster = cluster
 
     def init(self, ids: Sequence[str], *, timeout_ms: int, two_phase: bool) -> dict[str, ProducerPair]:
-        """A new pair for each id; it fences the pair before, and aborts what that one left open.
+        """Return a new pair for each id; it fences the previous pair and aborts its open transaction.
 
-        UNSUPPORTED_VERSION for `two_phase` where no coordinator serves it.
+        Raises UNSUPPORTED_VERSION for `two_phase` if a coordinator does not support it.
         """
 
         def request(transactional_id: str) -> InitProducerIdRequest:
@@ -86,7 +87,7 @@ class Transactions:
     def add_partitions(
         self, transactional_id: str, pair: ProducerPair, partitions: Sequence[TopicPartition]
     ) -> None:
-        """Make partitions part of the transaction, which begins with the first."""
+        """Add partitions to the transaction, which begins with the first."""
         topics: dict[str, list[int]] = {}
         for partition in partitions:
             topics.setdefault(partition.topic, []).append(partition.partition)
@@ -105,7 +106,7 @@ class Transactions:
                 for topic in answer.results_by_topic_v3_and_below
                 for one in topic.results_by_partition
             ]
-            # OPERATION_NOT_ATTEMPTED is of those beside the one that was refused.
+            # OPERATION_NOT_ATTEMPTED is the error of the partitions beside the one that was rejected.
             for code, subject in sorted(said, key=lambda one: one[0] == ErrorCode.OPERATION_NOT_ATTEMPTED):
                 check(code, subject)
 
@@ -118,7 +119,7 @@ class Transactions:
         group_id: str,
         offsets: Mapping[TopicPartition, CommittedOffset],
     ) -> None:
-        """Offsets of a group without members that are committed with the transaction."""
+        """Add offsets of a group without members, to be committed with the transaction."""
         request = AddOffsetsToTxnRequest(
             transactional_id=transactional_id,
             producer_id=pair.producer_id,
@@ -143,7 +144,7 @@ class Transactions:
         self._cluster.retry_with_coordinator(Kind.GROUP, group_id, attempt)
 
     def end(self, pairs: Mapping[str, ProducerPair], *, commit: bool) -> dict[str, KafkaError | None]:
-        """End the transactions of these pairs; what is final against it by id, None where it is ended so."""
+        """End the transactions of these pairs; return the final error of each by id, or None if it ended."""
 
         def request(transactional_id: str) -> EndTxnRequest:
             pair = pairs[transactional_id]
@@ -166,7 +167,7 @@ class Transactions:
         return self._ask_all([*pairs], request, read, lambda _c: LAST_TO_REPEAT)
 
     def describe(self, ids: Sequence[str]) -> dict[str, Described | None]:
-        """What is known of each id; None where nothing is."""
+        """Return the description of each id, or None if the id is unknown."""
 
         def read(transactional_id: str, answer: Any) -> Described | None:
             if len(answer.transaction_states) != 1:
@@ -190,10 +191,10 @@ class Transactions:
         )
 
     def list_open(self, prefix: str, *, budget_ms: int | None = None) -> set[str]:
-        """The ids with that beginning whose transaction is open, of all coordinators."""
+        """Return the ids with this prefix whose transaction is open, from all coordinators."""
 
         def attempt() -> set[str]:
-            self._cluster.refresh_nodes()  # one that has gone since the last attempt is asked no more
+            self._cluster.refresh_nodes()  # a node that left since the last attempt is not asked again
             connections = self._cluster.connections
             sent = []
             for node_id in connections.nodes():
@@ -224,7 +225,7 @@ class Transactions:
         read: Callable[[str, Any], R],
         most: Callable[[BrokerConnection], int | None],
     ) -> dict[str, R]:
-        """What `read` makes of the answer about each id; those with retriable errors are asked again."""
+        """Return what `read` makes of the answer for each id; ids with retriable errors are asked again."""
         found: dict[str, R] = {}
 
         def attempt() -> None:
@@ -253,10 +254,10 @@ class Transactions:
         request: Callable[[str], object],
         most: Callable[[BrokerConnection], int | None],
     ) -> dict[str, Any]:
-        """The answer, or the KafkaError, by id."""
+        """Return the answer, or the KafkaError, by id."""
         outcomes: dict[str, Any] = {}
         coordinators: list[tuple[str, BrokerConnection]] = []
-        # All coordinators first: the question about one goes over the same connections.
+        # All coordinators first: FindCoordinator uses the same connections.
         for one in ids:
             try:
                 coordinators.append((one, self._cluster.coordinator(Kind.TRANSACTION, one)))

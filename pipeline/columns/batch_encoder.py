@@ -1,4 +1,4 @@
-"""Columns into record batches, all rows of a batch in a handful of calls."""
+"""Encodes columns as record batches, all rows of a batch in a handful of calls."""
 
 from dataclasses import dataclass
 from typing import Final, NamedTuple
@@ -36,7 +36,7 @@ _deltas_without_time: list[pa.BinaryArray] = []
 
 
 class EncodedBatch(NamedTuple):
-    """A record batch ready to be sent; `first_row` tells which rows are in it."""
+    """A record batch ready to be sent; `first_row` is the index of its first row."""
 
     data: bytearray
     records_count: int
@@ -45,7 +45,7 @@ class EncodedBatch(NamedTuple):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class _Written:
-    """The rows with what is computed once for all of them; `sizes` is what a row takes at most."""
+    """The rows with values that are computed once for all of them; `sizes` has an upper bound for each."""
 
     rows: RowColumns
     key_lengths: Int64s | None
@@ -68,11 +68,11 @@ def encode_batches(
     now_ms: int,
     max_row_bytes: int = 0,
 ) -> list[EncodedBatch]:
-    """All `rows` in as few batches as `max_batch_bytes` (before compression) allows.
+    """Encode all `rows` in as few batches as `max_batch_bytes` (before compression) allows.
 
     A row that takes more has a batch of its own, up to `max_row_bytes`, as with Java's producer.
-    `base_sequence` is that of the first row, and has no meaning without `producer`. MESSAGE_TOO_LARGE for a
-    row that no such batch can hold; OptionError for a header without a key.
+    `base_sequence` is the sequence number of the first row, and has no meaning without `producer`. Raises
+    MESSAGE_TOO_LARGE for a row that no such batch can hold, and OptionError for a header without a key.
     """
     written = _write(rows, now_ms)
     batches: list[EncodedBatch] = []
@@ -107,8 +107,8 @@ def _write(rows: RowColumns, now_ms: int) -> _Written:
     timestamps_ms = np.full(len(rows), now_ms, np.int64)
     if rows.timestamps_ms is not None:
         timestamps_ms = np.where(rows.timestamps_ms == NOW, now_ms, rows.timestamps_ms)
-    # Which offset a row has in its batch, and its distance in time from the first one, show when batches
-    # are cut.
+    # The offset of a row in its batch and its distance in time from the first row are known only when batches
+    # are cut, so their sizes here are upper bounds.
     span_ms = timestamps_ms.max() - timestamps_ms.min() if len(rows) else 0
     most = 1 + int(varint_sizes(np.array([span_ms, len(rows)], np.int64)).sum())
     sizes = most + _field_sizes(value_lengths) + header_lengths
@@ -125,7 +125,7 @@ def _write(rows: RowColumns, now_ms: int) -> _Written:
 
 
 def _lengths(column: pa.BinaryArray) -> Int64s:
-    """Bytes of each row, -1 for null."""
+    """Return the number of bytes of each row, -1 for null."""
     lengths = pc.binary_length(column)
     return np.asarray(pc.fill_null(lengths, -1) if column.null_count else lengths).astype(np.int64)
 
@@ -135,7 +135,7 @@ def _field_sizes(lengths: Int64s) -> Int64s:
 
 
 def _cuts(sizes: Int64s, max_batch_bytes: int, max_row_bytes: int) -> list[tuple[int, int]]:
-    """First row and the one after the last of each batch."""
+    """Return the first row of each batch and the row after its last."""
     room = max_batch_bytes - HEADER_SIZE
     too_large = np.flatnonzero(sizes > max_row_bytes - HEADER_SIZE)
     if len(too_large):
@@ -156,7 +156,7 @@ def _cuts(sizes: Int64s, max_batch_bytes: int, max_row_bytes: int) -> list[tuple
 
 
 def _join(written: _Written, first: int, last: int) -> memoryview:
-    """The records of rows `first` to before `last`, as they stand in a batch."""
+    """Return the records of rows `first` to before `last` as they are laid out in a batch."""
     timestamp_deltas = written.timestamps_ms[first:last] - written.timestamps_ms[first]
     offset_deltas = np.arange(last - first, dtype=np.int64)
     value_lengths = written.value_lengths[first:last]
@@ -185,11 +185,11 @@ def _join(written: _Written, first: int, last: int) -> memoryview:
 
 
 def _write_deltas(timestamp_deltas: Int64s, offset_deltas: Int64s) -> list[pa.Array | pa.Scalar]:
-    """What stands between the length of a record and its key."""
+    """Return the columns between the length of a record and its key: attributes and deltas."""
     rows = len(offset_deltas)
     if timestamp_deltas.any() or rows > _LIKELY_RECORDS:
         return [_NO_ATTRIBUTES, write_varints(timestamp_deltas), write_varints(offset_deltas)]
-    # Rows without a moment of their own all have the batch's: the same bytes in every batch.
+    # Rows without a timestamp of their own all have the batch's: the same bytes in every batch.
     if not _deltas_without_time:
         numbers = np.arange(_LIKELY_RECORDS, dtype=np.int64)
         written = [_NO_ATTRIBUTES, _NO_TIME, write_varints(numbers), _NOTHING]
@@ -198,7 +198,7 @@ def _write_deltas(timestamp_deltas: Int64s, offset_deltas: Int64s) -> list[pa.Ar
 
 
 def _write_headers(headers: pa.ListArray) -> pa.BinaryArray:
-    """Count and headers of each row, as they stand at the end of a record."""
+    """Return the count and the headers of each row, as they are laid out at the end of a record."""
     counts = np.asarray(pc.fill_null(pc.list_value_length(headers), 0)).astype(np.int64)
     elements = headers.flatten()
     keys, values = elements.field("key").cast(pa.binary()), elements.field("value")

@@ -1,4 +1,4 @@
-"""One record batch as two, for a log that refuses it as too large; as Java's producer does it."""
+"""One record batch split in two, for a log that refuses it as too large, as Java's producer does."""
 
 from ottla.logstore.compression import Compression, compress
 from ottla.logstore.record import Record, append_record, iterate_records, seal_batch
@@ -7,7 +7,7 @@ from ottla.logstore.words.schema import Buffer
 
 
 def split_in_halves(data: Buffer, level: int | None = None) -> tuple[bytearray, bytearray]:
-    """Return two batches that together have the records of `data`, which has two at least.
+    """Return two batches that together have the records of `data`, which holds at least two.
 
     Each record keeps its sequence number, so that the batches that follow need no change.
     """
@@ -19,7 +19,7 @@ def split_in_halves(data: Buffer, level: int | None = None) -> tuple[bytearray, 
 
 
 def _part(header: BatchHeader, records: list[Record], first: int, level: int | None) -> bytearray:
-    """The batch of `records`, before which the whole one has `first` others."""
+    """Return the batch of `records`, which `first` other records precede in the whole batch."""
     base_timestamp = records[0].timestamp
     content = bytearray()
     for index, record in enumerate(records):

@@ -9,11 +9,11 @@ from ottla.logstore.words.varint import ByteSource
 from ottla.pipeline.columns.number_columns import number_column
 from ottla.pipeline.columns.varints import Int64s
 
-MAX_COLUMN_BYTES: Final = 2**31 - 1  # Spark's columns have offsets of 32 bits
+MAX_COLUMN_BYTES: Final = 2**31 - 1  # Spark's columns have 32-bit offsets
 
 
 class Part(NamedTuple):
-    """Of each row: where its bytes begin, and how many they are; a negative length is null."""
+    """The bytes of one field in each row: where they begin, and their number; a negative length is null."""
 
     starts: Int64s
     lengths: Int64s
@@ -24,18 +24,17 @@ class Part(NamedTuple):
 
 
 def gather(content: ByteSource, first: Part, second: Part) -> tuple[pa.BinaryArray, pa.BinaryArray]:
-    """Two columns of parts that rise and alternate: first, second, first, second ..., each row's first part
-    in front of its second.
+    """Return two columns of parts that alternate in the buffer: first, second, first, second and so on.
 
-    All of it, gaps included, is one Arrow array without a copy; its every fourth element is a row's first
-    part. So `take` copies each part once, and what it returns does not hold `content`.
+    The whole buffer, gaps included, is one Arrow array without a copy, and every fourth element of it is a
+    row's first part. So `take` copies each part once, and the columns do not keep `content` alive.
     """
     places = _places(first, second)
     return _take(content, places, 0, first.lengths), _take(content, places, 2, second.lengths)
 
 
 def gather_one(content: ByteSource, first: Part, second: Part, *, wants_second: bool) -> pa.BinaryArray:
-    """One of the two columns of `gather`."""
+    """Return only one of the two columns of `gather`."""
     places = _places(first, second)
     if wants_second:
         return _take(content, places, 2, second.lengths)

@@ -1,4 +1,4 @@
-"""The records of one fetch answer of one partition, opened all at once."""
+"""The records of one partition in a fetch answer, all opened at once."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
@@ -26,9 +26,10 @@ from ottla.pipeline.columns.record_walk import Section, last_of_first
 from ottla.pipeline.columns.varints import Bytes, Int64s, read_varints, read_varlongs
 from ottla.pipeline.columns.visible_batches import AbortedTransaction, batches_in_range
 
-# A fetch of 8 MiB may hold thousands of small batches, each of which opens into 100 MiB, and one of these is
-# fifteen million records of seven bytes or fifty million headers, for which numpy would take gigabytes. What
-# would open beyond these is left for the next fetch: a fetch of text stays far below all.
+# A fetch of 8 MiB may hold thousands of small batches, each of which opens into 100 MiB, and 100 MiB are
+# fifteen million records of seven bytes or fifty million headers, for which numpy would take gigabytes.
+# Whatever would open beyond these limits is left for the next fetch. A fetch of text stays far below all
+# three.
 MAX_OPENED_BYTES: Final = MAX_DECOMPRESSED_BYTES
 MAX_OPENED_RECORDS: Final = 1_000_000
 MAX_OPENED_HEADERS: Final = 4_000_000
@@ -36,7 +37,7 @@ KEY_AND_VALUE: Final = frozenset({"key", "value"})
 
 
 class Fetched(NamedTuple):
-    """What a fetch brought: None for no visible record; and the offset that the next fetch asks for."""
+    """The columns of a fetch (None if no record is visible), and the offset that the next fetch asks for."""
 
     columns: RecordColumns | None
     next_offset: int
@@ -52,7 +53,7 @@ class _Opened:
 
 
 class _Fields(NamedTuple):
-    """Of each record: its offset and timestamp (ms), and where the rest stands."""
+    """The offset, timestamp (ms) and type of each record, and the places of its other fields."""
 
     offsets: Int64s
     timestamps_ms: Int64s
@@ -75,12 +76,13 @@ def open_fetched(
     max_opened_records: int = MAX_OPENED_RECORDS,
     max_opened_headers: int = MAX_OPENED_HEADERS,
 ) -> Fetched:
-    """The visible records of `records` with offsets from `start` to before `end`.
+    """Return the visible records of `records` with offsets from `start` to before `end`.
 
-    `next_offset` goes by batches, not by records: markers, aborted and compacted records move it, too. It
-    is `end` when the range is done, `start` when there was nothing, and within a batch if that is too large.
-    `wanted` names which of key and value to read. CORRUPT_MESSAGE and UNSUPPORTED_COMPRESSION_TYPE for bytes
-    that cannot be read, MESSAGE_TOO_LARGE for a batch that opens into more than a broker takes.
+    `next_offset` goes by batches, not by records: markers, aborted and compacted records move it, too. It is
+    `end` when the range is done, `start` if nothing was there, and within a batch if the batch is too large.
+    `wanted` has those of "key" and "value" that are to be read. Raises CORRUPT_MESSAGE and
+    UNSUPPORTED_COMPRESSION_TYPE for bytes that cannot be read, and MESSAGE_TOO_LARGE for a batch that opens
+    into more than a broker takes.
     """
     found = batches_in_range(records, aborted=aborted, read_committed=read_committed, start=start, end=end)
     taken, next_offset = _as_many_as_fit(found.visible, max_opened_records), found.next_offset
@@ -94,7 +96,7 @@ def open_fetched(
             opened, start, end, with_headers=with_headers, wanted=wanted, max_headers=max_opened_headers
         )
     except KafkaError as error:
-        if error.code is ErrorCode.INVALID_RECORD:  # One word for bytes that are not what they should be.
+        if error.code is ErrorCode.INVALID_RECORD:  # One error for all bytes that are not as they should be.
             raise KafkaError(ErrorCode.CORRUPT_MESSAGE, error.detail) from None
         raise
     next_offset = min([next_offset, *(one for one in (left_from, cut_at) if one is not None)])
@@ -104,7 +106,7 @@ def open_fetched(
 
 
 def _as_many_as_fit(visible: Sequence[tuple[int, BatchHeader]], max_records: int) -> int:
-    """How many batches, one at least, stay below `max_records`."""
+    """Return how many batches, at least one, stay below `max_records`."""
     total = 0
     for index, (_, header) in enumerate(visible):
         total += header.records_count
@@ -114,7 +116,7 @@ def _as_many_as_fit(visible: Sequence[tuple[int, BatchHeader]], max_records: int
 
 
 def _open(records: ByteSource, visible: Sequence[tuple[int, BatchHeader]], max_opened_bytes: int) -> _Opened:
-    """The records of the batches; of fewer than all when more than `max_opened_bytes` came out before."""
+    """Open the batches, and stop once more than `max_opened_bytes` came out of those before."""
     view = memoryview(records)
     if not any(header.attributes & COMPRESSION_MASK for _, header in visible):
         places = [(position + HEADER_SIZE, position + header.size_bytes) for position, header in visible]
@@ -133,7 +135,7 @@ def _open(records: ByteSource, visible: Sequence[tuple[int, BatchHeader]], max_o
 
 
 def _opened(content: ByteSource, places: list[tuple[int, int]], headers: list[BatchHeader]) -> _Opened:
-    assert len(content) <= MAX_COLUMN_BYTES, "a frame and what opens have limits far below"
+    assert len(content) <= MAX_COLUMN_BYTES, "frames and opened batches have limits far below"
     sections = []
     for (start, end), header in zip(places, headers, strict=True):
         if header.records_count * MIN_RECORD_BYTES > end - start or (end > start) != (
@@ -143,17 +145,19 @@ def _opened(content: ByteSource, places: list[tuple[int, int]], headers: list[Ba
                 f"A batch counts {header.records_count} records, which do not fit into {end - start} bytes."
             )
             raise KafkaError(ErrorCode.CORRUPT_MESSAGE, problem)
-        if header.records_count:  # Compaction keeps the last batch of a producer though it is empty.
+        if header.records_count:  # Compaction keeps the last batch of a producer even if it is empty.
             sections.append(Section(start, end, header.records_count))
     return _Opened(content=content, sections=sections, headers=headers)
 
 
 def _piece(opened: _Opened, start: int, max_records: int) -> tuple[_Opened, int | None]:
-    """Of one batch with too many records as many as may be, with `start` among them; and the offset behind
-    them, None where nothing is left."""
+    """Cut a single batch with too many records to a piece of at most `max_records` that has `start` in it.
+
+    Returns the piece and the offset after it, or None in its place if nothing is left.
+    """
     if not opened.sections or opened.sections[0].records_count <= max_records:
         return opened, None
-    # It is alone, as those that fit come first.
+    # It is alone: batches that fit come before it.
     (section,), (header,) = opened.sections, opened.headers
     view = np.frombuffer(opened.content, np.uint8)
     begun, left = section.start, section.records_count
@@ -177,7 +181,7 @@ def _read(
     wanted: frozenset[str],
     max_headers: int,
 ) -> tuple[RecordColumns | None, int | None]:
-    """The records from `start` to before `end`; and the offset of the first that is left, for its headers."""
+    """Return the records from `start` to before `end`, and the offset at which headers cut them off."""
     if not opened.sections:
         return None, None
     view = np.frombuffer(opened.content, np.uint8)
@@ -239,7 +243,7 @@ def _read_fields(opened: _Opened, view: Bytes) -> _Fields:
 
 
 def _within(fields: _Fields, start: int, end: int) -> _Fields:
-    """The records with offsets from `start` to before `end`."""
+    """Return the records with offsets from `start` to before `end`."""
     is_inside = (fields.offsets >= start) & (fields.offsets < end)
     return fields if is_inside.all() else _only(fields, is_inside)
 

@@ -1,4 +1,4 @@
-"""Headers of records as the list column of Spark's Kafka connector: null for a record without any."""
+"""Headers of records as the list column of Spark's Kafka connector: null for a record without headers."""
 
 from typing import Final
 
@@ -14,16 +14,17 @@ from ottla.pipeline.columns.varints import Bytes, Int64s, read_varints
 
 HEADER_TYPE: Final = pa.struct([pa.field("key", pa.string()), pa.field("value", pa.binary())])
 HEADERS_TYPE: Final = pa.list_(pa.field("element", HEADER_TYPE))
-# Each rank (the first header of all records, the second ...) is a handful of numpy steps. A batch of 100
-# MiB could hold one record with fifty million headers, which would take minutes; nobody's record has a
-# thousand.
+# Each rank (the first header of all records, the second and so on) is a handful of numpy steps. A batch of
+# 100 MiB could hold one record with fifty million headers, which would take minutes; real records do not have
+# a thousand.
 MAX_HEADERS: Final = 100_000
 _MIN_HEADER_BYTES: Final = 2
 
 
 def read_headers(content: ByteSource, view: Bytes, counts_at: Int64s, ends: Int64s) -> pa.ListArray:
-    """The headers whose count stands at `counts_at` of each record; CORRUPT_MESSAGE when they do not fill
-    it.
+    """Read the headers of each record, whose count is at `counts_at`.
+
+    Raises CORRUPT_MESSAGE if they do not end where the record does.
     """
     counts, cursors = read_varints(view, counts_at)
     if ((counts < 0) | (counts * _MIN_HEADER_BYTES > ends - cursors)).any():
@@ -76,7 +77,7 @@ def _read_by_rank(
 
 
 def _as_text(keys: pa.BinaryArray) -> pa.StringArray:
-    """UTF-8, and for bytes that are none what Java makes of them."""
+    """Return the keys as UTF-8; bytes that are not valid UTF-8 become what Java makes of them."""
     try:
         return keys.cast(pa.string())
     except pa.ArrowInvalid:

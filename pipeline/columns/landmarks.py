@@ -1,9 +1,8 @@
-"""Guesses where records begin in the middle of large batches, so that these are walked from many places at
-once.
+"""Guesses of where records begin in the middle of large batches, so that these are walked from many places.
 
-A batch that was never compacted counts its records by their offset deltas. So a place where a record seems
-to begin, and behind it a next one with the next delta, tells how many records lie before it. Values may
-look like records: what is found here is a guess, and proved as any other walk (`record_walk`).
+A batch that was never compacted counts its records by their offset deltas. So where a record seems to begin,
+followed by one with the next delta, the delta is the number of records before it. Values may look like
+records: a place found here is a guess, and is proved as any other walk is (`record_walk`).
 """
 
 from typing import Final
@@ -25,13 +24,14 @@ from ottla.pipeline.columns.varints import (
 _RECORDS_APART: Final = 128
 # One guess looks at the bytes of two records of average size; larger ones are few in a fetch anyway.
 _MAX_RECORD_BYTES: Final = 2048
-# Where zeros are so many (each one may be the attributes of a record), looking is dearer than walking.
+# Each zero may be the attributes of a record: with this many, a search costs more than the walk.
 _MAX_ZEROS_A_GUESS: Final = 64
 
 
 def find_landmarks(content: Bytes, start: int, end: int, count: int) -> tuple[Int64s, Int64s]:
-    """Positions of records among the `count` from `start` to `end`, and how many lie before each; often
-    none.
+    """Find some of the `count` records from `start` to `end`, and how many precede each; often none.
+
+    Returns their positions and these numbers.
     """
     nothing = np.empty(0, np.int64)
     guesses = count // _RECORDS_APART
@@ -48,7 +48,7 @@ def find_landmarks(content: Bytes, start: int, end: int, count: int) -> tuple[In
     try:
         before = _offset_delta(content, attributes[likely])
         after = _offset_delta(content, _following(content, attributes[likely], positions))
-    except KafkaError:  # bytes that are no varint, where one was looked for
+    except KafkaError:  # bytes that are no varint where one was expected
         return nothing, nothing
     is_right = (after == before + 1) & (positions > start) & (before > 0) & (before < count)
     _, first = np.unique(guess[likely][is_right], return_index=True)
@@ -59,7 +59,7 @@ def find_landmarks(content: Bytes, start: int, end: int, count: int) -> tuple[In
 
 
 def _with_right_lengths(content: Bytes, attributes: Int64s, end: int) -> tuple[Int64s, Int64s]:
-    """Which places of attributes have a length in front that leads to other attributes; where that begins."""
+    """Return the indices of places after a length that leads to other attributes, and its position."""
     has_long_length = content.take(attributes - 2, mode="clip") >= 0x80
     positions = attributes - 1 - has_long_length
     pairs = read_pairs(content, positions)
@@ -72,7 +72,7 @@ def _with_right_lengths(content: Bytes, attributes: Int64s, end: int) -> tuple[I
 
 
 def _following(content: Bytes, attributes: Int64s, positions: Int64s) -> Int64s:
-    """Where the attributes of the next record stand, if its length takes one byte or two."""
+    """Return the position of the next record's attributes, if its length takes one byte or two."""
     following = attributes + NUMBER_OF_PAIR.take(read_pairs(content, positions))
     return following + SIZE_OF_PAIR.take(read_pairs(content, following))
 

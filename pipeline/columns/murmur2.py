@@ -15,16 +15,16 @@ _MIX: Final = np.uint32(_MULTIPLIER)
 _MASK: Final = 0xFFFFFFFF
 _WORD: Final = struct.Struct("<I")
 _WORD_BYTES: Final = _WORD.size
-# A numpy step costs as much as a word of this many keys in a loop: a few long keys are hashed on one by one.
+# A numpy step costs as much as a word of this many keys in a loop, so fewer long keys are hashed one by one.
 _FEW: Final = 16
 
 UInt32s = NDArray[np.uint32]
 
 
 def murmur2(keys: pa.BinaryArray) -> UInt32s:
-    """The hash of each key; what a null key gets has no meaning.
+    """Return the hash of each key; that of a null key has no meaning.
 
-    One numpy step takes a word of each key that is so long; the longest keys stand first.
+    One numpy step takes the next word of each key that has one; keys are sorted by falling length for that.
     """
     offsets = np.frombuffer(keys.buffers()[1], np.int32)[keys.offset : keys.offset + len(keys) + 1]
     lengths = np.diff(offsets).astype(np.int64)
@@ -74,7 +74,7 @@ def _mixed(word: UInt32s) -> UInt32s:
 
 
 def _with_tail(hashes: UInt32s, content: NDArray[np.uint8], at: Int64s, left: Int64s) -> UInt32s:
-    """The one to three bytes behind the last word."""
+    """Mix in the one to three bytes after the last word."""
     rows = np.flatnonzero(left)
     mask = (np.uint32(1) << (8 * left[rows]).astype(np.uint32)) - np.uint32(1)
     hashes[rows] = (hashes[rows] ^ (_words(content, at[rows]) & mask)) * _MIX

@@ -1,8 +1,8 @@
-"""Numbers of numpy as Arrow columns, not copied.
+"""Numbers of numpy as Arrow columns, without a copy.
 
-Not by `pa.array`, nor by a scalar of Python's: these import pandas first, only to ask whether it is pandas
-what they were given. That takes a third of a second in each new worker of Spark, and leaves thirty thousand
-objects that its garbage collector walks through after each task.
+`pa.array` and Python scalars are avoided: they import pandas, only to check whether they were given an object
+of pandas. That takes a third of a second in each new worker of Spark, and leaves thirty thousand objects that
+its garbage collector walks through after each task.
 """
 
 from typing import Any
@@ -15,18 +15,18 @@ from numpy.typing import NDArray
 def number_column(
     numbers: NDArray[Any], kind: pa.DataType, *, is_null: NDArray[np.bool_] | None = None
 ) -> pa.Array:
-    """A column of `kind`, which takes as many bytes a number as `numbers` do."""
+    """Return a column of `kind`, whose numbers must take as many bytes as those of `numbers`."""
     validity = None if is_null is None else _bits(~is_null)
     return pa.Array.from_buffers(kind, len(numbers), [validity, pa.py_buffer(np.ascontiguousarray(numbers))])
 
 
 def flag_column(flags: NDArray[np.bool_]) -> pa.BooleanArray:
-    """A column of true and false."""
+    """Return a column of true and false."""
     return pa.Array.from_buffers(pa.bool_(), len(flags), [None, _bits(flags)])
 
 
 def text_column(text: str, rows: int) -> pa.StringArray:
-    """The same text in each row; OverflowError for more than 2 GiB."""
+    """Return a column with one text in each row; raises OverflowError beyond 2 GiB."""
     content = text.encode()
     ends = np.arange(rows + 1, dtype=np.int64) * len(content)
     if ends[-1] > np.iinfo(np.int32).max:

@@ -1,4 +1,4 @@
-"""Where rows that were copied from one log lie in another: runs in which both offsets go up by one."""
+"""The places of rows that were copied from one log to another: runs in which both offsets go up by one."""
 
 from typing import NamedTuple
 
@@ -8,7 +8,7 @@ from ottla.pipeline.columns.varints import Int64s
 
 
 class OffsetRun(NamedTuple):
-    """`rows` rows that follow each other: from `source` on in the one log, from `target` on in the other."""
+    """`rows` consecutive rows, from offset `source` in the one log and from `target` in the other."""
 
     source: int
     target: int
@@ -26,24 +26,24 @@ class OffsetRun(NamedTuple):
 
 
 class Steps(NamedTuple):
-    """Rows of one record batch, as few numbers: the offset of each first row, and how many follow on it."""
+    """The rows of one record batch in few numbers: the first offset of each step, and its number of rows."""
 
     sources: Int64s
     counts: Int64s
 
 
 def find_steps(offsets: Int64s) -> Steps:
-    """Where a row is missing (a marker, an aborted or compacted record, one left out) a step begins."""
+    """Divide offsets into steps: rows are missing between them (markers, aborted or compacted records)."""
     firsts = np.flatnonzero(np.diff(offsets, prepend=offsets[:1] - 2) != 1)
     return Steps(offsets[firsts], np.diff(firsts, append=len(offsets)))
 
 
 def make_runs(batches: list[tuple[Steps, int]], *, lag_max: int, runs_max: int) -> list[OffsetRun]:
-    """The runs of a partition's batches, each with the offset of its first row in the target, in order.
+    """Return the runs of a partition's batches, given in order with the target offset of their first row.
 
-    Of runs that end within `lag_max` rows of each other only the first is told, and the last of all: whoever
-    looks for an offset in one that is left out finds the end of the one before, so many rows too early at the
-    most. With more than `runs_max` the distance grows.
+    Of runs that end within `lag_max` rows of each other only the first is kept, and the last run always is.
+    An offset in a run that was left out is translated to the end of the run before it, at most that many rows
+    too early. With more than `runs_max` runs the distance grows.
     """
     if not batches:
         return []

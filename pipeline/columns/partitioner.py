@@ -1,4 +1,4 @@
-"""Which partition a row goes to: the one it names, the one that Java's producer picks for its key, or any."""
+"""The choice of a row's partition: the one it names, the choice of Java's producer for its key, or any."""
 
 from typing import Final
 
@@ -18,8 +18,8 @@ Partitions = NDArray[np.int64]
 class Sticky:
     """The partition of rows without a key: one for a batch of rows, the next one for the next batch.
 
-    `begin_at` is any number, another one for each task: tasks that all begin at partition 0 fill that one
-    first.
+    `begin_at` is any number that differs from task to task: tasks that all begin at partition 0 would fill
+    that one first.
     """
 
     def __init__(self, begin_at: int) -> None:
@@ -27,7 +27,7 @@ class Sticky:
         self._next: dict[str, int] = {}
 
     def partition(self, topic: str, partitions_count: int) -> int:
-        """The next partition of `topic`."""
+        """Return the next partition of `topic`."""
         partition = self._next.get(topic, self._begin_at) % partitions_count
         self._next[topic] = partition + 1
         return partition
@@ -41,7 +41,7 @@ def partitions_of(
     partitions_count: int,
     sticky: Sticky,
 ) -> Partitions:
-    """The partition of each of `rows` rows; OptionError for a chosen one that the topic does not have."""
+    """Return the partition of each of `rows` rows; OptionError for a chosen one that the topic lacks."""
     if partitions_count == 1:
         partitions = np.zeros(rows, np.int64)
     elif keys is None or keys.null_count == rows:

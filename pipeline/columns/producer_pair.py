@@ -1,4 +1,4 @@
-"""What a record batch says of who made it. By itself, as the driver's part of a sink encodes no rows."""
+"""The producer of a record batch. A module of its own, as the driver's part of a sink encodes no rows."""
 
 from typing import NamedTuple
 

@@ -1,4 +1,4 @@
-"""The records of a fetch as columns, and these as a batch with the schema of Spark's Kafka connector."""
+"""The records of a fetch as columns, and as a batch with the schema of Spark's Kafka connector."""
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
@@ -15,7 +15,7 @@ from ottla.pipeline.columns.number_columns import number_column, text_column
 from ottla.pipeline.columns.varints import Int64s
 
 TIMESTAMP_TYPE: Final = pa.timestamp("us", tz="UTC")
-# Spark's own schema, to the letter: it compares what a reader yields with what it announced.
+# Spark's own schema, to the letter: Spark compares the batches of a reader with the schema it announced.
 FIELDS: Final = {
     "key": pa.field("key", pa.binary()),
     "value": pa.field("value", pa.binary()),
@@ -31,9 +31,9 @@ _MAX_TIMESTAMP_MS: Final = (2**63 - 1) // 1000
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RecordColumns:
-    """Records in the order of their log. Keys, values and headers are None where nobody wants them.
+    """Records in the order of their log; keys, values and headers are None if they were not asked for.
 
-    None of the arrays holds the bytes that they were read from.
+    None of the arrays keeps the bytes alive that they were read from.
     """
 
     keys: pa.BinaryArray | None
@@ -48,7 +48,7 @@ class RecordColumns:
 
 
 def with_timestamps_in(columns: RecordColumns, ranges_ms: Sequence[tuple[int, int]]) -> RecordColumns:
-    """Return the records whose timestamps lie in one of these ranges, which are apart and in order."""
+    """Return the records whose timestamps lie in one of these ranges, which are disjoint and in order."""
     starts = np.array([start for start, _ in ranges_ms], np.int64)
     lasts = np.array([end - 1 for _, end in ranges_ms], np.int64)
     place = np.searchsorted(starts, columns.timestamps_ms, side="right") - 1
@@ -70,10 +70,9 @@ def with_timestamps_in(columns: RecordColumns, ranges_ms: Sequence[tuple[int, in
 def to_record_batch(
     columns: RecordColumns, partition: TopicPartition, fields: Sequence[str]
 ) -> pa.RecordBatch:
-    """The columns named in `fields`, in that order.
+    """Return the columns named in `fields`, in that order. Keys, values and headers must have been read.
 
-    INVALID_TIMESTAMP for one that microseconds of 64 bits cannot hold. Keys, values or headers that were
-    not read may not be asked for.
+    Raises INVALID_TIMESTAMP for a time that 64 bits of microseconds cannot hold.
     """
     rows = len(columns)
     made: dict[str, Callable[[], pa.Array | None]] = {

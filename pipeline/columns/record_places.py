@@ -1,4 +1,4 @@
-"""Where the parts of each record of many batches stand: by the compiled walk, or by numpy without one."""
+"""The places of the parts of each record of many batches, found by the compiled walk or by numpy."""
 
 from collections.abc import Sequence
 from typing import Final, NamedTuple
@@ -15,7 +15,7 @@ _COLUMNS: Final = 7
 
 
 class Places(NamedTuple):
-    """Of each record, in the order of the sections: where it ends, its deltas, and where its parts stand."""
+    """The end of each record, its deltas and the places of its parts, in the order of the sections."""
 
     ends: Int64s
     timestamp_deltas: Int64s
@@ -25,9 +25,9 @@ class Places(NamedTuple):
 
 
 def find_places(content: Bytes, sections: Sequence[Section]) -> Places:
-    """Find the records of `sections`, which hold one at least each.
+    """Find the records of `sections`, each of which holds at least one.
 
-    What is within headers is not looked at. CORRUPT_MESSAGE when lengths do not add up.
+    Headers are not looked into. Raises CORRUPT_MESSAGE if lengths do not add up.
     """
     return _find_compiled(content, sections) if record_walk.IS_COMPILED else _find_by_numpy(content, sections)
 
@@ -55,7 +55,8 @@ def _find_by_numpy(content: Bytes, sections: Sequence[Section]) -> Places:
     value_lengths, value_starts = read_varints(content, keys.ends)
     values = Part(value_starts, value_lengths)
     header_counts, after = read_varints(content, values.ends)
-    # All that was read lies in front of `after`; the end of headers is judged by those who read them.
+    # All that was read lies before `after`. Headers that do not end with their record are found by
+    # `header_columns`, when they are read.
     if ((after > ends) | ((header_counts == 0) & (after != ends)) | (header_counts < 0)).any():
         raise KafkaError(ErrorCode.CORRUPT_MESSAGE, "A record does not end where its fields end.")
     return Places(ends, timestamp_deltas, offset_deltas, keys, values)

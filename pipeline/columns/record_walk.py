@@ -1,12 +1,13 @@
-"""Where each record of many batches begins and ends.
+"""A walk over the records of many batches that finds where each begins and ends.
 
-Records are chained: only the length of one tells where the next begins. So a batch is walked record by
-record, but a fetch holds many batches, and these are walked in lock step: one numpy step moves a cursor in
-each of them forward by one record. When few cursors are left (large batches, or one much longer than the
-others), a plain loop over bytes is cheaper.
+Records are chained: only the length of one says where the next begins. So a batch is walked record by record,
+but a fetch holds many batches, and these are walked in lock step: one numpy step moves a cursor in each of
+them forward by one record. When few cursors are left (large batches, or one much longer than the others), a
+plain loop over bytes is cheaper.
 
-A walk believes every length that it reads. What it found is proved afterwards in one go: each record begins
-with a length that leads to the next one, the last one to the end of its batch. Nothing else is handed out.
+A walk believes every length that it reads. Its result is proved afterwards in one pass: each record begins
+with a length that leads to the next one, and the last one leads to the end of its batch. Nothing that is not
+proved is returned.
 """
 
 from collections.abc import Sequence
@@ -23,12 +24,12 @@ from ottla.pipeline.columns.varints import REACH_OF_PAIR, Bytes, Int64s, read_pa
 
 # A numpy step costs as much as this many records in the loop.
 MIN_LOCK_STEP: Final = 48
-# So many batches need no guesses where else to begin.
+# This many batches have cursors enough without guesses.
 MANY_SECTIONS: Final = 256
 
 
 class Section(NamedTuple):
-    """The records of one batch: from `start` to `end` of the content, `records_count` of them."""
+    """The records of one batch: `records_count` of them, from `start` to `end` of the content."""
 
     start: int
     end: int
@@ -36,7 +37,7 @@ class Section(NamedTuple):
 
 
 class Walked(NamedTuple):
-    """Of each record: where its attributes stand, and where it ends. In the order of the sections."""
+    """The place of each record's attributes, and its end, in the order of the sections."""
 
     starts: Int64s
     ends: Int64s
@@ -45,9 +46,9 @@ class Walked(NamedTuple):
 def walk_records(
     content: Bytes, sections: Sequence[Section], *, min_lock_step: int = MIN_LOCK_STEP
 ) -> Walked:
-    """The places of all records in `sections`, which hold one at least each.
+    """Return the places of all records in `sections`, each of which holds at least one.
 
-    CORRUPT_MESSAGE when a length leaves its section or bytes are left over.
+    Raises CORRUPT_MESSAGE if a length leaves its section or bytes are left over.
     """
     if len(sections) < MANY_SECTIONS:
         divided = _divide(content, sections)
@@ -55,13 +56,14 @@ def walk_records(
             try:
                 return _walk(content, divided, min_lock_step)
             except KafkaError:
-                pass  # A guess was wrong, or the bytes are: the walk without guesses tells.
+                pass  # Either a guess or the bytes are wrong: the walk without guesses decides.
     return _walk(content, sections, min_lock_step)
 
 
 def last_of_first(content: Bytes, section: Section, count: int) -> tuple[int, int]:
-    """Where the attributes of the last of the first `count` records of a section stand, and where it ends: by
-    the lengths on the way, which nobody has proved. CORRUPT_MESSAGE when they leave the section.
+    """Return the place of the attributes of record number `count` of a section, and the end of that record.
+
+    The lengths on the way there are not proved. Raises CORRUPT_MESSAGE if they leave the section.
     """
     positions = _walk_alone(content[section.start : section.end].tobytes(), count)
     lengths, starts = read_varints(content, np.array([section.start + positions[-1]]))
@@ -72,7 +74,7 @@ def last_of_first(content: Bytes, section: Section, count: int) -> tuple[int, in
 
 
 def _divide(content: Bytes, sections: Sequence[Section]) -> list[Section]:
-    """Large sections as several, cut where records are guessed to begin."""
+    """Return the sections, the large ones cut where records are guessed to begin."""
     divided: list[Section] = []
     for start, end, count in sections:
         positions, before = find_landmarks(content, start, end, count)
@@ -111,11 +113,13 @@ def _walk(content: Bytes, sections: Sequence[Section], min_lock_step: int) -> Wa
 def _walk_in_lock_step(
     content: Bytes, cursors: Int64s, counts: Int64s, first_rows: Int64s, positions: Int64s, min_lock_step: int
 ) -> int:
-    """Move the cursors of sections ordered by falling count as long as enough go on; how many steps were
-    made.
+    """Move the cursors of sections, which are in order of falling count, as long as enough go on.
+
+    Returns the number of steps.
     """
     rows = first_rows.copy()
-    # How many go on in each step: as long as one that has so many before it has records left.
+    # The number of cursors that go on in each step; the last step is the last that moves `min_lock_step` of
+    # them.
     last = max(min_lock_step, 1) - 1
     steps = int(counts[last]) if last < len(counts) else 0
     numbers_going_on = len(counts) - np.searchsorted(counts[::-1], np.arange(steps), side="right")
@@ -133,7 +137,7 @@ def _walk_in_lock_step(
 
 
 def _walk_alone(records: bytes, count: int) -> list[int]:
-    """The positions of `count` records, one after the other."""
+    """Return the positions of `count` records, walked one after the other."""
     positions: list[int] = []
     append = positions.append
     position = 0

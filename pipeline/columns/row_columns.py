@@ -1,4 +1,4 @@
-"""The columns of a user's rows: which of them a sink takes, and the rows of a batch by partition."""
+"""The columns of a user's rows: those that a sink takes, and the rows of a batch by partition."""
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
@@ -15,13 +15,13 @@ from ottla.pipeline.columns.partitioner import Sticky, partitions_of
 from ottla.pipeline.columns.varints import Int64s
 from ottla.pipeline.words import OptionError
 
-NOW: Final = -1  # the timestamp of a row that has none: when its batch is made
+NOW: Final = -1  # the timestamp of a row without one: it gets the time at which its batch is made
 _UNITS_PER_S: Final = {"s": 1, "ms": 1_000, "us": 1_000_000, "ns": 1_000_000_000}
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RowLayout:
-    """Where the columns of a sink stand among those of a batch; None for one that is not there."""
+    """The places of the columns of a sink in a batch; None for one that is not there."""
 
     value: int
     key: int | None
@@ -35,9 +35,10 @@ class RowLayout:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RowColumns:
-    """Rows on their way to one partition. Timestamps are in ms, NOW for none; None where no row has one.
+    """Rows on their way to one partition. Timestamps are in ms, NOW for none; None if no row has one.
 
-    `offsets` are those that copied rows had where they come from; they are not written with the rows.
+    `offsets` are the offsets of copied rows in the log they were read from; they are not written with the
+    rows.
     """
 
     keys: pa.BinaryArray | None
@@ -60,7 +61,7 @@ class RowColumns:
         )
 
     def slice(self, first: int, last: int) -> "RowColumns":
-        """The rows from `first` to before `last`, not copied."""
+        """Return the rows from `first` to before `last` without a copy."""
         return RowColumns(
             keys=None if self.keys is None else self.keys[first:last],
             values=self.values[first:last],
@@ -71,10 +72,10 @@ class RowColumns:
 
 
 def judge_columns(schema: pa.Schema, *, topic: str | None, with_offsets: bool = False) -> RowLayout:
-    """Which columns of `schema` go into records; `topic` of the options wins over a column.
+    """Return the columns of `schema` that go into records; a `topic` given as an option wins over a column.
 
-    Columns with other names are passed over, as by Spark's Kafka connector; `offset` is one of them but for
-    `with_offsets`. OptionError for a missing or a wrong one.
+    Columns with other names are ignored, as by Spark's Kafka connector; `offset` is one of them unless
+    `with_offsets` is set. Raises OptionError for a missing column or one of a wrong type.
     """
     places = {name: schema.get_field_index(name) for name in schema.names}
     for name in ("key", "value", "topic", "headers", "partition", "timestamp"):
@@ -133,10 +134,10 @@ def _is_headers(kind: pa.DataType) -> bool:
 def rows_by_partition(
     batch: pa.RecordBatch, layout: RowLayout, partition_counts: Mapping[str, int], sticky: Sticky
 ) -> list[tuple[TopicPartition, RowColumns]]:
-    """The rows of `batch`, in their order, for each partition that they go to.
+    """Return the rows of `batch`, in their order, for each partition that they go to.
 
-    `partition_counts` has every topic that may occur. OptionError for a row without topic, with an unknown
-    one, or with a partition that its topic does not have.
+    `partition_counts` has every topic that may occur. Raises OptionError for a row without a topic, with an
+    unknown one, or with a partition that its topic does not have.
     """
     rows = RowColumns(
         keys=None if layout.key is None else _as_bytes(batch.column(layout.key)),
@@ -171,11 +172,11 @@ def _of_topic(
     partitions = partitions_of(topic, len(rows), rows.keys, chosen, counts[topic], sticky)
     if (partitions == partitions[0]).all():
         return [(TopicPartition(topic, int(partitions[0])), rows)]
-    # numpy sorts numbers of 16 bits without comparing them.
+    # numpy sorts 16-bit numbers without comparisons.
     short = partitions.astype(np.uint16) if counts[topic] < 2**16 else partitions
     in_order = np.argsort(short, kind="stable")
     names, firsts = np.unique(partitions[in_order], return_index=True)
-    ordered = rows.take(in_order)  # a call for each partition costs more than its rows, where there are many
+    ordered = rows.take(in_order)  # With many partitions a call for each would cost more than its rows.
     return [
         (TopicPartition(topic, name), ordered.slice(first, last))
         for name, (first, last) in zip(names.tolist(), pairwise([*firsts.tolist(), len(rows)]), strict=True)
@@ -193,9 +194,10 @@ def _offsets(column: pa.Int64Array) -> Int64s:
 
 
 def _milliseconds(column: pa.TimestampArray) -> Int64s:
-    """Rounded down, as Spark does; any session's zone, as a timestamp is a moment.
+    """Return milliseconds, rounded down as Spark does; a timestamp is a moment, in any session's zone.
 
-    -1 ms is what a record without a timestamp is read as: none, as null is, lest a copy stops at it.
+    A record without a timestamp is read as -1 ms, so -1 counts as none, as null does: a copy does not stop at
+    it.
     """
     units = column.cast(pa.int64())
     in_a_ms = _UNITS_PER_S[column.type.unit] // 1000  # 0: seconds

@@ -1,4 +1,4 @@
-"""Which batches of a fetch a reader sees: data, in its range, not of an aborted transaction."""
+"""The batches of a fetch that a reader sees: data, in its range, not of an aborted transaction."""
 
 import struct
 from collections.abc import Sequence
@@ -14,7 +14,7 @@ _BATCH_LENGTH_POSITION: Final = 8
 
 
 class AbortedTransaction(Protocol):
-    """As a fetch response has it: the producer, and where its transaction begins in this partition."""
+    """An aborted transaction of a fetch response: the producer, and its first offset in this partition."""
 
     @property
     def producer_id(self) -> int: ...
@@ -24,9 +24,7 @@ class AbortedTransaction(Protocol):
 
 
 class InRange(NamedTuple):
-    """The batches that a reader sees, each with its position in the fetch; and the offset to fetch from
-    next.
-    """
+    """The batches that a reader sees, each with its position in the fetch, and the next offset to fetch."""
 
     visible: list[tuple[int, BatchHeader]]
     next_offset: int
@@ -35,11 +33,11 @@ class InRange(NamedTuple):
 def batches_in_range(
     records: ByteSource, *, aborted: Sequence[AbortedTransaction], read_committed: bool, start: int, end: int
 ) -> InRange:
-    """The whole batches of `records` with offsets from `start` to before `end`, in order.
+    """Return the whole batches of `records` with offsets from `start` to before `end`, in order.
 
-    A batch that is cut off at the end of the answer is left for the next one. CORRUPT_MESSAGE for bytes
-    that are no batches, a CRC that does not match, offsets that do not rise, or an answer that holds
-    nothing from `start` on: asking again would get the same.
+    A batch that is cut off at the end of the answer is left for the next fetch. Raises CORRUPT_MESSAGE for
+    bytes that are no batches, a CRC that does not match, offsets that do not rise, or an answer that holds
+    nothing from `start` on: the next answer would be the same.
     """
     waiting = sorted(aborted, key=lambda one: one.first_offset, reverse=True) if read_committed else []
     aborted_producers: set[int] = set()
@@ -71,7 +69,7 @@ def _has_whole_batch(records: ByteSource, position: int) -> bool:
     if len(records) - position < HEADER_SIZE:
         return False
     (batch_length,) = _BATCH_LENGTH.unpack_from(records, position + _BATCH_LENGTH_POSITION)
-    # A negative length is judged by `check_batch`.
+    # `check_batch` rejects a negative length.
     return bool(position + LOG_OVERHEAD + batch_length <= len(records))
 
 

@@ -1,18 +1,18 @@
-"""connect: streams from files and tables of databases, and to web hooks: what Kafka Connect is for.
+"""connect: streams from files and tables of databases, and to web hooks, in the place of Kafka Connect.
 
-Files go through Spark's own readers. What becomes a lake is in `ottla.pipeline.lake`. The map, bottom-up:
+Files go through Spark's own readers. Lakes are in `ottla.pipeline.lake`. The map, bottom-up:
 
-record_mapping      columns of rows into keys and values
-file_source         lines, CSV and JSON: the new files of a directory
-table_options       which table, which columns tell what is new
-table_columns       columns of a database's types as columns of Spark's
-table_position      how far a table was read, as the checkpoint has it
-table_queries       the questions asked of a table, values apart from text
-table_database      SQLite and PostgreSQL behind one face (door)
-table_reader        what Spark asks of a source that is a table (door)
-table_source        a table as a stream
-http_options        where records are sent to, and what becomes of those that are refused
-http_requests       records into requests, answers into what to do next
-http_client         requests with retries (door)
-http_sink           a stream to a web hook, in the order of each partition
+record_mapping      maps columns of rows to keys and values
+file_source         reads lines, CSV and JSON: the new files of a directory
+table_options       reads the options of a table, and of the columns that show which rows are new
+table_columns       maps columns of a database's types to columns of Spark's
+table_position      the position in a table that a checkpoint keeps
+table_queries       writes the statements about a table, with values apart from text
+table_database      reads SQLite and PostgreSQL through one interface (door)
+table_reader        the source of a table as Spark calls it (door)
+table_source        reads a table as a stream
+http_options        reads the options of a web hook, with those for refused records
+http_requests       builds requests from records, and judges answers
+http_client         sends requests with retries (door)
+http_sink           writes a stream to a web hook, in the order of each partition
 """

@@ -1,8 +1,8 @@
 """The new files of a directory as a stream: lines, CSV or JSON, read by Spark's own readers.
 
-A file is read once, whole, when it is first seen. So files have to come into the directory by a rename,
-after they were written: what is added to one later is never read, and what is half written is read as half.
-Names that begin with `.` or `_` are passed over, which is where a writer can have its unfinished files.
+A file is read once, whole, when it is first seen. So a finished file must be renamed into the directory: data
+appended later is never read, and a half-written file is read as it is. Names that begin with `.` or `_` are
+ignored, so a writer can use them for unfinished files.
 """
 
 from collections.abc import Mapping
@@ -19,14 +19,14 @@ from ottla.pipeline.words import OptionError
 
 
 class FileFormat(Enum):
-    """What is in the files."""
+    """The format of the files."""
 
     LINES = "lines"
     CSV = "csv"
     JSON = "json"
 
 
-# Spark's names. What has no effect in streams, or would read a file twice, is not among them.
+# Spark's names. Options without effect in streams, or that would read a file twice, are not among them.
 _OF_ALL: Final = (
     "cleanSource",
     "encoding",
@@ -76,8 +76,8 @@ _OF: Final = {
         "primitivesAsString",
     ),
 }
-# A line that is no row stops the query; Spark's own default is a row of nulls. And a header that has the
-# columns in another order is told, where Spark would go by their places.
+# A line that is not a row stops the query; Spark's own default is a row of nulls. A header with the columns
+# in another order is an error, where Spark would go by their places.
 _DEFAULTS: Final = {
     FileFormat.LINES: {},
     FileFormat.CSV: {"mode": "FAILFAST", "enforceSchema": "false"},
@@ -87,18 +87,18 @@ _DEFAULTS: Final = {
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class FileOptions:
-    """Which files, how they are read, and what becomes of their rows; `readers` has Spark's own options."""
+    """The options of a file source; `readers` has Spark's own."""
 
     path: str
     format: FileFormat
     schema: str | None
-    file_header: str | None  # the name of a header that gets the path of the file
+    file_header: str | None  # the name of a record header for the path of the file
     mapping: RecordMapping
     readers: Mapping[str, str] = field(default_factory=dict)
 
     @classmethod
     def from_options(cls, given: Mapping[str, str]) -> "FileOptions":
-        """OptionError for the first option that cannot be honoured."""
+        """Read the options; OptionError for the first that cannot be honoured."""
         values = OptionValues(given)
         kind = FileFormat(values.choice("file.format", [one.value for one in FileFormat]))
         schema = values.optional("schema")
@@ -126,9 +126,9 @@ class FileOptions:
 
 
 def read_stream(spark: SparkSession, given: Mapping[str, str]) -> DataFrame:
-    """Columns `key` and `value`, or with `output` = rows those of the files; OptionError.
+    """Return a stream of `key` and `value`, or with `output` = rows of the files' columns; OptionError.
 
-    The value of lines is the line, that of others all columns as JSON, where `value` does not name one.
+    If no column is named by `value`, the value of lines is the line, and that of others all columns as JSON.
     """
     options = FileOptions.from_options(given)
     reader = spark.readStream.format("text" if options.format is FileFormat.LINES else options.format.value)

@@ -1,8 +1,8 @@
-"""Requests with attempts, by urllib3: its pools, time-outs, pauses that grow, and `Retry-After`.
+"""Requests with retries, by urllib3: its pools, timeouts, growing pauses, and `Retry-After`.
 
-Redirects are not followed: a POST that is answered by one has the wrong URL. Of an answer no more is read
-than a message needs, and for no longer than a request may take. Left to itself urllib3 reads an answer to
-its end before it tries again, and some have none.
+Redirects are not followed: a POST that is redirected has the wrong URL. Only as much of an answer is read
+as a message needs, and for no longer than a request may take. urllib3 itself reads an answer to its end
+before a retry, and some answers never end.
 """
 
 from dataclasses import dataclass
@@ -23,7 +23,7 @@ JITTER: Final = 0.2
 
 
 class HttpFailure(Exception):
-    """A request that no attempt got an answer to, or one that is no fault of a record; stops the query."""
+    """A request without an answer, or an answer that is no record's fault; stops the query."""
 
     def __init__(self, where: str, problem: str) -> None:
         super().__init__(where, problem)
@@ -36,14 +36,14 @@ class HttpFailure(Exception):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Answer:
-    """A status, and the beginning of what came with it, without secrets."""
+    """A status, and the beginning of its body, without secrets."""
 
     status: int
     text: str
 
 
 class HttpClient:
-    """One task's connections to a web hook."""
+    """The connections of one task to a web hook."""
 
     def __init__(self, options: HttpOptions) -> None:
         self._options = options
@@ -53,7 +53,7 @@ class HttpClient:
             total=options.max_retries,
             redirect=0,
             status_forcelist=RETRIED,
-            allowed_methods=None,  # an idempotency key goes with each request
+            allowed_methods=None,  # each request has an idempotency key
             backoff_factor=backoff_s,
             backoff_max=options.retry_backoff_max_ms / 1000,
             backoff_jitter=backoff_s * JITTER,
@@ -65,7 +65,7 @@ class HttpClient:
         self._pool = urllib3.PoolManager(timeout=timeout)
 
     def send(self, body: bytes, content_type: str, key: str) -> Answer:
-        """The last answer, after all attempts; HttpFailure where there was none."""
+        """Return the last answer, after all attempts; HttpFailure if there was none."""
         headers = {**self._options.headers, "Content-Type": content_type, IDEMPOTENCY_KEY: key}
         retries = self._retries
         while True:
@@ -87,14 +87,14 @@ class HttpClient:
                 return told
             try:
                 retries.sleep(answer)
-            except InvalidHeader:  # a `Retry-After` that is no time
+            except InvalidHeader:  # a `Retry-After` that is not a time
                 retries.sleep()
 
     def close(self) -> None:
         self._pool.clear()
 
     def _ask(self, body: bytes, headers: dict[str, str]) -> urllib3.BaseHTTPResponse:
-        """One attempt, until the status has come."""
+        """Make one attempt, until the status is there."""
         return self._pool.request(
             self._options.method,
             self._options.url,
@@ -106,7 +106,7 @@ class HttpClient:
         )
 
     def _one_less(self, retries: urllib3.Retry, error: HTTPError) -> urllib3.Retry:
-        """What is left of the attempts after one without an answer; HttpFailure if nothing is."""
+        """Return the remaining attempts after one without an answer; HttpFailure if none is left."""
         try:
             return retries.increment(self._options.method, error=error)
         except MaxRetryError:
@@ -119,7 +119,7 @@ class HttpClient:
         return HttpFailure(self._options.shown_url, problem)
 
     def _beginning_of(self, answer: urllib3.BaseHTTPResponse) -> bytes:
-        """What a message needs of a body; what breaks off changes nothing, as the status has come."""
+        """Return as much of a body as a message needs; an error here is ignored, as the status is known."""
         until_ms = monotonic_ms() + self._options.request_timeout_ms
         found = b""
         try:
@@ -134,5 +134,5 @@ class HttpClient:
         return found
 
     def _shown(self, text: str) -> str:
-        """Return what a server or urllib3 says, without secrets: both like to repeat the URL."""
+        """Return text of a server or urllib3 without secrets: both often repeat the URL."""
         return without_secrets(text, self._secrets)[:SHOWN_CHARACTERS]

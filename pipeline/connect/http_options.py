@@ -1,4 +1,4 @@
-"""Where records are sent by HTTP, how often it is tried, and what becomes of those that are refused."""
+"""The options of a web hook: its URL, the retries, and the handling of refused records."""
 
 import re
 from collections.abc import Mapping
@@ -16,22 +16,22 @@ HEADER_PREFIX: Final = "http.header."
 IDEMPOTENCY_KEY: Final = "Idempotency-Key"
 MAX_BATCH: Final = 10_000  # records are held as Python objects while they are sent
 HOUR_MS: Final = 3_600_000
-MIN_SECRET_PART: Final = 8  # characters; a shorter part of a path is a word, as `hooks`
+MIN_SECRET_PART: Final = 8  # characters; a shorter part of a path is a word, such as `hooks`
 _TOKEN: Final = re.compile(r"[!#$%&'*+.^_`|~0-9A-Za-z-]+")  # RFC 9110, 5.6.2
 _OWN: Final = ("content-length", "content-type", "host", "transfer-encoding", IDEMPOTENCY_KEY.lower())
 
 
 class BodyFormat(Enum):
-    """What a value is, and so what a body of one or of many looks like."""
+    """The format of a value, and so of a body with one value or several."""
 
-    JSON = "json"  # the value; an array of values
-    STRING = "string"  # the text; an array of JSON strings
-    BYTES = "bytes"  # the value, one by one only
+    JSON = "json"  # the value; several as an array of values
+    STRING = "string"  # the text; several as an array of JSON strings
+    BYTES = "bytes"  # the value, always a single one
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class DeadLetters:
-    """The topic for what was refused, and the options of the sink that writes there."""
+    """The topic of refused records, and the options of the sink that writes there."""
 
     topic: str
     with_headers: bool
@@ -40,7 +40,7 @@ class DeadLetters:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class HttpOptions:
-    """Everything about a web hook. `url` and `headers` may be secrets: messages show `shown_url` alone."""
+    """All options of a web hook. `url` and `headers` may be secret: messages show only `shown_url`."""
 
     url: str = field(repr=False)
     method: str
@@ -57,13 +57,13 @@ class HttpOptions:
 
     @property
     def shown_url(self) -> str:
-        """Who is asked; of many services the path is the password."""
+        """The server without the path, which is the password of many services."""
         parts = urlsplit(self.url)
         return f"{parts.scheme}://{parts.netloc}"
 
     @property
     def secrets(self) -> frozenset[str]:
-        """What a server may repeat of a request: its path and query, whole and in parts, and its headers."""
+        """Parts of a request that a server may repeat: path and query, whole and in parts, and headers."""
         parts = urlsplit(self.url)
         found = {f"{parts.path}?{parts.query}", parts.path, parts.query}
         found |= {one for one in parts.path.split("/") if len(one) >= MIN_SECRET_PART}
@@ -74,7 +74,7 @@ class HttpOptions:
 
     @classmethod
     def from_options(cls, given: Mapping[str, str]) -> "HttpOptions":
-        """OptionError for the first option that cannot be honoured."""
+        """Read the options; OptionError for the first that cannot be honoured."""
         values = OptionValues(given)
         options = cls(
             url=_url(values.text("http.url")),
@@ -102,7 +102,7 @@ class HttpOptions:
 
 
 def _url(url: str) -> str:
-    """What is told shows nothing of it, for there may be a secret in it."""
+    """Return a valid URL. Errors do not show it, as it may contain a secret."""
     option = "http.url"
     try:
         parts = urlsplit(url)
@@ -133,7 +133,7 @@ def _headers(given: Mapping[str, str]) -> dict[str, str]:
 
 
 def _dead_letters(values: OptionValues) -> DeadLetters | None:
-    """By Kafka Connect's names, but nothing that is given is passed over in silence."""
+    """Read Kafka Connect's options of dead letters; unlike there, one without effect is an error."""
     tolerates = values.choice("errors.tolerance", ("none", "all"), "none") == "all"
     topic = values.optional("errors.deadletterqueue.topic.name")
     with_headers = values.boolean("errors.deadletterqueue.context.headers.enable", True)

@@ -1,4 +1,4 @@
-"""Records into requests, and answers into what becomes of the records."""
+"""Builds requests from records, and decides from an answer whether its records were taken or refused."""
 
 import json
 from collections.abc import Sequence
@@ -8,9 +8,9 @@ from typing import Final, NoReturn
 
 from ottla.pipeline.connect.http_options import BodyFormat
 
-# What another attempt may mend: the server's own trouble, and being asked too soon or too often.
+# Another attempt may cure these: trouble of the server, and requests that come too soon or too often.
 RETRIED: Final = frozenset({408, 425, 429, *range(500, 600)})
-# Wrong for every record alike: the URL, the method, or who asks. None of them is a fault of a record.
+# These are wrong for every record: the URL, the method, or the credentials.
 OF_THE_ENDPOINT: Final = frozenset({401, 403, 404, 405, 407})
 _CONTENT_TYPES: Final = {
     BodyFormat.JSON: "application/json",
@@ -20,7 +20,7 @@ _CONTENT_TYPES: Final = {
 
 
 class Verdict(Enum):
-    """What an answer says after all attempts."""
+    """The meaning of an answer after all attempts."""
 
     TAKEN = "taken"
     REFUSED = "refused"  # the record, for good
@@ -28,7 +28,7 @@ class Verdict(Enum):
 
 
 def judge(status: int) -> Verdict:
-    """By the class of the status; what is not followed (3xx) has the wrong URL."""
+    """Judge an answer by the class of its status; a redirect (3xx) means a wrong URL."""
     if 200 <= status < 300:
         return Verdict.TAKEN
     if 400 <= status < 500 and status not in RETRIED and status not in OF_THE_ENDPOINT:
@@ -38,7 +38,7 @@ def judge(status: int) -> Verdict:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RecordOrigin:
-    """Where a record is from: its topic, partition and offset, or None for all and its row in the task."""
+    """The topic, partition and offset of a record; without a topic, `offset` is its row in the task."""
 
     topic: str | None
     partition: int | None
@@ -49,7 +49,7 @@ class RecordOrigin:
 
 
 def idempotency_key(query_id: str, batch: int, task: int, first: RecordOrigin, last: RecordOrigin) -> str:
-    """The same for the same records when a batch is sent again."""
+    """Return a key that is equal for the same records when a batch is sent again."""
     of = f"task-{task}" if first.topic is None else f"{first.topic}-{first.partition}"
     return f"{query_id}/{batch}/{of}/{first.offset}-{last.offset}"
 
@@ -59,11 +59,11 @@ def content_type(body_format: BodyFormat, is_array: bool) -> str:
 
 
 def to_element(value: bytes | None, body_format: BodyFormat) -> bytes:
-    """One value as a body of its own, or of JSON as part of an array; ValueError with what is the matter."""
+    """Return a value as a body, or in JSON as an element of an array; ValueError with the problem."""
     if body_format is BodyFormat.BYTES:
         return _not_null(value)
     if body_format is BodyFormat.JSON:
-        # A tombstone is what JSON has for nothing.
+        # JSON's form of a tombstone is null.
         text = b"null" if value is None else value
         try:
             json.loads(text.decode(), parse_constant=_no_constant)
@@ -75,7 +75,7 @@ def to_element(value: bytes | None, body_format: BodyFormat) -> bytes:
 
 
 def to_array(elements: Sequence[bytes], body_format: BodyFormat) -> bytes:
-    """A JSON array of them, in their order."""
+    """Return a JSON array of the elements, in order."""
     if body_format is BodyFormat.STRING:
         return json.dumps([element.decode() for element in elements], ensure_ascii=False).encode()
     return b"[" + b",".join(elements) + b"]"

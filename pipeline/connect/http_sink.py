@@ -1,8 +1,8 @@
-"""A stream to a web hook: at least once, in the order of each partition, what is refused into a topic.
+"""Writes a stream to a web hook, at least once and in the order of each partition; refused ones to a topic.
 
 A batch that is sent again has the same idempotency keys, so a server that remembers them takes each record
-once. What the server will never take goes to the dead letters, or stops the query where there are none; while
-it takes nothing at all the query stops, and its batch is sent again at the next start.
+once. A record that the server will never take goes to the dead letters, or stops the query if there are none.
+While the server takes nothing at all the query stops, and its batch is sent again at the next start.
 """
 
 from collections.abc import Iterator, Mapping, Sequence
@@ -40,7 +40,7 @@ _CONTEXT: Final = "__connect.errors."  # Kafka Connect's headers of dead letters
 
 
 class Record(NamedTuple):
-    """One record on its way, with the part of a body that it makes."""
+    """One record, with its element of a body."""
 
     place: RecordOrigin
     key: bytes | None
@@ -51,7 +51,7 @@ class Record(NamedTuple):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Refusal:
-    """Why a record was given up: in which stage by Kafka Connect's word, and what was said."""
+    """The reason why a record was given up: the stage, in Kafka Connect's word, and the problem."""
 
     record: Record
     stage: str
@@ -59,9 +59,9 @@ class Refusal:
 
 
 def start(frame: DataFrame, given: Mapping[str, str], query: QuerySettings) -> StreamingQuery:
-    """Begin to send the column `value` of a stream; `topic`, `partition` and `offset` keep the order.
+    """Start a query that sends the column `value`; `topic`, `partition` and `offset` keep the order.
 
-    OptionError for the first option that cannot be honoured.
+    Raises OptionError for the first option that cannot be honoured.
     """
     options = HttpOptions.from_options(given)
     if query.output_mode == "complete":
@@ -70,7 +70,7 @@ def start(frame: DataFrame, given: Mapping[str, str], query: QuerySettings) -> S
 
 
 class _Batches:
-    """What Spark calls with every micro-batch of one query."""
+    """The function that Spark calls with every micro-batch of one query."""
 
     def __init__(self, frame: DataFrame, options: HttpOptions, name: str) -> None:
         self._options = options
@@ -79,10 +79,10 @@ class _Batches:
 
     def __call__(self, rows: DataFrame, batch: int) -> None:
         query_id = rows.sparkSession.sparkContext.getLocalProperty(_QUERY_ID)
-        assert query_id, "Spark says within a batch whose it is"
+        assert query_id, "Spark sets the id of the query within a batch"
         records = rows.select(*self._columns)
         if "topic" in records.columns:
-            # All of a partition in one task, whatever the rows went through.
+            # All records of a partition in one task, whatever operations the rows went through.
             records = records.repartition("topic", "partition").sortWithinPartitions(*PLACES)
         task = SendTask(self._options, self._name, query_id, batch)
         refused = records.mapInArrow(task, REFUSED_SCHEMA)
@@ -95,9 +95,9 @@ class _Batches:
 
 
 def sendable_columns(frame: DataFrame) -> list[Column]:
-    """Those of a frame that are sent or told; OptionError where there is no value."""
+    """Return the columns of a frame that are sent or reported; OptionError if there is no value."""
     if "value" not in frame.columns:
-        raise OptionError("value", "is a column that every row needs")
+        raise OptionError("value", "is missing: it is a required column")
     found = [F.col(name).cast("binary").alias(name) for name in ("key", "value") if name in frame.columns]
     if "headers" in frame.columns:
         found.append(F.col("headers"))
@@ -107,7 +107,7 @@ def sendable_columns(frame: DataFrame) -> list[Column]:
 
 
 class SendTask:
-    """What Spark calls in a task, with the rows of a partition of a batch; gives what was refused."""
+    """The function that Spark calls in a task with the rows of a partition; it yields the refused ones."""
 
     def __init__(self, options: HttpOptions, name: str, query_id: str, batch: int) -> None:
         self._options = options
@@ -141,7 +141,7 @@ class SendTask:
             client.close()
 
     def _send(self, client: HttpClient, task: int, group: Sequence[Record]) -> list[Refusal]:
-        """Send records in one request; those of them that were refused."""
+        """Send records in one request; return those that were refused."""
         answer = self._request(client, task, group)
         match judge(answer.status):
             case Verdict.TAKEN:
@@ -149,7 +149,7 @@ class SendTask:
             case Verdict.STOP:
                 raise HttpFailure(self._options.shown_url, f"answered {answer.status} {answer.text!r}")
             case Verdict.REFUSED if len(group) > 1:
-                # One of them is bad; the others must not go the same way.
+                # One of them is bad; the others are sent again alone.
                 return [one for record in group for one in self._send(client, task, [record])]
             case Verdict.REFUSED:
                 problem = f"{self._options.shown_url} answered {answer.status} {answer.text!r}"
@@ -199,7 +199,7 @@ class SendTask:
 
 
 def to_records(batch: pa.RecordBatch, rows_before: int) -> Iterator[Record]:
-    """The rows of a batch, one by one: each is to be a request, or a part of one."""
+    """Yield the rows of a batch one by one: each becomes a request, or a part of one."""
     names, count = batch.schema.names, batch.num_rows
 
     def column(name: str) -> Sequence[Any]:
@@ -214,7 +214,7 @@ def to_records(batch: pa.RecordBatch, rows_before: int) -> Iterator[Record]:
 
 
 def groups_of(records: Sequence[Record], most: int) -> Iterator[Sequence[Record]]:
-    """Records that may go in one request: of one partition, in their order, and so many at most."""
+    """Yield records that may go in one request: at most `most` of one partition, in their order."""
     begun = 0
     for index in range(1, len(records) + 1):
         is_last = index == len(records)

@@ -1,4 +1,4 @@
-"""Rows of any columns into records of a topic: a key and a value, by Spark's own expressions."""
+"""Maps rows of any columns to records of a topic: a key and a value, by Spark's own expressions."""
 
 from dataclasses import dataclass
 from typing import Final
@@ -14,9 +14,9 @@ OUTPUTS: Final = ("records", "rows")
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RecordMapping:
-    """Which columns make the key (none: no key) and the value (None: all of them as a JSON object).
+    """The columns that make the key (none: no key) and the value (None: all of them as a JSON object).
 
-    `is_rows`: the columns stay as they are, for a transformation to make records of.
+    With `is_rows` the columns stay as they are, for a transformation that makes records of them.
     """
 
     key: tuple[str, ...] = ()
@@ -25,7 +25,7 @@ class RecordMapping:
 
     @classmethod
     def read(cls, values: OptionValues) -> "RecordMapping":
-        """The options `key`, `value` and `output`."""
+        """Read the options `key`, `value` and `output`."""
         mapping = cls(
             key=values.names("key"),
             value=values.optional("value"),
@@ -39,9 +39,9 @@ class RecordMapping:
 def to_records(
     frame: DataFrame, mapping: RecordMapping, headers: Column | None = None, texts: str | None = None
 ) -> DataFrame:
-    """Columns `key` and `headers` (where there are any) and `value`; OptionError for one that is not there.
+    """Return `value`, and `key` and `headers` if there are any; OptionError for a missing column.
 
-    One column of a key is its text (binary as it is); several are a JSON object. JSON has nulls as null.
+    A key of one column is its text (binary as it is); of several, a JSON object. In JSON nulls are null.
     `texts` names the column of `row_texts.as_json`, which is no field of a record itself.
     """
     if mapping.is_rows:

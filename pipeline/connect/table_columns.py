@@ -1,7 +1,7 @@
 """Columns of a database as columns of Spark: their types, and rows of DB-API as an Arrow batch.
 
-Types that Spark has are kept. Everything else (intervals, arrays, ranges, numbers without bounds) is the text
-that the database itself makes of it, so no value is lost or rounded on the way.
+Types that Spark has are kept. All others (intervals, arrays, ranges, numbers without bounds) are read as the
+text that the database itself makes of them, so that no value is lost or rounded.
 """
 
 import re
@@ -18,7 +18,7 @@ from ottla.pipeline.words import OptionError
 MAX_DECIMAL_DIGITS: Final = 38
 UTC: Final = pa.timestamp("us", tz="UTC")
 WALL_TIME: Final = pa.timestamp("us")
-TEXTS: Final = pa.map_(pa.string(), pa.string())  # by column: values that the column's type does not have
+TEXTS: Final = pa.map_(pa.string(), pa.string())  # by column: values that its type cannot represent
 TEXTS_NAME: Final = "out_of_range"
 _SIMPLE: Final[Sequence[tuple[pa.DataType, T.DataType]]] = (
     (pa.int16(), T.ShortType()),
@@ -54,7 +54,7 @@ _INTEGERS: Final = (pa.int16(), pa.int32(), pa.int64())
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TableColumn:
-    """A column: its name, its type, whether the database has to write it as text, and whether it may be null.
+    """A column: its name, its type, whether the database must write it as text, and whether it may be null.
 
     `declared` is the database's name of the type.
     """
@@ -67,7 +67,7 @@ class TableColumn:
 
 
 def postgresql_column(name: str, declared: str, modifier: int, is_nullable: bool) -> TableColumn:
-    """`declared` is the type's name in pg_type, `modifier` its atttypmod (-1: none)."""
+    """Return a column of PostgreSQL: `declared` is its pg_type, `modifier` its atttypmod (-1: none)."""
     kind = _POSTGRESQL.get(declared)
     if declared == "numeric" and modifier >= 4:
         digits, scale = (modifier - 4) >> 16, (modifier - 4) & 0x7FF
@@ -78,7 +78,7 @@ def postgresql_column(name: str, declared: str, modifier: int, is_nullable: bool
     )
 
 
-# Values of PostgreSQL beyond Spark's first and last: infinities, years BC and after 9999.
+# PostgreSQL has values beyond Spark's first and last: infinities, years BC and after 9999.
 _LIMITS: Final = {
     "date": ("0001-01-01", "9999-12-31"),
     "timestamp": ("0001-01-01 00:00:00", "9999-12-31 23:59:59.999999"),
@@ -87,37 +87,37 @@ _LIMITS: Final = {
 
 
 def limits_of(column: TableColumn) -> tuple[str, str] | None:
-    """The first and the last time that Spark has of a column's type in PostgreSQL; None for other types."""
+    """Return the first and last time that Spark has for a column's PostgreSQL type; None for other types."""
     return _LIMITS.get(column.declared)
 
 
 def has_nan(column: TableColumn) -> bool:
-    """A decimal of Spark has no NaN, which a numeric of PostgreSQL may be."""
+    """Return True if the column may hold NaN, which a PostgreSQL numeric has and Spark's decimal lacks."""
     return bool(pa.types.is_decimal(column.kind))
 
 
 def with_texts(columns: Sequence[TableColumn]) -> list[TableColumn]:
-    """Add a column for the texts of values that Spark does not have, if the table can have such values.
+    """Add a column for the text of values that Spark cannot represent, if the table can have such values.
 
-    It is TEXTS_NAME, with as many `_` behind it as the table's own names demand.
+    Its name is TEXTS_NAME, followed by as many `_` as needed to differ from the table's own names.
     """
     if not any(limits_of(one) or has_nan(one) for one in columns):
         return list(columns)
     taken, name = {one.name.lower() for one in columns}, TEXTS_NAME
-    while name in taken:  # Spark takes names that differ in case alone for one
+    while name in taken:  # Spark does not distinguish names by case
         name += "_"
     return [*columns, TableColumn(name=name, kind=TEXTS, is_cast=False, is_nullable=True, declared="")]
 
 
 def texts_name(columns: Sequence[TableColumn]) -> str | None:
-    """Return the name of the column that `with_texts` added, if it did."""
+    """Return the name of the column that `with_texts` added, or None."""
     return next((one.name for one in columns if one.kind == TEXTS), None)
 
 
 def sqlite_column(name: str, declared: str, is_nullable: bool) -> TableColumn:
-    """By the rules of SQLite's type affinity; a column of no certain type is text.
+    """Return a column of SQLite, typed by the rules of type affinity; text if these do not decide.
 
-    The database never makes that text: of a real it would keep 15 digits.
+    The database never makes that text: of a real number it would keep 15 digits.
     """
     word = declared.upper()
     if word.startswith("BOOL"):
@@ -140,20 +140,20 @@ def is_whole_number(column: TableColumn) -> bool:
 
 
 def spark_schema(columns: Sequence[TableColumn]) -> T.StructType:
-    """What Spark calls these columns."""
+    """Return Spark's schema of these columns."""
     return T.StructType([T.StructField(column.name, _spark_type(column.kind)) for column in columns])
 
 
 def arrow_schema(columns: Sequence[TableColumn]) -> pa.Schema:
-    """The same for Arrow."""
+    """Return Arrow's schema of these columns."""
     return pa.schema([pa.field(column.name, column.kind) for column in columns])
 
 
 def to_batch(rows: Sequence[Sequence[Any]], schema: pa.Schema) -> pa.RecordBatch:
-    """Rows as DB-API gives them; OptionError for a value that its column's type cannot have without loss.
+    """Return rows of DB-API as a batch; OptionError for a value that its column's type cannot hold.
 
-    SQLite has such values: its types are advice. It has no booleans, only 0 and 1, and any value may be in a
-    column of any type, a real number in one of whole numbers.
+    SQLite has such values, as its types are advice. It has no booleans, only 0 and 1, and any value may be in
+    a column of any type, such as a real number in one of integers.
     """
     arrays = []
     for field, values in zip(schema, zip(*rows, strict=True), strict=True):
@@ -218,7 +218,7 @@ def _pairs(names_and_texts: Sequence[str | None]) -> list[tuple[str | None, str]
 
 
 def _text(value: Any) -> str:
-    """Numbers with all their digits; bytes that are text, as programs store it that know no other."""
+    """Return a number with all its digits; bytes as text, since some programs store text only as bytes."""
     if isinstance(value, bytes):
         return value.decode("utf-8")
     return value if isinstance(value, str) else repr(value)

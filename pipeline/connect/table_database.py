@@ -1,4 +1,4 @@
-"""SQLite and PostgreSQL by DB-API, behind one face: what a table is, one row, and rows by the thousand.
+"""SQLite and PostgreSQL by DB-API, through one interface: the columns of a table, one row, and many rows.
 
 Nothing is ever written: files are opened for reading, and sessions are read-only.
 """
@@ -19,7 +19,7 @@ from ottla.pipeline.connect.table_options import Engine, OutOfRange, TableOption
 from ottla.pipeline.connect.table_queries import Question
 from ottla.pipeline.words import OptionError
 
-BUSY_TIMEOUT_S: Final = 30  # how long SQLite waits for one who writes
+BUSY_TIMEOUT_S: Final = 30  # how long SQLite waits for a writer
 CONNECT_TIMEOUT_S: Final = 10
 _POSTGRESQL_COLUMNS: Final = """
     SELECT a.attname, coalesce(base.typname, own.typname),
@@ -32,7 +32,7 @@ _POSTGRESQL_COLUMNS: Final = """
 
 
 class TableError(Exception):
-    """What a database answers instead of rows; `table` is its name, `problem` the database's words."""
+    """An error of a database; `table` is its name, `problem` the database's message."""
 
     def __init__(self, table: str, problem: str) -> None:
         super().__init__(table, problem)
@@ -47,23 +47,22 @@ class Database(Protocol):
     """A connection for reading one table."""
 
     def columns(self) -> list[TableColumn]:
-        """Return those of the table in their order, and the one of `with_texts`; OptionError if there is no
-        such table."""
+        """Return the table's columns in order, and that of `with_texts`; OptionError if it does not exist."""
         ...
 
     def first(self, question: Question) -> Sequence[Any] | None:
-        """The first row of the answer."""
+        """Return the first row of the result."""
         ...
 
     def batches(self, question: Question, rows: int) -> Iterator[Sequence[Sequence[Any]]]:
-        """All rows of the answer, so many at a time at most."""
+        """Yield all rows of the result, at most `rows` at a time."""
         ...
 
     def close(self) -> None: ...
 
 
 def open_database(options: TableOptions) -> Database:
-    """TableError where there is none, OptionError where its driver is missing."""
+    """Connect to a database; TableError if that fails, OptionError if its driver is missing."""
     match options.engine:
         case Engine.SQLITE:
             return _Sqlite(options)
@@ -81,7 +80,7 @@ class _Sqlite:
 
     def columns(self) -> list[TableColumn]:
         schema, name = (("main", *self._options.table))[-2:]
-        # Generated columns are 2 and 3; 1 are the parameters that a virtual table hides.
+        # Generated columns have 2 and 3; 1 marks the parameters that a virtual table hides.
         text = (
             'SELECT name, type, "notnull", pk FROM pragma_table_xinfo(?, ?) WHERE hidden IN (0, 2, 3)'
             " ORDER BY cid"
@@ -92,7 +91,7 @@ class _Sqlite:
             raise OptionError("table", f"{self._options.table_name} does not exist")
         keys = sum(1 for row in found if row[3])
         return [
-            # The number of a row by another name, which is never null though nothing says so.
+            # An INTEGER PRIMARY KEY is another name of the rowid, which is never null though not declared so.
             sqlite_column(
                 name, declared, not is_not_null and not (key and keys == 1 and declared.upper() == "INTEGER")
             )
@@ -138,8 +137,8 @@ class _Postgresql:
                 **{name: value for name, value in given.items() if value is not None},
             )
             self._connection.read_only = True
-            # Timestamps go to and fro as text, which has to mean the same in each session; and a role may
-            # have settings of its own, by which numbers would lose digits.
+            # Timestamps are exchanged as text, which must mean the same in each session; and a role may have
+            # settings by which numbers would lose digits.
             self._connection.execute(
                 "SELECT set_config('TimeZone', 'UTC', false), set_config('DateStyle', 'ISO', false),"
                 " set_config('IntervalStyle', 'postgres', false),"
@@ -158,14 +157,14 @@ class _Postgresql:
 
     def first(self, question: Question) -> Sequence[Any] | None:
         with self._told(), self._connection.transaction():
-            # What is asked is made of quoted names alone, see `table_queries`.
+            # The statement contains only quoted names, see `table_queries`.
             found: Sequence[Any] | None = self._connection.execute(
                 question.text.encode(), question.values
             ).fetchone()
         return found
 
     def batches(self, question: Question, rows: int) -> Iterator[Sequence[Sequence[Any]]]:
-        # A cursor of the server's: the client's own would take the whole answer at once.
+        # A server-side cursor: a client-side one would fetch the whole result at once.
         with self._told(), self._connection.transaction(), self._connection.cursor(name="ottla") as cursor:
             cursor.execute(question.text.encode(), question.values)
             while batch := cursor.fetchmany(rows):

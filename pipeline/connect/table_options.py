@@ -1,7 +1,7 @@
-"""Which table of which database is read, and by which columns it is known what is new.
+"""The options of a table source: the table of a database, and the columns that show which rows are new.
 
-Names and meanings are those of Kafka Connect's JDBC source where it has them. How often it is asked is the
-query's trigger.
+Names and meanings are those of Kafka Connect's JDBC source where it has them. The query's trigger decides how
+often the table is polled.
 """
 
 import re
@@ -23,9 +23,9 @@ _PART: Final = re.compile(r'"(?:[^"\0]|"")+"|[^".\0]+')
 
 
 class Mode(Enum):
-    """How new rows are told from those that were read."""
+    """The way to distinguish new rows from those that were read."""
 
-    BULK = "bulk"  # not at all: the whole table, again and again
+    BULK = "bulk"  # not at all: the whole table is read again and again
     INCREMENTING = "incrementing"
     TIMESTAMP = "timestamp"
     TIMESTAMP_INCREMENTING = "timestamp+incrementing"
@@ -40,16 +40,16 @@ class Mode(Enum):
 
 
 class OutOfRange(Enum):
-    """How to treat values that PostgreSQL has and Spark has not: infinity, years BC, NaN in a decimal."""
+    """The handling of values that PostgreSQL has and Spark lacks: infinity, years BC, NaN in a decimal."""
 
-    TEXT = "text"  # the value is handed on as PostgreSQL's text of it, all others keep their type
-    FAIL = "fail"  # the reason names row and column
+    TEXT = "text"  # the value is passed on as PostgreSQL's text, all others keep their type
+    FAIL = "fail"  # the error names row and column
     NULL = "null"
-    CLAMP = "clamp"  # to the first or the last value of Spark; NaN to null
+    CLAMP = "clamp"  # to Spark's first or last value; NaN to null
 
 
 class Engine(Enum):
-    """Which database it is."""
+    """The kinds of databases."""
 
     SQLITE = "sqlite"
     POSTGRESQL = "postgresql"
@@ -57,7 +57,7 @@ class Engine(Enum):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TableOptions:
-    """Everything about a table; `table` is its name in parts: schema and table, or the table alone."""
+    """All options of a table; `table` has the parts of its name: schema and table, or the table alone."""
 
     engine: Engine
     connection: str = field(repr=False)  # a path for SQLite, a URI for PostgreSQL
@@ -81,7 +81,7 @@ class TableOptions:
 
     @classmethod
     def from_options(cls, given: Mapping[str, str]) -> "TableOptions":
-        """OptionError for the first option that cannot be honoured."""
+        """Read the options; OptionError for the first that cannot be honoured."""
         values = OptionValues(given)
         engine, connection = _connection(values.text("connection.url"))
         mode = Mode(values.choice("mode", [mode.value for mode in Mode]))
@@ -136,7 +136,7 @@ def _column(values: OptionValues, option: str, mode: Mode, is_needed: bool) -> s
 
 
 def _table(value: str) -> tuple[str, ...]:
-    """`flights`, `public.flights`, `"odd.name"`; letters have the case that the catalogue has."""
+    """Read `flights`, `public.flights` or `"odd.name"`; the case of letters is the catalogue's."""
     found, at = [], 0
     while True:
         match = _PART.match(value, at)
@@ -162,9 +162,9 @@ def _table(value: str) -> tuple[str, ...]:
 
 
 def _connection(url: str) -> tuple[Engine, str]:
-    """`sqlite:/path/to/file`, `postgresql://host:port/database?…`; `jdbc:` may stand before either.
+    """Read `sqlite:/path/to/file` or `postgresql://host:port/database?…`, both also after `jdbc:`.
 
-    What is told never shows the rest of the URL, for a password may be in it.
+    Errors never show the rest of the URL, as it may contain a password.
     """
     option = "connection.url"
     rest = url.removeprefix("jdbc:")

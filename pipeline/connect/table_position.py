@@ -1,7 +1,7 @@
-"""How far a table was read, as a checkpoint has it: a small JSON object.
+"""The position in a table up to which it was read, as a checkpoint has it: a small JSON object.
 
 Both ends of a batch are such positions, decided before it is read. So a batch that is read again asks for the
-same range, and what was committed to the table in between with a place behind it comes with the next.
+same range, and rows beyond that range that are committed in between come with the next batch.
 """
 
 from collections.abc import Mapping
@@ -15,12 +15,12 @@ Value = str | int
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Position:
-    """The last row that was read; None for what no row has said yet.
+    """The place of the last row that was read; None for a part that no row has given yet.
 
-    `timestamp` is the database's own word (SQLite: ms since 1970; PostgreSQL: its text in UTC), so that it
-    loses nothing. In mode bulk `polled_ms` is when the table was read last. Rows whose time is infinity or
-    after the year 9999 have an order of their own, since no clock reaches them: `beyond` is the number of the
-    last one that was read, or its time in mode timestamp.
+    `timestamp` is in the database's own form (SQLite: ms since 1970; PostgreSQL: its text in UTC), so that it
+    loses nothing. In mode bulk `polled_ms` is the time of the last read. Rows whose time is infinity or after
+    the year 9999 have an order of their own, since no clock reaches them: `beyond` is the number of the last
+    one that was read, or its time in mode timestamp.
     """
 
     timestamp: Value | None = None
@@ -30,7 +30,7 @@ class Position:
 
     @property
     def is_start(self) -> bool:
-        """Nothing was read, but perhaps rows that no clock reaches."""
+        """True if nothing was read, except perhaps rows that no clock reaches."""
         return self.timestamp is None and self.incrementing is None and self.polled_ms is None
 
 
@@ -38,7 +38,7 @@ START = Position()
 
 
 def to_offset(position: Position, options: TableOptions) -> dict[str, Value]:
-    """As the checkpoint has it, with what it belongs to."""
+    """Return the position in the form of the checkpoint, with the table and mode that it belongs to."""
     offset: dict[str, Value] = {"table": options.table_name, "mode": options.mode.value}
     if position.timestamp is not None:
         offset["timestamp"] = position.timestamp
@@ -52,7 +52,7 @@ def to_offset(position: Position, options: TableOptions) -> dict[str, Value]:
 
 
 def from_offset(offset: Mapping[str, object], options: TableOptions) -> Position:
-    """OptionError for an offset that other options have made, or nobody."""
+    """Read a position; OptionError for one of other options or in no known form."""
     for key, now in (("table", options.table_name), ("mode", options.mode.value)):
         then = offset.get(key)
         if then != now:

@@ -1,4 +1,4 @@
-"""The questions that are asked of a table. Names are quoted, values are parameters and never text."""
+"""The statements about a table. Names are quoted; values are parameters and never part of the text."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -9,9 +9,9 @@ from ottla.pipeline.connect.table_position import Position, Value
 from ottla.pipeline.option_values import shown
 from ottla.pipeline.words import OptionError
 
-# Milliseconds since 1970 of a column that is text, or already is that number, as Java's driver stores it.
+# Milliseconds since 1970 of a column that is text, or already that number, as Java's driver stores it.
 _SQLITE_MS = "CAST(round((julianday({0}) - 2440587.5) * 86400000.0) AS INTEGER)"
-_LAST_TIME = "9999-12-31 23:59:59.999999+00"  # a column without time zone takes no notice of the offset
+_LAST_TIME = "9999-12-31 23:59:59.999999+00"  # a column without time zone ignores the offset
 _SQLITE_TIME = f"CASE typeof({{0}}) WHEN 'integer' THEN {{0}} ELSE {_SQLITE_MS} END"
 
 
@@ -24,7 +24,7 @@ class Question:
 
 
 class TableQueries:
-    """Writes the questions about one table; `columns` are those that it has."""
+    """Writes the statements about one table, which has `columns`."""
 
     def __init__(self, options: TableOptions, columns: Sequence[TableColumn]) -> None:
         self._options = options
@@ -39,15 +39,15 @@ class TableQueries:
 
     @property
     def row_name(self) -> str:
-        """The column by which a row is named in what is told."""
+        """The column that names a row in messages."""
         return self._options.incrementing_column or self._columns[0].name
 
     def everything(self) -> Question:
-        """All rows, in whatever order they come."""
+        """Select all rows, in any order."""
         return Question(text=f"SELECT {self._selected()} FROM {self._table}")
 
     def rows(self, start: Position, end: Position) -> Question:
-        """The rows behind `start` up to and with `end`, in the order of their places."""
+        """Select the rows after `start` up to and including `end`, in the order of their places."""
         conditions, values = self._between(start, end)
         return Question(
             text=f"SELECT {self._selected()} FROM {self._table}"
@@ -56,10 +56,10 @@ class TableQueries:
         )
 
     def out_of_range(self, start: Position, end: Position) -> Question | None:
-        """One value of that range that Spark has not: its column, its text, and the row; None if none can
-        stop a table.
+        """Select a value in a range of rows that Spark cannot represent: its column, its text, and the row.
 
-        It is asked when a range could not be read, to say why.
+        Returns None if no value can stop the read of a table. The statement is executed after a range could
+        not be read, to find the reason.
         """
         if self._options.out_of_range is not OutOfRange.FAIL:
             return None
@@ -81,7 +81,7 @@ class TableQueries:
         return Question(text=" UNION ALL ".join(parts) + " LIMIT 1", values=tuple(given))
 
     def why_out_of_range(self, found: Sequence[Value]) -> OptionError:
-        """Return the error that the answer to `out_of_range` stands for."""
+        """Return the error for a row that `out_of_range` has found."""
         columns = [column for column in self._columns if self._beyond(column)]
         return OptionError(
             "table",
@@ -91,10 +91,10 @@ class TableQueries:
         )
 
     def end(self, start: Position, target: Position | None, max_rows: int | None) -> Question:
-        """The place of the last row of the next batch; no row when nothing is new.
+        """Select the place of the last row of the next batch; no row if nothing is new.
 
-        At most `max_rows` behind `start`, not behind `target`, and with a timestamp that is as old as the
-        delay asks for. The columns are those of `Position` that the mode has.
+        It lies at most `max_rows` after `start`, not after `target`, and its timestamp is at least as
+        old as the delay demands. The columns are those of `Position` that the mode has.
         """
         conditions, values = self._compared(">", start)
         if target is not None:
@@ -112,7 +112,7 @@ class TableQueries:
         names = [f"place_{number}" for number in range(len(places))]
         shown = [self._shown(name, number) for number, name in enumerate(names)]
         inner = ", ".join(f"{place} AS {name}" for place, name in zip(places, names, strict=True))
-        # A place that is null is behind every other for PostgreSQL; no row without a place is ever read.
+        # PostgreSQL sorts a place that is null after all others; a row without a place is never read.
         there = [f"{place} IS NOT NULL" for place in places]
         return Question(
             text=f"SELECT {', '.join(shown)} FROM (SELECT {inner} FROM {self._table}"
@@ -122,9 +122,9 @@ class TableQueries:
         )
 
     def beyond_end(self, start: Position, target: Position | None, max_rows: int | None) -> Question | None:
-        """The `beyond` of the next batch of rows whose time no clock reaches; no row when none are new.
+        """Select the `beyond` of the next batch of rows whose time no clock reaches; no row if none are new.
 
-        None where a table cannot have such rows, or `target` has none.
+        Returns None if a table cannot have such rows, or `target` has none.
         """
         if not self._time or self._is_sqlite or (target is not None and target.beyond is None):
             return None
@@ -146,8 +146,9 @@ class TableQueries:
         )
 
     def unreadable_time(self) -> Question | None:
-        """A value of the timestamp column that is no time, and what names its row; None where the database
-        would not store one.
+        """Select a value of the timestamp column that is not a time, and the name of its row.
+
+        Returns None if the database would not store such a value.
         """
         if not self._time or not self._is_sqlite:
             return None
@@ -158,7 +159,7 @@ class TableQueries:
         )
 
     def position(self, row: Sequence[Value]) -> Position:
-        """What the question for an end was answered."""
+        """Return the position that the statement of `end` has selected."""
         found = list(row)
         timestamp = found.pop(0) if self._time else None
         incrementing = found.pop(0) if self._incrementing else None
@@ -171,7 +172,7 @@ class TableQueries:
     # ---- parts ------------------------------------------------------------------------------------
 
     def _between(self, start: Position, end: Position) -> tuple[list[str], list[Value]]:
-        """The conditions of a batch, which has either rows that no clock reaches or others."""
+        """Return the conditions of a batch, which has either rows that no clock reaches or others."""
         compared = self._compared
         conditions: list[str] = []
         if start.beyond != end.beyond:
@@ -181,7 +182,7 @@ class TableQueries:
         return [*conditions, *after, *until], [*after_values, *until_values]
 
     def _no_clock(self) -> str:
-        """The condition by which a row's time is infinity or after 9999: who waits for it loses the row."""
+        """Return the condition that a row's time is infinity or after 9999, which no clock reaches."""
         return f"{self._time} > CAST('{_LAST_TIME}' AS {self._of_time})"
 
     def _compared_beyond(self, sign: str, position: Position) -> tuple[list[str], list[Value]]:
@@ -192,7 +193,7 @@ class TableQueries:
         return [f"{self._time} {sign} {self._time_mark()}"], [position.beyond]
 
     def _compared(self, sign: str, position: Position) -> tuple[list[str], list[Value]]:
-        """The conditions by which a row lies on that side of a position; none at the start."""
+        """Return the conditions by which a row lies on that side of a position; none at the start."""
         values: list[Value] = []
         marks: list[str] = []
         if self._time and position.timestamp is not None:
@@ -230,7 +231,7 @@ class TableQueries:
         return f"CASE WHEN {name} IS NOT NULL THEN greatest({least}, least({most}, {name})) END"
 
     def _texts(self) -> str:
-        """Names and texts by turns of what Spark does not have of a row; null for the many rows without."""
+        """Return an array of the names and texts of a row's values that Spark lacks; null if it has all."""
         found = [(column, beyond) for column in self._columns if (beyond := self._beyond(column))]
         pairs = ", ".join(
             f"{self._literal(column.name)}, CASE WHEN {beyond} THEN {self._quote(column.name)}::text END"
@@ -240,7 +241,7 @@ class TableQueries:
         return f"CASE WHEN {any_beyond} THEN ARRAY[{pairs}] END"
 
     def _beyond(self, column: TableColumn) -> str:
-        """The condition by which Spark has no value for it; empty if it always has one."""
+        """Return the condition by which Spark cannot represent a value of the column; empty if it can."""
         if self._is_sqlite or column.is_cast:
             return ""
         name, limits = self._quote(column.name), limits_of(column)
@@ -254,7 +255,7 @@ class TableQueries:
         return f"CAST({name} AS TEXT)" if is_time and not self._is_sqlite else name
 
     def _now(self) -> tuple[str, list[Value]]:
-        """The moment by the database's clock up to which timestamps are taken."""
+        """Return the time by the database's clock up to which timestamps are read."""
         delay_ms = self._options.timestamp_delay_ms
         if self._is_sqlite:
             return _SQLITE_MS.format("'now'") + " - ?", [delay_ms]
@@ -275,7 +276,7 @@ class TableQueries:
         return quoted if self._is_sqlite else quoted.replace("%", "%%")
 
     def _literal(self, text: str) -> str:
-        # A prefix E would read backslashes; without one they stand for themselves.
+        # With a prefix E, backslashes would be escapes; without one they stand for themselves.
         return "CAST('" + text.replace("'", "''").replace("%", "%%") + "' AS text)"
 
     def _number_column(self, name: str) -> str:

@@ -1,7 +1,7 @@
-"""What Spark asks of a source that is a table: where it ends now, and the rows between two places.
+"""The source of a table as Spark calls it: the end of the table now, and the rows between two places.
 
-The ends are asked of the database in the process that plans; a task has its own connection, and a question
-with both ends in it.
+The ends are selected in the process that plans; a task has its own connection, and a statement with both
+ends.
 """
 
 import time
@@ -32,7 +32,7 @@ ROWS_AT_ONCE: Final = 10_000  # some megabytes, as much as Spark wants in an Arr
 
 
 def find_columns(options: TableOptions) -> list[TableColumn]:
-    """The columns of the table; OptionError for what the options say wrongly of them, TableError."""
+    """Return the columns of the table; OptionError if the options do not fit them, TableError."""
     database = open_database(options)
     try:
         columns = database.columns()
@@ -58,7 +58,7 @@ class TableDataSource(DataSource):
 
 @dataclass(slots=True)
 class TablePartition(InputPartition):
-    """What a task asks, and the columns of the answer."""
+    """The statement of a task, and the columns of its result."""
 
     question: Question
     schema: pa.Schema
@@ -94,7 +94,7 @@ class TableReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         max_rows = limit.max_rows if isinstance(limit, ReadMaxRows) else None
         if self._options.mode.has_timestamp:
             beyond = self._beyond_end(begun, self._target, max_rows)
-            if beyond is not None:  # a batch by itself, so that each has an order of one kind
+            if beyond is not None:  # a batch by itself, so that each batch has one kind of order
                 return dict(to_offset(replace(begun, beyond=beyond), self._options))
         end = replace(self._end(begun, self._target, max_rows), beyond=begun.beyond)
         return dict(to_offset(end, self._options))
@@ -131,7 +131,7 @@ class TableReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         if self._options.mode is Mode.BULK:
             return self._next_poll(start, target)
         if target is not None and target.is_start:
-            return start  # nothing was there when the run began, and it takes no more than that
+            return start  # the table was empty when the run began, and it reads no further
         queries = self._queries()
         unreadable = queries.unreadable_time()
         if unreadable is not None:
@@ -146,7 +146,7 @@ class TableReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         return start if found is None else queries.position(found)
 
     def _beyond_end(self, start: Position, target: Position | None, max_rows: int | None) -> Value | None:
-        """The number or time of the last of the next rows that no clock reaches; None when none are new."""
+        """Return the `beyond` of the next batch of rows that no clock reaches; None if there are none."""
         question = self._queries().beyond_end(start, target, max_rows)
         found = None if question is None else self._first(question)
         return None if found is None else found[0]
@@ -154,7 +154,7 @@ class TableReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
     def _next_poll(self, start: Position, target: Position | None) -> Position:
         now_ms = time.time_ns() // 1_000_000
         if target is not None:
-            # One poll in a run that takes what there is, however soon it comes after the last.
+            # With Trigger.AvailableNow there is one poll per run, however soon it follows the last one.
             is_done = start.polled_ms is not None and start.polled_ms >= (target.polled_ms or 0)
             return start if is_done else target
         if start.polled_ms is not None and now_ms < start.polled_ms + self._options.poll_interval_ms:
@@ -174,7 +174,7 @@ class TableReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
             self._forget()
             if not is_kept:
                 raise
-        # The connection was of an earlier batch; since then the server may have been started anew.
+        # The connection was that of an earlier batch; the server may have been restarted since.
         return self._connected().first(question)
 
     def _connected(self) -> Database:
@@ -189,7 +189,10 @@ class TableReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
 
 
 def _out_of_range(options: TableOptions, partition: TablePartition) -> OptionError | None:
-    """Why a range could not be read, if it has a value that Spark has not; by a connection of its own."""
+    """Return the reason why a range could not be read, if it has a value that Spark cannot represent.
+
+    The value is looked for on another connection.
+    """
     question = partition.queries.out_of_range(partition.start, partition.end)
     if question is None:
         return None

@@ -1,7 +1,7 @@
 """A table of a database as a stream of its rows, each once, in the order of their places.
 
-No jar: Spark's own JDBC reader needs one for each database, and reads batches only. The checkpoint has how
-far the table was read. With an exactly-once sink each row that was read is there once.
+It needs no jar: Spark's own JDBC reader needs one for each database, and reads batches only. The checkpoint
+has the position in the table. With an exactly-once sink each row that was read is written once.
 """
 
 from collections.abc import Mapping
@@ -15,9 +15,12 @@ from ottla.pipeline.connect.table_reader import FORMAT, TableDataSource, find_co
 
 
 def read_stream(spark: SparkSession, given: Mapping[str, str]) -> DataFrame:
-    """Columns `key` and `value`, or with `output` = rows those of the table; OptionError, TableError."""
+    """Return a stream of `key` and `value`, or of the table's columns with `output` = rows.
+
+    Raises OptionError, and TableError if the database fails.
+    """
     options = TableOptions.from_options(given)
-    # Spark asks as well, in another process, and would wrap what is told in its own words.
+    # Spark does the same in another process, and would wrap the error in a message of its own.
     columns = find_columns(options)
     spark.dataSource.register(TableDataSource)
     frame = spark.readStream.format(FORMAT).options(**given).load()

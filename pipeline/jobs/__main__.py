@@ -1,4 +1,4 @@
-"""`python -m ottla.pipeline.jobs` is `ottla pipeline`; spark-submit takes this file as its program."""
+"""The program of spark-submit: `python -m ottla.pipeline.jobs` is `ottla pipeline`."""
 
 import sys
 

@@ -1,4 +1,4 @@
-"""`ottla pipeline ...`: the commands and their words. What they do is imported when it is needed (door)."""
+"""The command `ottla pipeline`. Modules that do the work are imported when needed (door)."""
 
 import sys
 from pathlib import Path
@@ -65,7 +65,7 @@ def run(
     metrics = None if metrics_port is None else QueryMetrics()
     if metrics is not None and metrics_port is not None:
         try:
-            MetricsServer(metrics, host=metrics_host, port=metrics_port)  # as long as this process lives
+            MetricsServer(metrics, host=metrics_host, port=metrics_port)  # as long as this process runs
         except OSError as error:
             _fail(f"Metrics cannot be served at {metrics_host}:{metrics_port}: {error.strerror or error}.")
     asked = JobRun(read, only=job or (), master=master, report=_tell, takes_signals=True, metrics=metrics)
@@ -155,7 +155,7 @@ def _need_spark() -> None:
 
 
 def _tell(status: "JobStatus") -> None:
-    """Print a line for a change of a job's state; servers and records may have a word in its cause."""
+    """Print a line for a change of a job's state. Text from servers and records may be in its cause."""
     cause = f": {escape_controls(status.cause, keeps_lines=True)}" if status.cause else ""
     print(f"{status.job}: {status.state.value}{cause}", file=sys.stderr, flush=True)
 

@@ -1,7 +1,7 @@
-"""`${NAME}` in a value stands for a variable of the environment, `$$` for a dollar.
+"""Variables in values: `${NAME}` stands for a variable of the environment, `$$` for a dollar.
 
-`${file:/PATH:KEY}` is left to the clients of Kafka (`setting_files`), so that what it stands for comes no
-further than it must.
+`${file:/PATH:KEY}` is left to the clients of Kafka (`setting_files`), so that its value is read as late as
+possible.
 """
 
 import re
@@ -15,17 +15,17 @@ _NAME: Final = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
 
 
 class VariableError(ValueError):
-    """A variable that is not there, or is not written as one; the message is the rest of a sentence."""
+    """A variable that is not set, or is not written correctly; the message is the rest of a sentence."""
 
 
 def fill_in(
     text: str, environment: Mapping[str, str], *, keeps_files: bool = False
 ) -> tuple[str, frozenset[str]]:
-    """The text with its variables, and their values: they may be secrets. VariableError.
+    """Return the text with its variables filled in, and their values, as they may be secrets.
 
-    `keeps_files` leaves references to files as they are; without it they are refused.
-
-    A value is not looked into again, and a dollar that stands alone is one: SQL and patterns have them.
+    Raises VariableError for a variable that is not set or is written incorrectly. `keeps_files` leaves
+    references to files as they are; without it they are refused. Values are not searched for variables, and a
+    dollar that stands alone is kept: SQL and patterns have them.
     """
     values: set[str] = set()
 

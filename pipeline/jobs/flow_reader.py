@@ -1,4 +1,4 @@
-"""What a job does, out of a file's tree: its sources, steps and sink, or the task that it is."""
+"""Reads the work of a job from a file's tree: its sources, steps and sink, or its task."""
 
 import importlib.util
 import re
@@ -25,7 +25,7 @@ _JAR_SETTINGS: Final = ("spark.jars", "spark.jars.packages", "spark.driver.extra
 
 
 class FlowReader:
-    """Reads one job's work; None where it is wrong."""
+    """Reads one job's work; returns None if it has errors."""
 
     def __init__(
         self,
@@ -43,7 +43,7 @@ class FlowReader:
     def read(
         self, place: SourceLocation, members: dict[str, Value], full_name: str, output_mode: OutputMode
     ) -> job.Flow | job.Task | None:
-        """The work of a job: exactly one of `sink` and the tasks is there."""
+        """Return the work of a job, which has exactly one of `sink` and the tasks."""
         given = [name for name in ("sink", *TASKS) if name in members]
         if len(given) != 1:
             names = ", ".join(("sink", *TASKS))
@@ -161,7 +161,10 @@ class FlowReader:
         known: Mapping[str, Callable[[], K]],
         of_a_jar: Callable[[str], K],
     ) -> tuple[str, K] | None:
-        """The format's name and kind; it is taken from the members, whose rest are its options."""
+        """Return the format's name and kind.
+
+        The format is removed from the members; the rest are its options.
+        """
         if "format" not in members:
             reason = "is missing" if not members else "is missing; it must say what the options are for"
             self._values.wrong(value.place.below("format"), reason)
@@ -258,7 +261,7 @@ class FlowReader:
 
 
 def _has_jar(beginning: str) -> bool:
-    """Whether Spark itself has the jar in its folder."""
+    """Return True if Spark itself has the jar in its folder."""
     spec = importlib.util.find_spec("pyspark")
     if spec is None or spec.origin is None:
         return False

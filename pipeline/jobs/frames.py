@@ -1,4 +1,4 @@
-"""A job's rows: its sources opened as views, and its steps one after the other."""
+"""Makes the rows of a job: its sources opened as views, and its steps one after the other."""
 
 import importlib
 from collections.abc import Mapping
@@ -10,16 +10,19 @@ from ottla.pipeline.jobs import spark_formats
 from ottla.pipeline.jobs.job import Endpoint, Flow, PythonStep, SqlStep
 from ottla.pipeline.jobs.registry import SOURCES
 
-# The rows of the step before, for SQL after a step that has no name.
+# The view of the previous step's rows, for SQL after a step without a name.
 PREVIOUS: Final = "previous"
 
 
 class StepError(Exception):
-    """A step that does not give rows; the message is a sentence."""
+    """A step that does not return rows; the message is a sentence."""
 
 
 def rows_of(spark: SparkSession, flow: Flow) -> DataFrame:
-    """What goes into the sink. The session is the job's alone: its views have the names of the sources."""
+    """Return the rows for the sink.
+
+    The session belongs to the job: its views have the names of the sources.
+    """
     sources = {name: _open(spark, source) for name, source in flow.sources.items()}
     for name, frame in sources.items():
         frame.createOrReplaceTempView(name)
@@ -45,7 +48,7 @@ def _open(spark: SparkSession, source: Endpoint) -> DataFrame:
 def _call(
     step: PythonStep, number: int, sources: Mapping[str, DataFrame], before: DataFrame | None
 ) -> DataFrame:
-    """The step's function with the rows before it; the first one with all sources, several by name."""
+    """Call the step's function with the rows before it; the first one with all sources, several by name."""
     function = getattr(importlib.import_module(step.module), step.function)
     if before is not None:
         given = function(before, **step.arguments)

@@ -1,4 +1,4 @@
-"""A job file as it was meant: its jobs, what they read, do and write."""
+"""A job file that was read: its jobs, with their sources, steps and sinks."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
@@ -11,7 +11,7 @@ Options = Mapping[str, str]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Endpoint:
-    """A format with its options; `is_static`: a source that is a table, read anew by each batch."""
+    """A format with its options; `is_static` marks a source that is a table, which each batch reads again."""
 
     format: str
     options: Options = field(repr=False)
@@ -20,7 +20,7 @@ class Endpoint:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SqlStep:
-    """A query over the views that there are; its rows get a view, too, when they are given a name."""
+    """A query over the existing views; its rows become a view, too, if they are given a name."""
 
     query: str
     view: str | None = None
@@ -28,7 +28,7 @@ class SqlStep:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PythonStep:
-    """A function that takes the frame before it (the first one: all sources, by name) and gives another."""
+    """A function that takes the frame before it (the first one: all sources, by name) and returns another."""
 
     module: str
     function: str
@@ -41,7 +41,7 @@ Step = SqlStep | PythonStep
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Flow:
-    """From sources, which are views by their names, by steps into a sink."""
+    """Rows from sources, which are views by their names, through steps into a sink."""
 
     sources: Mapping[str, Endpoint]
     steps: tuple[Step, ...]
@@ -50,7 +50,7 @@ class Flow:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Task:
-    """A whole job of a kind of its own, as a mirror is one."""
+    """A job without sources, steps and sink of its own, such as a mirror or a load."""
 
     kind: str
     options: Options = field(repr=False)
@@ -68,12 +68,12 @@ class Job:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class JobFile:
-    """A file that was found right. `secrets` are values that no message may have."""
+    """A file without errors. `secrets` are values that no message may contain."""
 
     path: Path
     name: str
     storage: str
-    status_folder: Path | None  # None where the storage is no local folder and none was named
+    status_folder: Path | None  # None if the storage is not a local folder and no folder was named
     master: str
     configuration: Mapping[str, str]
     stops_with_first_failure: bool

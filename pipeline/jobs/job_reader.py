@@ -1,6 +1,6 @@
-"""A job file read and judged whole: what is wrong with it is told at once, before Spark or Java is touched.
+"""Reads and checks a job file as a whole: all its errors are reported at once, before Spark or Java starts.
 
-Nothing of the user's is run for it, no cluster is asked, and SQL is judged by Spark when the job starts.
+No code of the user is run, no cluster is asked, and Spark checks SQL when the job starts.
 """
 
 import os
@@ -43,16 +43,16 @@ JOB_KEYS: Final = ("source", "sources", "transform", "sink", "trigger", "outputM
 MAX_JOBS: Final = 100
 DEFAULT_MASTER: Final = "local[*]"
 DEFAULT_STOP_TIMEOUT_MS: Final = 60_000
-# A part of file names, transactional ids and names of queries.
+# Part of file names, transactional ids and names of queries.
 _NAME: Final = re.compile(r"[A-Za-z0-9_-][A-Za-z0-9._-]{0,99}")
 
 
 def read_job_file(
     path: Path, environment: Mapping[str, str] = os.environ, python_path: Sequence[str] | None = None
 ) -> JobFile:
-    """The file's jobs, ready to run; JobFileError with all that is wrong.
+    """Return the file's jobs, ready to run; JobFileError with all errors.
 
-    `environment` has the values of `${NAME}`; Python functions are looked for beside the file, then in
+    `environment` has the values of `${NAME}`; Python functions are looked up beside the file, then in
     `python_path` (default: this process's).
     """
     try:
@@ -76,7 +76,7 @@ def read_job_file(
 
 
 class _Reader:
-    """Reads the file's own keys and each job's settings; what a job does is read by FlowReader."""
+    """Reads the file's own keys and each job's settings; FlowReader reads the work of a job."""
 
     def __init__(self, path: Path, values: TreeValues, python_path: Sequence[str]) -> None:
         self._path = path
@@ -138,7 +138,7 @@ class _Reader:
             )
 
     def _storage(self, value: Value | None) -> str | None:
-        """A URI stays as it is; a path is taken from the file's folder."""
+        """Return a URI as it is, and a path relative to the file's folder."""
         text = self._text(value)
         if not text:
             return None
@@ -224,7 +224,7 @@ class _Reader:
                 return "append"
 
     def _refuse_shared(self, place: SourceLocation, jobs: Sequence[Job]) -> None:
-        """Two queries that keep their progress or transactions in one place would spoil each other's."""
+        """Reject jobs that share a checkpoint or transactional id: they would spoil each other's progress."""
         checkpoints: dict[str, str] = {}
         transactions: dict[str, str] = {}
         for job in jobs:
@@ -243,7 +243,7 @@ class _Reader:
 
 
 def local_folder(storage: str) -> Path | None:
-    """The folder that a path or a `file:` URI means; None for other storages."""
+    """Return the folder of a path or a `file:` URI; None for other storages."""
     if not re.match(r"[A-Za-z][A-Za-z0-9+.-]*:", storage):
         return Path(storage)
     parts = urlsplit(storage)

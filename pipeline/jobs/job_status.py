@@ -1,4 +1,4 @@
-"""How a job fares: its state in Kafka Connect's words, and its last progress. As JSON, others read it."""
+"""The status of a job: a state in Kafka Connect's words and the last progress, as JSON for programs."""
 
 import json
 import re
@@ -11,14 +11,14 @@ from ottla.pipeline.source.progress import lag_of_source
 from ottla.pipeline.words import OptionError
 
 MAX_STATUS_BYTES: Final = 1024 * 1024
-# A trace of Java's is long; the file is for those who want to know why, not for all of it.
+# A Java trace is long; the file is for readers who want the reason, not all of it.
 MAX_TRACE_CHARS: Final = 20_000
 MAX_CAUSE_CHARS: Final = 400
 _JAVA_CLASS: Final = re.compile(r"^(?:[a-z][a-z0-9_]*\.)+[A-Za-z0-9_$]+: ")
 
 
 class JobState(Enum):
-    """Connect's words, and FINISHED for what was to end and did."""
+    """Kafka Connect's states, and FINISHED for a job that ended as it should."""
 
     UNASSIGNED = "UNASSIGNED"  # not run yet
     RUNNING = "RUNNING"
@@ -37,12 +37,12 @@ MOVES: Final[Mapping[JobState, frozenset[JobState]]] = {
 
 
 class StatusError(ValueError):
-    """This is no status of a job."""
+    """Content that is not the status of a job."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SourceProgress:
-    """`lag` is in records, None where the source does not tell how much there is."""
+    """The progress of a source; `lag` is in records, None if the source does not report it."""
 
     description: str
     rows: int
@@ -51,7 +51,7 @@ class SourceProgress:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class JobProgress:
-    """The last batch, and all rows since the job was started; rates are in rows a second."""
+    """The last batch, and all rows since the job was started; rates are in rows per second."""
 
     batch: int
     timestamp: str
@@ -66,7 +66,10 @@ class JobProgress:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class JobStatus:
-    """Times are ms since 1970. `cause` is a sentence about a failure, `trace` what Spark says of it."""
+    """The status of a job.
+
+    Times are ms since 1970. `cause` is a sentence about a failure, `trace` Spark's text.
+    """
 
     job: str
     state: JobState = JobState.UNASSIGNED
@@ -90,7 +93,7 @@ class JobStatus:
 
 
 def read_status(content: bytes) -> JobStatus:
-    """What `to_json` wrote; StatusError."""
+    """Read a status that `to_json` wrote; StatusError."""
     try:
         fields: dict[str, Any] = json.loads(content)
         progress = fields.pop("progress")
@@ -107,7 +110,7 @@ def read_status(content: bytes) -> JobStatus:
 
 
 def read_progress(told: Mapping[str, Any], before: JobProgress | None) -> JobProgress:
-    """Spark's own JSON of a query's progress; `before` has the rows of the batches before."""
+    """Read Spark's JSON of a query's progress; `before` has the rows of the batches before."""
     rows = int(told.get("numInputRows") or 0)
     return JobProgress(
         batch=int(told["batchId"]),
@@ -130,7 +133,7 @@ def read_progress(told: Mapping[str, Any], before: JobProgress | None) -> JobPro
 
 
 def _rate(told: object) -> float:
-    """Spark leaves it out, or says NaN or Infinity, where no time has passed."""
+    """Return a rate; Spark omits it, or writes NaN or Infinity, if no time has passed."""
     rate = float(told) if isinstance(told, int | float) else 0.0
     return round(rate, 1) if 0 <= rate < float("inf") else 0.0
 
@@ -144,14 +147,14 @@ def _lag(source: Mapping[str, Any]) -> int | None:
 
 
 def cause_of(trace: str) -> str:
-    """The sentence of a trace that says most: the last error of Python's in it, else its first line."""
+    """Return the most useful sentence of a trace: its last Python error, or else its first line."""
     lines = [line.strip() for line in trace.splitlines() if line.strip()]
     if lines and lines[0].startswith(
         "An error occurred while calling "
-    ):  # Py4J's words; the error stands below
+    ):  # Py4J's text; the error is below it
         lines = [line.removeprefix(": ") for line in lines[1:]]
     in_python = False
-    cause = lines[0] if lines else "no cause was told"
+    cause = lines[0] if lines else "the cause is unknown"
     for number, line in enumerate(lines):
         if line.startswith("Traceback (most recent call last)"):
             in_python = True
@@ -162,5 +165,5 @@ def cause_of(trace: str) -> str:
 
 
 def _is_code(lines: list[str], number: int) -> bool:
-    """A line of a Python traceback that shows source: it stands after its file."""
+    """Return True for a line of source in a Python traceback, which follows the line of its file."""
     return number > 0 and lines[number - 1].startswith("File ")

@@ -1,6 +1,6 @@
-"""What a name in a job file stands for: a kind of source, of sink, or of whole job.
+"""The kinds of sources, sinks and tasks that names in a job file stand for.
 
-`judge` looks at options without Spark and raises OptionError.
+`judge` checks options without Spark and raises OptionError.
 """
 
 from collections.abc import Callable, Mapping
@@ -17,24 +17,30 @@ Options = Mapping[str, str]
 
 
 def as_they_are(options: Options, full_name: str) -> Options:
-    """No default depends on the job's full name, `<file's name>.<job>`."""
+    """Return the options without defaults that depend on the job's full name, `<file's name>.<job>`."""
     return options
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SourceKind:
-    """`stream` opens it as a stream, `table` as a table for each batch; None where it cannot be that."""
+    """A kind of source.
+
+    `stream` opens it as a stream, `table` as a table for each batch; None if it cannot.
+    """
 
     judge_stream: Callable[[Options], object]
     stream: "Callable[[SparkSession, Options], DataFrame] | None"
     judge_table: Callable[[Options], object] | None = None
     table: "Callable[[SparkSession, Options], DataFrame] | None" = None
-    jar: str = ""  # what its jar's name begins with, for a format that Spark does not come with
+    jar: str = ""  # the beginning of its jar's name, for a format that Spark does not include
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SinkKind:
-    """`start` begins to write a stream; `complete` adds the options that follow from the job's full name."""
+    """A kind of sink.
+
+    `start` starts a query; `complete` adds the options that follow from the job's full name.
+    """
 
     judge: Callable[[Options], object]
     start: "Callable[[DataFrame, Options, QuerySettings], StreamingQuery]"
@@ -45,7 +51,7 @@ class SinkKind:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TaskKind:
-    """`start` begins the job and gives its query; or does all of it and gives None, for a batch."""
+    """A kind of task. `start` starts the job and returns its query, or does all of it and returns None."""
 
     judge: Callable[[Options], object]
     start: "Callable[[SparkSession, Options, QuerySettings], StreamingQuery | None]"

@@ -1,4 +1,4 @@
-"""The options of one source, sink or task, judged by its own kind, with the line of each that it refuses."""
+"""Checks the options of one source, sink or task by its kind, and reports each refused one with its line."""
 
 from collections.abc import Callable, Mapping
 from typing import Final
@@ -6,14 +6,14 @@ from typing import Final
 from ottla.pipeline.jobs.tree_values import Options, SourceLocation, TreeValues
 from ottla.pipeline.words import OptionError
 
-# A judge stops at the first. What it refuses is taken away and it is asked again, for so many.
+# A check stops at the first error. That option is removed and the check repeated, up to this many times.
 MAX_PROBLEMS: Final = 20
 
 
 def judge(
     values: TreeValues, place: SourceLocation, options: Options, by: Callable[[Mapping[str, str]], object]
 ) -> None:
-    """Add a problem for each option that the kind refuses, and for the first one that it misses."""
+    """Add a problem for each option that the kind refuses, and for the first one that is missing."""
     left = dict(options.values)
     lines = {name.lower(): line for name, line in options.lines.items()}
     told: set[str] = set()
@@ -22,7 +22,7 @@ def judge(
             by(left)
         except OptionError as error:
             name = error.option.lower()
-            # What is missed once another was taken away may be missed for that alone.
+            # An option that is missing after another was removed may be missing only for that reason.
             if name in told or (told and name not in lines):
                 return
             values.wrong(place.below(error.option, lines.get(name)), error.problem)

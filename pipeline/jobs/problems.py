@@ -1,4 +1,4 @@
-"""What is wrong with a job file: all of it at once, each with its line, its key and the reason."""
+"""The errors of a job file: all of them at once, each with its line, its key and the reason."""
 
 from collections.abc import Iterable
 from dataclasses import dataclass, field
@@ -9,7 +9,10 @@ from ottla.pipeline.words import nearest, without_secrets
 
 @dataclass(frozen=True, slots=True, kw_only=True, order=True)
 class Problem:
-    """`key` is the path of a key with dots, as `jobs.totals.sink.topic`; empty for the file as a whole."""
+    """An error.
+
+    `key` is the path of a key with dots, as `jobs.totals.sink.topic`; empty for the whole file.
+    """
 
     line: int
     key: str
@@ -20,7 +23,7 @@ class Problem:
 
 
 class JobFileError(ValueError):
-    """A file that cannot be run, and why: a line for each problem, `FILE:LINE: key: reason`."""
+    """A file that cannot be run, with a line for each problem, `FILE:LINE: key: reason`."""
 
     def __init__(self, path: Path, problems: Iterable[Problem]) -> None:
         self.path = path
@@ -30,7 +33,7 @@ class JobFileError(ValueError):
 
 @dataclass(slots=True)
 class Problems:
-    """Collects problems; what is secret in a file is not in their reasons."""
+    """Collects problems; secrets of the file are removed from their reasons."""
 
     found: list[Problem] = field(default_factory=list)
     secrets: set[str] = field(default_factory=set)
@@ -39,7 +42,7 @@ class Problems:
         self.found.append(Problem(line=line, key=key, reason=reason))
 
     def raise_if_any(self, path: Path) -> None:
-        """JobFileError with all that was found."""
+        """Raise JobFileError with all problems, if there are any."""
         if self.found:
             secrets = frozenset(self.secrets)
             raise JobFileError(
@@ -52,7 +55,7 @@ class Problems:
 
 
 def unknown(name: str, known: Iterable[str]) -> str:
-    """The reason why a name is refused, with the nearest that there is."""
+    """Return the reason why a name is refused, with the nearest known name."""
     names = sorted(known)
     near = nearest(name, names)
     return f"is unknown; {near}?" if near else f"is unknown; use one of {', '.join(names)}"

@@ -1,7 +1,7 @@
-"""Whether a Python function that a job file names is there, found without running any of its module.
+"""Checks that a Python function of a job file exists, without running any of its module.
 
-A module of the user's is run when the job starts and not when a file is checked, so its text is read: a
-function is there when the module binds its name at the top, or may do so in a way that only running it tells.
+A user's module runs when the job starts and not when a file is checked, so its text is read: a function
+exists if the module binds its name at the top level, or may bind it in a way that only running it shows.
 """
 
 import ast
@@ -18,11 +18,11 @@ MAX_MODULE_BYTES: Final = 4 * 1024 * 1024
 
 
 class FunctionError(ValueError):
-    """A function that cannot be; the message is the rest of a sentence."""
+    """A function that does not exist or cannot be used; the message is the rest of a sentence."""
 
 
 def parse_function(text: str) -> tuple[str, str]:
-    """`module:function` in its parts; FunctionError."""
+    """Split `module:function`; FunctionError."""
     match = _NAMED.fullmatch(text)
     if match is None:
         raise FunctionError("must have the form module:function, such as my_package.my_module:my_function")
@@ -30,7 +30,7 @@ def parse_function(text: str) -> tuple[str, str]:
 
 
 def check_function(module: str, function: str, folders: Sequence[str]) -> None:
-    """FunctionError unless the module is in one of the folders and has the function."""
+    """Raise FunctionError unless the module is in one of the folders and has the function."""
     spec = _find(module, folders)
     _check_name(module.partition(".")[0], folders)
     origin = Path(spec.origin) if spec.origin and spec.has_location else None
@@ -61,7 +61,7 @@ def _find(module: str, folders: Sequence[str]) -> ModuleSpec:
     spec: ModuleSpec | None = None
     for count, _ in enumerate(parts, start=1):
         name = ".".join(parts[:count])
-        # Of each package only where it lies is asked; importlib.util.find_spec would run it.
+        # Only the place of each package is looked up; importlib.util.find_spec would run it.
         spec = PathFinder.find_spec(name, path) if path is not None else None
         if spec is None:
             raise FunctionError(
@@ -87,7 +87,7 @@ def _check_name(name: str, folders: Sequence[str]) -> None:
 
 
 def _may_have(tree: ast.Module, function: str) -> bool:
-    """Whether a statement outside of functions and classes binds the name, or one may that cannot be told."""
+    """Return True if a statement outside of functions and classes binds the name, or may bind it."""
     pending: list[ast.AST] = list(tree.body)
     while pending:
         node = pending.pop()

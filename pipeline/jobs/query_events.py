@@ -1,4 +1,4 @@
-"""What happens to a job, as Spark and the threads that start jobs tell it: events in one inbox."""
+"""The events of a job, from Spark and from the threads that start jobs, in one inbox."""
 
 from dataclasses import dataclass
 from functools import cached_property
@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Started:
-    """A job's query runs, or (None) a job that is no query has done all it had to."""
+    """A job's query runs, or (None) a job without a query is done."""
 
     job: str
     query: StreamingQuery | None
@@ -29,7 +29,7 @@ class Started:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class NotStarted:
-    """A job could not be started, or failed where it is no query."""
+    """A job could not be started, or failed if it has no query."""
 
     job: str
     error: Exception
@@ -37,7 +37,7 @@ class NotStarted:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Progressed:
-    """A batch is done; `progress` is Spark's own JSON of it."""
+    """A batch is done; `progress` is Spark's JSON of it."""
 
     job: str
     progress: dict[str, Any]
@@ -45,14 +45,14 @@ class Progressed:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Idled:
-    """A trigger found nothing to do."""
+    """A trigger found no new rows."""
 
     job: str
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Terminated:
-    """A query has ended; `trace` says why, if it failed."""
+    """A query has ended; `trace` has the reason if it failed."""
 
     job: str
     trace: str | None
@@ -60,16 +60,16 @@ class Terminated:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class StopAsked:
-    """All jobs are to stop: after their batch, or, asked again, at once."""
+    """All jobs are asked to stop: after their batch, or at once if they were asked before."""
 
 
 Event = Started | NotStarted | Progressed | Idled | Terminated | StopAsked
-# Its `put` may be called in a signal handler, whatever the process does at that moment.
+# A signal handler may call its `put`, whatever the process does at that moment.
 Inbox = SimpleQueue[Event]
 
 
 class JobListener(StreamingQueryListener):
-    """Tells of the one query of a job's session; Spark calls it in threads of its own."""
+    """Puts the events of a job session's query into an inbox; Spark calls it in its own threads."""
 
     def __init__(self, job: str, inbox: Inbox) -> None:
         self._job = job
@@ -80,7 +80,7 @@ class JobListener(StreamingQueryListener):
         return java_listener(self)
 
     def onQueryStarted(self, event: QueryStartedEvent) -> None:
-        """The thread that starts the query tells that."""
+        """Do nothing: the thread that starts the query sends this event."""
 
     def onQueryProgress(self, event: QueryProgressEvent) -> None:
         self._inbox.put(Progressed(job=self._job, progress=dict(event.progress)))

@@ -1,7 +1,7 @@
-"""The names that a job file may use, and what they stand for.
+"""The names that a job file may use, with their kinds.
 
-A kind is a function that imports what it needs, so that a file with one source does not load all. To add one,
-write its function and its line.
+A kind is a function that imports what it needs, so that a file with one source does not load everything. To
+add one, write its function and its line.
 """
 
 from collections.abc import Callable, Mapping
@@ -36,14 +36,14 @@ def _ottla_sink() -> SinkKind:
 
 
 def _with_transactional_id(options: Options, full_name: str) -> Options:
-    """The id by which an exactly-once sink knows itself again."""
+    """Add the transactional id by which an exactly-once sink finds its records after a restart."""
     given = {name.lower(): value for name, value in options.items()}
     is_exactly_once = given.get("delivery.guarantee", "").lower() == "exactly_once"
     return _with_job_id(options, full_name) if is_exactly_once else options
 
 
 def _with_job_id(options: Options, full_name: str) -> Options:
-    """The job's name as its transactional id, if it has no other."""
+    """Add the job's name as its transactional id, if it has no other."""
     is_given = any(name.lower() == "transactional.id" for name in options)
     return options if is_given else {**options, "transactional.id": full_name}
 
@@ -52,8 +52,8 @@ def _start_ottla(frame: "DataFrame", options: Options, query: QuerySettings) -> 
     if query.output_mode != "update":
         return query.start(frame.writeStream.format("ottla").options(**options))
 
-    # Spark has no update mode for sinks in Python. A batch that is written by itself is as exact: it is known
-    # by the query's id and the batch's number, which a task has in either case.
+    # Spark has no update mode for sinks in Python. A batch written on its own is exactly once as well: it is
+    # identified by the query's id and the batch's number, which a task has in either case.
     def write(batch: "DataFrame", batch_id: int) -> None:
         batch.write.format("ottla").mode("append").options(**options).save()
 
@@ -91,7 +91,7 @@ def _load_task() -> TaskKind:
     from ottla.pipeline.lake.load_options import LoadOptions
 
     def start(spark: "SparkSession", options: Options, _query: QuerySettings) -> None:
-        # How far it is stands beside its rows, so there is neither a query nor a checkpoint.
+        # Its progress is stored with its rows, so there is neither a query nor a checkpoint.
         run(spark, options)
 
     return TaskKind(judge=LoadOptions.from_options, start=start)
@@ -124,7 +124,7 @@ SINKS: Final[Mapping[str, Callable[[], SinkKind]]] = {
     **{name: partial(spark_formats.files_sink, name) for name in spark_formats.FILES},
     **{name: partial(spark_formats.end, name) for name in spark_formats.ENDS},
 }
-# Jobs that are one thing: the key of a job that has their options.
+# Jobs that are a task: the key of a job that has the task's options.
 TASKS: Final[Mapping[str, Callable[[], TaskKind]]] = {
     "load": _load_task,
     "mirror": _mirror_task,

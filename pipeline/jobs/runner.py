@@ -1,6 +1,6 @@
 """Runs the jobs of a file in one Spark session, each with views of its own, until they end (door).
 
-All that happens comes through one inbox to one thread, which alone moves states and writes them down.
+All events come through one inbox to one thread, which alone changes states and writes them down.
 """
 
 import os
@@ -42,16 +42,16 @@ from ottla.pipeline.spark.query_metrics import QueryMetrics
 from ottla.pipeline.spark.session import start_session
 from ottla.pipeline.words import without_secrets
 
-# A status is written at least so often.
+# A status is written at least this often.
 HEARTBEAT_S: Final = 5.0
-# A query is over some time before its last progress and its end are told. If they are not told until then,
-# they were lost: Spark drops events that its queue has no room for.
+# Spark reports the last progress and the end of a query some time after it is over. If they are later than
+# this, they are lost: Spark drops events for which its queue has no room.
 MAX_EVENT_DELAY_S: Final = 60.0
 
-# What Spark says when a process of Python's had no time to answer on a busy machine. The job is not to blame.
+# Spark's error when a Python process did not answer in time on a busy machine. The job is not to blame.
 NO_WORKER: Final = "Python worker failed to connect back"
 MAX_ATTEMPTS: Final = 5
-# Its bar would stand between the lines about jobs.
+# Its progress bar would appear between the lines about jobs.
 DEFAULTS: Final = {"spark.ui.showConsoleProgress": "false"}
 
 Report = Callable[[JobStatus], None]
@@ -59,13 +59,13 @@ Report = Callable[[JobStatus], None]
 
 @dataclass(slots=True)
 class _Running:
-    """A job under way. Its query is None while it starts, and for good if it is a batch."""
+    """A job that has not ended. Its query is None while it starts, and always if it is a batch."""
 
     job: Job
     session: SparkSession
     status: JobStatus
     query: StreamingQuery | None = None
-    is_stopped: bool = False  # by us: how it ends is what we wanted
+    is_stopped: bool = False  # by us, so any end is as wanted
     over_since_s: float | None = None
     attempts: int = 0
 
@@ -84,10 +84,11 @@ class JobRun:
         takes_signals: bool = False,
         metrics: QueryMetrics | None = None,
     ) -> None:
-        """`only` some of its jobs; `session` is used and left as it is, else one is started for the file.
+        """Prepare to run all jobs of a file, or `only` some of them.
 
-        `metrics` is told of the jobs' queries.
-        With `takes_signals` SIGTERM and Ctrl-C stop the jobs; it is to be run in the main thread then.
+        `session` is used and left as it is; without one a session is started for the file. `metrics` gets the
+        events of the jobs' queries. With `takes_signals` SIGTERM and Ctrl-C stop the jobs; `run` must be
+        called in the main thread then.
         """
         self._file = file
         self._given = session
@@ -105,11 +106,14 @@ class JobRun:
         self._beat_at_s = time.monotonic() + HEARTBEAT_S
 
     def stop(self) -> None:
-        """Ask all jobs to stop after their batch; called again: at once."""
+        """Ask all jobs to stop after their batch, or at once if it is called again."""
         self._inbox.put(StopAsked())
 
     def run(self) -> tuple[JobStatus, ...]:
-        """Until all jobs have ended; how each did, failures too. AlreadyRunsError, NoJavaError."""
+        """Run until all jobs have ended; return their statuses, also of failed ones.
+
+        Raises AlreadyRunsError if another process runs one of them, and NoJavaError.
+        """
         names = tuple(job.name for job in self._jobs)
         with ExitStack() as stack:
             if self._file.status_folder is not None:
@@ -134,7 +138,7 @@ class JobRun:
         return session
 
     def _go_on(self) -> None:
-        """Until all have ended; the end of Spark's Java process is the end of all."""
+        """Handle events until all jobs have ended; the end of Spark's Java process ends all of them."""
         try:
             while self._active:
                 self._take(self._next_event())
@@ -154,12 +158,12 @@ class JobRun:
         self._attempt(one)
 
     def _attempt(self, one: _Running) -> None:
-        """A start asks clusters and databases, and a batch takes as long as it does: nobody waits for it."""
+        """Start the job in a thread: a start asks clusters and databases, and a batch may take long."""
         one.attempts += 1
         threading.Thread(target=self._start, args=(one,), name=one.job.query.name, daemon=True).start()
 
     def _start(self, one: _Running) -> None:
-        """In a thread of the job's own."""
+        """Start the job's work. Runs in a thread of the job's own."""
         try:
             activate(one.session)
             if self._given is not None:
@@ -170,13 +174,14 @@ class JobRun:
             )
             self._inbox.put(Started(job=one.job.name, query=self._start_work(one.session, one.job)))
         except Exception as error:
-            # Whatever the user's functions, a format or Spark raise is the job's failure and not the others'.
+            # Any error of the user's functions, a format or Spark fails this job and no other.
             self._inbox.put(NotStarted(job=one.job.name, error=error))
 
     def _start_work(self, session: SparkSession, job: Job) -> StreamingQuery | None:
         if not isinstance(job.work, Flow):
             return TASKS[job.work.kind]().start(session, job.work.options, job.query)
-        # Each source in Python begins a process, which has ten seconds to answer: few when all begin at once.
+        # Each source in Python starts a process that must answer in ten seconds: too few if all start at
+        # once.
         with self._one_starts:
             rows = rows_of(session, job.work)
             sink = job.work.sink
@@ -186,7 +191,7 @@ class JobRun:
     # ---- events -------------------------------------------------------------------------------------
 
     def _next_event(self) -> Event | None:
-        """None when the heart is to beat, however much happens."""
+        """Return the next event, or None when the heartbeat is due, however many events come."""
         wait_s = self._beat_at_s - time.monotonic()
         try:
             if wait_s > 0:
@@ -230,7 +235,7 @@ class JobRun:
                 self._end(one, trace)
 
     def _beat(self) -> None:
-        """What is to be done by the clock: stops whose time is up, ends that were not told, statuses."""
+        """Do the periodic work: stops whose time is up, lost end events, statuses."""
         now_s = time.monotonic()
         if self._stop_by_s is not None and now_s >= self._stop_by_s:
             self._stop_by_s = None
@@ -257,7 +262,7 @@ class JobRun:
             self._stop_between_batches(one)
 
     def _stop_between_batches(self, one: _Running) -> None:
-        """Stop a query that has no batch under way; else its progress will tell when it is done."""
+        """Stop a query that has no batch under way; otherwise its next progress event leads to the stop."""
         if self._is_stopping and one.query is not None:
             self._stop_query(one, is_wanted=not one.query.status["isTriggerActive"])
 
@@ -310,7 +315,7 @@ class JobRun:
 
 
 def run(file: JobFile, *, session: SparkSession | None = None) -> tuple[JobStatus, ...]:
-    """Run all jobs of a file until they end; how each did."""
+    """Run all jobs of a file until they end; return their statuses."""
     return JobRun(file, session=session).run()
 
 
@@ -318,7 +323,7 @@ def _stop_session(session: SparkSession) -> None:
     try:
         session.stop()
     except (Py4JNetworkError, ConnectionError):
-        pass  # its Java process is gone, which the jobs have told
+        pass  # its Java process is gone, which the jobs have reported
 
 
 def _now_ms() -> int:

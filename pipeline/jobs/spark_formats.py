@@ -1,5 +1,6 @@
-"""Spark's own formats as sources and sinks of a job. Spark judges their options itself, but for those without
-which nothing could run.
+"""Spark's own formats as sources and sinks of a job.
+
+Spark itself checks their options, except for those without which nothing could run.
 """
 
 from typing import TYPE_CHECKING, Final
@@ -13,10 +14,10 @@ if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
     from pyspark.sql.streaming import StreamingQuery
 
-# Rows of files in columns of their own, which a stream is to be told beforehand; `text` has one.
+# Files with columns, whose schema a stream must be given; `text` has one column.
 COLUMNED_FILES: Final = ("csv", "json", "orc", "parquet", "xml")
 FILES: Final = (*COLUMNED_FILES, "text")
-# Rows out of nothing, for trials, and places where rows end.
+# Sources that generate rows, for trials, and sinks that store none.
 GENERATORS: Final = ("rate", "rate-micro-batch")
 ENDS: Final = ("console", "noop")
 KAFKA_JAR: Final = "spark-sql-kafka-0-10"
@@ -24,7 +25,7 @@ _SUBSCRIPTIONS: Final = ("assign", "subscribe", "subscribePattern")
 
 
 def files_source(name: str) -> SourceKind:
-    """Files of a folder, those that come later as well; `schema` is their columns as in CREATE TABLE."""
+    """Return the source of a folder's files, also later ones; `schema` has columns as in CREATE TABLE."""
 
     def judge_stream(options: Options) -> None:
         _need(options, "path")
@@ -40,7 +41,7 @@ def files_source(name: str) -> SourceKind:
 
 
 def files_sink(name: str) -> SinkKind:
-    """Files in a folder, each batch once; `partitionBy` names columns that become folders."""
+    """Return the sink into files of a folder, each batch once; columns in `partitionBy` become folders."""
     return SinkKind(
         judge=lambda options: _need(options, "path"),
         start=lambda frame, options, query: _start(frame, name, options, query),
@@ -49,7 +50,7 @@ def files_sink(name: str) -> SinkKind:
 
 
 def generator(name: str) -> SourceKind:
-    """Rows that Spark makes up."""
+    """Return a source of rows that Spark generates."""
     return SourceKind(
         judge_stream=lambda options: None,
         stream=lambda spark, options: _open(spark, name, options, is_stream=True),
@@ -57,14 +58,14 @@ def generator(name: str) -> SourceKind:
 
 
 def end(name: str) -> SinkKind:
-    """Rows to look at, or for nobody."""
+    """Return a sink that prints rows or drops them."""
     return SinkKind(
         judge=lambda options: None, start=lambda frame, options, query: _start(frame, name, options, query)
     )
 
 
 def kafka_source() -> SourceKind:
-    """Spark's own connector, when its jar is there."""
+    """Return the source of Spark's own connector, which needs its jar."""
     return SourceKind(
         judge_stream=_judge_kafka,
         stream=lambda spark, options: _open(spark, "kafka", options, is_stream=True),
@@ -75,7 +76,7 @@ def kafka_source() -> SourceKind:
 
 
 def kafka_sink() -> SinkKind:
-    """Spark's own connector: at least once."""
+    """Return the sink of Spark's own connector: at least once."""
     return SinkKind(
         judge=_judge_kafka_cluster,
         start=lambda frame, options, query: _start(frame, "kafka", options, query),
@@ -84,7 +85,7 @@ def kafka_sink() -> SinkKind:
 
 
 def source_of_a_jar(name: str) -> SourceKind:
-    """A format of a jar that the configuration names."""
+    """Return the source of a format in a jar that the configuration names."""
     return SourceKind(
         judge_stream=lambda options: None,
         stream=lambda spark, options: _open(spark, name, options, is_stream=True),

@@ -1,7 +1,7 @@
-"""Statuses in a folder, one file a job, for other processes to read; and a lock each: it runs once (door).
+"""Statuses in a folder, a file per job, for other processes, and a lock per job, so that it runs once (door).
 
-The kernel drops a lock with the process that has it, so a status that says RUNNING without one is that of a
-process that is gone.
+The kernel releases a lock when its process ends, so if a status is RUNNING and the lock is free, the process
+is gone.
 """
 
 import fcntl
@@ -31,7 +31,7 @@ class AlreadyRunsError(Exception):
 
 
 def write_status(folder: Path, status: JobStatus) -> None:
-    """Put it there whole: who reads sees the one before or this one."""
+    """Write a status atomically: a reader sees either the one before or this one."""
     where = folder / status.job
     where.mkdir(parents=True, exist_ok=True)
     descriptor, name = tempfile.mkstemp(dir=where, prefix=".status-")
@@ -46,7 +46,7 @@ def write_status(folder: Path, status: JobStatus) -> None:
 
 
 def find_status(folder: Path, job: str) -> JobStatus:
-    """The status of a job now: one that says RUNNING is FAILED if its process is gone. StatusError."""
+    """Return the status of a job now: RUNNING becomes FAILED if its process is gone. StatusError."""
     path = folder / job / STATUS_FILE
     try:
         with path.open("rb") as file:
@@ -73,7 +73,7 @@ def find_status(folder: Path, job: str) -> JobStatus:
 
 @contextmanager
 def running(folder: Path, jobs: tuple[str, ...]) -> Iterator[None]:
-    """Have the locks of these jobs; AlreadyRunsError if another process has one."""
+    """Hold the locks of these jobs; AlreadyRunsError if another process has one."""
     files = []
     try:
         for job in jobs:

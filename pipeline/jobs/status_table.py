@@ -1,4 +1,4 @@
-"""Statuses as lines for people."""
+"""Prints statuses as a table."""
 
 from collections.abc import Sequence
 from datetime import UTC, datetime
@@ -6,11 +6,11 @@ from datetime import UTC, datetime
 from ottla.logstore.words.escaped_text import escape_controls
 from ottla.pipeline.jobs.job_status import JobState, JobStatus
 
-HEADS = ("JOB", "STATE", "SINCE", "BATCH", "ROWS", "ROWS/S", "LAG", "TOLD")
+HEADS = ("JOB", "STATE", "SINCE", "BATCH", "ROWS", "ROWS/S", "LAG", "UPDATED")
 
 
 def as_table(statuses: Sequence[JobStatus]) -> str:
-    """A line a job, its numbers of the last batch; below them why jobs failed."""
+    """Return a line per job with the numbers of its last batch, and below them the causes of failures."""
     rows = [HEADS, *(_cells(status) for status in statuses)]
     widths = [max(len(row[column]) for row in rows) for column in range(len(HEADS))]
     lines = [

@@ -1,4 +1,4 @@
-"""SIGTERM and Ctrl-C as a wish to stop (door)."""
+"""SIGTERM and Ctrl-C as requests to stop (door)."""
 
 import signal
 from collections.abc import Callable, Iterator
@@ -10,9 +10,9 @@ SIGNALS = (signal.SIGINT, signal.SIGTERM)
 
 @contextmanager
 def stopping(stop: Callable[[], None]) -> Iterator[None]:
-    """Call `stop` for each such signal, in the main thread, instead of what the process did before.
+    """Call `stop` for each such signal, in the main thread, in place of the previous handler.
 
-    A Spark session takes Ctrl-C for itself when it starts, so this is to be entered after that.
+    A Spark session handles Ctrl-C itself once it starts, so enter this after that.
     """
 
     def asked(number: int, frame: FrameType | None) -> None:

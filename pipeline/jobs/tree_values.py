@@ -1,4 +1,4 @@
-"""Values out of a file's tree: keys are known, texts filled in from the environment, mistakes collected."""
+"""Reads values from a file's tree: checks keys, fills in variables of the environment, collects errors."""
 
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
@@ -9,13 +9,13 @@ from ottla.pipeline.jobs.environment_values import VariableError, fill_in
 from ottla.pipeline.jobs.problems import Problems, unknown
 from ottla.pipeline.jobs.yaml_tree import Items, Members, Text, Tree
 
-# The beginnings of options that a client of Kafka reads.
+# The prefixes of options that a client of Kafka reads.
 OF_CLIENTS: Final = ("kafka.", "source.cluster.", "target.cluster.")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SourceLocation:
-    """Where something stands in the file, and the path of keys to it."""
+    """A place in the file: its line, and the path of keys to it."""
 
     line: int
     key: str
@@ -43,7 +43,10 @@ class Options:
 
 
 class TreeValues:
-    """Reads parts of the tree. What cannot be read is a problem and None, so that the rest is read, too."""
+    """Reads parts of the tree.
+
+    A part that cannot be read becomes a problem and None, so that the rest is read.
+    """
 
     def __init__(self, problems: Problems, environment: Mapping[str, str]) -> None:
         self._problems = problems
@@ -53,7 +56,7 @@ class TreeValues:
         self._problems.add(place.line, place.key, reason)
 
     def members(self, value: Value) -> dict[str, Value] | None:
-        """The members of a map by their keys."""
+        """Return the members of a map by their keys."""
         if not isinstance(value.tree, Members):
             self.wrong(value.place, "must be a map of keys and values")
             return None
@@ -67,7 +70,7 @@ class TreeValues:
         return found
 
     def known_members(self, value: Value, known: Iterable[str]) -> dict[str, Value] | None:
-        """The same, and other keys are problems with the nearest known one."""
+        """Return the members; other keys than the known ones become problems, with the nearest known one."""
         found = self.members(value)
         names = list(known)
         for name in [name for name in found or {} if name not in names]:
@@ -76,7 +79,7 @@ class TreeValues:
         return found
 
     def items(self, value: Value) -> list[Value] | None:
-        """The items of a list, counted from 1 in their places."""
+        """Return the items of a list, counted from 1 in their places."""
         if not isinstance(value.tree, Items):
             self.wrong(value.place, "must be a list: items with a dash before each")
             return None
@@ -86,7 +89,7 @@ class TreeValues:
         ]
 
     def text(self, value: Value, *, keeps_files: bool = False) -> str | None:
-        """A scalar with its variables filled in; with `keeps_files` it may refer to files."""
+        """Return a scalar with its variables filled in; with `keeps_files` it may refer to files."""
         if not isinstance(value.tree, Text):
             hint = "" if isinstance(value.tree, Items) else "; put JSON in quotes"
             self.wrong(value.place, f"must be text{hint}")
@@ -119,7 +122,7 @@ class TreeValues:
         return text
 
     def options(self, value: Value, members: Mapping[str, Value] | None = None) -> Options | None:
-        """A map of texts; `members` where some were taken out already. None if one is wrong."""
+        """Return a map of texts, or None if one is wrong; `members` if some were removed already."""
         found = self.members(value) if members is None else members
         if found is None:
             return None

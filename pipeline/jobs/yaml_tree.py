@@ -1,7 +1,7 @@
-"""YAML as a tree that knows its lines, and nothing more: every scalar is the text that was written.
+"""Reads YAML as a tree with line numbers, and nothing more: every scalar is the text that was written.
 
-No tag makes an object, a value that is meant twice is the same one (so that a small file stays small), and a
-number or `yes` is not turned into something else: an option's value is for the format that takes it.
+No tag creates an object, an alias is the same value and not a copy (so that a small file stays small), and a
+number or `yes` is not converted: the format that takes an option converts its value.
 """
 
 from dataclasses import dataclass
@@ -11,7 +11,7 @@ import yaml
 
 # Job files have some hundred lines. PyYAML's parser takes a second for this much.
 MAX_FILE_BYTES: Final = 256 * 1024
-MAX_DEPTH: Final = 50  # counted, as how deep Python can go is for others to say
+MAX_DEPTH: Final = 50  # counted here, as Python's recursion limit depends on the caller
 _NULL: Final = "tag:yaml.org,2002:null"
 _PLAIN: Final = frozenset(
     f"tag:yaml.org,2002:{name}" for name in ("null", "str", "bool", "int", "float", "timestamp", "value")
@@ -20,7 +20,7 @@ _PLAIN: Final = frozenset(
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Text:
-    """A scalar as it was written; `is_null` for `~`, `null` and nothing at all."""
+    """A scalar as it was written; `is_null` for `~`, `null` and an empty value."""
 
     text: str
     line: int
@@ -37,7 +37,7 @@ class Items:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Members:
-    """A map in the file's order; a key that was written twice is there twice."""
+    """A map in the file's order; a key that was written twice is in it twice."""
 
     pairs: tuple[tuple[Text, "Tree"], ...]
     line: int
@@ -47,7 +47,7 @@ Tree = Text | Items | Members
 
 
 class YamlError(ValueError):
-    """This is no YAML that we take; `line` counts from 1."""
+    """A file that is not YAML of the accepted kind; `line` counts from 1."""
 
     def __init__(self, line: int, reason: str) -> None:
         super().__init__(line, reason)
@@ -56,7 +56,7 @@ class YamlError(ValueError):
 
 
 def read_tree(content: bytes) -> Tree:
-    """The one document of a file; YamlError."""
+    """Return the only document of a file; YamlError."""
     if len(content) > MAX_FILE_BYTES:
         raise YamlError(1, f"the file has {len(content)} bytes; at most {MAX_FILE_BYTES} are allowed")
     try:
@@ -79,7 +79,7 @@ def read_tree(content: bytes) -> Tree:
 
 
 class _Loader(yaml.SafeLoader):  # type: ignore[misc]  # PyYAML has no types
-    """PyYAML's, with a bound on its depth."""
+    """PyYAML's loader with a bound on its depth."""
 
     def __init__(self, stream: str) -> None:
         super().__init__(stream)
@@ -98,7 +98,7 @@ class _Loader(yaml.SafeLoader):  # type: ignore[misc]  # PyYAML has no types
 
 
 class _Reader:
-    """Nodes of PyYAML into ours, each node once."""
+    """Converts nodes of PyYAML, each node once."""
 
     def __init__(self) -> None:
         self._done: dict[int, Tree] = {}

@@ -1,11 +1,11 @@
-"""lake: directories of Parquet files that grow by whole batches, each seen once and at one moment.
+"""lake: directories of Parquet files that grow by whole batches, each of which becomes visible at once.
 
 The map, bottom-up:
 
-manifest            what a batch has, and whose a directory is: JSON, checked when it is read
-directory           a directory of batches: staged beside it, seen by one rename (door)
-sink                a stream into such a directory, exactly once
-load_options        what a load reads, and how it lays it out
-load_plan           the steps of a load: from where the last one ended to the ends that were asked for
-load                topics into such a directory, step by step, with their offsets
+manifest            the content of a batch and the owner of a directory: JSON, checked when it is read
+directory           a directory of batches: staged beside it, made visible by one rename (door)
+sink                writes a stream into such a directory, exactly once
+load_options        reads the options of a load: its topics, and the layout of its files
+load_plan           plans the steps of a load: from the end of the last one to the ends given in options
+load                loads topics into such a directory, step by step, with their offsets
 """

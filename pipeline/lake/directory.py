@@ -1,13 +1,13 @@
-"""A directory of batches: each is written beside it, and comes into sight by one rename.
+"""A directory of batches: each is written beside it, and becomes visible by one rename.
 
-    flights/_lake.json                  who adds batches, and by which columns they are laid out
-    flights/batch=7/_batch.json         what batch 7 has
+    flights/_lake.json                  the writer of its batches, and the columns of their layout
+    flights/batch=7/_batch.json         the content of batch 7
     flights/batch=7/carrier=AA/….parquet
-    .flights.staging/8-…                what is being written, or was when somebody died
+    .flights.staging/8-…                a batch being written, or left by a writer that crashed
 
-A rename of a directory happens or does not, and onto one with files in it fails. So a reader who knows
-nothing of this sees a batch whole or not at all, and never twice, and of two writers of one batch one fails.
-What is staged lies outside, where no pattern over the directory finds it. All is on disk before the rename.
+The rename of a directory is atomic, and onto a directory with files it fails. So even a reader that does not
+know the layout sees a batch whole or not at all, and never twice, and of two writers of one batch one fails.
+Staged batches lie outside, where no pattern over the directory finds them. All is on disk before the rename.
 """
 
 import errno
@@ -33,7 +33,10 @@ _MANIFEST: Final = "_batch.json"
 
 
 def local_path(option: str, value: str) -> Path:
-    """An absolute path, or `file:///…`; OptionError for what cannot rename directories, as object stores."""
+    """Return the path of an absolute path or `file:///…`; OptionError for others, such as object stores.
+
+    A lake needs directories that can be renamed.
+    """
     parts = urlsplit(value)
     if parts.scheme == "file" and parts.netloc in ("", "localhost") and not parts.query:
         value = unquote(parts.path)
@@ -53,7 +56,7 @@ def local_path(option: str, value: str) -> Path:
 
 
 class LakeDirectory:
-    """One writer's view of a directory. What is wrong with it is a LakeError."""
+    """One writer's view of a directory. Any fault of it raises LakeError."""
 
     def __init__(self, path: Path, owner: Owner) -> None:
         self.path = path
@@ -61,9 +64,9 @@ class LakeDirectory:
         self._staging = path.with_name(f".{path.name}.staging")
 
     def claim(self) -> None:
-        """Make the directory, or see that it is this writer's; and take away what was left half done.
+        """Make the directory, or check that it belongs to this writer; then remove unfinished batches.
 
-        Who still writes such a batch fails at its rename.
+        A task that still writes such a batch fails at its rename.
         """
         self.path.mkdir(parents=True, exist_ok=True)
         self._staging.mkdir(exist_ok=True)
@@ -91,18 +94,18 @@ class LakeDirectory:
             self.forget(left)
 
     def stage(self, batch: int) -> Path:
-        """Where an attempt at a batch is written; nobody else has the name."""
+        """Return a new path at which an attempt at a batch is written."""
         return self._staging / f"{batch}-{uuid4().hex}"
 
     def forget(self, staged: Path) -> None:
-        """Take away an attempt. Tasks that still write it may leave something, which nobody sees."""
+        """Remove an attempt. Tasks that still write it may leave files, which stay invisible."""
         if staged.is_dir():
             shutil.rmtree(staged, ignore_errors=True)
         else:
             staged.unlink(missing_ok=True)
 
     def commit(self, staged: Path, manifest: Manifest) -> None:
-        """Show a staged batch; LakeError if there is one of its number."""
+        """Make a staged batch visible; LakeError if a batch of its number exists."""
         (staged / _MANIFEST).write_text(manifest.to_json())
         sync_tree(staged)
         target = self.batch_path(manifest.batch)
@@ -120,7 +123,7 @@ class LakeDirectory:
         return self.path / f"{BATCH_COLUMN}={batch}"
 
     def read_batch(self, batch: int) -> Manifest | None:
-        """The manifest of a batch, None where there is none; LakeError if its files are not as it says."""
+        """Return the manifest of a batch, None if there is no such batch; LakeError if its files differ."""
         directory = self.batch_path(batch)
         if not directory.is_dir():
             return None
@@ -136,7 +139,7 @@ class LakeDirectory:
         return manifest
 
     def last_batch(self) -> Manifest | None:
-        """The manifest of the batch with the highest number."""
+        """Return the manifest of the batch with the highest number."""
         found = [_BATCH.fullmatch(one.name) for one in self.path.iterdir()]
         numbers = [int(match[1]) for match in found if match]
         return self.read_batch(max(numbers)) if numbers else None
@@ -150,7 +153,7 @@ class LakeDirectory:
         made.write_text(self.owner.to_json())
         sync(made)
         try:
-            # A link does not replace what another one has put there at this moment.
+            # A link does not replace the file of another writer that was faster.
             os.link(made, self.path / _OWNER)
         except FileExistsError:
             pass
@@ -159,7 +162,7 @@ class LakeDirectory:
 
 
 def measure(staged: Path) -> tuple[LakeFile, ...]:
-    """The Parquet files of a staged batch; ArrowInvalid for one that has no end."""
+    """Return the Parquet files of a staged batch; ArrowInvalid for one without its footer."""
     return tuple(
         LakeFile(
             path=str(file.relative_to(staged)),
@@ -171,7 +174,7 @@ def measure(staged: Path) -> tuple[LakeFile, ...]:
 
 
 def sync_tree(directory: Path) -> None:
-    """All of a directory on disk, the names last."""
+    """Sync all files and names of a directory to disk, the names last."""
     for path in _bottom_up(directory):
         sync(path)
 

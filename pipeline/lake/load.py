@@ -1,8 +1,8 @@
-"""Topics into a directory of Parquet files, step by step: a bounded read, to be run again and again.
+"""Loads topics into a directory of Parquet files, step by step: a bounded read that can be run repeatedly.
 
-How far a load is stands in the manifest of its last batch, which came into sight with the rows of it. So a
-load that is killed goes on where what can be seen ends, without a row twice or left out, and the next one
-loads what has come since.
+The progress of a load is in the manifest of its last batch, which became visible together with its rows. So a
+load that is killed continues after the visible rows, without any row twice or left out, and the next load
+reads the records that were written since.
 """
 
 import json
@@ -26,7 +26,7 @@ from ottla.pipeline.source.source_offsets import SourceOffsets
 
 WRITER: Final = "load"
 _SECONDS_OF_DAY: Final = 86_400
-# Said anew for each step.
+# Options that are set for each step.
 _OF_STEPS: Final = {
     name.lower() for name in (*SUBSCRIPTIONS, *STARTS, *ENDS, "startingOffsetsByTimestampStrategy")
 }
@@ -35,7 +35,7 @@ _LOG: Final = logging.getLogger(__name__)
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class LoadResult:
-    """What one run has added, and how far the load is now."""
+    """The batches and rows that one run has added, and the progress of the load."""
 
     batches: int
     rows: int
@@ -43,9 +43,10 @@ class LoadResult:
 
 
 def run(spark: SparkSession, given: Mapping[str, str]) -> LoadResult:
-    """Load what there is, up to the ends that are asked for.
+    """Load all records up to the ends given in the options.
 
-    OptionError, DataLossError, LakeError for a directory that is not as this wrote it; KafkaError.
+    Raises OptionError, DataLossError, LakeError for a directory that this did not write in this form, and
+    KafkaError.
     """
     options = LoadOptions.from_options(given)
     directory = LakeDirectory(options.lake.path, Owner(writer=WRITER, partition_by=options.lake.partition_by))
@@ -70,7 +71,7 @@ def run(spark: SparkSession, given: Mapping[str, str]) -> LoadResult:
 
 
 def read_step(spark: SparkSession, options: LoadOptions, step: Offsets) -> DataFrame:
-    """The records of a step, with the columns that their directories are named after."""
+    """Return the records of a step, with the columns that name their directories."""
     partitions: dict[str, list[int]] = {}
     for one in step.end.offsets:
         partitions.setdefault(one.topic, []).append(one.partition)
@@ -90,7 +91,7 @@ def read_step(spark: SparkSession, options: LoadOptions, step: Offsets) -> DataF
 
 
 def _date() -> Column:
-    """The day of the timestamp in UTC, whatever the session's zone is."""
+    """Return the day of the timestamp in UTC, whatever the session's zone is."""
     return F.date_from_unix_date(F.floor(F.unix_seconds("timestamp") / _SECONDS_OF_DAY).cast("int"))
 
 

@@ -1,4 +1,4 @@
-"""What a load reads and how it lays it out. What is read has the options of `format("ottla")` in a batch."""
+"""The options of a load: its layout, and for its reads the options of `format("ottla")` in a batch."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
@@ -18,9 +18,9 @@ _ISOLATION: Final = "kafka.isolation.level"
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class LoadOptions:
-    """`reader` has the options that go with every step; where each begins and ends is not among them.
+    """The options of a load. `reader` has the options of every step, without its limits.
 
-    `max_offsets_per_batch` bounds a step, and so what a killed load does again.
+    `max_offsets_per_batch` bounds a step, and so what is loaded again after a crash.
     """
 
     lake: LakeOptions
@@ -32,7 +32,7 @@ class LoadOptions:
 
     @classmethod
     def from_options(cls, given: Mapping[str, str]) -> "LoadOptions":
-        """OptionError for the first option that cannot be honoured."""
+        """Read the options; OptionError for the first that cannot be honoured."""
         values = OptionValues(given)
         lake = LakeOptions.read(values)
         unknown = [name for name in lake.partition_by if name not in LAYOUTS]
@@ -48,7 +48,7 @@ class LoadOptions:
         if any(name.lower() == WHERE for name in reader):
             raise OptionError(WHERE, "is for batch reads: a load stores all records, each once")
         if not any(name.lower() == _ISOLATION for name in reader):
-            # A file says of no row whether its transaction was aborted.
+            # A file does not show whether the transaction of a row was aborted.
             reader[_ISOLATION] = "read_committed"
         return cls(
             lake=lake,

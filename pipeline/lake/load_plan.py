@@ -1,7 +1,7 @@
-"""The steps of a load: from where the last one ended, to the ends that were asked for.
+"""The steps of a load: from the end of the last one, to the ends given in the options.
 
-Pure, but for the questions about logs. All ends are decided before the first step, so a load of topics that
-go on growing comes to an end.
+Pure except for requests about logs. All ends are decided before the first step, so a load of topics that go
+on growing comes to an end.
 """
 
 from collections.abc import Iterator, Mapping
@@ -21,7 +21,7 @@ from ottla.pipeline.source.subscription import find_subscribed
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class LoadPlan:
-    """Where a run begins and ends, and all that was loaded before it."""
+    """The limits of a run, and all that was loaded before it."""
 
     start: SourceOffsets
     end: SourceOffsets
@@ -31,9 +31,9 @@ class LoadPlan:
 def plan_load(
     cluster: Cluster, options: SourceOptions, progress: SourceOffsets, policy: LossPolicy
 ) -> LoadPlan:
-    """What is left to read of what the options name; OptionError, DataLossError.
+    """Return the plan of a run, for what the options name and is not loaded yet; OptionError, DataLossError.
 
-    What was loaded is never loaded again, whatever `startingOffsets` says.
+    Records that were loaded are never loaded again, whatever `startingOffsets` says.
     """
     subscribed = find_subscribed(cluster, options.subscription)
     subscribed.check()
@@ -41,7 +41,7 @@ def plan_load(
     loaded = {one: progress.offsets[one] for one in subscribed.partitions if one in progress.offsets}
     latest = edge_offsets(cluster, subscribed, Edge.LATEST)
     policy.judge(losses_between(SourceOffsets(offsets=loaded, topic_ids=progress.topic_ids), latest))
-    # Of a topic that was made anew nothing is loaded.
+    # Nothing is loaded of a topic that was created again.
     known = {one: at for one, at in loaded.items() if not is_replaced(one.topic, progress, there)}
     first = resolve(cluster, subscribed, options.start, options.start_name, options, known=known)
     last = resolve(cluster, subscribed, options.end, options.end_name, options)
@@ -55,7 +55,7 @@ def plan_load(
 
 
 def steps(plan: LoadPlan, max_offsets: int) -> Iterator[Offsets]:
-    """What each batch reads: a share of every partition that is not done."""
+    """Yield the ranges of each batch: a share of every partition that is not done."""
     at, progress = dict(plan.start.offsets), plan.progress
     while left := {one: end for one, end in plan.end.offsets.items() if end > at[one]}:
         begun = {one: at[one] for one in left}

@@ -1,7 +1,7 @@
-"""What a batch of a lake has, and whose the directory is: two small JSON files, checked when they are read.
+"""The content of a lake's batch and the owner of its directory: two small JSON files, checked when read.
 
-`batch=N/_batch.json` comes into sight by the same rename as the files that it names, so what it says of
-offsets is as exactly once as the rows are. `_lake.json` says who may add batches.
+`batch=N/_batch.json` becomes visible by the same rename as the files that it names, so the offsets in it are
+as exactly once as the rows are. `_lake.json` names the writer that may add batches.
 """
 
 import json
@@ -18,7 +18,7 @@ _MAX_NUMBER: Final = 2**63 - 1
 
 
 class LakeError(Exception):
-    """A directory of batches that is not as it has to be: `where` is a file or directory of it."""
+    """A fault in a directory of batches: `where` is a file or directory of it."""
 
     def __init__(self, where: str, problem: str) -> None:
         super().__init__(where, problem)
@@ -40,7 +40,7 @@ class LakeFile:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Offsets:
-    """What a batch of a load read, from `start` to before `end`, and how far the load is with it in all."""
+    """The offsets that a batch of a load read, from `start` to before `end`, and the load's progress."""
 
     start: SourceOffsets
     end: SourceOffsets
@@ -49,7 +49,7 @@ class Offsets:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Manifest:
-    """One batch; `offsets` if it is of a load."""
+    """The content of one batch; `offsets` if it belongs to a load."""
 
     writer: str
     batch: int
@@ -76,7 +76,7 @@ class Manifest:
 
     @classmethod
     def from_json(cls, text: bytes, where: str) -> "Manifest":
-        """LakeError, with `where` and the place in it, for what is not as `to_json` writes it."""
+        """Read a manifest; LakeError, with `where` and the place in it, unless `to_json` wrote it."""
         reader = _Reader(where)
         document = reader.document(text)
         files = tuple(
@@ -100,7 +100,7 @@ class Manifest:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Owner:
-    """Who adds batches to a directory, and by which columns they are laid out in it."""
+    """The writer of a directory's batches, and the columns by which they are laid out in it."""
 
     writer: str
     partition_by: tuple[str, ...]
@@ -111,7 +111,7 @@ class Owner:
 
     @classmethod
     def from_json(cls, text: bytes, where: str) -> "Owner":
-        """LakeError for what is not as `to_json` writes it."""
+        """Read an owner; LakeError unless `to_json` wrote it."""
         reader = _Reader(where)
         document = reader.document(text)
         names = document.get("partitionBy")
@@ -121,7 +121,7 @@ class Owner:
 
 
 class _Reader:
-    """Takes a document apart; each problem with the file and the place in it."""
+    """Reads the members of a document; each error has the file and the place in it."""
 
     def __init__(self, where: str) -> None:
         self._where = where
@@ -147,11 +147,11 @@ class _Reader:
         value = of.get(key)
         # In Python true is a number, too.
         if not isinstance(value, int) or isinstance(value, bool) or not 0 <= value <= _MAX_NUMBER:
-            raise self._problem(f"{place} is not a number from 0 on")
+            raise self._problem(f"{place} is not a number of at least 0")
         return value
 
     def path(self, of: Mapping[str, Any], place: str) -> str:
-        """A path that stays in its directory."""
+        """Return a path that stays in its directory."""
         value = of.get("path")
         if not isinstance(value, str) or not value or "\0" in value:
             raise self._problem(f"{place} is not a path")

@@ -1,7 +1,7 @@
-"""A stream into a directory of Parquet files, exactly once.
+"""Writes a stream into a directory of Parquet files, exactly once.
 
-Spark writes the files; what is added is when they are seen. A batch that is there already is not written
-again: its number and the query's id are in its manifest, which came with its files.
+Spark writes the files; this module decides when they become visible. A batch that exists already is not
+written again: its number and the query's id are in its manifest, which came with its files.
 """
 
 from collections.abc import Mapping
@@ -24,7 +24,7 @@ _QUERY_ID: Final = "sql.streaming.queryId"
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class LakeOptions:
-    """Where rows go, and how the files are laid out; 0 records a file: as many as there are."""
+    """The directory of the rows and the layout of its files; `max_records_per_file` 0 sets no limit."""
 
     path: Path
     partition_by: tuple[str, ...] = ()
@@ -33,7 +33,7 @@ class LakeOptions:
 
     @classmethod
     def from_options(cls, given: Mapping[str, str]) -> "LakeOptions":
-        """`path`, `partitionBy`, `compression` and `maxRecordsPerFile`; OptionError."""
+        """Read `path`, `partitionBy`, `compression` and `maxRecordsPerFile`; OptionError."""
         values = OptionValues(given)
         options = cls.read(values)
         values.refuse_others()
@@ -41,7 +41,7 @@ class LakeOptions:
 
     @classmethod
     def read(cls, values: OptionValues) -> "LakeOptions":
-        """Those of `values`, which may have others as well."""
+        """Read these options from `values`, which may have others as well."""
         return cls(
             path=local_path("path", values.text("path")),
             partition_by=values.names("partitionBy"),
@@ -51,7 +51,7 @@ class LakeOptions:
 
 
 def start(frame: DataFrame, given: Mapping[str, str], query: QuerySettings) -> StreamingQuery:
-    """Begin to write the rows of a stream; OptionError, also for rows that cannot be laid out so."""
+    """Start a query that writes the rows of a stream; OptionError, also for rows unfit for the layout."""
     options = LakeOptions.from_options(given)
     if query.output_mode != "append":
         raise OptionError(
@@ -63,7 +63,7 @@ def start(frame: DataFrame, given: Mapping[str, str], query: QuerySettings) -> S
 
 
 def judge_columns(columns: list[str], options: LakeOptions) -> None:
-    """OptionError if files of these columns cannot be laid out as the options have it."""
+    """Raise OptionError if files of these columns cannot be laid out as the options say."""
     missing = [name for name in options.partition_by if name not in columns]
     if missing:
         raise OptionError("partitionBy", f"names {missing[0]}, but the columns are {', '.join(columns)}")
@@ -76,7 +76,7 @@ def judge_columns(columns: list[str], options: LakeOptions) -> None:
 
 
 class BatchWriter:
-    """What Spark calls with every micro-batch of one query."""
+    """The function that Spark calls with every micro-batch of one query."""
 
     def __init__(self, options: LakeOptions) -> None:
         self._options = options
@@ -84,7 +84,7 @@ class BatchWriter:
 
     def __call__(self, rows: DataFrame, batch: int) -> None:
         query_id = rows.sparkSession.sparkContext.getLocalProperty(_QUERY_ID)
-        assert query_id, "Spark says within a batch whose it is"
+        assert query_id, "Spark sets the id of the query within a batch"
         if self._directory is None:
             owner = Owner(writer=f"query {query_id}", partition_by=self._options.partition_by)
             directory = LakeDirectory(self._options.path, owner)
@@ -100,13 +100,13 @@ class BatchWriter:
 
 
 def add_batch(directory: LakeDirectory, rows: DataFrame, options: LakeOptions, manifest: Manifest) -> int:
-    """Write rows as a batch that is seen whole; how many. One without rows or offsets is none."""
+    """Write rows as a batch and return their number; without rows and offsets no batch is made."""
     staged = directory.stage(manifest.batch)
     writer = rows.write.option("compression", options.compression)
     writer = writer.option("maxRecordsPerFile", options.max_records_per_file)
-    # Spark's default is INT96, which no standard has any more and whose nanoseconds end in 2262.
+    # Spark's default is INT96, which is deprecated in Parquet, and whose nanoseconds end in 2262.
     writer = writer.option("spark.sql.parquet.outputTimestampType", "TIMESTAMP_MICROS")
-    # The marker would say of a staged directory what only the rename makes true.
+    # The marker would declare a staged directory complete, which it is only after the rename.
     writer = writer.option("mapreduce.fileoutputcommitter.marksuccessfuljobs", "false")
     if options.partition_by:
         writer = writer.partitionBy(*options.partition_by)

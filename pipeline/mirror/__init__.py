@@ -1,18 +1,18 @@
-"""mirror: topics of one cluster in another, partition for partition, as MirrorMaker does.
+"""mirror: topics of one cluster copied to another, partition by partition, as MirrorMaker does.
 
 The map, bottom-up:
 
-name_patterns       lists of names and expressions, of topics and of groups
-replication_policy  what a topic is called in the target, and which go round in a circle
-mirror_options      everything that a mirror is told
-topic_changes       what is to change in the target's topics
-offset_map          offsets of the source in the target
-group_plan          which offsets a group gets in the target
-topic_follower      topics, partitions and settings follow (asks)
-sync_reader         the map of offsets as its topic has it (asks)
-group_follower      groups follow (asks)
-mirror_status       how far it is (asks)
-mirror_rounds       what is done each so often beside the rows (door)
-mirrored_rows       the rows as Spark sees them
-mirror_job          a query, and what follows beside it
+name_patterns       lists of names and regular expressions, for topics and groups
+replication_policy  the names of topics in the target, and the topics that would be copied in circles
+mirror_options      reads the options of a mirror
+topic_changes       computes the changes of the target's topics
+offset_map          translates offsets of the source to the target
+group_plan          computes the offsets that a group gets in the target
+topic_follower      copies topics, partitions and settings (asks)
+sync_reader         reads the map of offsets from its topic (asks)
+group_follower      copies the offsets of groups (asks)
+mirror_status       reads the status of a mirror (asks)
+mirror_rounds       runs the periodic work beside the rows (door)
+mirrored_rows       the rows of a mirror in Spark
+mirror_job          runs a mirror: a query, and the rounds beside it
 """

@@ -1,7 +1,7 @@
-"""Groups of the target follow those of the source: what they have read there they need not read again here.
+"""Copies the offsets of groups to the target, so that members that move there continue where they were.
 
-A group is set only where it has no members in the target, and only forward. Each group stands for itself:
-what goes wrong with one is told with it and keeps no other from being set.
+A group is set only if it has no members in the target, and only forward. Groups are independent: an error of
+one is reported with it and does not keep others from being set.
 """
 
 from collections.abc import Mapping
@@ -19,14 +19,14 @@ from ottla.pipeline.mirror.mirror_options import MirrorOptions
 from ottla.pipeline.mirror.offset_map import OffsetMap
 from ottla.pipeline.mirror.sync_reader import SyncReader
 
-# What a coordinator says who finds members where there were none a moment ago.
+# Errors of a coordinator that finds members where there were none a moment ago.
 _HAS_MEMBERS = frozenset(
     {ErrorCode.UNKNOWN_MEMBER_ID, ErrorCode.ILLEGAL_GENERATION, ErrorCode.STALE_MEMBER_EPOCH}
 )
 
 
 class GroupState(Enum):
-    """What became of a group at the last look."""
+    """The outcome of the last sync of a group."""
 
     SYNCED = "synced"
     IN_USE = "has active members in the target"
@@ -35,7 +35,7 @@ class GroupState(Enum):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class GroupSync:
-    """One group at the last look; `offsets` are what it has in the target of the mirrored topics."""
+    """The last sync of one group; `offsets` are those it has in the target for the mirrored topics."""
 
     group_id: str
     state: GroupState
@@ -44,20 +44,22 @@ class GroupSync:
 
 
 class GroupFollower:
-    """Translates and commits, with the maps that it has read so far."""
+    """Translates and commits offsets, with the maps that it has read so far."""
 
     def __init__(self, source: Cluster, target: Cluster, options: MirrorOptions) -> None:
         self._source = source
         self._target = target
         self._options = options
         self._forward = SyncReader(target, options.policy.offset_syncs_topic())
-        # With names kept, another mirror may write the target's own rows into the same topics of the source.
+        # If names are kept, another mirror may write the target's own rows into the same topics of the
+        # source.
         back = f"mirror-offset-syncs.{options.policy.target_alias}.internal"
         self._backward = SyncReader(source, back) if options.policy.separator is None else None
 
     def sync(self) -> list[GroupSync]:
-        """Look at all groups once."""
-        # The offsets of groups first: a map that is newer than they are knows all that they have read.
+        """Sync all groups once."""
+        # Offsets of groups are read first: a map that is newer than they are has all rows that they have
+        # read.
         groups = {
             one.group_id: one
             for one in list_groups(self._source).values()
@@ -79,7 +81,7 @@ class GroupFollower:
         return self._options.groups.has(group_id) and group_id != self._options.progress_group
 
     def _offsets_of(self, group_id: str) -> dict[TopicPartition, CommittedOffset] | KafkaError:
-        """By the target's names."""
+        """Return the committed offsets by the target's names of partitions, or the error."""
         try:
             committed = committed_offsets(self._source, group_id)
         except KafkaError as error:
@@ -116,7 +118,7 @@ class GroupFollower:
         return GroupSync(group_id=group_id, state=GroupState.SYNCED, offsets=offsets)
 
     def _log_starts(self, partitions: list[TopicPartition]) -> dict[TopicPartition, int]:
-        """Of those partitions that the target has."""
+        """Return the log start offsets of those partitions that exist in the target."""
         topics = self._target.topics(sorted({one.topic for one in partitions}))
         there = [
             one for one in partitions if one.topic in topics and one.partition in topics[one.topic].leaders

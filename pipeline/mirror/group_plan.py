@@ -1,4 +1,4 @@
-"""Which offsets to commit for a group in the target, from what it has committed in the source."""
+"""The offsets to commit for a group in the target, from those that it has committed in the source."""
 
 from collections.abc import Mapping
 
@@ -17,12 +17,12 @@ def plan_commits(
     backward: OffsetMap | None,
     log_starts: Mapping[TopicPartition, int],
 ) -> dict[TopicPartition, CommittedOffset]:
-    """What to commit, all by the target's names of partitions; only what goes forward there.
+    """Return the offsets to commit, by the target's names of partitions; only those that move forward.
 
-    `log_starts` has the partitions that the target has. Where nothing is known an offset becomes the log's
-    start: nothing is left out, and a group without an offset might begin at the end. `backward` is the map of
-    a mirror that goes the other way into the same topics: then rows of the target's own lie between, and the
-    group has those alone that had come back to the source.
+    `log_starts` has the partitions that exist in the target. An offset without a known translation becomes
+    the log start, so that no row is left out, while a group without an offset might begin at the end.
+    `backward` is the map of a mirror in the other direction between the same topics: then rows of the
+    target's own lie in between, and the group has read only those of them that had been copied to the source.
     """
     found: dict[TopicPartition, CommittedOffset] = {}
     for partition, committed in in_source.items():
@@ -32,7 +32,7 @@ def plan_commits(
         offset = forward.translate(partition, committed.offset)
         if offset is not None and backward is not None:
             offset = min(offset, backward.translate_back(partition, committed.offset))
-        # An offset below the log's start would be reset by each consumer as it pleases.
+        # Each consumer would reset an offset below the log start in its own way.
         offset = max(offset or 0, log_start)
         there = in_target.get(partition)
         if there is None or there.offset < offset:

@@ -1,11 +1,11 @@
-"""A mirror that runs: one query for the rows, and beside it what follows in the target.
+"""A running mirror: one query for the rows, and rounds beside it that copy topics, settings and groups.
 
     mirror = run(spark, MirrorOptions.from_options({...}), QuerySettings(name="a-to-b", checkpoint="..."))
     mirror.query.awaitTermination()
 
-The rows go through `foreachBatch`, as the target's topics must be there before a batch: the query knows of a
-new topic when it plans a batch, and the batch is written when this has made it. It is exactly once all the
-same: the sink knows a batch by the query's id and its number.
+The rows go through `foreachBatch`, as the target's topics must exist before a batch: the query learns of a
+new topic when it plans a batch, and the batch is written after this module has created the topic. It is
+exactly once nevertheless: the sink identifies a batch by the query's id and its number.
 """
 
 from typing import TYPE_CHECKING
@@ -34,7 +34,7 @@ class MirrorJob:
         self._options = options
         self._rounds = MirrorRounds(options)
         self._is_available_now = isinstance(settings.trigger, AvailableNow)
-        # Spark calls `_write` in a thread of its own, so it has clients of its own.
+        # Spark calls `_write` in another thread, which needs clients of its own.
         self._source, self._target = source_cluster(options), target_cluster(options)
         self._follower = TopicFollower(self._source, self._target, options)
         self._sink_options = sink_options(options)
@@ -44,11 +44,11 @@ class MirrorJob:
             self._follower.follow()
             self._rounds.run_due()
         finally:
-            # They come again when they are needed: by a batch, by the next round.
+            # Batches and rounds open them again when needed.
             self._close()
         rows = mirrored_rows(spark, options)
         self.query: StreamingQuery = settings.start(rows.writeStream.foreachBatch(self._write))
-        # A query of what is available now has nothing between its batches, and is over after the last.
+        # With Trigger.AvailableNow there is no time between batches, and the query ends after the last one.
         self._thread = (
             None
             if self._is_available_now
@@ -56,7 +56,7 @@ class MirrorJob:
         )
 
     def status(self) -> MirrorStatus:
-        """How far it is."""
+        """Return the status of the mirror."""
         rows = self._rows.of(self.query.recentProgress)
         source, target = source_cluster(self._options), target_cluster(self._options)
         try:
@@ -67,14 +67,14 @@ class MirrorJob:
         return MirrorStatus(partitions=partitions, rows=rows, rounds=self._rounds.status)
 
     def stop(self) -> None:
-        """End the query, in the middle of a batch if need be, and all that runs beside it."""
+        """Stop the query, if need be in the middle of a batch, and the rounds beside it."""
         self.query.stop()
         if self._thread is not None:
             self._thread.join()
         self._close()
 
     def _close(self) -> None:
-        """All connections; they come again if they are needed."""
+        """Close all connections; they are opened again if needed."""
         self._rounds.close()
         self._source.close()
         self._target.close()
@@ -84,20 +84,20 @@ class MirrorJob:
             self._follow_and_save(batch)
         finally:
             if self._is_available_now:
-                self._close()  # nobody else would, for this batch may be the last
+                self._close()  # no other code does, as this batch may be the last
 
     def _follow_and_save(self, batch: "DataFrame") -> None:
         self._follower.follow()
         try:
             self._save(batch)
         except PySparkException:
-            # The node that was asked may have been behind the one that the query asked; or somebody has
-            # deleted a topic of the target. What was written of the batch is aborted.
+            # The node that was asked may lag behind the one that the query asked, or a topic of the target
+            # was deleted. The rows already written of the batch are aborted.
             if self._follower.follow(anew=True) == TopicChanges():
                 raise
             self._save(batch)
         if self._is_available_now:
-            # No thread looks after them, and this batch may be the last.
+            # There is no rounds thread, and this batch may be the last.
             SyncReader(self._target, self._options.policy.offset_syncs_topic()).wait_for_markers()
             self._rounds.run_groups()
 
@@ -109,10 +109,10 @@ class MirrorJob:
             self._rows.of(self.query.recentProgress)
             return bool(self.query.awaitTermination(wait_s))
         except (PySparkException, Py4JError, OSError):
-            # It failed, which is its owner's to see, or the session is gone.
+            # It failed, which the caller sees, or the session is gone.
             return True
 
 
 def run(spark: "SparkSession", options: MirrorOptions, settings: QuerySettings) -> MirrorJob:
-    """Start a mirror. KafkaError or OptionError where a cluster cannot be asked or the target refuses."""
+    """Start a mirror. Raises KafkaError or OptionError if a cluster cannot be asked or the target refuses."""
     return MirrorJob(spark, options, settings)

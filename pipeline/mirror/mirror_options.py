@@ -1,7 +1,7 @@
-"""The options of a mirror: MirrorMaker's by their own names where it has them, checked before all else.
+"""The options of a mirror, with MirrorMaker's names where it has them, checked before anything starts.
 
-The clusters' clients have theirs behind `source.cluster.` and `target.cluster.`, as MirrorMaker's connectors
-have. Where a default is not MirrorMaker's, the field says why.
+Options of the two clusters' clients have the prefixes `source.cluster.` and `target.cluster.`, as in
+MirrorMaker's connectors. Where a default is not MirrorMaker's, the field has the reason.
 """
 
 import re
@@ -28,7 +28,8 @@ _PATTERNS: Final[Mapping[str, str]] = {
     "topics": ".*",
     "topics.exclude": r".*[\-\.]internal, .*\.replica, __.*",
     "groups": ".*",
-    # Java's have no mirrors' own groups, which show how far each is in its source.
+    # MirrorMaker's default does not exclude the progress groups of mirrors, which show how far each has read
+    # its source.
     "groups.exclude": r"console-consumer-.*, connect-.*, __.*, mirror\..*",
     "config.properties.exclude": (
         r"follower\.replication\.throttled\.replicas, leader\.replication\.throttled\.replicas, "
@@ -41,14 +42,14 @@ _REFUSED: Final[Mapping[str, str]] = {
     "emit.heartbeats.enabled": ("the progress of the query shows that the mirror is running"),
     "exactly.once.support": "a mirror is always exactly once",
     "offset-syncs.topic.location": ("the offset syncs are stored in the target, with the mirrored records"),
-    "sync.topic.acls.enabled": "who may read a copy is for the target's administrators to say",
+    "sync.topic.acls.enabled": "the administrators of the target decide on access to the copies",
     "use.defaults.from": "each cluster uses its own defaults",
     "topic.filter.class": "Java classes cannot be loaded",
     "group.filter.class": "Java classes cannot be loaded",
     "config.property.filter.class": "Java classes cannot be loaded",
     "forwarding.admin.class": "Java classes cannot be loaded",
 }
-# What may be said of them, since it is what is done anyway.
+# Values that are accepted because they describe what is done anyway.
 _HARMLESS: Final[Mapping[str, str]] = {
     "emit.checkpoints.enabled": "false",
     "emit.heartbeats.enabled": "false",
@@ -61,31 +62,31 @@ _HARMLESS: Final[Mapping[str, str]] = {
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class MirrorOptions:
-    """Everything that a mirror is told; built by `from_options`."""
+    """The options of a mirror; built by `from_options`."""
 
     policy: ReplicationPolicy
-    # With the prefix `kafka.`, as the source and the sink take them; they may have secrets.
+    # With the prefix `kafka.`, for the source and the sink; they may contain secrets.
     source_client: Mapping[str, str] = field(repr=False)
     target_client: Mapping[str, str] = field(repr=False)
     topics: NameFilter
     groups: NameFilter
     excluded_configs: re.Pattern[str]
     transactional_id: str
-    takes_over: bool = False  # an id that another query has used, whose checkpoint is gone
-    # The group in the source that shows how far the mirror is.
+    takes_over: bool = False  # an id of another query, whose checkpoint is gone
+    # The group in the source whose offsets show the progress of the mirror.
     progress_group: str
-    # With the identity policy it keeps two mirrors from sending rows in circles; None: rows stay as they are.
+    # With the identity policy it keeps two mirrors from copying rows in circles; None: rows stay as they are.
     provenance_header: str | None
     refresh_topics: bool = True
-    # Java's 600; here every batch looks first, and this is for topics in which nothing is written yet.
+    # MirrorMaker's 600; here every batch refreshes first, and the interval is for topics without records.
     refresh_topics_interval_s: int = 30
     sync_topic_configs: bool = True
     sync_topic_configs_interval_s: int = 600
-    # Java's is false, and whoever fails over finds out too late.
+    # MirrorMaker's is false, which users notice only at a failover.
     sync_group_offsets: bool = True
     sync_group_offsets_interval_s: int = 60
     offset_lag_max: int = 100
-    # Java's is 2, which is neither the source's nor the target's.
+    # MirrorMaker's is 2, which is the default of neither cluster.
     replication_factor: int = CLUSTER_DEFAULT
     max_offsets_per_trigger: int | None = None
     starting_offsets: str = "earliest"
@@ -93,7 +94,7 @@ class MirrorOptions:
 
     @classmethod
     def from_options(cls, options: Mapping[str, str]) -> "MirrorOptions":
-        """Read them; OptionError for the first that is unknown, missing or contradicts another."""
+        """Read the options; OptionError for the first that is unknown, missing or contradicts another."""
         values = OptionValues(options)
         _check_refused(values)
         source, target = (values.with_prefix(prefix) for prefix in (SOURCE, TARGET))
@@ -147,7 +148,7 @@ class MirrorOptions:
         return read
 
 
-# ---- how each is read -----------------------------------------------------------------------------
+# ---- readers --------------------------------------------------------------------------------------
 
 
 def _check_refused(values: OptionValues) -> None:
@@ -158,7 +159,7 @@ def _check_refused(values: OptionValues) -> None:
 
 
 def _patterns(values: OptionValues, option: str) -> tuple[str, ...]:
-    """An empty list is one, too: nothing."""
+    """Return the patterns of a list; an empty list is allowed and matches nothing."""
     given = values.optional(option)
     text = _PATTERNS[option] if given is None else given
     return read_patterns(option, text, of_topics=option.startswith("topics"))
@@ -177,7 +178,7 @@ def _alias(values: OptionValues, prefix: str) -> str:
 
 
 def _client(given: Mapping[str, str], prefix: str, role: Role) -> Mapping[str, str]:
-    """The client's settings with `kafka.` before their names; what is wrong is told by the mirror's names."""
+    """Return the client's settings prefixed by `kafka.`; errors have the mirror's names."""
     names = {option: option[len(prefix) :].lower() for option in given}
     settings = {PREFIX + name: given[option] for option, name in names.items() if name != "alias"}
     if role is Role.SOURCE:
@@ -195,7 +196,7 @@ def _client(given: Mapping[str, str], prefix: str, role: Role) -> Mapping[str, s
 
 
 def _provenance(values: OptionValues, policy: ReplicationPolicy) -> str | None:
-    """The header's name; an empty one is none."""
+    """Return the header's name; an empty one disables the header."""
     given = values.optional("provenance.header")
     if given is None:
         return "mirror-provenance" if policy.separator is None else None

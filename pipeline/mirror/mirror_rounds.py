@@ -1,7 +1,7 @@
-"""What a mirror does beside the rows, each so often: topics, settings and groups follow (door).
+"""The periodic work of a mirror beside the rows: copying topics, settings and groups (door).
 
-A round that fails is told in the status and tried again the next time; rows go on meanwhile. What rows need
-(their topic, their partition) is looked to before each batch, and there a failure stops the query.
+A failed round is reported in the status and repeated after its interval; rows continue meanwhile. Rows need
+their topic and partition, which are checked before each batch; a failure there stops the query.
 """
 
 import threading
@@ -23,7 +23,7 @@ LONGEST_WAIT_S: Final = 60
 
 
 class Progress(Protocol):
-    """What Spark tells of a batch."""
+    """A batch's progress as Spark reports it."""
 
     @property
     def batchId(self) -> int: ...
@@ -34,7 +34,7 @@ class Progress(Protocol):
 
 @dataclass(slots=True, kw_only=True)
 class _Round:
-    """Something to do each `interval_ms`; `due_ms` is of the monotonic clock."""
+    """Work that is repeated every `interval_ms`; `due_ms` is on the monotonic clock."""
 
     name: str
     run: Callable[[], None]
@@ -43,7 +43,7 @@ class _Round:
 
 
 class MirrorRounds:
-    """The rounds of one mirror, with clients of their own; one thread at a time may run them."""
+    """The rounds of one mirror, with clients of their own; only one thread at a time may run them."""
 
     def __init__(self, options: MirrorOptions) -> None:
         self._source = source_cluster(options)
@@ -61,24 +61,24 @@ class MirrorRounds:
             self._group_round = self._add("groups", self._sync_groups, options.sync_group_offsets_interval_s)
 
     def run_due(self) -> None:
-        """Those whose time has come."""
+        """Run the rounds that are due."""
         for one in self._rounds:
             if monotonic_ms() >= one.due_ms:
                 self._run(one)
 
     def run_groups(self) -> None:
-        """The groups, whether their time has come or not."""
+        """Run the round of groups now."""
         if self._group_round is not None:
             self._run(self._group_round)
 
     def wait_s(self) -> int:
-        """How long nothing is due, in whole seconds, as Spark counts them."""
+        """Return the time until a round is due, in whole seconds, as Spark counts them."""
         now_ms = monotonic_ms()
         due_ms = min((one.due_ms for one in self._rounds), default=now_ms + LONGEST_WAIT_S * 1000)
         return min(max((due_ms - now_ms) // 1000, 1), LONGEST_WAIT_S)
 
     def close(self) -> None:
-        """All connections."""
+        """Close all connections."""
         self._source.close()
         self._target.close()
 
@@ -110,8 +110,10 @@ class MirrorRounds:
 
 
 class RoundsThread:
-    """A thread that runs rounds until `wait`, for so many seconds, says that all is over; `at_end` comes last
-    and closes what has served the query, which may have ended by itself."""
+    """A thread that runs rounds until `wait`, called with a number of seconds, returns True.
+
+    Then it calls `at_end`, which closes the clients of the query, as that may have ended by itself.
+    """
 
     def __init__(
         self, rounds: MirrorRounds, wait: Callable[[int], bool], *, at_end: Callable[[], None]
@@ -119,12 +121,12 @@ class RoundsThread:
         self._rounds = rounds
         self._wait = wait
         self._at_end = at_end
-        # A process that ends does not wait for it: every round may be left off anywhere.
+        # The process may end without waiting for it: every round may be interrupted anywhere.
         self._thread = threading.Thread(target=self._keep, name="mirror-rounds", daemon=True)
         self._thread.start()
 
     def join(self) -> None:
-        """Wait until it has ended, which it does by itself."""
+        """Wait for the end of the thread; it ends by itself."""
         self._thread.join()
 
     def _keep(self) -> None:
@@ -133,14 +135,17 @@ class RoundsThread:
                 self._rounds.run_due()
                 if self._wait(self._rounds.wait_s()):
                     break
-            # What the last batch brought is known to the groups, too.
+            # Sync the groups once more, with the rows of the last batch.
             self._rounds.run_groups()
         finally:
             self._at_end()
 
 
 class RowCount:
-    """The rows of all batches of a query, of which Spark remembers the last hundred; any thread may ask."""
+    """A count of a query's rows, of whose batches Spark keeps only the last hundred.
+
+    Any thread may call it.
+    """
 
     def __init__(self) -> None:
         self._lock = threading.Lock()
@@ -148,7 +153,7 @@ class RowCount:
         self._last_batch = -1
 
     def of(self, progresses: Iterable[Progress]) -> int:
-        """All rows, with those of batches that were not counted yet."""
+        """Add the rows of batches that were not counted yet, and return the sum."""
         with self._lock:
             for progress in progresses:
                 if progress.batchId > self._last_batch:

@@ -1,4 +1,4 @@
-"""How far a mirror is: by partition from both clusters, whoever asks; by group from the mirror itself."""
+"""The status of a mirror: of partitions from both clusters, anywhere; of groups from the mirror itself."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
@@ -16,7 +16,7 @@ from ottla.pipeline.mirror.topic_follower import TopicFollower
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PartitionStatus:
-    """How far a partition of the source is mirrored, in its offsets."""
+    """The progress of a partition, in offsets of the source."""
 
     target: TopicPartition
     mirrored_to: int
@@ -24,19 +24,19 @@ class PartitionStatus:
 
     @property
     def lag(self) -> int:
-        """Offsets that are still to be read; some may be of markers or of rows that are left out."""
+        """The offsets still to be read; some may be markers or rows that are left out."""
         return max(self.source_end - self.mirrored_to, 0)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RoundsStatus:
-    """What was done beside the rows; times are in ms since 1970, 0 for never."""
+    """The outcome of the rounds; times are in ms since 1970, 0 for never."""
 
     groups: tuple[GroupSync, ...] = ()
     groups_synced_ms: int = 0
     topics_followed_ms: int = 0
     configs_synced_ms: int = 0
-    problems: Mapping[str, str] = field(default_factory=dict)  # by what was tried; those of the last time
+    problems: Mapping[str, str] = field(default_factory=dict)  # by the name of the round; from its last run
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -44,29 +44,29 @@ class MirrorStatus:
     """A mirror at one moment."""
 
     partitions: Mapping[TopicPartition, PartitionStatus]  # by the source's names
-    rows: int  # since this mirror was started; 0 where it runs elsewhere
+    rows: int  # since this mirror was started; 0 if it runs elsewhere
     rounds: RoundsStatus
 
     @property
     def lag(self) -> int:
-        """Of all partitions."""
+        """The sum over all partitions."""
         return sum(one.lag for one in self.partitions.values())
 
 
 def source_cluster(options: MirrorOptions) -> Cluster:
-    """A client of the source."""
+    """Return a client of the source."""
     return Cluster(ClientSettings.from_options(options.source_client, Role.SOURCE))
 
 
 def target_cluster(options: MirrorOptions, *, read_committed: bool = True) -> Cluster:
-    """A client of the target, for all but rows."""
+    """Return a client of the target, for everything but rows."""
     isolation = "read_committed" if read_committed else "read_uncommitted"
     settings = {**options.target_client, "kafka.isolation.level": isolation}
     return Cluster(ClientSettings.from_options(settings, Role.SOURCE))
 
 
 def read_status(options: MirrorOptions) -> MirrorStatus:
-    """What both clusters tell of a mirror, wherever it runs, or of one that does not run now."""
+    """Return what both clusters know of a mirror, whether it runs here, elsewhere or not at all."""
     source, target = source_cluster(options), target_cluster(options)
     try:
         partitions = partition_status(options, source, target)
@@ -79,13 +79,13 @@ def read_status(options: MirrorOptions) -> MirrorStatus:
 def partition_status(
     options: MirrorOptions, source: Cluster, target: Cluster
 ) -> dict[TopicPartition, PartitionStatus]:
-    """Each partition of the source that is mirrored."""
+    """Return the status of each mirrored partition of the source."""
     names = TopicFollower(source, target, options).source_topics()
     topics = source.topics([*names])
     partitions = [TopicPartition(name, index) for name in names for index in sorted(topics[name].leaders)]
     if not partitions:
         return {}
-    # The group is told of a batch when the next one begins; the map knows of one that has just been written.
+    # The offsets of a batch are committed to the group when the next batch begins; the map has them already.
     committed = committed_offsets(source, options.progress_group, partitions)
     offsets = SyncReader(target, options.policy.offset_syncs_topic()).read()
     starts = list_offsets(source, dict.fromkeys(partitions, EARLIEST))

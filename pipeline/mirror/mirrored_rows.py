@@ -1,4 +1,4 @@
-"""The rows of a mirror as Spark sees them: read from the source, renamed, marked, ready for the target."""
+"""The rows of a mirror in Spark: read from the source, renamed, marked, ready for the target."""
 
 from typing import TYPE_CHECKING
 
@@ -9,7 +9,7 @@ if TYPE_CHECKING:
 
 
 def source_options(options: MirrorOptions) -> dict[str, str]:
-    """What the source of the query is told."""
+    """Return the options of the query's source."""
     told = {
         **options.source_client,
         # Spark looks for the pattern anywhere in a name.
@@ -25,7 +25,7 @@ def source_options(options: MirrorOptions) -> dict[str, str]:
 
 
 def sink_options(options: MirrorOptions) -> dict[str, str]:
-    """What the sink of the query is told."""
+    """Return the options of the query's sink."""
     return {
         **options.target_client,
         "delivery.guarantee": "exactly_once",
@@ -37,7 +37,7 @@ def sink_options(options: MirrorOptions) -> dict[str, str]:
 
 
 def mirrored_rows(spark: "SparkSession", options: MirrorOptions) -> "DataFrame":
-    """Keys, values, headers, timestamps and partitions as they are; topics by their names in the target."""
+    """Return the rows of the source, unchanged except for the target's names of topics, and the header."""
     rows = spark.readStream.format("ottla").options(**source_options(options)).load()
     return _renamed(rows, options)
 

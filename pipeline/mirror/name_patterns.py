@@ -1,6 +1,6 @@
-"""Which names are meant: lists of names and regular expressions with commas between, as MirrorMaker's.
+"""Filters of names: lists of names and regular expressions between commas, as MirrorMaker has them.
 
-What is excluded is so even if it is included as well.
+An excluded name stays excluded even if it is included as well.
 """
 
 import re
@@ -19,26 +19,26 @@ class NameFilter:
     excluded: tuple[str, ...] = ()
 
     def has(self, name: str) -> bool:
-        """Whether the name is meant."""
+        """Return True if the filter includes the name."""
         return re.fullmatch(self.pattern(), name) is not None
 
     def pattern(self) -> str:
-        """One expression for all of it, for whom can be told only one; Java and Python read it alike."""
+        """Return one expression for the whole filter, with the same meaning in Java and Python."""
         if not self.included:
             return "(?!)"
         meant = _any_of(self.included)
         return f"(?!{_any_of(self.excluded)}$){meant}" if self.excluded else meant
 
     def without(self, more: Iterable[str]) -> "NameFilter":
-        """The same with more exclusions."""
+        """Return this filter with more exclusions."""
         return NameFilter(included=self.included, excluded=(*self.excluded, *more))
 
 
 def read_patterns(option: str, text: str, *, of_topics: bool = False) -> tuple[str, ...]:
-    """Return the expressions of a list; OptionError for one that is none.
+    """Return the expressions of a list; OptionError for an invalid one.
 
-    Those of topics are in Java's syntax, as MirrorMaker's, and are returned in words that Python and Java
-    read alike. Others may be met by names that are not ASCII, and are Python's.
+    Those of topics are in Java's syntax, as MirrorMaker's, and are translated to one that Python and Java
+    read alike. Others, which may be matched with names that are not ASCII, are in Python's.
     """
     found = tuple(part for part in (part.strip() for part in text.split(",")) if part)
     return tuple(_read(option, one, of_topics=of_topics) for one in found)
@@ -55,5 +55,5 @@ def _read(option: str, one: str, *, of_topics: bool) -> str:
 
 
 def _any_of(expressions: Iterable[str]) -> str:
-    # Each in a group of its own: `a|b` of one must not join with its neighbour.
+    # Each in a group of its own, as `a|b` must not join with its neighbour.
     return "(?:" + "|".join(f"(?:{one})" for one in expressions) + ")"

@@ -1,8 +1,7 @@
-"""Offsets of the source in the target: where to read on there, for whoever has read so far here.
+"""Translates offsets of the source to the target: where a reader of the source continues in the target.
 
-The answer is never too late: a row that was not read lies at it or behind it. Where the runs of offsets tell
-less than they could (some were thinned out, one was not noted) it is earlier, so rows are read twice rather
-than left out.
+A translated offset is never too late: rows that were not read lie at it or after it. If runs are missing
+(some were thinned out, one was not noted) it is earlier, so that rows are read twice rather than left out.
 """
 
 from bisect import bisect_right
@@ -12,7 +11,7 @@ from typing import Final
 from ottla.logstore.words.topic_partition import TopicPartition
 from ottla.pipeline.columns.offset_runs import OffsetRun
 
-# Of one partition, in memory: some 100 bytes each.
+# For one partition, in memory: some 100 bytes each.
 RUNS_MAX: Final = 4_096
 
 
@@ -23,10 +22,10 @@ class OffsetMap:
         self._runs: dict[TopicPartition, list[OffsetRun]] = {}
 
     def add(self, partition: TopicPartition, runs: Iterable[OffsetRun]) -> None:
-        """Runs behind those that there are. One that goes back in either log ends what is known there.
+        """Append runs. A run that goes back in either log removes what is known from its offset on.
 
-        A topic that was made anew begins again at 0, in the source or in the target; a stream that began
-        again copies rows a second time. What is said last holds.
+        A topic that was created again begins at 0 again, in the source or in the target, and a stream that
+        began again copies rows a second time. The last run counts.
         """
         known = self._runs.setdefault(partition, [])
         for run in runs:
@@ -40,7 +39,7 @@ class OffsetMap:
             _thin(known)
 
     def translate(self, partition: TopicPartition, offset: int) -> int | None:
-        """Where in the target to read on; None where nothing so early is known: at its log's start, then."""
+        """Return where to continue in the target; None (the log start) if `offset` is before all runs."""
         known = self._runs.get(partition, [])
         index = bisect_right(known, offset, key=lambda run: run.source)
         if index == 0:
@@ -49,9 +48,9 @@ class OffsetMap:
         return run.target + min(offset - run.source, run.rows)
 
     def translate_back(self, partition: TopicPartition, offset: int) -> int:
-        """Up to where the source is read by whoever has read the target to `offset`; never too late either.
+        """Return how far the source is read by a reader of the target at `offset`; never too late either.
 
-        0 where nothing is known.
+        It is 0 if nothing is known.
         """
         known = self._runs.get(partition, [])
         index = bisect_right(known, offset, key=lambda run: run.target)
@@ -61,7 +60,7 @@ class OffsetMap:
         return run.source + min(offset - run.target, run.rows)
 
     def mirrored_to(self, partition: TopicPartition) -> int | None:
-        """The offset in the source after the last row that is known to be in the target."""
+        """Return the source's offset after the last row that is known to be in the target."""
         known = self._runs.get(partition)
         return known[-1].source_end if known else None
 
@@ -76,6 +75,6 @@ def _cut_back(known: list[OffsetRun], run: OffsetRun) -> None:
 
 
 def _thin(known: list[OffsetRun]) -> None:
-    """Leave out every second run of the older half: whoever looks for it finds the one before."""
+    """Drop every second run of the older half; their offsets are translated by the run before."""
     half = len(known) // 2
     known[1:half] = known[1:half:2]

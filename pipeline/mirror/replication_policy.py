@@ -1,8 +1,8 @@
-"""What a topic of the source is called in the target, and which topics would go round in a circle.
+"""The names of the source's topics in the target, and the topics that would be copied in circles.
 
-The default policy puts the source's alias before the name, so a topic tells where it has been: `a.orders` in
-b came from a, and the mirror from b to a leaves it alone. The identity policy keeps names; there a header of
-each row tells where it has been.
+The default policy puts the source's alias before the name, so a topic shows where it has been: `a.orders` in
+b came from a, and the mirror from b to a ignores it. The identity policy keeps names; there a header of each
+row shows where it has been.
 """
 
 import re
@@ -15,20 +15,20 @@ from ottla.pipeline.words import OptionError
 
 DEFAULT_POLICY: Final = "DefaultReplicationPolicy"
 IDENTITY_POLICY: Final = "IdentityReplicationPolicy"
-# Never mirrored, whatever the options say: they are about the cluster that they are in.
+# Never mirrored, whatever the options say: they belong to the cluster that they are in.
 INTERNAL: Final = (r"__.*", r"\..*", r".*[-.]internal")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ReplicationPolicy:
-    """`separator` is None for the identity policy."""
+    """The names of topics in the target; `separator` is None for the identity policy."""
 
     source_alias: str
     target_alias: str
     separator: str | None
 
     def remote_topic(self, topic: str) -> str:
-        """The name in the target; OptionError if it is none that Kafka allows."""
+        """Return the name in the target; OptionError if Kafka does not allow it."""
         name = self.prefix + topic
         try:
             check_topic_name(name)
@@ -40,17 +40,17 @@ class ReplicationPolicy:
 
     @property
     def prefix(self) -> str:
-        """What stands before a name in the target."""
+        """The prefix of names in the target."""
         return "" if self.separator is None else self.source_alias + self.separator
 
     def source_topic(self, remote_topic: str) -> str | None:
-        """The name in the source of a topic of the target; None for one that does not come from there."""
+        """Return the source's name of a topic in the target; None if it was not copied from there."""
         if not remote_topic.startswith(self.prefix) or remote_topic == self.prefix:
             return None
         return remote_topic.removeprefix(self.prefix)
 
     def circles(self) -> tuple[str, ...]:
-        """An expression for the topics that have been in the target, as far as names tell."""
+        """Return an expression for the topics that have been in the target, as far as names show it."""
         if self.separator is None:
             return ()
         separator = re.escape(self.separator)
@@ -58,12 +58,12 @@ class ReplicationPolicy:
         return (f"(?:.*{separator})?{re.escape(self.target_alias)}{separator}.+",)
 
     def offset_syncs_topic(self) -> str:
-        """Where in the target the map of offsets is kept."""
+        """Return the topic in the target that keeps the map of offsets."""
         return f"mirror-offset-syncs.{self.source_alias}.internal"
 
 
 def read_policy(name: str, *, source_alias: str, target_alias: str, separator: str) -> ReplicationPolicy:
-    """The policy of a class of MirrorMaker's, with its package or without."""
+    """Return the policy of one of MirrorMaker's classes, named with or without its package."""
     short = name.removeprefix("org.apache.kafka.connect.mirror.")
     if short not in (DEFAULT_POLICY, IDENTITY_POLICY):
         raise OptionError(

@@ -1,4 +1,4 @@
-"""The map of offsets as it stands in its topic: read to the end, then only what is new."""
+"""The map of offsets, read from its topic: to the end at first, then only new records."""
 
 from typing import Final
 
@@ -11,27 +11,27 @@ from ottla.pipeline.client.offset_syncs import decode_sync
 from ottla.pipeline.client.partition_fetcher import OutOfRange, PartitionFetcher, TopicReplaced
 from ottla.pipeline.mirror.offset_map import OffsetMap
 
-PARTITION: Final = 0  # the only one: the order of batches is the order of records
+PARTITION: Final = 0  # the only partition, so that the order of batches is the order of records
 
 
 class SyncReader:
-    """Reads one topic of offset syncs, with a client that reads what is committed."""
+    """Reads one topic of offset syncs, with a client that reads committed records only."""
 
     def __init__(self, cluster: Cluster, topic: str) -> None:
-        assert cluster.settings.read_committed, "a sync of rows that were aborted leads astray"
+        assert cluster.settings.read_committed, "syncs of aborted rows would be wrong"
         self._cluster = cluster
         self._partition = TopicPartition(topic, PARTITION)
         self._position = 0
         self._topic_id = ZERO_UUID
         self.offsets = OffsetMap()
-        self.refused = 0  # records that nobody here wrote
+        self.refused = 0  # number of records that this module cannot have written
 
     def exists(self) -> bool:
-        """Whether there is such a topic."""
+        """Return True if the topic exists."""
         return bool(self._cluster.topics([self._partition.topic]))
 
     def read(self) -> OffsetMap:
-        """The map with all that is committed now; an empty one where there is no such topic."""
+        """Return the map of all that is committed now; an empty one if the topic does not exist."""
         topic = self._cluster.topics([self._partition.topic]).get(self._partition.topic)
         if topic is None or topic.topic_id != self._topic_id:
             self._position, self.offsets = 0, OffsetMap()
@@ -41,16 +41,17 @@ class SyncReader:
         try:
             start = list_offsets(self._cluster, {self._partition: EARLIEST})[self._partition]
             end = list_offsets(self._cluster, {self._partition: LATEST})[self._partition]
-            # Records of it were deleted, which only a person does as it is compacted: the rest still holds.
+            # DeleteRecords, by an administrator, may have moved the log start: the map read so far still
+            # holds.
             self._position = max(self._position, start)
             self._read_to(end)
         except (TopicGone, TopicReplaced, OutOfRange):
-            # It is looked for again next time.
+            # The topic is looked up again at the next call.
             self._topic_id = ZERO_UUID
         return self.offsets
 
     def wait_for_markers(self) -> None:
-        """Until all that is written is committed or aborted: a coordinator answers before its markers go."""
+        """Wait until all records are committed or aborted, as coordinators answer before their markers."""
 
         def attempt() -> None:
             stable, end = (
@@ -79,7 +80,7 @@ class SyncReader:
         try:
             sync = decode_sync(key, value)
         except ValueError:
-            # Without it the map tells less, which is never wrong.
+            # Without this record the map is less exact, but never wrong.
             self.refused += 1
             return
         self.offsets.add(sync.partition, sync.runs)

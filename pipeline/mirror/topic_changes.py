@@ -1,4 +1,4 @@
-"""What is to change in the target so that its topics are as those of the source."""
+"""The changes that make the target's topics like those of the source."""
 
 import re
 from collections.abc import Mapping
@@ -11,7 +11,7 @@ Configs = Mapping[str, TopicConfig]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TopicChanges:
-    """What is to be done in the target, by its names: settings that are None are taken back."""
+    """Changes in the target, by its names; a setting that is None is removed."""
 
     created: tuple[NewTopic, ...] = ()
     grown: Mapping[str, int] = field(default_factory=dict)
@@ -26,10 +26,10 @@ def partition_changes(
     excluded: re.Pattern[str],
     replication_factor: int,
 ) -> TopicChanges:
-    """Topics that the target lacks, and those that have too few partitions there.
+    """Return the topics that the target lacks, and those with too few partitions there.
 
-    All by the target's names, with the number of partitions; `configs` are those of the source's topics. A
-    topic that has more partitions in the target is left as it is: partitions cannot be taken away.
+    All are by the target's names, with numbers of partitions; `configs` are those of the source's topics. A
+    topic with more partitions in the target is left alone: partitions cannot be removed.
     """
     return TopicChanges(
         created=tuple(
@@ -49,10 +49,10 @@ def partition_changes(
 def config_changes(
     source: Mapping[str, Configs], target: Mapping[str, Configs], *, excluded: re.Pattern[str]
 ) -> TopicChanges:
-    """Settings that are otherwise in the target, for topics that are in both, by the target's names.
+    """Return the settings that differ in the target, for topics that are in both, by the target's names.
 
-    What the source's topic has of its own is set; what it has not is taken back, so that a setting that is
-    deleted in the source does not stay. The defaults of a cluster are its own.
+    Settings of the source's topic itself are set, and others are removed, so that a setting deleted in the
+    source does not stay. The defaults of a cluster are its own.
     """
     altered: dict[str, Mapping[str, str | None]] = {}
     for name in sorted(source.keys() & target.keys()):
@@ -67,7 +67,7 @@ def config_changes(
 
 
 def own_configs(configs: Configs, excluded: re.Pattern[str]) -> dict[str, str]:
-    """The settings that are the topic's own and may be told."""
+    """Return the settings that are set for the topic itself and may be copied."""
     return {
         name: one.value
         for name, one in configs.items()

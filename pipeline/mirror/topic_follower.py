@@ -1,7 +1,7 @@
-"""Topics of the target follow those of the source: new ones, more partitions, settings.
+"""Copies topics of the source to the target: new ones, more partitions, settings.
 
-Nothing is ever deleted in the target. `follow` is quick where nothing is new, for it goes before each batch:
-no row may come to a topic or a partition that the target does not have yet.
+Nothing is ever deleted in the target. `follow` is quick if nothing is new, for it runs before each batch: no
+row may go to a topic or a partition that the target does not have yet.
 """
 
 import re
@@ -21,7 +21,7 @@ from ottla.pipeline.client.topic_admin import (
 from ottla.pipeline.mirror.mirror_options import MirrorOptions
 from ottla.pipeline.mirror.topic_changes import Configs, TopicChanges, config_changes, partition_changes
 
-# A syncs topic is read from its beginning by each new driver, so what has been overwritten is to go soon.
+# Each new driver reads the syncs topic from its beginning, so overwritten records should be compacted soon.
 _SYNCS_CONFIGS: Final = {
     "cleanup.policy": "compact",
     "segment.ms": "3600000",
@@ -30,17 +30,18 @@ _SYNCS_CONFIGS: Final = {
 
 
 class TopicFollower:
-    """What the source's topics are, and that the target's are so, too."""
+    """Keeps the target's topics like those of the source."""
 
     def __init__(self, source: Cluster, target: Cluster, options: MirrorOptions) -> None:
         self._source = source
         self._target = target
         self._options = options
         self._pattern = re.compile(options.topics.pattern())
-        self._followed: dict[str, int] | None = None  # partitions by the target's name; None: look anew
+        # number of partitions by the target's name; None: look again
+        self._followed: dict[str, int] | None = None
 
     def prepare(self) -> None:
-        """Make the topic for the map of offsets."""
+        """Create the topic for the map of offsets."""
         name = self._options.policy.offset_syncs_topic()
         if name not in self._target.topics([name]):
             topic = NewTopic(
@@ -53,16 +54,17 @@ class TopicFollower:
             self._wait_for({name: 1})
 
     def source_topics(self) -> dict[str, str]:
-        """The topics that are mirrored, as there are now, with their names in the target."""
+        """Return the topics that are mirrored, as they are now, with their names in the target."""
         return {
             name: self._options.policy.remote_topic(name)
             for name in sorted(self._source.topics_matching(self._pattern))
         }
 
     def follow(self, *, anew: bool = False) -> TopicChanges:
-        """Topics and partitions; returns what was changed. KafkaError with the topic for what was refused.
+        """Create missing topics and partitions, and return the changes.
 
-        Without `anew` the target is asked only where the source has changed since the last time.
+        Raises KafkaError, with the topic, for a refused change. Without `anew` the target is asked only if
+        the source has changed since the last time.
         """
         policy = self._options.policy
         topics = self._source.topics_matching(self._pattern)
@@ -84,7 +86,7 @@ class TopicFollower:
         return changes
 
     def sync_configs(self) -> TopicChanges:
-        """Settings of topics that are in both; what was refused is raised after all others are set."""
+        """Copy settings of topics that are in both; a refusal is raised after all others are set."""
         names = {remote: name for name, remote in self.source_topics().items()}
         changes = config_changes(
             self._source_configs(names),
@@ -95,13 +97,14 @@ class TopicFollower:
         return changes
 
     def _source_configs(self, names: Mapping[str, str]) -> dict[str, Configs]:
-        """By the target's names; a topic that has just gone has none."""
+        """Return the settings by the target's names; a topic deleted just now is absent."""
         found = describe_configs(self._source, [*names.values()])
         return {remote: found[name] for remote, name in names.items() if name in found}
 
     def _change(self, changes: TopicChanges) -> None:
         outcomes = [
-            # Somebody else has made it, or we and the answer was lost; a wrong number of partitions shows.
+            # Another process has created it, or this one and the answer was lost; a wrong number of
+            # partitions is found later.
             *_refusals(create_topics(self._target, changes.created), ErrorCode.TOPIC_ALREADY_EXISTS),
             *_refusals(create_partitions(self._target, changes.grown), ErrorCode.INVALID_PARTITIONS),
             *_refusals(alter_configs(self._target, changes.altered)),
@@ -110,7 +113,7 @@ class TopicFollower:
             raise outcomes[0]
 
     def _wait_for(self, counts: Mapping[str, int]) -> None:
-        """Until the node that is asked knows of them: it may hear of a change later than the controller."""
+        """Wait until the asked node knows of them: it may learn of a change later than the controller."""
 
         def attempt() -> None:
             there = self._target.topics([*counts])

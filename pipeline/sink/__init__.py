@@ -2,15 +2,15 @@
 
 The map, bottom-up:
 
-sink_options        what a sink is told, judged whole
-gathered_rows       small batches of rows joined into larger ones
-row_writer          rows of one task to their partitions
+sink_options        reads the options of a sink, and checks them as a whole
+gathered_rows       joins small batches of rows into larger ones
+row_writer          writes the rows of one task to their partitions
 slots               the names of a sink's transactions
-record_parts        a long record in the metadata of several offsets
-commit_record       the record of a decided batch, packed
-decisions           what a batch's driver and tasks decide; pure
-sink_cluster        what exactly-once asks of a cluster
-batch_messages      what driver and tasks tell each other
-driver              before a batch, at its decision, after it has failed
+record_parts        divides a long record among the metadata of several offsets
+commit_record       encodes and reads the record of a decided batch
+decisions           the decisions of a batch's driver and tasks; pure
+sink_cluster        the requests of exactly-once to a cluster
+batch_messages      the messages between driver and tasks
+driver              the driver's part: before a batch, its decision, and after a failure
 task_transaction    a task's part: a slot of its own
 """

@@ -1,4 +1,4 @@
-"""What the driver tells the tasks of a batch, and what each of them tells it; pickled on its way."""
+"""The messages between the driver and the tasks of a batch; pickled on their way."""
 
 from dataclasses import dataclass
 
@@ -11,8 +11,11 @@ from ottla.pipeline.sink.slots import Participant
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Begun:
-    """What the tasks of one batch are told. `generation` is the driver's pair of T-c, `first_ticket` the last
-    one that is not theirs."""
+    """The driver's message to the tasks of one batch.
+
+    `generation` is the driver's pair of T-c; `first_ticket` is the last ticket that belongs to none of the
+    tasks.
+    """
 
     generation: ProducerPair
     first_ticket: ProducerPair
@@ -25,7 +28,7 @@ class Begun:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TaskReport:
-    """What one task tells: the transaction that it wrote in and did not end, None if it had no rows."""
+    """A task's message: the transaction that it wrote in and did not end, or None if it had no rows."""
 
     run: BatchRun
     generation: ProducerPair
@@ -33,4 +36,4 @@ class TaskReport:
     two_phase: bool
     participant: Participant | None
     partitions: frozenset[TopicPartition]
-    is_drained: bool = False  # the batch is there already, and this task wrote nothing
+    is_drained: bool = False  # the batch was already written, and this task wrote nothing

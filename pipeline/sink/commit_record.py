@@ -1,8 +1,8 @@
-"""The record of a decided batch: committed as an offset of group T, whose metadata say who took part.
+"""The record of a decided batch, with its participants: the metadata of an offset that group T commits.
 
 A coordinator keeps 4,096 characters of metadata for a partition, so participants are written as differences
 from the one before, in numbers of as many bytes as they need: three or four bytes each where producer ids lie
-together. `record_parts` divides what is longer.
+together. `record_parts` divides longer records.
 
     version  |  query id  run id  |  batch id  |  producer id  epoch of T-c    |  flags   | count participants
     1 byte   |  16        16      |  varint    |  varint       varint          |  1 byte  |  varint
@@ -24,15 +24,17 @@ from ottla.pipeline.sink.slots import Participant, Slot
 from ottla.pipeline.words import OptionError
 
 VERSION: Final = 1
-MAX_PARTICIPANTS: Final = 100_000  # of a record that is read; far beyond what fits
+MAX_PARTICIPANTS: Final = 100_000  # of a record that is read; far more than fit
 _TWO_PHASE: Final = 1
 _MAX_VARINT_BYTES: Final = 10
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CommitRecord:
-    """What was decided last. `generation` is the pair of T-c under which it was; `two_phase` says that no
-    participant could expire."""
+    """The record of the last decision. `generation` is the pair of T-c that decided it.
+
+    With `two_phase` no participant could time out.
+    """
 
     query_id: UUID
     run_id: UUID
@@ -43,7 +45,7 @@ class CommitRecord:
 
 
 def encode_record(record: CommitRecord) -> str:
-    """The metadata of its offset; OptionError if there are more participants than they hold."""
+    """Return the metadata of the record's offset; OptionError if there are more participants than fit."""
     written = bytearray([VERSION])
     written += record.query_id.bytes + record.run_id.bytes
     for number in (record.batch_id, record.generation.producer_id, record.generation.epoch):
@@ -68,7 +70,7 @@ def encode_record(record: CommitRecord) -> str:
 
 
 def decode_record(metadata: str) -> CommitRecord:
-    """The record; CORRUPT_MESSAGE for what this sink has not written."""
+    """Return the record; CORRUPT_MESSAGE if this sink cannot have written it."""
     try:
         content = b64decode(metadata, validate=True)
     except (NotBase64, ValueError):
@@ -107,7 +109,7 @@ def _participants(numbers: "_Numbers", count: int) -> Iterator[Participant]:
 
 
 class _Numbers:
-    """Zig-zag varints, one after another."""
+    """A reader of consecutive zig-zag varints."""
 
     def __init__(self, content: bytes, position: int) -> None:
         self._content = content

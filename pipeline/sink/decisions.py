@@ -1,7 +1,7 @@
-"""What a driver and its tasks decide from what they have read: pure, so that every case can be tried.
+"""The decisions of a driver and its tasks from what they have read: pure, so that every case can be tested.
 
-A batch is *decided* when its commit record is committed. Until then nothing of it counts, and whoever comes
-next aborts it; from then on all of it counts, and whoever comes next completes it.
+A batch is *decided* when its commit record is committed. Until then none of it counts, and the next driver
+aborts it; from then on all of it counts, and the next driver completes it.
 """
 
 from collections.abc import Iterable, Mapping
@@ -16,12 +16,12 @@ from ottla.pipeline.sink.slots import Participant, Slot
 from ottla.pipeline.words import OptionError
 
 OPEN = "Ongoing"
-# A coordinator that has decided answers before the markers are written.
+# A coordinator answers after its decision, before the markers are written.
 COMMITTED = frozenset({"PrepareCommit", "CompleteCommit"})
 
 
 class TransactionsLost(Exception):
-    """Transactions of a decided batch that can never be committed: rows are missing, the query must stop."""
+    """Transactions of a decided batch that can never be committed. Rows are missing: the query must stop."""
 
     def __init__(self, batch_id: int, names: tuple[str, ...], outcome: str) -> None:
         super().__init__(batch_id, names, outcome)
@@ -40,7 +40,7 @@ class TransactionsLost(Exception):
 
 
 class BatchExpired(Exception):
-    """Transactions that ended before the batch was decided: nothing of it counts, and it runs again."""
+    """Transactions that ended before the batch was decided: none of it counts, and it runs again."""
 
     def __init__(self, batch_id: int, names: tuple[str, ...], outcome: str) -> None:
         super().__init__(batch_id, names, outcome)
@@ -57,15 +57,15 @@ class BatchExpired(Exception):
 
 
 class Verdict(Enum):
-    """What a task does with its rows."""
+    """A task's decision about its rows."""
 
     WRITE = "write"
-    DRAIN = "drain"  # they are there already
+    DRAIN = "drain"  # they are already in the topic
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class BatchRun:
-    """Which batch of which query a task works for, in which run of it."""
+    """The query, the run and the batch that a task works for."""
 
     query_id: UUID
     run_id: UUID
@@ -73,7 +73,7 @@ class BatchRun:
 
 
 def judge_batch(run: BatchRun, record: CommitRecord | None, *, takes_over: bool) -> Verdict:
-    """Whether the rows of a batch are there already; OptionError where the record is not this query's."""
+    """Decide whether the rows of a batch must be written; OptionError if the record is not of this query."""
     if record is None:
         return Verdict.WRITE
     if record.query_id != run.query_id:
@@ -104,21 +104,21 @@ def judge_batch(run: BatchRun, record: CommitRecord | None, *, takes_over: bool)
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RollForward:
-    """What is left to do for a decided batch."""
+    """The work that is left for a decided batch."""
 
     to_commit: tuple[Participant, ...]
     lost: tuple[Participant, ...]
-    outcome: str  # of the first that is lost, in the coordinator's words
+    outcome: str  # the coordinator's state of the first lost one
 
 
 def roll_forward(
     record: CommitRecord, described: Mapping[Slot, Described | None], *, was_completed: bool = False
 ) -> RollForward:
-    """Which participants are still to be committed, and which never can be.
+    """Return the participants that must still be committed, and those that never can be.
 
-    Nobody takes a new pair for a slot of the newest record, so a pair that is another one was taken by a
-    coordinator when time was over. An id that no coordinator knows was at rest for a week: committed, where
-    it could not expire, or where somebody has noted that all were (`was_completed`).
+    No driver takes a new pair for a slot of the newest record. So if a slot has another pair, the coordinator
+    took it when the transaction timed out. An id that no coordinator knows was idle for a week: it is
+    committed if it could not time out, or if a note says that all participants were (`was_completed`).
     """
     to_commit, lost, outcome = [], [], ""
     for participant in record.participants:
@@ -140,9 +140,9 @@ def roll_forward(
 def expired(
     parts: Mapping[Participant, frozenset[TopicPartition]], described: Mapping[Slot, Described | None]
 ) -> dict[Participant, str]:
-    """The participants of an undecided batch that can not be committed any more, with their states.
+    """Return the participants of an undecided batch that can no longer be committed, with their states.
 
-    Not only the pair counts: a transaction that was ended and begun again under it has lost its rows.
+    The pair alone is not enough: a transaction that was ended and begun again with it has lost its rows.
     """
     found = {}
     for participant, partitions in parts.items():
@@ -162,9 +162,9 @@ def slots_to_prepare(
     left_open: Iterable[Slot],
     record: CommitRecord | None,
 ) -> tuple[list[Slot], list[Slot]]:
-    """The slots for a batch's tasks, and all that get a new pair before it, which fences whoever had them.
+    """Return the slots for a batch's tasks, and all slots to be fenced by a new pair before the batch.
 
-    Never one of the newest record: that its pair is the same as ever tells that it was committed.
+    No slot of the newest record is among them: its unchanged pair proves that it was committed.
     """
     taken = {participant.slot for participant in record.participants} if record else set()
     free: list[Slot] = []

@@ -1,16 +1,17 @@
-"""The driver's part of exactly-once: before a batch, at its decision, and after it has failed.
+"""The driver's part of exactly-once: before a batch, at its decision, and after a failure.
 
     begin     InitProducerId(T-c)  fences older drivers, and settles a record that one of them was writing
-              read the record; commit those of its participants that are not yet
+              read the record; commit those of its participants that are not committed
               new pairs for the slots of this batch, and for all that others left open: fences their tasks
     (tasks)   take a slot each by a ticket, write, end nothing
     commit    describe the participants: all are open, as the tasks left them
               the record, in a transaction of T-c; its commit is the decision
-              commit each participant, and note that all are
-              end what other attempts left open, if tickets tell that there were some
+              commit each participant, and note that all are committed
+              end what other attempts left open, if tickets show that there were some
 
-Whatever stops in between is found by the next `begin`: before the decision as transactions that are aborted,
-after it as participants that are committed.
+`slots` explains T-c and the other names; a pair is a producer id with its epoch. After a crash in between,
+the next `begin` finds transactions to abort if it was before the decision, and participants to commit if it
+was after.
 """
 
 from collections.abc import Mapping, Sequence
@@ -38,10 +39,10 @@ from ottla.pipeline.sink.sink_options import SinkOptions
 from ottla.pipeline.sink.slots import Names, Participant, Slot, incarnation_of, tickets_between
 from ottla.pipeline.words import OptionError
 
-# Slots of the first batch, of whose tasks nothing is known; each costs an id, and one too few no more.
+# The slots of the first batch, whose number of tasks is unknown; each costs one id, as does one too few.
 FIRST_SLOTS: Final = 4
-# A task that nobody waits for any more may begin a transaction after it was looked for. It holds back readers
-# of its partitions, so it is looked for again.
+# A task that Spark gave up may begin a transaction after open ones were last looked for. It would hold back
+# readers of its partitions, so they are looked for again.
 SWEEP_INTERVAL_MS: Final = 60_000
 NEVER_MS: Final = -SWEEP_INTERVAL_MS - 1
 _FENCED: Final = (ErrorCode.PRODUCER_FENCED, ErrorCode.INVALID_PRODUCER_EPOCH)
@@ -49,7 +50,7 @@ _FENCED: Final = (ErrorCode.PRODUCER_FENCED, ErrorCode.INVALID_PRODUCER_EPOCH)
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class _Incarnation:
-    """What a process that plans batches remembers of its last one."""
+    """The last batch that this process planned, kept for the next."""
 
     number: int
     begun: Begun
@@ -57,8 +58,11 @@ class _Incarnation:
 
 
 class Driver:
-    """One sink's driver. `incarnations` is what the process remembers of its batches, by id; what it has
-    forgotten costs time alone."""
+    """The driver of one sink.
+
+    `incarnations` has the last batch of each sink that this process planned, by options; without it `begin`
+    only takes longer.
+    """
 
     def __init__(
         self, options: SinkOptions, cluster: SinkCluster, incarnations: dict[SinkOptions, "_Incarnation"]
@@ -71,9 +75,9 @@ class Driver:
     # ---- before a batch ---------------------------------------------------------------------------
 
     def begin(self) -> Begun:
-        """Take over from whoever was here before, and prepare the slots of a batch.
+        """Take over from the previous driver, and prepare the slots of a batch.
 
-        TransactionsLost where a decided batch can not be completed; OptionError; KafkaError.
+        Raises TransactionsLost if a decided batch cannot be completed; OptionError; KafkaError.
         """
         incarnation = self._incarnations.pop(self._options, None)
         names = self._names
@@ -96,7 +100,7 @@ class Driver:
             or now_ms - incarnation.swept_ms > SWEEP_INTERVAL_MS
         )
         left_open = self._left_open(generation) if is_due else None
-        # One more than last time: a task that is tried again finds a slot, too.
+        # One more than last time, so that a task that is tried again finds a slot, too.
         count = 1 + max(used or 0, len(record.participants if record else ()) or FIRST_SLOTS)
         free, fenced = slots_to_prepare(
             incarnation=number, count=count, handed_out=handed_out, left_open=left_open or (), record=record
@@ -113,7 +117,7 @@ class Driver:
             two_phase=two_phase,
             record=record,
         )
-        # Where nobody could tell, it is due again at once.
+        # If the open transactions could not be listed, the next batch tries again.
         swept_ms = (
             now_ms if left_open is not None else incarnation.swept_ms if incarnation is not None else NEVER_MS
         )
@@ -121,7 +125,10 @@ class Driver:
         return begun
 
     def _complete(self, generation: ProducerPair) -> CommitRecord | None:
-        """The newest record, once every participant of it is committed. `generation` is this driver's."""
+        """Commit every participant of the newest record, and return it.
+
+        `generation` is this driver's pair of T-c.
+        """
         offset = self._cluster.read_record(self._names.group_id)
         if offset is None:
             return None
@@ -139,19 +146,28 @@ class Driver:
         return record
 
     def _was_completed(self, record: CommitRecord, described: Mapping[Slot, Described | None]) -> bool:
-        """Whether it is noted so; asked only where an id is forgotten, as after a week at rest."""
+        """Return True if a note says that the participants were committed; asked only if an id is forgotten.
+
+        Coordinators forget ids after a week without use.
+        """
         if record.two_phase or None not in described.values():
             return False
         noted, wanted = self._cluster.read_completed(self._names.group_id), _note_of(record)
         return noted is not None and (noted.offset, noted.metadata) == (wanted.offset, wanted.metadata)
 
     def _note_completed(self, record: CommitRecord) -> None:
-        """An older driver may overwrite what a newer one has noted: then ids count as lost, not as there."""
+        """Note that all participants are committed.
+
+        An older driver may overwrite a newer note: then forgotten ids count as lost, never as committed.
+        """
         if not record.two_phase:
             self._cluster.note_completed(self._names.group_id, _note_of(record))
 
     def _new_incarnation(self) -> tuple[int, int, bool]:
-        """A number for it, how long its transactions may be open, and whether they have two phases."""
+        """Begin a new incarnation.
+
+        Returns its number, the timeout of its transactions, and True if they have two phases.
+        """
         wanted, name = self._options.client.two_phase, self._names.incarnations
         two_phase = wanted is not TwoPhase.NEVER and has_two_phase(self._cluster, name)
         if wanted is TwoPhase.ALWAYS and not two_phase:
@@ -166,19 +182,19 @@ class Driver:
         return incarnation_of(pair), timeout_ms, two_phase
 
     def _left_open(self, generation: ProducerPair) -> set[Slot] | None:
-        """Slots whose transaction is open, of drivers and tasks before; None if nobody can tell."""
+        """Return the slots with open transactions of earlier drivers and tasks; None if they are unknown."""
         found = self._cluster.list_open(self._names.prefix)
         if found is None:
             return None
         slots = self._names.slots_among(found)
-        # A newer driver may have begun before the list was made. If it has not by now, none of its slots is
-        # in it; later it may begin as it likes, for its slots are others.
+        # A newer driver may have begun before the list was made. If none has by now, none of its slots is in
+        # the list; if one begins later, its slots are others.
         if slots:
             self._check_newest(generation)
         return slots
 
     def _check_newest(self, generation: ProducerPair) -> None:
-        """PRODUCER_FENCED if a newer driver has begun."""
+        """Raise PRODUCER_FENCED if a newer driver has begun."""
         name = self._names.coordinating
         told = self._cluster.describe([name])[name]
         if told is None or told.pair != generation:
@@ -194,10 +210,10 @@ class Driver:
     # ---- after a batch ----------------------------------------------------------------------------
 
     def commit(self, reports: Sequence[TaskReport], batch_id: int) -> None:
-        """Decide over a batch and complete it.
+        """Decide a batch and complete it.
 
-        BatchExpired and OptionError before the decision; TransactionsLost after it; KafkaError, when nobody
-        knows: the next `begin` finds out.
+        Raises BatchExpired and OptionError before the decision, and TransactionsLost after it. After a
+        KafkaError it is unknown whether the batch is decided: the next `begin` finds out.
         """
         written = {one.participant: one.partitions for one in reports if one.participant is not None}
         if not written:
@@ -228,7 +244,7 @@ class Driver:
             self._end_other_attempts(record)
 
     def _decide(self, record: CommitRecord) -> None:
-        """Make it the newest record; KafkaError if a newer driver has begun, or nobody knows."""
+        """Make `record` the newest; KafkaError if a newer driver has begun, or the outcome is unknown."""
         name = self._names.coordinating
         offset = CommittedOffset(offset=record.batch_id + 1, metadata=encode_record(record))
         try:
@@ -242,10 +258,11 @@ class Driver:
             raise refused
 
     def _note_run(self, report: TaskReport) -> None:
-        """Write the record of a batch that was there already as this run's. Who writes the batch once more in
-        this run is a second write of a foreachBatch, whose rows were lost if it were passed over as well.
+        """Write the record of an already written batch again, under the id of this run.
 
-        All that took part was committed when this driver began, so nobody need look after it any more.
+        So a second write of the batch in this run is recognised as one of a foreachBatch; if it were skipped
+        as well, its rows would be lost. The participants were all committed when this driver began, so the
+        new record has none.
         """
         offset = self._cluster.read_record(self._names.group_id)
         assert offset is not None, "the tasks have read it"
@@ -254,8 +271,11 @@ class Driver:
         self._decide(replace(record, run_id=run_id, generation=generation, participants=()))
 
     def _end_other_attempts(self, record: CommitRecord) -> None:
-        """Attempts that were given up may have left transactions open, which hold back readers until the next
-        batch; that may be far off. What goes wrong here is for the next `begin`."""
+        """End the transactions that abandoned attempts may have left open.
+
+        They would hold back readers until the next batch, which may be far off. Errors are left to the next
+        `begin`.
+        """
         try:
             left_open = self._left_open(record.generation) or set()
             others = sorted(left_open - {one.slot for one in record.participants})
@@ -266,17 +286,17 @@ class Driver:
             pass
 
     def abort(self, reports: Sequence[TaskReport], batch_id: int) -> None:
-        """End what a failed batch left open, as far as it is known; one that was decided is completed.
+        """End the transactions that a failed batch left open, as far as known; complete it if it was decided.
 
-        Tasks may be at work yet, so `begin` ends again what it finds.
+        Tasks may still be running, so `begin` ends again what it finds.
         """
         if not reports:
             return
         name, generation = self._names.coordinating, reports[0].generation
         told = self._cluster.describe([name])[name]
         if told is None or told.pair != generation:
-            return  # another driver has begun, and everything is its matter
-        # From here on a commit that is still at work can not decide.
+            return  # another driver has begun, and takes care of everything
+        # From here on a commit that is still running cannot decide.
         newest = self._cluster.init([name], timeout_ms=COORDINATING_TIMEOUT_MS, two_phase=False)[name]
         record = self._complete(newest)
         if record is not None and record.generation == generation:
@@ -303,20 +323,23 @@ class Driver:
 
 
 def _is_settled(incarnation: _Incarnation, record: CommitRecord | None, used: int | None) -> bool:
-    """Whether nothing is left of the last batch that this process has planned: it is decided, or no task of
-    it has taken a ticket. Else somebody may be at work for it still."""
+    """Return True if nothing is left of the last batch that this process planned.
+
+    That is so if it is decided, or if no task of it has taken a ticket. Otherwise tasks may still be working
+    on it.
+    """
     was_decided = record is not None and record.generation == incarnation.begun.generation
     return used is not None and (was_decided or used == 0)
 
 
 def _has_others(first_ticket: ProducerPair, tickets: Described | None, participants: int) -> bool:
-    """Whether more attempts took tickets than take part in a batch; in doubt yes."""
+    """Return True if more attempts took tickets than take part in a batch, or if that is unknown."""
     between = None if tickets is None else tickets_between(first_ticket, tickets.pair)
     return between is None or between + 1 > participants
 
 
 def _note_of(record: CommitRecord) -> CommittedOffset:
-    """A generation decides once, so it tells one record from all others."""
+    """Return the note about a record; a generation decides only once, so it identifies the record."""
     producer_id, epoch = record.generation
     return CommittedOffset(offset=record.batch_id + 1, metadata=f"{producer_id}:{epoch}")
 

@@ -1,7 +1,7 @@
 """Small batches of rows joined into larger ones.
 
-Spark hands a task its rows ten thousand at a time. By partition these are few, and each call of numpy or
-Arrow costs microseconds whether it has ten rows to work on or ten thousand; so does each request to a node.
+Spark hands a task its rows ten thousand at a time. Per partition these are few, and a call of numpy or Arrow
+costs microseconds whether it has ten rows to work on or ten thousand; so does a request to a node.
 """
 
 from collections.abc import Iterable, Iterator
@@ -9,8 +9,8 @@ from typing import Final
 
 import pyarrow as pa
 
-# Enough that calls cost little beside rows, and not so much that a task's first rows leave late, that its
-# columns of numbers (512 KiB each) fall out of a core's cache, or that workers need much memory.
+# Enough that calls cost little per row, and not so much that a task's first rows leave late, that its columns
+# of numbers (512 KiB each) fall out of a core's cache, or that workers need much memory.
 ENOUGH_ROWS: Final = 2**16
 ENOUGH_BYTES: Final = 4 * 1024 * 1024
 
@@ -18,9 +18,9 @@ ENOUGH_BYTES: Final = 4 * 1024 * 1024
 def gather(
     batches: Iterable[pa.RecordBatch], *, enough_rows: int = ENOUGH_ROWS, enough_bytes: int = ENOUGH_BYTES
 ) -> Iterator[pa.RecordBatch]:
-    """All rows of `batches`, in their order, in batches of `enough_rows` or `enough_bytes` or a little more.
+    """Yield all rows of `batches` in order, in batches of at least `enough_rows` or `enough_bytes`.
 
-    A batch that is large enough by itself is handed on as it is. Batches without rows are left out.
+    A batch that is large enough by itself is passed on as it is. Batches without rows are left out.
     """
     waiting: list[pa.RecordBatch] = []
     rows, size_bytes = 0, 0

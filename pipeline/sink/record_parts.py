@@ -1,7 +1,7 @@
-"""A record that is longer than the metadata of one offset, in several: one of each of some partitions.
+"""A record that is longer than the metadata of one offset, divided among the offsets of several partitions.
 
-They are offsets of one transaction, so all of them are committed or none. Each begins with the number of
-parts and with a digest of the whole, so that a part of another record is not taken for one of this:
+They are offsets of one transaction, so either all of them are committed or none. Each part begins with the
+number of parts and with a digest of the whole, so that parts of two records are never mixed up:
 
     4:sh2kYwD8Hy0PmLcx:AQAAAA...
 """
@@ -14,7 +14,7 @@ from typing import Final
 
 from ottla.logstore.words.errors import ErrorCode, KafkaError
 
-MAX_PART_CHARS: Final = 4_096  # the default of offset.metadata.max.bytes, which are characters
+MAX_PART_CHARS: Final = 4_096  # the default of offset.metadata.max.bytes, which counts characters
 MAX_PARTS: Final = 50  # partitions of __consumer_offsets, by default
 _PART: Final = re.compile(r"([1-9][0-9]?):([A-Za-z0-9_-]{16}):(.*)", re.DOTALL)
 _HEAD_CHARS: Final = len("50:") + 16 + len(":")
@@ -22,7 +22,7 @@ ROOM_CHARS: Final = MAX_PARTS * (MAX_PART_CHARS - _HEAD_CHARS)  # of a record
 
 
 def split(record: str) -> list[str]:
-    """Return the record itself, or the parts of one that is longer than a part."""
+    """Return the parts of a record: only itself, if it is no longer than a part."""
     if len(record) <= MAX_PART_CHARS:
         return [record]
     room = MAX_PART_CHARS - _HEAD_CHARS
@@ -33,7 +33,7 @@ def split(record: str) -> list[str]:
 
 
 def count_parts(first: str) -> int:
-    """Return of how many parts the record is that this text is, or the first part of."""
+    """Return the number of parts of the record that begins with this text."""
     found = _PART.fullmatch(first)
     return 1 if found is None else int(found[1])
 
@@ -47,7 +47,8 @@ def join(parts: Sequence[str]) -> str:
     record = "".join(one[3] for one in found if one is not None)
     if heads != {(len(parts), _digest(record))}:
         raise KafkaError(
-            ErrorCode.CORRUPT_MESSAGE, "the record of a batch cannot be read: its parts are not of one"
+            ErrorCode.CORRUPT_MESSAGE,
+            "the record of a batch cannot be read: its parts are from different records",
         )
     return record
 

@@ -1,4 +1,4 @@
-"""Rows of one task to their partitions: Arrow batches into record batches, five of them in flight."""
+"""Writes the rows of one task to their partitions: Arrow batches into record batches, with five in flight."""
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
@@ -22,9 +22,9 @@ from ottla.pipeline.words import OptionError
 
 @dataclass(slots=True, kw_only=True)
 class Producer:
-    """A producer as nodes know it; `sequences` has the next one of each partition that it has written to.
+    """A producer as nodes know it; `sequences` has the next sequence number of each partition.
 
-    Without a pair nothing tells a batch that is sent again from a new one.
+    Without a pair, nodes cannot tell a batch that is sent again from a new one.
     """
 
     pair: ProducerPair | None
@@ -33,8 +33,11 @@ class Producer:
 
 
 class RowWriter:
-    """One task's way out. `join` is told of partitions before the first batch goes to them; `begin_at` is any
-    number, another one for each task (`Sticky`). `batch_id` is the stream's, for offset syncs."""
+    """The writer of one task.
+
+    `join` is called with partitions before the first batch goes to them. `begin_at` is any number that
+    differs from task to task (`Sticky`). `batch_id` is the stream's, for offset syncs.
+    """
 
     def __init__(
         self,
@@ -61,7 +64,10 @@ class RowWriter:
             self._notes = OffsetNotes(slot=slot_of(batch_id), lag_max=options.offset_lag_max)
 
     def write(self, batch: pa.RecordBatch) -> None:
-        """Send all rows of `batch`. OptionError for rows that no topic takes; KafkaError, TopicGone."""
+        """Send all rows of `batch`.
+
+        Raises OptionError for rows that no topic takes; KafkaError, TopicGone.
+        """
         if self._layout is None:
             with_offsets = self._notes is not None
             self._layout = judge_columns(batch.schema, topic=self._options.topic, with_offsets=with_offsets)
@@ -110,7 +116,7 @@ class RowWriter:
         except OptionError as refused:
             if refused.option != "partition":
                 raise
-        # The topic may have grown since this process asked for it.
+        # Partitions may have been added since this process asked for the topic.
         for topic in counts:
             self._cluster.forget_topic(topic)
         return rows_by_partition(batch, layout, self._partition_counts(batch, layout), self._sticky)

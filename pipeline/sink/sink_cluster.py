@@ -1,4 +1,4 @@
-"""What the protocol of exactly-once asks of a cluster, and the cluster that is asked."""
+"""The requests of the exactly-once protocol to a cluster, and the cluster that serves them."""
 
 from collections.abc import Callable, Mapping, Sequence
 from typing import Final, Protocol
@@ -17,24 +17,24 @@ from ottla.pipeline.sink.record_parts import count_parts, join, split
 from ottla.pipeline.sink.sink_options import SinkOptions
 from ottla.pipeline.words import OptionError
 
-# A record hangs on a partition, as an offset of it. This one is in every cluster that has groups, whatever
-# becomes of the topics that a query writes to.
+# A record is stored as an offset of this partition, which every cluster with groups has, whatever happens to
+# the topics that a query writes to.
 ANCHOR: Final = TopicPartition("__consumer_offsets", 0)
-# And this one is in every cluster that has transactions: on it hangs which batch was completed last.
+# This one is in every cluster with transactions: its offset is the note of the batch completed last.
 ANCHOR_OF_COMPLETED: Final = TopicPartition("__transaction_state", 0)
 READS_OF_A_RECORD: Final = (
-    3  # a newer one may have more parts than the one before; who reads twice is its driver
+    3  # a newer record may have more parts than the one before; only its driver reads repeatedly
 )
-# Of transactions in which nothing is waited for, as that with the record; Java's default.
+# For transactions that do not wait for tasks, such as that of the record; Java's default.
 COORDINATING_TIMEOUT_MS: Final = 60_000
-# A node that has gone is out of the metadata after some seconds; a batch waits no longer for a list.
+# A node that is down is out of the metadata after some seconds; a batch does not wait longer for a list.
 LIST_BUDGET_MS: Final = 5_000
-# Nor does it wait longer for a note that is needed only after a rest of days.
+# Nor does it wait longer for a note that is needed only after days without use.
 NOTE_BUDGET_MS: Final = 5_000
 
 
 class SinkCluster(Protocol):
-    """All methods raise KafkaError for what retries have not mended."""
+    """A cluster as the protocol uses it. All methods raise KafkaError if retries fail."""
 
     def init(self, ids: Sequence[str], *, timeout_ms: int, two_phase: bool) -> Mapping[str, ProducerPair]: ...
 
@@ -43,7 +43,7 @@ class SinkCluster(Protocol):
     def end(self, pairs: Mapping[str, ProducerPair], *, commit: bool) -> Mapping[str, KafkaError | None]: ...
 
     def list_open(self, prefix: str) -> set[str] | None:
-        """The ids with that beginning whose transaction is open; None while a node does not answer."""
+        """Return the ids with this prefix whose transaction is open; None while a node does not answer."""
 
     def add_partitions(
         self, transactional_id: str, pair: ProducerPair, partitions: Sequence[TopicPartition]
@@ -52,25 +52,25 @@ class SinkCluster(Protocol):
     def write_record(
         self, transactional_id: str, pair: ProducerPair, group_id: str, record: CommittedOffset
     ) -> None:
-        """Within the transaction, which is not ended."""
+        """Add the record to the transaction, which stays open."""
 
     def read_record(self, group_id: str) -> CommittedOffset | None:
-        """The last one that was committed, as the coordinator knows; waits for one that is about to be."""
+        """Return the last committed record; waits for one whose commit is under way."""
 
     def settle_record(self, group_id: str) -> None:
-        """Let the next `read_record` ask no coordinator that others know to be none any more."""
+        """Find the coordinator again, so that `read_record` asks none that another node has replaced."""
 
     def note_completed(self, group_id: str, note: CommittedOffset) -> None:
-        """Beside the record, that its transactions are all committed; where it can not be, it is left out."""
+        """Note, beside the record, that its transactions are all committed; a failure is ignored."""
 
     def read_completed(self, group_id: str) -> CommittedOffset | None:
-        """The last note."""
+        """Return the last note."""
 
     def keep_record(self, group_id: str) -> None:
-        """Let record and note never expire, where the cluster can."""
+        """Let record and note never expire, if the cluster can."""
 
     def max_timeout_ms(self) -> int:
-        """The longest `transaction.timeout.ms` that it grants."""
+        """Return the longest `transaction.timeout.ms` that the cluster allows."""
 
 
 def _anchors(count: int) -> list[TopicPartition]:
@@ -81,7 +81,7 @@ Connect = Callable[[SinkOptions], SinkCluster]
 
 
 def connect(options: SinkOptions) -> SinkCluster:
-    """The cluster of this process that the options lead to."""
+    """Return this process's cluster for these options."""
     return KafkaSinkCluster(cluster_of(options.client))
 
 
@@ -139,7 +139,7 @@ class KafkaSinkCluster:
             first = found.get(ANCHOR)
             if first is None:
                 return None
-            # One question for all parts: they are what one transaction has committed.
+            # One request for all parts, so that they come from one transaction.
             if count_parts(first.metadata) == count:
                 parts = [found[one].metadata for one in anchors if one in found]
                 return CommittedOffset(offset=first.offset, metadata=join(parts))
@@ -158,7 +158,7 @@ class KafkaSinkCluster:
         try:
             commit_offsets(self._cluster, group_id, {ANCHOR_OF_COMPLETED: note}, budget_ms=NOTE_BUDGET_MS)
         except (KafkaError, TopicGone):
-            pass  # the batch is complete all the same
+            pass  # the batch is complete without the note
 
     def read_completed(self, group_id: str) -> CommittedOffset | None:
         return committed_offsets(self._cluster, group_id, [ANCHOR_OF_COMPLETED]).get(ANCHOR_OF_COMPLETED)
@@ -171,7 +171,7 @@ class KafkaSinkCluster:
 
 
 def has_two_phase(cluster: SinkCluster, name: str) -> bool:
-    """Whether transactions of two phases are granted, asked for an id that never has one."""
+    """Return True if the cluster allows two-phase commit; asks with an id that never has a transaction."""
     try:
         cluster.init([name], timeout_ms=COORDINATING_TIMEOUT_MS, two_phase=True)
     except KafkaError as refused:

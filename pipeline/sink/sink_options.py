@@ -1,4 +1,4 @@
-"""The options of a sink, judged whole before a row is written; those of Kafka's client by `client`."""
+"""The options of a sink, checked as a whole before a row is written; `client` checks the client's."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -14,7 +14,7 @@ from ottla.pipeline.client.setting_names import PREFIX
 from ottla.pipeline.option_values import OptionValues
 from ottla.pipeline.words import OptionError
 
-# With what the sink adds to it, an id stays one that every tool can show on a line.
+# With the suffixes of the sink, tools can still show an id on one line.
 MAX_ID_CHARS: Final = 200
 
 OWN: Final = (
@@ -27,7 +27,7 @@ OWN: Final = (
 )
 OF_EXACTLY_ONCE: Final = ("transactional.id", "transactional.id.takeover", "offset.syncs.topic")
 MAX_LAG: Final = 2**31 - 1
-# Spark's own words to a query come along with ours.
+# Spark passes its own options of a query along with ours.
 OF_SPARK: Final = ("checkpointLocation", "queryName")
 _OF_THE_SOURCE: Final = "is an option of the source"
 _MAY_SKIP: Final = (
@@ -68,12 +68,12 @@ REFUSED: Final[Mapping[str, str]] = {
     "_asyncProgressTrackingOverrideSinkSupportCheck": _MAY_SKIP,
     "spark.speculation": "is a setting of the Spark session, and must be false there",
 }
-# Said so, they are what holds anyway.
+# With these values they only confirm the default.
 HARMLESS: Final = frozenset({("asyncprogresstrackingenabled", "false"), ("spark.speculation", "false")})
 
 
 class Guarantee(Enum):
-    """What holds of a row when something fails on its way."""
+    """The guarantee for each row when something fails on its way."""
 
     AT_LEAST_ONCE = "at_least_once"
     EXACTLY_ONCE = "exactly_once"
@@ -86,15 +86,15 @@ class SinkOptions:
     client: ClientSettings
     topic: str | None = None  # None: a column names it
     guarantee: Guarantee = Guarantee.AT_LEAST_ONCE
-    transactional_id: str = ""  # "" where nothing is exactly once
+    transactional_id: str = ""  # "" without exactly-once
     takes_over: bool = False  # a transactional id that another query has used
-    # Where it is told which offset each row, that has a column `offset`, has got here; None: nowhere.
+    # Topic for the places of the copied rows, which have a column `offset`; None if they are not recorded.
     offset_syncs_topic: str | None = None
-    offset_lag_max: int = 100  # so many rows too early one may be led, at the most
+    offset_lag_max: int = 100  # a translated offset is at most this many rows too early
 
     @classmethod
     def from_options(cls, options: Mapping[str, str]) -> "SinkOptions":
-        """OptionError for the first option that is unknown, wrong, or contradicts another."""
+        """Read the options; OptionError for the first that is unknown, wrong, or contradicts another."""
         left = {
             name: value
             for name, value in options.items()

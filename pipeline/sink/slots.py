@@ -1,13 +1,14 @@
-"""The names of a sink's transactions: few, and none that two can mean differently.
+"""The names of a sink's transactions: few of them, and each with one meaning.
 
 With `T` the option `transactional.id`:
 
-    T-c         coordinates; its commit is the decision over a batch, its epoch tells the newest driver
-    T-t         gives tickets: each InitProducerId of it is a number that nobody else has
-    T-l         gives a number to each incarnation: to a process of a driver that plans batches
-    T-L-S       writes: slot S of incarnation L, in the hands of one attempt of one task at a time
+    T-c         coordinates; its commit is the decision over a batch, its epoch shows the newest driver
+    T-t         gives tickets: each InitProducerId of it returns a number that is given only once
+    T-l         numbers the incarnations: each process of a driver that plans batches gets one
+    T-L-S       writes: slot S of incarnation L, held by one attempt of one task at a time
 
-An incarnation has slots of its own, so nothing that a dead driver still sends can meet those of the next.
+An incarnation has slots of its own, so requests still under way from a dead driver never meet those of the
+next.
 """
 
 import re
@@ -16,9 +17,9 @@ from typing import Final, NamedTuple
 
 from ottla.pipeline.columns.producer_pair import ProducerPair
 
-# A name is used again after so many: what a driver has sent that long ago has arrived or never will.
+# A number is reused after this many: requests that a driver sent that long ago have arrived or never will.
 INCARNATIONS: Final = 64
-# Slots from here on are those of attempts for which the driver had prepared none, by their tickets.
+# Slots from here on are for attempts beyond the prepared slots, numbered by their tickets.
 FIRST_UNPREPARED: Final = 100_000
 
 
@@ -51,16 +52,16 @@ class Names:
         return f"{self.group_id}-{slot.incarnation}-{slot.number}"
 
     def slots_among(self, names: Iterable[str]) -> set[Slot]:
-        """Those of the names that are slots of this id: `a-1-2-3` is one of the id `a-1`, not of `a`."""
+        """Return the slots of this id among the names: `a-1-2-3` belongs to the id `a-1`, not to `a`."""
         found = (self._slot.fullmatch(name) for name in names)
         return {Slot(int(match[1]), int(match[2])) for match in found if match}
 
 
 def incarnation_of(pair: ProducerPair) -> int:
-    """Return the number of the incarnation to which this pair of `T-l` was given."""
+    """Return the number of the incarnation that was given this pair of `T-l`."""
     return pair.epoch % INCARNATIONS
 
 
 def tickets_between(first: ProducerPair, last: ProducerPair) -> int | None:
-    """How many tickets were given after one and before another; None when epochs ran out in between."""
+    """Return the number of tickets between two; None if epochs were exhausted in between."""
     return last.epoch - first.epoch - 1 if first.producer_id == last.producer_id else None

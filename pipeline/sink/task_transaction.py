@@ -25,7 +25,7 @@ class TaskTransaction:
         self._partitions = NO_PARTITIONS
 
     def take_slot(self) -> Participant:
-        """A slot that no other attempt has, be it of the same task, given up by Spark or run twice."""
+        """Return a slot that no other attempt has, not even another attempt of this task."""
         name = self._names.tickets
         ticket = self._cluster.init([name], timeout_ms=COORDINATING_TIMEOUT_MS, two_phase=False)[name]
         number = tickets_between(self._begun.first_ticket, ticket)
@@ -36,15 +36,14 @@ class TaskTransaction:
         return self._participant
 
     def join(self, partitions: Sequence[TopicPartition]) -> None:
-        """Make partitions part of the transaction, before a row goes there; an error if a newer driver has
-        begun."""
+        """Add partitions to the transaction before rows are sent there; fails if a newer driver has begun."""
         assert self._participant is not None, "a slot comes first"
         name = self._names.of(self._participant.slot)
         self._cluster.add_partitions(name, self._participant.pair, partitions)
         self._partitions |= {*partitions}
 
     def report(self, *, is_drained: bool = False) -> TaskReport:
-        """For the driver, when all rows are in their logs; `is_drained` where they were there before."""
+        """Return the report for the driver, when all rows are in their logs or (`is_drained`) were before."""
         return TaskReport(
             run=self._run,
             generation=self._begun.generation,
@@ -56,12 +55,12 @@ class TaskTransaction:
         )
 
     def give_up(self) -> None:
-        """Abort it, so that it holds back no reader until the next batch; the driver never hears of it."""
+        """Abort the transaction, so that it does not hold back readers; it is not reported to the driver."""
         if self._participant is not None:
             self._cluster.end({self._names.of(self._participant.slot): self._participant.pair}, commit=False)
 
     def _unprepared(self, ticket: ProducerPair) -> Participant:
-        """A slot that bears the ticket's number, so nobody else has it."""
+        """Return a slot that bears the ticket's number, which no other attempt has."""
         slot = Slot(self._begun.incarnation, FIRST_UNPREPARED + ticket.epoch)
         name = self._names.of(slot)
         given = self._cluster.init([name], timeout_ms=self._begun.timeout_ms, two_phase=self._begun.two_phase)

@@ -1,6 +1,6 @@
-"""How much of what is there a micro-batch takes: a fair share of each partition, or nothing yet.
+"""The admission of offsets to a micro-batch: a fair share of each partition, or none yet.
 
-The connector's own arithmetic, so that a query that changes its format changes no batch.
+It is the connector's own arithmetic, so a query that changes its format has the same batches.
 """
 
 import math
@@ -12,10 +12,11 @@ Offsets = Mapping[TopicPartition, int]
 
 
 def rate_limit(start: Offsets, end: Offsets, max_offsets: int) -> dict[TopicPartition, int]:
-    """Ends for some `max_offsets` offsets in all, in proportion to what each partition has to give.
+    """Return ends that admit about `max_offsets` offsets, in proportion to what each partition has to read.
 
-    `start` has every partition of `end`. Shares below one are one, so that no partition starves; so the sum
-    may be a few more. A partition whose end lies before its start keeps its end: that is for others to judge.
+    `start` has every partition of `end`. A share below one is raised to one, so that no partition starves;
+    therefore the sum may exceed the limit by a few. A partition whose end lies before its start keeps its
+    end: callers judge that.
     """
     sizes = {partition: end[partition] - start[partition] for partition in end}
     total = float(sum(size for size in sizes.values() if size > 0))
@@ -32,9 +33,9 @@ def rate_limit(start: Offsets, end: Offsets, max_offsets: int) -> dict[TopicPart
 
 
 class MinimumWait:
-    """Lets a batch wait for `min_offsets` offsets, for `max_delay_ms` since the last one at most.
+    """Lets a batch wait for `min_offsets` offsets, for at most `max_delay_ms` after the last batch.
 
-    The first one of a query does not wait: how long its rows have waited already nobody knows.
+    The first batch of a query does not wait: it is unknown how long its rows have waited already.
     """
 
     def __init__(self, min_offsets: int, max_delay_ms: int) -> None:
@@ -43,7 +44,10 @@ class MinimumWait:
         self._last_ms: int | None = None
 
     def goes_on(self, start: Offsets, end: Offsets, now_ms: int) -> bool:
-        """Whether to wait on. A moment of which it says no is that of a batch."""
+        """Return True if the batch must wait longer.
+
+        Otherwise `now_ms` becomes the time of the last batch.
+        """
         if self._last_ms is not None and now_ms - self._last_ms < self._max_delay_ms:
             available = sum(end[partition] - start[partition] for partition in end)
             if available < self._min_offsets:

@@ -1,8 +1,8 @@
-"""The parts of a batch: which partition each task reads, and from where to where when it runs.
+"""The plan of a batch read: the partition of each task, and its range at the time when the task runs.
 
 Spark plans a frame once and uses the plan for each of its actions, so a plan has no ends: each task asks for
-its own when it runs, and the partitions that came since the plan are read as well. Records that `where`
-leaves out are not asked for, as far as offsets tell them apart; nor are partitions that have no others.
+its own when it runs, and partitions that were added since the plan are read as well. Records that `where`
+leaves out are not fetched, as far as their offsets are known, and neither are partitions without any others.
 """
 
 from dataclasses import dataclass, replace
@@ -25,7 +25,7 @@ from ottla.pipeline.words import OptionError
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Piece:
-    """A part of one partition; an absent bound is where the options begin or end when the task runs."""
+    """A part of one partition. An absent bound is where the options begin or end when the task runs."""
 
     partition: TopicPartition
     start: int | None = None
@@ -34,7 +34,7 @@ class Piece:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Newcomers:
-    """All partitions of the subscription but those that were planned."""
+    """All partitions of the subscription that were added after the plan."""
 
     planned: frozenset[TopicPartition]
 
@@ -42,7 +42,7 @@ class Newcomers:
 def plan_batch(
     cluster: Cluster, options: SourceOptions, policy: LossPolicy
 ) -> list[tuple[Piece | Newcomers, ...]]:
-    """Return what each task reads; OptionError, DataLossError for offsets that the logs do not have."""
+    """Return the parts that each task reads; OptionError, or DataLossError for offsets that the logs lack."""
     subscribed = find_subscribed(cluster, options.subscription)
     subscribed.check()
     for limit, name in ((options.start, options.start_name), (options.end, options.end_name)):
@@ -61,10 +61,11 @@ def plan_batch(
         for start, end in pairwise([None, *starts[1:], None])
         if options.where.offsets.within(start or 0, MOST if end is None else end)
     ]
-    tasks = tasks or [()]  # of a plan without tasks Spark makes one that is none of ours
+    tasks = tasks or [()]  # Given a plan without tasks, Spark makes a task of its own.
     if isinstance(options.subscription, Assigned):
         return tasks
-    # One task more would cost each action some milliseconds; mostly there is nothing new.
+    # The last task looks for new partitions, since a task more would cost each action some milliseconds, and
+    # there is mostly nothing new.
     newcomers = Newcomers(planned=frozenset(subscribed.partitions))
     *others, last = tasks
     return [*others, (*last, newcomers)]
@@ -73,14 +74,14 @@ def plan_batch(
 def bind(
     cluster: Cluster, options: SourceOptions, part: Piece | Newcomers, policy: LossPolicy
 ) -> list[OffsetRange]:
-    """Return the ranges of a part as the logs are now; errors as for a plan."""
+    """Return the ranges of a part as the logs are now; raises the errors of `plan_batch`."""
     match part:
         case Newcomers(planned=planned):
             subscribed = find_subscribed(cluster, options.subscription)
             subscribed.check()
             wanted = set(subscribed.partitions) - planned
         case Piece(partition=partition):
-            # Not by its pattern, for which a cluster tells of all its topics.
+            # Not by its pattern, for which the cluster would list all of its topics.
             subscribed = find_subscribed(cluster, Assigned(partitions=frozenset([partition])))
             wanted = set(subscribed.partitions)
             if isinstance(options.subscription, Topics):
@@ -103,7 +104,7 @@ def bind(
 def _narrowed(
     options: SourceOptions, subscribed: Subscribed, wanted: set[TopicPartition]
 ) -> tuple[SourceOptions, Subscribed]:
-    """Return both as if nothing but the wanted partitions were subscribed to."""
+    """Return both as if only the wanted partitions were subscribed to."""
     return (
         replace(options, start=limit_of(options.start, wanted), end=limit_of(options.end, wanted)),
         replace(subscribed, partitions=tuple(sorted(wanted))),
@@ -111,11 +112,11 @@ def _narrowed(
 
 
 def _hulls(cluster: Cluster, options: SourceOptions, ranges: list[OffsetRange]) -> list[OffsetRange]:
-    """Return each range from the first to the last offset that is wanted of it, for tasks of like size."""
+    """Return each range from its first wanted offset to its last, so that tasks become of similar size."""
     if options.where.offsets.is_all and options.where.earliest_ms is None:
         return ranges
     if options.min_partitions is None and options.max_records_per_partition is None:
-        return ranges  # a task each, whatever their sizes
+        return ranges  # one task each, whatever their sizes
     hulls = []
     for one in _since(cluster, ranges, options.where.earliest_ms):
         if wanted := options.where.offsets.within(one.start, one.end):
@@ -124,10 +125,10 @@ def _hulls(cluster: Cluster, options: SourceOptions, ranges: list[OffsetRange]) 
 
 
 def _since(cluster: Cluster, ranges: list[OffsetRange], earliest_ms: int | None) -> list[OffsetRange]:
-    """Return the ranges without what lies before their first records of a moment or later.
+    """Return the ranges without the offsets before their first records at or after a time.
 
-    The ends of the ranges are from before this question. So where there is no such record, none of them lies
-    within the range, whatever is written meanwhile.
+    The ends of the ranges are older than this request. So if a log has no such record now, none of its
+    records in the range is one, whatever is written meanwhile.
     """
     asked = [one for one in ranges if one.start < one.end]
     if earliest_ms is None or not asked:
@@ -139,7 +140,7 @@ def _since(cluster: Cluster, ranges: list[OffsetRange], earliest_ms: int | None)
 
 
 def _cut(found: OffsetRange, piece: Piece) -> OffsetRange:
-    """Return what of a range is of the piece. Bounds were fixed by the plan, so pieces never overlap."""
+    """Return the part of a range that is in the piece. The plan fixed the bounds, so pieces never overlap."""
     start = found.start if piece.start is None else max(found.start, piece.start)
     end = found.end if piece.end is None else min(found.end, piece.end)
     return replace(found, start=start, end=max(start, end))
@@ -148,7 +149,7 @@ def _cut(found: OffsetRange, piece: Piece) -> OffsetRange:
 def _ranges(
     cluster: Cluster, options: SourceOptions, subscribed: Subscribed, policy: LossPolicy
 ) -> list[OffsetRange]:
-    """Return what the options name of these partitions, and the logs have now."""
+    """Return the ranges that the options name in these partitions, within what the logs have now."""
     start = resolve(cluster, subscribed, options.start, options.start_name, options)
     end = resolve(cluster, subscribed, options.end, options.end_name, options)
     for partition in subscribed.partitions:
@@ -162,7 +163,7 @@ def _ranges(
 
 
 def _is_said(options: SourceOptions, partition: TopicPartition) -> bool:
-    """Whether both are the user's: a log that ends before an offset is a loss, no contradiction."""
+    """Return True if the user gave both ends: then an end before the start is a contradiction, not a loss."""
     return _says(options.start, partition) and _says(options.end, partition)
 
 
@@ -180,7 +181,10 @@ def _within_logs(
     end: SourceOffsets,
     policy: LossPolicy,
 ) -> list[OffsetRange]:
-    """The ranges, cut to what the logs have. Offsets that come from logs are not asked twice."""
+    """Return the ranges cut to what the logs have.
+
+    Offsets that came from the logs are not asked for again.
+    """
     firsts, lasts = start.offsets, end.offsets
     if isinstance(options.start, AtOffsets) or isinstance(options.end, AtOffsets):
         firsts = edge_offsets(cluster, subscribed, Edge.EARLIEST).offsets

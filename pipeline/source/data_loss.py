@@ -1,6 +1,6 @@
-"""What a query was to read and cannot: deleted topics and records, logs that end before what was read.
+"""Data that a query should read and cannot: deleted topics and records, and logs that end too early.
 
-`failOnDataLoss` decides whether that stops the query or is told of in the log of Spark.
+`failOnDataLoss` decides whether it stops the query or is only reported in Spark's log.
 """
 
 from collections.abc import Callable, Sequence
@@ -13,7 +13,7 @@ Report = Callable[[str], None]
 
 
 class DataLossError(Exception):
-    """Rows are gone that the query was to read; `losses` are sentences without their full stops."""
+    """Rows that the query should read are gone; `losses` are sentences without full stops."""
 
     def __init__(self, losses: Sequence[str]) -> None:
         super().__init__(tuple(losses))
@@ -21,32 +21,32 @@ class DataLossError(Exception):
 
     def __str__(self) -> str:
         losses = "; ".join(self.losses)
-        return f"rows are lost: {losses}. To go on with the rows that are left, set failOnDataLoss=false."
+        return f"rows are lost: {losses}. To continue with the rows that are left, set failOnDataLoss=false."
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class LossPolicy:
-    """What is done about losses: DataLossError, or a line in a log."""
+    """The handling of losses: DataLossError, or a line in a log."""
 
     fails: bool
     warn: Report = field(repr=False)
 
     def judge(self, losses: Sequence[str]) -> None:
-        """Nothing if there are none."""
+        """Raise or log these losses, if there are any."""
         if losses and self.fails:
             raise DataLossError(losses)
         for loss in losses:
-            self.warn(f"rows are lost, but the query goes on, because failOnDataLoss is false: {loss}")
+            self.warn(f"rows are lost, but the query continues, because failOnDataLoss is false: {loss}")
 
 
 def is_replaced(topic: str, before: SourceOffsets, after: SourceOffsets) -> bool:
-    """Whether the topic of that name is another one; where an id is not known it is taken for the same."""
+    """Return True if the name belongs to another topic now; an unknown id counts as the same topic."""
     ids = {before.topic_id(topic), after.topic_id(topic)}
     return ZERO_UUID not in ids and len(ids) == 2
 
 
 def losses_between(read: SourceOffsets, ends: SourceOffsets) -> list[str]:
-    """Why a query that has read so far cannot go on to the ends of the logs as they are now."""
+    """Return the reasons why a query that has read up to `read` cannot continue to the ends of the logs."""
     losses: dict[str, None] = {}
     for partition, offset in sorted(read.offsets.items()):
         end = ends.offsets.get(partition)
@@ -62,7 +62,7 @@ def losses_between(read: SourceOffsets, ends: SourceOffsets) -> list[str]:
 
 
 def new_partitions(read: SourceOffsets, ends: SourceOffsets) -> list[TopicPartition]:
-    """Partitions of which nothing was read: added ones, new topics, and topics made anew."""
+    """Return the partitions of which nothing was read: added ones, new topics, and topics created again."""
     return [
         partition
         for partition in ends.offsets
@@ -71,7 +71,7 @@ def new_partitions(read: SourceOffsets, ends: SourceOffsets) -> list[TopicPartit
 
 
 def losses_at_beginnings(beginnings: dict[TopicPartition, int], read: SourceOffsets) -> list[str]:
-    """Of added partitions: what was deleted before it was read. A replaced topic is told of already."""
+    """Return the losses of added partitions before they were read, without those of replaced topics."""
     return [
         f"{partition} was added, but begins at offset {offset}"
         for partition, offset in sorted(beginnings.items())

@@ -1,4 +1,4 @@
-"""Sets of integers of 64 bits, as ranges: which offsets, partitions and times a filter keeps."""
+"""Sets of 64-bit integers as ranges: the offsets, partitions and times that a filter keeps."""
 
 from collections.abc import Iterable
 from dataclasses import dataclass
@@ -10,13 +10,13 @@ MOST: Final = 2**63 - 1
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class IntegerRanges:
-    """Ranges from their start to before their end, in rising order and apart from each other."""
+    """Ranges from their start to before their end, in rising order and disjoint."""
 
     ranges: tuple[tuple[int, int], ...]
 
     @classmethod
     def of(cls, ranges: Iterable[tuple[int, int]]) -> "IntegerRanges":
-        """Return the union of ranges in any order; what is beyond 64 bits is left out."""
+        """Return the union of ranges in any order; numbers beyond 64 bits are left out."""
         joined: list[tuple[int, int]] = []
         for start, end in sorted((max(start, LEAST), min(end, MOST + 1)) for start, end in ranges):
             if start >= end:
@@ -31,7 +31,7 @@ class IntegerRanges:
         return any(start <= number < end for start, end in self.ranges)
 
     def __and__(self, other: "IntegerRanges") -> "IntegerRanges":
-        """Return what both have, in one walk over both."""
+        """Return the numbers in both, in one walk over both."""
         common = []
         mine, others = 0, 0
         while mine < len(self.ranges) and others < len(other.ranges):
@@ -50,12 +50,12 @@ class IntegerRanges:
         return IntegerRanges.of(zip(starts, ends, strict=True))
 
     def within(self, start: int, end: int) -> tuple[tuple[int, int], ...]:
-        """Return what there is from `start` to before `end`."""
+        """Return the ranges from `start` to before `end`."""
         return (self & IntegerRanges.of([(start, end)])).ranges
 
     @property
     def is_all(self) -> bool:
-        """Return whether every integer is in the ranges."""
+        """True if every integer is in the ranges."""
         return self == ALL
 
 

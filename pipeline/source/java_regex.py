@@ -1,12 +1,13 @@
-r"""Regular expressions of java.util.regex as Python's `re`, for names of topics.
+r"""Translates regular expressions of java.util.regex to Python's `re`, for names of topics.
 
-Spark's Kafka connector takes Java's syntax, and Python's differs in silence: `[a-z&&[^x]]` is an intersection
+Spark's Kafka connector takes Java's syntax, and Python's differs silently: `[a-z&&[^x]]` is an intersection
 in Java and some odd characters in Python. `translated(pattern)` parses a pattern by the rules of Java 17, as
-java.util.regex.Pattern documents them, and writes it anew; what `re` cannot do is refused by name.
+java.util.regex.Pattern documents them, and writes it for Python; constructs that `re` lacks are refused by
+name.
 
 Names of topics are ASCII, so a character class is a set of these 128 characters and is written as the list of
 its members. Flags such as `(?i)` are worked into the sets, since `re` takes none in the middle of a pattern.
-The result means to Java what it means to Python.
+So the result means the same in Python as in Java.
 """
 
 import re
@@ -15,7 +16,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from typing import Final, NoReturn
 
-MAX_PATTERN_CHARS: Final = 10_000  # a list of forty of the longest names
+MAX_PATTERN_CHARS: Final = 10_000  # forty of the longest names
 MAX_DEPTH: Final = 100  # groups within groups, and classes within classes
 
 Chars = frozenset[str]
@@ -57,7 +58,7 @@ _POSIX: Final[Mapping[str, Chars]] = {
     "XDigit": frozenset("0123456789abcdefABCDEF"),
     "Space": _SPACES,
 }
-# Of java.lang.Character: `\p{javaLowerCase}` is Character.isLowerCase.
+# From java.lang.Character: `\p{javaLowerCase}` is Character.isLowerCase.
 _OF_CHARACTER: Final[Mapping[str, Chars]] = {
     "LowerCase": _POSIX["Lower"],
     "UpperCase": _POSIX["Upper"],
@@ -93,7 +94,7 @@ _BINARY: Final[Mapping[str, Chars]] = {
 }
 _CATEGORY: Final = re.compile(r"LC|L[ultmo]?|M[nce]?|N[dlo]?|Z[slp]?|C[cfosn]?|P[dsecoif]?|S[mcko]?")
 _CONTROL_ESCAPES: Final = {"t": "\t", "n": "\n", "r": "\r", "f": "\f", "a": "\a", "e": "\x1b"}
-# Of an anchor Java and Python have the same, but for the letter; names have no line ends.
+# Java and Python have the same anchors except for the letter; names have no line ends.
 _ANCHORS: Final = {"b": r"\b", "B": r"\B", "A": r"\A", "Z": r"\Z", "z": r"\Z"}
 _NAME: Final = re.compile(r"[a-zA-Z][a-zA-Z0-9]*")
 _REPEAT: Final = re.compile(r"\{(\d+)(,?)(\d*)\}")
@@ -101,13 +102,13 @@ _NOTHING: Final = "(?!)"
 
 
 class PatternError(ValueError):
-    """A pattern that Java would refuse, or that has no equal in Python; the message says which part."""
+    """A pattern that Java would refuse, or that has no equal in Python; the message says which part it is."""
 
 
 def translated(pattern: str) -> str:
-    """Return the pattern for Python's `re` that finds in a topic's name what Java finds by `pattern`.
+    """Return a pattern for Python's `re` that finds in a topic's name what Java finds with `pattern`.
 
-    PatternError for what is no pattern of Java's, or for a construct that Python does not have.
+    Raises PatternError for a pattern that Java would refuse, or for a construct that Python lacks.
     """
     if len(pattern) > MAX_PATTERN_CHARS:
         raise PatternError(f"it is longer than {MAX_PATTERN_CHARS} characters")
@@ -144,7 +145,7 @@ def _without_quotes(pattern: str) -> str:
 
 @dataclass(slots=True)
 class _Translation:
-    """A walk over a pattern. `flags` are those that hold at this place."""
+    """A walk over a pattern. `flags` are the flags in force at the current place."""
 
     text: str
     at: int = 0
@@ -190,7 +191,7 @@ class _Translation:
         if quantifier and self._peek() in ("*", "+", "?", "{"):
             self._refuse("a quantifier follows another quantifier")
         if len(quantifier) > 1 and quantifier.endswith("+"):
-            # Possessive. Before Python 3.11.5 its own goes wrong where the part backtracks (gh-106052).
+            # Possessive. Python's own fails before 3.11.5 if the part backtracks (gh-106052).
             return f"(?>(?:{atom}){quantifier[:-1]})"
         return f"(?:{atom}){quantifier}" if quantifier else atom
 
@@ -238,7 +239,7 @@ class _Translation:
         return char
 
     def _skip_comments(self) -> bool:
-        """Skip what `(?x)` makes a comment; whether there was any."""
+        """Skip blanks and comments under `(?x)`; return True if there were any."""
         before = self.at
         while "x" in self.flags and self._peek():
             if self._peek() in _SPACES:
@@ -310,7 +311,7 @@ class _Translation:
     # ---- escapes ---------------------------------------------------------------------------------------
 
     def _escape(self) -> str:
-        """Read what stands behind a backslash outside of a class."""
+        """Read what follows a backslash outside of a class."""
         char = self._peek()
         if char in _ANCHORS:
             self.at += 1
@@ -334,12 +335,12 @@ class _Translation:
         return self._written(self._escaped_chars())
 
     def _reference(self) -> str:
-        r"""Read `\12`: group 12 if there are so many by now, else group 1 and a 2, as in Java."""
+        r"""Read `\12`: group 12 if there are that many so far, otherwise group 1 and a 2, as in Java."""
         number = int(self._take())
         while (digit := self._peek()) in _DIGITS and number * 10 + int(digit) <= self.groups:
             number = number * 10 + int(digit)
             self.at += 1
-        if number > self.groups:  # to Java a group that has matched nothing, so the reference matches nothing
+        if number > self.groups:  # in Java a group that has matched nothing, so the reference matches nothing
             self.early_references.append(number)
             return _NOTHING
         return self._referring(f"(?:\\{number})")
@@ -390,7 +391,7 @@ class _Translation:
         return chr(code)
 
     def _property(self) -> Chars:
-        r"""Read the name behind `\p`."""
+        r"""Read the name after `\p`."""
         name = self._take("a property")
         if name == "{":
             end = self.text.find("}", self.at)
@@ -406,7 +407,7 @@ class _Translation:
     # ---- classes ---------------------------------------------------------------------------------------
 
     def _class(self) -> Chars:
-        """Read a class behind its bracket: unions, and their intersection (&&)."""
+        """Read a class after its opening bracket: unions, and their intersection (&&)."""
         self.depth += 1
         if self.depth > MAX_DEPTH:
             self._refuse(f"more than {MAX_DEPTH} classes are nested")
@@ -414,7 +415,7 @@ class _Translation:
         self.at += is_complement
         chosen: Chars | None = None
         union: set[str] = set()
-        is_empty = True  # of the union: a ] that comes first is itself
+        is_empty = True  # the union so far: a ] that comes first is a member
         while True:
             self._skip_comments()
             if self.text.startswith("&&", self.at):

@@ -1,20 +1,20 @@
-"""How long records have waited for a query: from the ends of logs as its progress has told them.
+"""The lag of a query in time: how long records have waited, by the ends of logs that its progress reported.
 
-The next record to read came between two moments: when the log ended before it, and when it ended behind it.
-Between them records are taken to have come evenly. Of what was there when the log was first seen nothing
-more is known than that it has waited since.
+The next record to read came between two moments: when the log was seen to end before it, and when after it.
+Records in between are assumed to have come at a constant rate. Records that were there when the log was first
+seen have waited at least since then.
 """
 
 from dataclasses import dataclass
 from typing import Final
 
-# Of one partition. Beyond it every other one is forgotten: the time is less exact, but no memory grows.
+# For one partition. Beyond it every second end is forgotten: less exact, but memory is bounded.
 MAX_KNOWN_ENDS: Final = 256
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class KnownEnd:
-    """Where a log ended at a moment."""
+    """The end of a log at a moment."""
 
     at_ms: int
     end: int
@@ -24,20 +24,20 @@ KnownEnds = tuple[KnownEnd, ...]
 
 
 def with_end(known: KnownEnds, seen: KnownEnd, read: int) -> KnownEnds:
-    """Return the ends in their order, with `seen`, and without those that a query at `read` is past."""
+    """Return the ends in order with `seen` added, without those that are not needed by a query at `read`."""
     if known and (seen.end < known[-1].end or seen.at_ms < known[-1].at_ms):
-        known = ()  # a topic that was made anew, or a clock that was set back: what was known is of no use
+        known = ()  # the topic was created again, or the clock set back: earlier ends are of no use
     if len(known) > 1 and known[-2].end == known[-1].end == seen.end:
-        known = known[:-1]  # it rests: the first and the last moment say so
+        known = known[:-1]  # the log is idle: its first and its last moment are enough
     known = (*known, seen)
     first = max((at for at, one in enumerate(known) if one.end <= read), default=0)
-    # A log that rests at `read` is asked about from its last moment on; its first one is not needed.
+    # If the log is idle at `read`, the next record came after the last such moment; the first is not needed.
     known = known[first:]
     return known if len(known) <= MAX_KNOWN_ENDS else (*known[:-1:2], known[-1])
 
 
 def waited_ms(known: KnownEnds, read: int, now_ms: int) -> float:
-    """Return how long the record at `read` has waited, or at least has; 0 where it has not come yet."""
+    """Return how long the record at `read` has waited, at least; 0 if it has not come yet."""
     before: KnownEnd | None = None
     for one in known:
         if one.end > read:

@@ -1,4 +1,4 @@
-"""The offsets at which a source begins and ends: edges of logs, times, and what was said to the letter."""
+"""The offsets at which a source begins and ends: edges of logs, offsets of times, offsets of options."""
 
 from collections.abc import Callable, Collection, Mapping
 from typing import Final
@@ -17,23 +17,23 @@ _MARKERS: Final = {Edge.EARLIEST: EARLIEST, Edge.LATEST: LATEST}
 
 
 def edge_offsets(cluster: Cluster, subscribed: Subscribed, edge: Edge) -> SourceOffsets:
-    """The first offsets, or the last ones (with `isolation.level` those that are stable); TopicGone."""
+    """Return the first offsets, or the last ones (stable if `isolation.level` says so); TopicGone."""
     wanted = dict.fromkeys(subscribed.partitions, _MARKERS[edge])
     return SourceOffsets(offsets=list_offsets(cluster, wanted), topic_ids=subscribed.topic_ids)
 
 
 def beginnings(cluster: Cluster, partitions: list[TopicPartition]) -> dict[TopicPartition, int]:
-    """The first offsets of these partitions; TopicGone."""
+    """Return the first offsets of these partitions; TopicGone."""
     return list_offsets(cluster, dict.fromkeys(partitions, EARLIEST)) if partitions else {}
 
 
 def ends_after(
     cluster: Cluster, options: SourceOptions, read: SourceOffsets, pause: Callable[[int], None]
 ) -> tuple[SourceOffsets, list[str]]:
-    """The ends of the logs now, and why a query that has read so far cannot go on to them.
+    """Return the ends of the logs now, and the reasons why a query at `read` cannot continue to them.
 
-    What looks like a loss is asked again, `fetchOffset.numRetries` times and of another node: one that was
-    away, or still is, does not know it all, and no query should be stopped, or begin anew, by its word.
+    An apparent loss is checked again, `fetchOffset.numRetries` times and at other nodes: a node that was down
+    or cut off has old metadata, which must not stop a query or let it begin again.
     """
     gone: TopicGone | None = None
     ends, losses = read, []
@@ -44,7 +44,7 @@ def ends_after(
         subscribed = find_subscribed(cluster, options.subscription)
         try:
             ends, gone = edge_offsets(cluster, subscribed, Edge.LATEST), None
-        except TopicGone as error:  # between the two questions
+        except TopicGone as error:  # deleted between the two requests
             gone = error
             continue
         losses = losses_between(read, ends)
@@ -56,7 +56,7 @@ def ends_after(
             break
     if gone is not None:
         raise gone
-    # A pattern may find no topic for a while. A checkpoint without partitions would forget how far each was
+    # A pattern may match no topic for a while. A checkpoint without partitions would forget how far each was
     # read, and the query would read all of them again (SPARK-41375).
     return (ends if ends.offsets else read), losses
 
@@ -70,9 +70,10 @@ def resolve(
     *,
     known: Collection[TopicPartition] = (),
 ) -> SourceOffsets:
-    """The offsets that option `name` means; OptionError if it does not fit what there is, TopicGone.
+    """Return the offsets that option `name` means; OptionError if it does not fit the partitions, TopicGone.
 
-    Of `known` partitions no time is looked for, so they may be absent: they may have no record so late now.
+    No time is looked up for `known` partitions, so they may be absent: they may have no record so late any
+    more.
     """
     match limit:
         case Edge():
@@ -101,7 +102,7 @@ def resolve(
 
 
 def check_names_partitions(limit: RangeLimit, subscribed: Subscribed, name: str) -> None:
-    """Reject a limit that names partitions, but not exactly those that are read; OptionError."""
+    """Reject a limit that names other partitions than exactly those that are read; OptionError."""
     match limit:
         case AtOffsets(edges=edges):
             topics = {one.topic for one in subscribed.partitions}
@@ -115,7 +116,7 @@ def check_names_partitions(limit: RangeLimit, subscribed: Subscribed, name: str)
 
 
 def _with_edges(limit: AtOffsets, subscribed: Subscribed) -> dict[TopicPartition, int]:
-    """Return the offset of each partition, also where the limit names its topic as a whole."""
+    """Return the offset of each partition, also if the limit names its topic as a whole."""
     edges = limit.edges
     of_edges = {one: edges[one.topic] for one in subscribed.partitions if one.topic in edges}
     return {**limit.offsets.offsets, **of_edges}

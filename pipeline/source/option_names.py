@@ -1,6 +1,6 @@
-"""The options of Spark's Kafka connector: how each is written, and what becomes of it here.
+"""The options of Spark's Kafka connector, in its spelling, each honoured or refused here.
 
-Settings of Kafka's client, `kafka.*`, are judged by `client.setting_names`.
+`client.setting_names` judges the settings of Kafka's client, `kafka.*`.
 """
 
 from collections.abc import Iterable, Mapping
@@ -10,10 +10,10 @@ SUBSCRIPTIONS: Final = ("subscribe", "subscribePattern", "assign")
 STARTS: Final = ("startingTimestamp", "startingOffsetsByTimestamp", "startingOffsets")
 ENDS: Final = ("endingTimestamp", "endingOffsetsByTimestamp", "endingOffsets")
 OF_STREAMS: Final = ("maxOffsetsPerTrigger", "minOffsetsPerTrigger", "maxTriggerDelay", "groupIdPrefix")
-# Not the connector's, which knows no ids of topics.
+# Not the connector's, which knows no topic ids.
 ACCEPT_NEW_IDS: Final = "acceptNewTopicIds"
-WHERE: Final = "where"  # the connector has none, either: it reads all that a query filters
-# Set by `spark.scan_sources` where a source is of one scan alone, and refused where a user says it.
+WHERE: Final = "where"  # not the connector's either: it reads all rows, and the query filters them
+# Set by `spark.scan_sources` for a source of a single scan, and refused as an option of a user.
 OF_ONE_SCAN: Final = "ottla.scan"
 HONOURED: Final = (
     ACCEPT_NEW_IDS,
@@ -40,6 +40,6 @@ REFUSED: Final[Mapping[str, str]] = {
 
 
 def one_of(names: Iterable[str]) -> str:
-    """`a, b or c`."""
+    """Return the names in the form `a, b or c`."""
     *most, last = names
     return f"{', '.join(most)} or {last}" if most else last

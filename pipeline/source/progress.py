@@ -1,6 +1,6 @@
-"""How far a query is behind: from the offsets that Spark shows of its progress.
+"""The lag of a query in offsets, from the progress that Spark reports.
 
-Spark takes no metrics from a source in Python, so what the connector reports in `metrics` is counted here
+Spark takes no metrics from a source in Python, so the metrics that the connector reports are computed here
 from `endOffset` and `latestOffset`, which are in each progress.
 """
 
@@ -14,17 +14,17 @@ from ottla.pipeline.source.source_offsets import SourceOffsets, open_json, read_
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Lag:
-    """Offsets between what was read and what there is, by partition."""
+    """The number of offsets that are not read yet, by partition."""
 
     by_partition: Mapping[TopicPartition, int]
 
     @property
     def total(self) -> int:
-        """Of all partitions."""
+        """The sum over all partitions."""
         return sum(self.by_partition.values())
 
     def metrics(self) -> dict[str, str]:
-        """The connector's metrics under its names, as text; none where there is no partition."""
+        """Return the connector's metrics under its names, as text; none if there is no partition."""
         behind = self.by_partition.values()
         if not behind:
             return {}
@@ -36,7 +36,7 @@ class Lag:
 
 
 def lag_between(read: SourceOffsets, latest: SourceOffsets) -> Lag:
-    """What there is in `latest` and not yet in `read`; a partition that is new counts from 0."""
+    """Return the lag of `read` behind `latest`; a new partition counts from 0."""
     behind = {}
     for partition, end in latest.offsets.items():
         is_new = is_replaced(partition.topic, read, latest)
@@ -45,10 +45,10 @@ def lag_between(read: SourceOffsets, latest: SourceOffsets) -> Lag:
 
 
 def offsets_of_source(progress: Mapping[str, object]) -> tuple[SourceOffsets, SourceOffsets] | None:
-    """Return what was read and what there is, of one of the `sources` of a query's progress.
+    """Return the offsets read and the latest offsets of one of the `sources` in a query's progress.
 
-    None before its first batch; OptionError if the offsets in it are not those of this format. Of a topic
-    that was made anew nothing was read yet.
+    None before its first batch; OptionError if the offsets are not in this format. For a topic that was
+    created again, nothing counts as read.
     """
     offsets = []
     for name in ("endOffset", "latestOffset"):
@@ -62,9 +62,9 @@ def offsets_of_source(progress: Mapping[str, object]) -> tuple[SourceOffsets, So
 
 
 def lag_of_source(progress: Mapping[str, object]) -> Lag | None:
-    """The lag of one of the `sources` of a query's progress; None before its first batch.
+    """Return the lag of one of the `sources` in a query's progress; None before its first batch.
 
-    OptionError if the offsets in it are not those of this format.
+    Raises OptionError if the offsets are not in this format.
     """
     offsets = offsets_of_source(progress)
     return None if offsets is None else lag_between(*offsets)

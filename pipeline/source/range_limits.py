@@ -1,6 +1,6 @@
-"""Where a read begins and where it ends, as options say it: edges of the log, offsets, or times.
+"""The limits of a read, as options give them: edges of the logs, offsets, or times.
 
-Three options can say each, and one of them does.
+There are three options for each limit, and only one of them may be given.
 """
 
 import re
@@ -31,7 +31,7 @@ class Edge(Enum):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class AtOffsets:
-    """These offsets, EARLIEST and LATEST among them; `edges` has one of these two for all of a topic."""
+    """These offsets, which may be EARLIEST and LATEST; `edges` has one of these two for whole topics."""
 
     offsets: SourceOffsets
     edges: Mapping[str, int] = field(default_factory=dict)
@@ -46,7 +46,7 @@ class AtTimestamp:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class AtTimestamps:
-    """The same, each partition with a moment of its own."""
+    """The first record of each partition at or after a moment of its own."""
 
     timestamps_ms: Mapping[TopicPartition, int]
 
@@ -57,7 +57,7 @@ _LONG: Final = re.compile(r"[+-]?[0-9]{1,19}")
 
 
 def read_limit(own: Mapping[str, str], names: tuple[str, str, str], default: Edge) -> tuple[RangeLimit, str]:
-    """What the one of the options that is given says, and its name; OptionError, also for a second one."""
+    """Return the limit that one of three options gives, and that option's name; OptionError for two."""
     given = [name for name in names if name in own]
     if len(given) > 1:
         raise OptionError(given[1], f"cannot be used together with {given[0]}; use one of {one_of(names)}")
@@ -79,7 +79,7 @@ def read_limit(own: Mapping[str, str], names: tuple[str, str, str], default: Edg
         )
     value = open_json(text, by_offsets)
     whole: dict[str, int] = {}
-    if isinstance(value, dict):  # {"topic": "earliest"} stands for all partitions of it (SPARK-58774)
+    if isinstance(value, dict):  # {"topic": "earliest"} stands for all of its partitions (SPARK-58774)
         whole = {topic: _MARKERS[said] for topic, said in value.items() if _is_edge(said)}
         value = {topic: of_topic for topic, of_topic in value.items() if topic not in whole}
         check_names(whole, by_offsets)
@@ -94,7 +94,7 @@ def _is_edge(said: object) -> bool:
 
 
 def limit_of(limit: RangeLimit, partitions: Collection[TopicPartition]) -> RangeLimit:
-    """Return what the limit says of these partitions, without those of which it says nothing."""
+    """Return the limit restricted to these partitions; those that it does not name stay unnamed."""
     match limit:
         case AtOffsets(offsets=given, edges=edges):
             kept = {one: offset for one, offset in given.offsets.items() if one in partitions}
@@ -109,21 +109,21 @@ def limit_of(limit: RangeLimit, partitions: Collection[TopicPartition]) -> Range
 
 
 def check_start(limit: RangeLimit, name: str) -> None:
-    """A batch does not begin where nothing is yet; OptionError."""
+    """Raise OptionError if a batch would begin at the end of the log."""
     if limit is Edge.LATEST:
         raise OptionError(name, "is latest, after which a batch finds nothing")
     _refuse_marker(limit, name, LATEST, "is latest (-1), after which a batch finds nothing")
 
 
 def check_end(limit: RangeLimit, name: str) -> None:
-    """A batch does not end before everything; OptionError."""
+    """Raise OptionError if a batch would end at the beginning of the log."""
     if limit is Edge.EARLIEST:
         raise OptionError(name, "is earliest, before which a batch finds nothing")
     _refuse_marker(limit, name, EARLIEST, "is earliest (-2), before which a batch finds nothing")
 
 
 def check_order(start: RangeLimit, start_name: str, end: RangeLimit, end_name: str) -> None:
-    """Of limits of one kind, the same partitions and none that ends before it begins; OptionError."""
+    """Raise OptionError if limits of one kind name different partitions, or an end lies before its start."""
     match start, end:
         case AtOffsets(offsets=first) as begin, AtOffsets(offsets=last) as until:
             whole = {*begin.edges, *until.edges}

@@ -1,4 +1,4 @@
-"""The rows of one range as batches of columns, and what is done when they are not there."""
+"""The rows of one range as batches of columns, and the handling of their loss."""
 
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
@@ -23,7 +23,8 @@ def read_rows(
 ) -> Iterator[pa.RecordBatch]:
     """Yield the columns `fields` of the visible records with these timestamps, fetch by fetch.
 
-    DataLossError, or without it all that there still is; KafkaError for what no attempt mended.
+    If records are gone, it raises DataLossError or, as `policy` says, yields those that are left. KafkaError
+    if all attempts failed.
     """
     fetcher = PartitionFetcher(
         cluster, with_headers="headers" in fields, wanted=KEY_AND_VALUE.intersection(fields)

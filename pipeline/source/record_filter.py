@@ -1,7 +1,7 @@
-"""Which records a batch wants, by topic, partition, offset and timestamp: what need not be read for them.
+"""The filter of a batch's records, by topic, partition, offset and timestamp, which narrows its reads.
 
-Of offsets and partitions a filter is exact before anything is read. A log is not in the order of its
-timestamps, so times are judged record by record; only a first offset is known, by asking the cluster.
+For offsets and partitions the filter is applied before anything is read. A log is not in the order of its
+timestamps, so times are compared record by record; only the first offset is found, by asking the cluster.
 """
 
 from collections.abc import Callable, Iterable, Mapping
@@ -18,7 +18,7 @@ FILTERED_COLUMNS: Final = ("topic", "partition", "offset", "timestamp")
 
 
 class Comparison(Enum):
-    """How a column is compared, as SQL writes it."""
+    """A comparison with a column, as SQL writes it."""
 
     EQUAL = "="
     NOT_EQUAL = "<>"
@@ -30,9 +30,9 @@ class Comparison(Enum):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Condition:
-    """A column compared with values: equal to one of them, to none of them, or with the only one.
+    """A comparison of a column with values: equal to one of them, to none, or ordered against the only one.
 
-    Values of `topic` are texts, of the other columns integers; a timestamp is in microseconds.
+    Values of `topic` are text, those of the other columns integers; a timestamp is in microseconds.
     """
 
     column: str
@@ -51,7 +51,7 @@ class RecordFilter:
 
     @classmethod
     def of(cls, conditions: Iterable[Condition]) -> "RecordFilter":
-        """Return the filter of conditions all of which are to be met."""
+        """Return the filter of records that meet all conditions."""
         topics = []
         integers = dict.fromkeys(("partition", "offset", "timestamp"), ALL)
         for one in conditions:
@@ -67,7 +67,7 @@ class RecordFilter:
         )
 
     def __and__(self, other: "RecordFilter") -> "RecordFilter":
-        """Return the filter of the records that meet both."""
+        """Return the filter of records that meet both."""
         return RecordFilter(
             topics=self.topics + other.topics,
             partitions=self.partitions & other.partitions,
@@ -76,7 +76,7 @@ class RecordFilter:
         )
 
     def keeps(self, partition: TopicPartition) -> bool:
-        """Return whether any record of the partition may be wanted."""
+        """Return True if any record of the partition may be wanted."""
         return (
             bool(self.offsets.ranges and self.timestamps_ms.ranges)
             and partition.partition in self.partitions
@@ -85,7 +85,7 @@ class RecordFilter:
 
     @property
     def earliest_ms(self) -> int | None:
-        """The first moment of which records are wanted, if a cluster can be asked for it."""
+        """The first moment whose records are wanted, if a cluster can be asked for it."""
         first = self.timestamps_ms.ranges[0][0] if self.timestamps_ms.ranges else LEAST
         return first if first >= 0 else None
 
@@ -107,7 +107,7 @@ def _is_met(condition: Condition, topic: str) -> bool:
         return topic not in condition.values
     (value,) = condition.values
     assert isinstance(value, str), condition
-    # Spark compares texts by their bytes in UTF-8, which have the order of code points.
+    # Spark compares text by its bytes in UTF-8, which have the order of code points.
     return _ORDERS[condition.comparison](topic, value)
 
 
@@ -116,7 +116,7 @@ def _integers(condition: Condition) -> IntegerRanges:
     unit = US_PER_MS if condition.column == "timestamp" else 1
     numbers = [value for value in condition.values if isinstance(value, int)]
     assert len(numbers) == len(condition.values), condition
-    # Records have whole milliseconds: none is equal to a part of one.
+    # Records have whole milliseconds: a time with a fraction of one equals none.
     equal = IntegerRanges.of((one // unit, one // unit + 1) for one in numbers if one % unit == 0)
     match condition.comparison:
         case Comparison.EQUAL:

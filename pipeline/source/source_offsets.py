@@ -1,9 +1,10 @@
-"""Offsets of a source, as Spark keeps them in its checkpoint: the connector's JSON, with the ids of topics.
+"""Offsets of a source as Spark keeps them in its checkpoint: the connector's JSON, with the ids of topics.
 
     {"flights": {"0": 500, "1": 498, "id": "Jk3-VfTpQ1S0E2bYlqBvhA"}}
 
-The offset is the next one to read. The id tells a topic from one that was deleted and made anew under its
-name; it is left out where the cluster has none, and may be: what the connector wrote is read as well.
+An offset is the next one to read. The id distinguishes a topic from one that was deleted and created again
+under its name. It is absent if the cluster has no ids, and optional, so that checkpoints of the connector can
+be read.
 """
 
 import json
@@ -24,9 +25,9 @@ from ottla.pipeline.words import OptionError
 
 LATEST: Final = -1
 EARLIEST: Final = -2
-ID: Final = "id"  # beside the partitions of a topic, whose names are digits
+ID: Final = "id"  # beside a topic's partitions, whose names are digits
 MAX_OFFSET: Final = 2**63 - 1
-# A hundred thousand partitions take some megabytes; nobody's option is longer.
+# A hundred thousand partitions take some megabytes; no real option is longer.
 MAX_JSON_CHARACTERS: Final = 64 * 1024 * 1024
 _EXAMPLE: Final = '{"topic": {"0": 23, "1": 17}}'
 _PARTITION: Final = re.compile(r"0|[1-9][0-9]{0,9}")
@@ -35,17 +36,17 @@ _MAX_PARTITION: Final = 2**31 - 1
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SourceOffsets:
-    """Of each partition the next offset to read, and the ids of their topics as far as they are known."""
+    """The next offset to read of each partition, and the ids of topics as far as they are known."""
 
     offsets: Mapping[TopicPartition, int]
     topic_ids: Mapping[str, bytes] = field(default_factory=dict)
 
     def topic_id(self, topic: str) -> bytes:
-        """Zeros where it is not known."""
+        """Return the id of a topic, or zeros if it is unknown."""
         return self.topic_ids.get(topic, ZERO_UUID)
 
     def to_json(self) -> dict[str, dict[str, int | str]]:
-        """What `json` writes always the same way for the same offsets: Spark compares the text."""
+        """Return the offsets in a form of which `json` always writes the same text: Spark compares texts."""
         written: dict[str, dict[str, int | str]] = {}
         for partition in sorted(self.offsets):
             written.setdefault(partition.topic, {})[str(partition.partition)] = self.offsets[partition]
@@ -56,9 +57,9 @@ class SourceOffsets:
 
 
 def read_offsets(value: object, where: str, *, least: int = 0) -> SourceOffsets:
-    """Offsets from their JSON, opened; OptionError naming `where` they stand for what is none.
+    """Return the offsets of parsed JSON; OptionError, with the name `where`, for anything else.
 
-    `least` is EARLIEST where -1 and -2 may stand for the latest and the earliest offset.
+    `least` is EARLIEST if -1 and -2 may stand for the latest and the earliest offset.
     """
     offsets: dict[TopicPartition, int] = {}
     topic_ids: dict[str, bytes] = {}
@@ -74,7 +75,7 @@ def read_offsets(value: object, where: str, *, least: int = 0) -> SourceOffsets:
 
 
 def read_partitions(text: str, where: str) -> frozenset[TopicPartition]:
-    """`{"topic": [0, 1]}`, the option `assign`; OptionError."""
+    """Read the option `assign`, `{"topic": [0, 1]}`; OptionError."""
     found: set[TopicPartition] = set()
     for topic, numbers in _members(open_json(text, where), where, '{"topic": [0, 1]}').items():
         _check_name(topic, where)
@@ -91,7 +92,7 @@ def read_partitions(text: str, where: str) -> frozenset[TopicPartition]:
 
 
 def read_number(number: object, what: str, where: str, *, least: int = 0, most: int = MAX_OFFSET) -> int:
-    """A whole number out of JSON; OptionError."""
+    """Read a whole number out of JSON; OptionError."""
     if not isinstance(number, int) or isinstance(number, bool):
         raise OptionError(where, f"{str(number)[:40]!r} {what} is not a whole number")
     if not least <= number <= most:
@@ -100,7 +101,7 @@ def read_number(number: object, what: str, where: str, *, least: int = 0, most: 
 
 
 def open_json(text: str, where: str) -> object:
-    """JSON in which no name comes twice; OptionError."""
+    """Parse JSON in which no name may come twice; OptionError."""
     if len(text) > MAX_JSON_CHARACTERS:
         raise OptionError(where, f"has {len(text)} characters; at most {MAX_JSON_CHARACTERS} are allowed")
     try:
@@ -128,7 +129,7 @@ def _members(value: object, where: str, example: str = _EXAMPLE) -> dict[str, ob
 
 
 def check_names(topics: Iterable[str], where: str) -> None:
-    """OptionError naming `where` they stand if one of them is no name of a topic."""
+    """Raise OptionError, with the name `where`, if one of these is not a valid topic name."""
     for topic in topics:
         _check_name(topic, where)
 

@@ -1,4 +1,4 @@
-"""The options of a source, judged whole before anything is asked of a cluster."""
+"""The options of a source, checked as a whole before a request to the cluster."""
 
 import hashlib
 import json
@@ -45,13 +45,13 @@ from ottla.pipeline.words import OptionError
 MAX_LONG: Final = 2**63 - 1
 MAX_INT: Final = 2**31 - 1
 DEFAULT_MAX_TRIGGER_DELAY_MS: Final = 15 * 60_000
-# Spark's own words for times, in milliseconds.
+# Spark's names for units of time, in milliseconds.
 _UNITS_MS: Final = {"ms": 1, "s": 1_000, "m": 60_000, "min": 60_000, "h": 3_600_000, "d": 86_400_000}
 _NO_GROUP_IN_BATCHES: Final = "a batch commits nothing"
 
 
 class Mode(Enum):
-    """How the source is read."""
+    """The ways to read a source."""
 
     BATCH = "batch"
     STREAM = "stream"
@@ -66,9 +66,9 @@ class Topics:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TopicPattern:
-    """Topics in whose name the pattern is found, those that come later as well.
+    """Topics whose names the pattern is found in, also those created later.
 
-    Java's syntax, as the connector's, written in Python's.
+    The pattern is given in Java's syntax, as with the connector, and is translated to Python's here.
     """
 
     pattern: re.Pattern[str]
@@ -76,7 +76,7 @@ class TopicPattern:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Assigned:
-    """These partitions alone."""
+    """These partitions only."""
 
     partitions: frozenset[TopicPartition]
 
@@ -86,7 +86,7 @@ Subscription = Topics | TopicPattern | Assigned
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SourceOptions:
-    """Every option that has an effect; `without_effect` has (name, why) of those that were given in vain."""
+    """Every option that has an effect; `without_effect` has (name, reason) for those given in vain."""
 
     client: ClientSettings
     subscription: Subscription
@@ -95,7 +95,7 @@ class SourceOptions:
     end: RangeLimit
     end_name: str
     where: RecordFilter = KEEPS_ALL
-    latest_if_no_match: bool = False  # where no record is as late as a starting timestamp
+    latest_if_no_match: bool = False  # if no record is as late as a starting timestamp
     fail_on_data_loss: bool = True
     accept_new_topic_ids: bool = False
     min_partitions: int | None = None
@@ -111,7 +111,7 @@ class SourceOptions:
 
     @classmethod
     def from_options(cls, options: Mapping[str, str], mode: Mode) -> "SourceOptions":
-        """OptionError for the first option that is unknown, wrong, or contradicts another."""
+        """Read the options; OptionError for the first that is unknown, wrong, or contradicts another."""
         own = own_options(options, honoured=HONOURED, refused=REFUSED, of="source")
         values = OptionValues(own)
         client = ClientSettings.from_options(options, Role.SOURCE)
@@ -152,7 +152,7 @@ class SourceOptions:
 
     @property
     def starts_at_ends(self) -> bool:
-        """Whether a query may begin where a log ends, which is elsewhere whenever it is asked."""
+        """True if a query may begin at the end of a log, which is elsewhere each time it is asked for."""
         match self.start:
             case Edge():
                 return self.start is Edge.LATEST
@@ -162,9 +162,9 @@ class SourceOptions:
                 return self.latest_if_no_match
 
     def as_known(self, offsets: SourceOffsets) -> SourceOffsets:
-        """Return offsets of a checkpoint, without the ids of topics where another id is no other topic.
+        """Return offsets of a checkpoint, without topic ids if the user accepts topics with new ids.
 
-        A topic that was restored under its name, with its offsets, goes on where it was read to.
+        So a topic that was restored under its name, with its offsets, continues where the query left off.
         """
         return replace(offsets, topic_ids={}) if self.accept_new_topic_ids else offsets
 
@@ -177,9 +177,9 @@ class SourceOptions:
 
 
 def check_for_any_mode(options: Mapping[str, str]) -> SourceOptions:
-    """The options for whichever mode takes them; OptionError if neither does.
+    """Return the options for whichever mode accepts them; OptionError if neither does.
 
-    Spark asks for a schema before it says whether it is for a batch or a stream.
+    Spark asks for a schema before it says whether the read is a batch or a stream.
     """
     try:
         return SourceOptions.from_options(options, Mode.BATCH)
@@ -190,7 +190,7 @@ def check_for_any_mode(options: Mapping[str, str]) -> SourceOptions:
             raise error from None
 
 
-# ---- what is read -------------------------------------------------------------------------------
+# ---- parts --------------------------------------------------------------------------------------
 
 
 def _read_subscription(own: Mapping[str, str]) -> Subscription:
@@ -254,7 +254,7 @@ def _strategy(values: OptionValues) -> str:
 
 
 def _group_id(own: Mapping[str, str], client: ClientSettings, mode: Mode) -> str | None:
-    """Stable over restarts, unlike the connector's: lag is shown only of a group that stays the same."""
+    """Return the group id, which is stable over restarts, unlike the connector's: lag tools need that."""
     prefix = own.get("groupIdPrefix", "").strip()
     if "groupIdPrefix" in own and not prefix:
         raise OptionError("groupIdPrefix", "is empty")
@@ -284,9 +284,9 @@ def _without_effect(
             found[PREFIX + "group.id"] = _NO_GROUP_IN_BATCHES
     else:
         if "maxTriggerDelay" in own and "minOffsetsPerTrigger" not in own:
-            found["maxTriggerDelay"] = "nothing is waited for without minOffsetsPerTrigger"
+            found["maxTriggerDelay"] = "a batch waits only with minOffsetsPerTrigger"
         if "groupIdPrefix" in own and client.group_id is not None:
-            found["groupIdPrefix"] = f"{PREFIX}group.id says the whole name"
+            found["groupIdPrefix"] = f"{PREFIX}group.id gives the whole name"
     for name in client.without_effect:
         found[PREFIX + name] = why_idle(name, client.security.protocol)
     return tuple(sorted(found.items()))

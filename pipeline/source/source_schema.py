@@ -1,11 +1,11 @@
-"""The columns of the source: those of Spark's Kafka connector, all or those that a schema names."""
+"""The columns of the source: those of Spark's Kafka connector, either all or those that a schema names."""
 
 from collections.abc import Mapping, Sequence
 from typing import Final
 
 from ottla.pipeline.words import OptionError
 
-# In Spark's own words for types, in the connector's order.
+# In Spark's names of types, in the connector's order.
 COLUMNS: Final[Mapping[str, str]] = {
     "key": "binary",
     "value": "binary",
@@ -20,13 +20,13 @@ HEADERS_TYPE: Final = "array<struct<key:string,value:binary>>"
 
 
 def schema_text(*, include_headers: bool) -> str:
-    """The schema as Spark reads it from text."""
+    """Return the schema as text that Spark reads."""
     columns = {**COLUMNS, HEADERS: HEADERS_TYPE} if include_headers else COLUMNS
     return ", ".join(f"{name} {kind}" for name, kind in columns.items())
 
 
 def check_columns(columns: Sequence[tuple[str, str, bool]], *, include_headers: bool) -> tuple[str, ...]:
-    """The names of a schema's columns, given as (name, type, nullable); OptionError."""
+    """Return the names of a schema's columns, given as (name, type, nullable); OptionError."""
     known = {**COLUMNS, HEADERS: HEADERS_TYPE}
     for name, kind, nullable in columns:
         option = f"column {name[:80]}"

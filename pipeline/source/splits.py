@@ -1,4 +1,4 @@
-"""Ranges of offsets for Spark's tasks: one for each partition, or more where options ask for more tasks."""
+"""Ranges of offsets for Spark's tasks: one for each partition, or more if options ask for more tasks."""
 
 import math
 from collections.abc import Sequence
@@ -14,10 +14,10 @@ MAX_PARTS: Final = 100_000  # of one partition; a task costs Spark milliseconds,
 def divide(
     ranges: Sequence[OffsetRange], *, min_partitions: int | None, max_records_per_partition: int | None
 ) -> list[OffsetRange]:
-    """Those that are not empty, cut as the connector cuts them.
+    """Return the ranges that are not empty, divided as the connector divides them.
 
-    First into pieces of `max_records_per_partition` offsets at most; then, if these are fewer than
-    `min_partitions`, the larger ones in proportion to their size, into about so many in all.
+    First they are cut into pieces of at most `max_records_per_partition` offsets. Then, if these are fewer
+    than `min_partitions`, the larger ones are cut in proportion to their size, into about that many in all.
     """
     pieces = [one for one in ranges if _size(one) > 0]
     if max_records_per_partition is not None:
@@ -30,7 +30,7 @@ def divide(
         return pieces
     total = sum(map(_size, pieces))
     stays_whole = [_share(one, total, min_partitions) == 1 for one in pieces]
-    # What stays whole takes no part in the proportions of the others.
+    # Pieces that stay whole are left out of the proportions of the others.
     total -= sum(_size(one) for one, is_whole in zip(pieces, stays_whole, strict=True) if is_whole)
     wanted = max(min_partitions - sum(stays_whole), 1)
     return [
@@ -45,12 +45,12 @@ def _size(one: OffsetRange) -> int:
 
 
 def _share(one: OffsetRange, total: int, parts: int) -> int:
-    # Java rounds a half up; Python would round it to even.
+    # Java rounds a half up; Python would round it to the even number.
     return max(math.floor(_size(one) / total * parts + 0.5), 1)
 
 
 def _cut(one: OffsetRange, parts: int, option: str) -> list[OffsetRange]:
-    """Pieces whose sizes differ by one at most; the last ones are the longer ones."""
+    """Return pieces whose sizes differ by at most one; the last ones are the longer ones."""
     if parts > MAX_PARTS:
         raise OptionError(
             option, f"would split {one.partition} into {parts} tasks, but at most {MAX_PARTS} are allowed"

@@ -1,4 +1,4 @@
-"""The ranges between two offsets of a stream, of partitions that came between them as well."""
+"""The ranges between two offsets of a stream, including partitions that were added between them."""
 
 from ottla.pipeline.client.metadata import Cluster
 from ottla.pipeline.client.offset_range import OffsetRange
@@ -12,9 +12,9 @@ from ottla.pipeline.source.splits import divide
 def plan_micro_batch(
     cluster: Cluster, options: SourceOptions, start: SourceOffsets, end: SourceOffsets, policy: LossPolicy
 ) -> list[OffsetRange]:
-    """Splits from `start` to `end`; DataLossError. Partitions that are not in `start` begin with their log.
+    """Return the splits from `start` to `end`; DataLossError. Partitions not in `start` begin with their log.
 
-    A partition that ends before it begins is left out: its log was cut, and goes on from `end`.
+    A partition that ends before it begins is left out: its log was cut, and the query continues from `end`.
     """
     policy.judge(losses_between(start, end))
     begin = begin_offsets(cluster, start, end, policy)
@@ -37,7 +37,7 @@ def plan_micro_batch(
 def begin_offsets(
     cluster: Cluster, start: SourceOffsets, end: SourceOffsets, policy: LossPolicy
 ) -> SourceOffsets:
-    """Where each partition of `end` begins: where `start` left off; new ones with the log. TopicGone."""
+    """Return the beginning of each partition of `end`: that of `start`, or the log start; TopicGone."""
     firsts = beginnings(cluster, new_partitions(start, end))
     policy.judge(losses_at_beginnings(firsts, start))
     offsets = {partition: firsts.get(partition, start.offsets.get(partition, 0)) for partition in end.offsets}
@@ -45,7 +45,7 @@ def begin_offsets(
 
 
 def is_before(end: SourceOffsets, start: SourceOffsets) -> bool:
-    """Whether nothing is between `start` and `end`, but maybe between `end` and `start`."""
+    """Return True if no partition of `end` is beyond `start`."""
     return not new_partitions(start, end) and all(
         offset <= start.offsets[partition] for partition, offset in end.offsets.items()
     )

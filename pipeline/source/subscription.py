@@ -1,4 +1,4 @@
-"""Which partitions a source reads: what its subscription names, as the cluster has it now."""
+"""The partitions that a source reads: those that its subscription names and the cluster has now."""
 
 import re
 from collections.abc import Mapping
@@ -15,7 +15,7 @@ _ANY: Final = re.compile(r".*")
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Subscribed:
-    """Partitions that there are, the ids of their topics, and what was named and is not there."""
+    """The existing partitions, the ids of their topics, and the names of those that do not exist."""
 
     partitions: tuple[TopicPartition, ...]
     topic_ids: Mapping[str, bytes]
@@ -23,7 +23,7 @@ class Subscribed:
     option: str
 
     def check(self) -> None:
-        """OptionError if something that was named is not there."""
+        """Raise OptionError if a named topic or partition does not exist."""
         if self.missing:
             raise OptionError(
                 self.option, f"names topics or partitions that do not exist: {', '.join(self.missing)}"
@@ -31,7 +31,7 @@ class Subscribed:
 
 
 def find_subscribed(cluster: Cluster, subscription: Subscription) -> Subscribed:
-    """What there is now, by one question."""
+    """Return the partitions that exist now, by one request."""
     missing: list[str] = []
     match subscription:
         case Topics(names=names):
@@ -40,7 +40,8 @@ def find_subscribed(cluster: Cluster, subscription: Subscription) -> Subscribed:
             missing = [f"topic {name}" for name in names if name not in topics]
         case TopicPattern(pattern=pattern):
             option = "subscribePattern"
-            # The connector's: a pattern is found anywhere in a name. Java's consumer wants the whole name.
+            # As in the connector, a pattern is found anywhere in a name; Java's consumer matches the whole
+            # name.
             topics = {
                 name: topic for name, topic in cluster.topics_matching(_ANY).items() if pattern.search(name)
             }

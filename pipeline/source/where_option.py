@@ -2,7 +2,7 @@
 
     topic = 'orders' AND partition IN (0, 1) AND offset >= 199990 AND timestamp < '2026-11-27T10:00:00Z'
 
-A text is read whole or refused: a condition that was passed over would give rows that nobody asked for.
+The text is read whole or refused: an ignored condition would give rows that the user did not ask for.
 """
 
 import re
@@ -58,7 +58,7 @@ _END: Final = _Token(kind="end", value="")
 
 
 def read_where(text: str) -> RecordFilter:
-    """Return the filter that the option says; OptionError for what is not of its syntax."""
+    """Return the filter of the option; OptionError if its syntax is wrong."""
     if len(text) > MAX_CHARACTERS:
         raise OptionError(WHERE, f"has {len(text)} characters; at most {MAX_CHARACTERS} are allowed")
     reader = _Reader(list(_tokens(text)))
@@ -81,7 +81,7 @@ def _tokens(text: str) -> Iterator[_Token]:
             )
         kind = found.lastgroup
         assert kind is not None, found
-        # Quotes of either kind hold a text, as in Spark.
+        # As in Spark, both kinds of quotes enclose text.
         if kind == "text":
             yield _Token(kind="text", value=found[kind].replace("''", "'"))
         else:
@@ -121,8 +121,8 @@ class _Reader:
         raise OptionError(WHERE, f"{problem}; write it as in {_EXAMPLE}")
 
     def _part(self) -> list[Condition]:
-        # Brackets change nothing in a conjunction, so they are taken here only to be left out; no recursion,
-        # which a thousand of them would exhaust.
+        # Brackets change nothing in a conjunction, so they are read and dropped. A loop, as a thousand nested
+        # brackets would exhaust a recursion.
         opened = 0
         while self._takes("("):
             opened += 1
@@ -165,7 +165,7 @@ class _Reader:
         return [Condition(column=column, comparison=comparison, values=(_value(column, self._literal()),))]
 
     def _is_literal(self) -> bool:
-        """Return whether `TIMESTAMP` begins a literal and is not the column."""
+        """Return True if `TIMESTAMP` begins a literal here and is not the column."""
         return self._at + 1 < len(self._tokens) and self._tokens[self._at + 1].kind == "text"
 
     def _column(self) -> str:
@@ -208,7 +208,7 @@ class _Reader:
         return token
 
     def _takes(self, what: str) -> bool:
-        """Pass over the next token if it is this word or sign."""
+        """Skip the next token if it is this word or sign, and return True if it was."""
         token = self.next
         if token.is_word(what) or (token.kind == "sign" and token.value == what):
             self._at += 1
@@ -217,7 +217,7 @@ class _Reader:
 
 
 def _value(column: str, token: _Token) -> str | int:
-    """Return a value as conditions have it; OptionError where it does not fit its column."""
+    """Return a value in the form of conditions; OptionError if it does not fit its column."""
     if column == "topic":
         if token.kind != "text":
             raise OptionError(WHERE, f"compares topic with {shown(token.value)}, which is not text")

@@ -1,7 +1,7 @@
-"""The session that is active in the Java thread of each of Python's threads.
+"""The active session of the Java thread that belongs to each Python thread.
 
-Spark looks for formats in Python by the active session alone where it writes and where a query starts, and
-the Java threads of a pool's threads have none: DATA_SOURCE_NOT_FOUND was all that they got.
+For writes and for the start of a query Spark looks up formats in Python by the active session only, and the
+Java threads of pool threads have none, so they failed with DATA_SOURCE_NOT_FOUND.
 """
 
 from contextlib import suppress
@@ -16,16 +16,16 @@ _IS_DONE: Final = "_ottla_activates"
 
 
 def activate(session: SparkSession) -> None:
-    """Make it the session of this thread of Python's, in place of the one that it has."""
+    """Make `session` the active session of this Python thread, in place of the one that it has."""
     _java_class(session).setActiveSession(session._jsparkSession)
 
 
 def activate_in_each_thread() -> None:
-    """Have each Java thread that works for a thread of Python's get the session of this process.
+    """Have each Java thread that works for a Python thread get the session of this process.
 
-    A thread whose session still runs keeps it. Nothing is done where Java has called Python, as in
-    foreachBatch: that thread is Spark's own. With PYSPARK_PIN_THREAD=false no Java thread belongs to one of
-    Python's, and nothing is done at all.
+    A thread whose session still runs keeps it. Nothing is done if Java has called Python, as in foreachBatch:
+    that thread is Spark's own. With PYSPARK_PIN_THREAD=false no Java thread belongs to a Python thread, and
+    nothing is done at all.
     """
     client: Any = JavaClient
     if hasattr(client, _IS_DONE):
@@ -41,7 +41,7 @@ def activate_in_each_thread() -> None:
             setattr(connection, _OF_CONNECTION, session)  # first: the calls for it come here as well
             with suppress(Py4JError):  # Spark's Java process may end meanwhile
                 _activate_if_none_runs(session)
-            # Each call gave the connection back, and so will the one that asked for it.
+            # Each of these calls returned the connection to the pool; the caller that asked for it will, too.
             with suppress(ValueError):
                 self.deque.remove(connection)
         return connection

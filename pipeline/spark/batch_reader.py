@@ -1,4 +1,4 @@
-"""Batches: divided where Spark plans, bound and read in its tasks."""
+"""Batch reads: divided when Spark plans, bound to offsets and read in its tasks."""
 
 import logging
 from collections.abc import Iterable, Iterator, Mapping
@@ -19,9 +19,9 @@ LOG = logging.getLogger("ottla.source")
 
 
 class BatchReader(TravelsToTasks, DataSourceReader):
-    """Reads what there is when its tasks run: Spark plans a frame once, and runs the plan for each action.
+    """Reads the records that exist when its tasks run: Spark plans a frame once, but runs it often.
 
-    It travels to tasks, so it holds nothing of the process.
+    It is pickled to tasks, so it holds nothing of the process.
     """
 
     def __init__(self, options: Mapping[str, str], fields: tuple[str, ...]) -> None:
@@ -43,7 +43,7 @@ class BatchReader(TravelsToTasks, DataSourceReader):
         return self._rows(partition.parts)
 
     def _rows(self, parts: tuple[Piece | Newcomers, ...]) -> Iterator[pa.RecordBatch]:
-        # Of all processes only those of tasks read: Arrow's functions take a third of the others' start.
+        # Imported only in processes of tasks: Arrow's functions take a third of the start of the others.
         from ottla.pipeline.source.range_rows import read_rows
 
         cluster, policy = cluster_of(self._options.client), loss_policy(self._options)
@@ -53,9 +53,9 @@ class BatchReader(TravelsToTasks, DataSourceReader):
 
 
 class FilteredBatchReader(DataSourceReader):
-    """A reader of a scan with a source object of its own, which takes the filters of the query.
+    """The reader of a scan with a source object of its own, which accepts the filters of the query.
 
-    Spark refuses a reader that has `pushFilters` where none are to be pushed, so this is another class.
+    Spark refuses a reader with `pushFilters` where no filters are to be pushed, so this is another class.
     """
 
     def __init__(self, reader: BatchReader) -> None:
@@ -65,7 +65,7 @@ class FilteredBatchReader(DataSourceReader):
         from ottla.pipeline.spark.pushed_filters import wanted_by
 
         self._reader.narrow_to(wanted_by(filters))
-        return filters  # Spark judges the rows by all of them as well
+        return filters  # Spark applies all of them to the rows as well
 
     def partitions(self) -> list[InputPartition]:
         return self._reader.partitions()
@@ -75,11 +75,11 @@ class FilteredBatchReader(DataSourceReader):
 
 
 def loss_policy(options: SourceOptions) -> LossPolicy:
-    """What the options say of losses; those that do not stop a query go to the log of Spark."""
+    """Return the policy of the options; losses that do not stop a query go to Spark's log."""
     return LossPolicy(fails=options.fail_on_data_loss, warn=LOG.warning)
 
 
 def tell_without_effect(options: SourceOptions) -> None:
-    """A line in the log of Spark for each option that was given in vain."""
+    """Log each option that was given in vain, in Spark's log."""
     for name, why in options.without_effect:
         LOG.warning("%s has no effect: %s", name, why)

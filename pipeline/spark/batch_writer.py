@@ -1,4 +1,4 @@
-"""The sink of a batch, on its own or inside foreachBatch, where it is exactly once as a stream's is."""
+"""The sink of a batch, on its own or inside foreachBatch, where it is as exactly once as that of a stream."""
 
 from collections.abc import Mapping, Sequence
 
@@ -11,7 +11,7 @@ from ottla.pipeline.words import OptionError
 
 
 class BatchWriter(SinkWriter, DataSourceArrowWriter):
-    """Rows of a DataFrame into topics."""
+    """Writes the rows of a DataFrame into topics."""
 
     def __init__(
         self, options: Mapping[str, str], schema: StructType, overwrite: bool, connect: Connect = connect
@@ -21,11 +21,11 @@ class BatchWriter(SinkWriter, DataSourceArrowWriter):
             raise OptionError("mode", "overwrite is not supported: topics are append-only, use append")
 
     def commit(self, messages: Sequence[WriterCommitMessage | None]) -> None:
-        """Called where the driver is, once all tasks are done."""
+        """Commit the batch. Called at the driver, once all tasks are done."""
         if self._options.is_exactly_once and (reports := reports_of(messages)):
             self._driver().commit(reports, reports[0].run.batch_id)
 
     def abort(self, messages: Sequence[WriterCommitMessage | None]) -> None:
-        """Called where the driver is, when a task has failed; others may still be at work."""
+        """Abort the batch. Called at the driver when a task has failed; others may still be running."""
         if self._options.is_exactly_once and (reports := reports_of(messages)):
             self._driver().abort(reports, reports[0].run.batch_id)

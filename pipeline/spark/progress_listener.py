@@ -1,4 +1,4 @@
-"""A listener of Spark's that is told of the progress of queries in one JSON."""
+"""A listener that gets the progress of queries from Spark in one JSON."""
 
 import json
 from typing import TYPE_CHECKING
@@ -19,7 +19,7 @@ class _AsJson(JStreamingQueryListener):
     """The listener that Java calls.
 
     Spark's own takes the progress of a batch apart value by value, and at the end of each map in it asks Java
-    forty times what kind of an exception the end is: 0.1 s of processor time.
+    forty times what kind of exception the end is: 0.1 s of processor time.
     """
 
     def onQueryProgress(self, jevent: "JavaObject") -> None:
@@ -28,7 +28,7 @@ class _AsJson(JStreamingQueryListener):
 
 
 def java_listener(listener: StreamingQueryListener) -> "JavaObject":
-    """Return the one for Java that tells `listener`, for its attribute `_jlistener`."""
+    """Return the listener for Java that calls `listener`, for its attribute `_jlistener`."""
     jvm = SparkContext._jvm
     assert jvm is not None
     return jvm.PythonStreamingQueryListenerWrapper(_AsJson(listener))

@@ -30,12 +30,12 @@ _NEGATED: Final = {
 
 
 def wanted_by(filters: Iterable[Filter]) -> RecordFilter:
-    """Return what meets all those filters that are about offsets and their like; the others say nothing."""
+    """Return the filter of all conditions on offsets and their like; other filters are ignored here."""
     return RecordFilter.of(condition for one in filters if (condition := _condition(one)) is not None)
 
 
 def _condition(pushed: Filter) -> Condition | None:
-    # These columns have no nulls, so that whatever does not meet a filter meets its negation.
+    # These columns have no nulls, so whatever does not meet a filter meets its negation.
     if isinstance(pushed, Not):
         condition = _condition(pushed.child)
         if condition is None:
@@ -69,7 +69,7 @@ def _condition(pushed: Filter) -> Condition | None:
 
 
 def _value(column: str, value: object) -> str | int | None:
-    """Return a value as conditions have it; None for what is none of the column's type."""
+    """Return a value in the form of conditions; None if it is not of the column's type."""
     if column == "topic":
         return value if isinstance(value, str) else None
     if column == "timestamp":

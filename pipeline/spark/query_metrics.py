@@ -1,7 +1,7 @@
 """Metrics of queries that read our source: lag of each partition, records and bytes of batches.
 
-Spark takes no metrics of its own making from a source in Python. Lag is counted from the offsets in each
-progress; the bytes of a batch are there for frames that `observed` has returned.
+Spark takes no metrics from a source in Python. Lag is computed from the offsets in each progress; the bytes
+of a batch are known for frames that `observed` has returned.
 """
 
 from collections.abc import Iterator, Mapping
@@ -39,9 +39,9 @@ _FAMILIES: Final[tuple[tuple[str, str, str], ...]] = (
 
 
 def observed(frame: DataFrame, name: str = OBSERVED) -> DataFrame:
-    """Return the frame with the bytes and the times of its records in each progress, as `observedMetrics`.
+    """Return the frame with the bytes and times of its records in each progress, as `observedMetrics`.
 
-    It needs the columns key, value and timestamp of the source. A query of two such frames needs two names.
+    It needs the source's columns key, value and timestamp. A query of two such frames needs two names.
     """
     size = F.coalesce(F.octet_length("key"), F.lit(0)) + F.coalesce(F.octet_length("value"), F.lit(0))
     return frame.observe(
@@ -55,7 +55,7 @@ def observed(frame: DataFrame, name: str = OBSERVED) -> DataFrame:
 
 @dataclass(slots=True)
 class _Query:
-    """One query, as it was told of last; a source has its place among the sources as its name."""
+    """The last known state of one query; a source is named by its index among the sources."""
 
     name: str
     told_ms: int
@@ -71,24 +71,24 @@ class _Query:
 
 
 class QueryMetrics:
-    """Queries by their run. Threads that start queries, Spark's listener and a scrape may come at once."""
+    """Queries by their run. Threads that start queries, Spark's listener and a scrape may call at once."""
 
     def __init__(self) -> None:
         self._queries: dict[str, _Query] = {}
         self._one_writes = Lock()
 
     def started(self, run: str, name: str, now_ms: int) -> None:
-        """A query of this name runs; if it never tells of a batch, the time since then says so."""
+        """Note that a query of this name runs. Until its first batch only the time since then is reported."""
         with self._one_writes:
             self._put(run, _Query(name=name, told_ms=now_ms))
 
     def progressed(self, progress: Mapping[str, Any], now_ms: int) -> None:
-        """Take Spark's own JSON of a query's progress, or what PySpark makes of it."""
+        """Read Spark's JSON of a query's progress, or PySpark's form of it."""
         with self._one_writes:
             run, name = str(progress["runId"]), str(progress.get("name") or progress["id"])
             known = self._queries.get(run) or _Query(name=name, told_ms=now_ms)
             known.told_ms = now_ms
-            if "addBatch" in (progress.get("durationMs") or {}):  # else there was nothing to do
+            if "addBatch" in (progress.get("durationMs") or {}):  # otherwise there was nothing to do
                 _take_batch(known, progress, now_ms)
             at_ms = _moment_ms(progress["timestamp"])
             for number, source in enumerate(progress.get("sources") or ()):
@@ -96,13 +96,13 @@ class QueryMetrics:
             self._put(run, known)
 
     def _put(self, run: str, query: _Query) -> None:
-        # A new dictionary each time: a scrape that goes through the old one is not disturbed. The next run of
-        # a name takes the place of one whose end was not told.
+        # A new dictionary each time, so that a scrape can still iterate over the old one. The next run of a
+        # name replaces one whose end was not reported.
         others = {one: other for one, other in self._queries.items() if other.name != query.name}
         self._queries = {**others, run: query}
 
     def idled(self, run: str, now_ms: int) -> None:
-        """A trigger of this run found nothing to do."""
+        """Note that a trigger of this run found nothing to do."""
         with self._one_writes:
             if run in self._queries:
                 self._queries[run].told_ms = now_ms
@@ -113,7 +113,7 @@ class QueryMetrics:
             self._queries = {one: query for one, query in self._queries.items() if one != run}
 
     def text(self, now_ms: int) -> str:
-        """Return everything in the text format of Prometheus."""
+        """Return all metrics in the text format of Prometheus."""
         samples: dict[str, list[str]] = {name: [] for name, _, _ in _FAMILIES}
         for query in list(self._queries.values()):
             for name, labels, value in _samples(query, now_ms):
@@ -141,7 +141,7 @@ def _take_batch(query: _Query, progress: Mapping[str, Any], now_ms: int) -> None
 
 
 def _ours(told: object) -> Mapping[str, Any] | None:
-    """Return what `observed` asked for; None for observations of the user's own."""
+    """Return the metrics of `observed`; None for observations of the user's own."""
     named = told.asDict() if isinstance(told, Row) else told
     if isinstance(named, Mapping) and {"records", "bytes", "oldest_ms", "newest_ms"} <= set(named):
         return named
@@ -151,7 +151,7 @@ def _ours(told: object) -> Mapping[str, Any] | None:
 def _take_source(query: _Query, source: str, told: Mapping[str, Any], at_ms: int) -> None:
     try:
         offsets = offsets_of_source(told)
-    except OptionError:  # those of another format
+    except OptionError:  # offsets of another format
         return
     if offsets is None:
         return
@@ -159,7 +159,7 @@ def _take_source(query: _Query, source: str, told: Mapping[str, Any], at_ms: int
     read_now = dict(query.read)
     ends_now = dict(query.ends)
     for partition in {partition for one, partition in query.read if one == source} - set(latest.offsets):
-        del read_now[source, partition], ends_now[source, partition]  # it is gone
+        del read_now[source, partition], ends_now[source, partition]  # it no longer exists
     for partition, end in latest.offsets.items():
         key = source, partition
         read_now[key] = read.offsets.get(partition, 0)

@@ -1,4 +1,4 @@
-"""Ranges in the form in which Spark hands them from a plan to a task: as input partitions."""
+"""Input partitions: the form in which Spark hands ranges from a plan to a task."""
 
 from pyspark.sql.datasource import InputPartition
 
@@ -14,7 +14,7 @@ class RangePartition(InputPartition):
 
 
 class BatchPartition(InputPartition):
-    """The parts of a batch for one task, which finds out where they end."""
+    """The parts of a batch for one task, which determines their ends."""
 
     def __init__(self, parts: tuple[Piece | Newcomers, ...]) -> None:
         self.parts = parts

@@ -1,10 +1,10 @@
-"""A source object for each scan of a query, without which no filter may be pushed into one.
+"""A source object for each scan of a query, without which filters must not be pushed.
 
 Spark 4.1 to 4.3 keep the plan that a source in Python made for a filter in the source object. All scans of a
-frame, a view or a table of one statement share that, so a filter of one of them would be applied to all. Here
+frame, a view or a table in one statement share that, so a filter of one of them would be applied to all. Here
 a rule of Spark's optimizer, which is Java, gives each scan an object of its own, right before filters are
 pushed. Spark compiles it with the compiler that it has for its queries. The rule marks the options of those
-scans, and only for marked ones a reader takes filters: where the rule is not at work nothing is pushed.
+scans, and readers take filters only for marked ones: where the rule does not run, nothing is pushed.
 """
 
 import logging
@@ -58,7 +58,7 @@ public class ScanSources extends Rule {
       Object table = source.getTable(relation.table().schema(), new Transform[0], new HashMap());
       Map options = new HashMap(relation.options().asCaseSensitiveMap());
       options.put("MARK", "true");
-      // Which fields a relation has depends on the version of Spark.
+      // The fields of a relation depend on the version of Spark.
       Object[] fields = new Object[relation.productArity()];
       for (int at = 0; at < fields.length; at++) {
         Object field = relation.productElement(at);
@@ -80,23 +80,23 @@ public class ScanSources extends Rule {
 
 
 def give_each_scan_a_source(session: SparkSession) -> None:
-    """Let filters be pushed into the scans of a session, and of those that share its extensions.
+    """Let filters be pushed into the scans of a session, and of sessions that share its extensions.
 
-    It has an effect while Spark's setting is true. If this Spark does not take the rule, its log says so, and
-    the session goes on without.
+    It has an effect while Spark's setting is true. If this Spark does not accept the rule, a warning is
+    logged, and the session continues without it.
     """
     known: Any = session
     jvm: Any = SparkContext._jvm
     # Java stays in a process whose first session has ended, and the next may be one of Spark Connect.
     extended = getattr(known, "_jsparkSession", None)
     if jvm is None or extended is None or hasattr(known, "_ottla_scan_sources"):
-        return  # of Spark Connect; or it is done
+        return  # a session of Spark Connect, or one that has the rule
     try:
         compiler = jvm.org.codehaus.janino.SimpleCompiler()
         compiler.setParentClassLoader(jvm.java.lang.Thread.currentThread().getContextClassLoader())
         compiler.cook(_JAVA)
         builder = compiler.getClassLoader().loadClass(f"{_CLASS}$Builder").newInstance()
-        # The rules of this place run once, right before filters are pushed: no scan is copied in between.
+        # These rules run once, right before filters are pushed, so no scan is copied in between.
         extended.extensions().injectPreCBORule(builder)
     except Py4JError as error:
         LOG.warning(

@@ -1,4 +1,4 @@
-"""A Spark session with what our source and sink need: Java, the right Python, our modules in its workers."""
+"""A Spark session with all that our source and sink need: Java, the right Python, our modules in workers."""
 
 import os
 import sys
@@ -19,10 +19,10 @@ from ottla.pipeline.spark.java import JavaHome, find_java
 from ottla.pipeline.spark.scan_sources import SETTING, give_each_scan_a_source
 from ottla.pipeline.spark.worker_python import worker_python
 
-# spark-submit sets it for a Python driver that it started: its JVM is there, and so are master and settings.
+# spark-submit sets it for a Python driver that it started, which has its JVM, master and settings already.
 SUBMITTED = "PYSPARK_GATEWAY_PORT"
 FORMAT: Final = "ottla"
-# What Spark hides in its plans and events: its own default, and a private key that is given as an option.
+# Patterns of what Spark hides in its plans and events: its own default, and a private key given as an option.
 REDACTED: Final = {"spark.redaction.regex": "(?i)secret|password|token|access[.]?key|keystore[.]key|jaas"}
 
 
@@ -38,21 +38,21 @@ def start_session(
     java: JavaHome | None = None,
     python_folders: Iterable[Path] = (),
 ) -> SparkSession:
-    """A session called `name`, with Spark's settings from `configuration`; the running one if there is one.
+    """Return a session called `name` with Spark's settings from `configuration`, or the running one.
 
-    Under spark-submit, whose master wins, this is the driver that it started. `java` is looked for when not
-    given (NoJavaError if there is none). `python_folders` are those from which local workers may import the
-    user's own modules. Filters are pushed into topics where Spark's setting for that is true. The process's
-    environment is changed, as Spark's children inherit it; NoFormatError if it names a Python that has no
-    Ottla.
+    Under spark-submit, whose master wins, it runs in the driver that spark-submit started. `java` is found if
+    not given (NoJavaError if there is none). `python_folders` are those from which local workers may import
+    the user's own modules. Filters are pushed into topics if Spark's setting for that is true. It changes the
+    environment of the process, which Spark's children inherit. Raises NoFormatError if the environment names
+    a Python without Ottla.
     """
     if SUBMITTED not in os.environ:
         os.environ["JAVA_HOME"] = str((java or find_java()).path)
     local = SUBMITTED not in os.environ and (master or "").startswith("local")
     if local:
-        # Else the workers are the `python3` of the PATH, which need not have pyarrow.
+        # Otherwise the workers are the `python3` of the PATH, which may lack pyarrow.
         os.environ.setdefault("PYSPARK_PYTHON", worker_python())
-        # Else Spark binds to an address of the machine that others reach.
+        # Otherwise Spark binds to an address that other machines reach.
         os.environ.setdefault("SPARK_LOCAL_IP", "127.0.0.1")
         _lead_workers_to([*python_folders, Path(ottla.__file__).parents[1]])
     settings = {"spark.app.name": name, **REDACTED, **configuration}
@@ -69,13 +69,13 @@ def start_session(
     if program not in (worker_python(), sys.executable):
         _check_format(session, variable, program)
     if (session.conf.get(SETTING, "false") or "").lower() == "true":
-        give_each_scan_a_source(session)  # half a second, so not for all
+        give_each_scan_a_source(session)  # takes half a second, so only on demand
     return session
 
 
 def _planning_python(environment: Mapping[str, str]) -> tuple[str, str]:
-    """Return the variable that names the Python in which Spark looks for formats, and the Python."""
-    # Of settings it heeds none here.
+    """Return the Python in which Spark looks for formats, after the variable that names it."""
+    # Spark reads variables only, no settings, for this.
     for variable in "PYSPARK_DRIVER_PYTHON", "PYSPARK_PYTHON":
         if environment.get(variable):
             return variable, environment[variable]
@@ -85,7 +85,7 @@ def _planning_python(environment: Mapping[str, str]) -> tuple[str, str]:
 def _check_format(session: SparkSession, variable: str, program: str) -> None:
     """Raise NoFormatError if `program`, the Python in which Spark looks for formats, does not have ours.
 
-    Spark says DATA_SOURCE_NOT_FOUND then, whatever the reason, and not before the first read or write.
+    Spark then fails with DATA_SOURCE_NOT_FOUND, whatever the reason, and only at the first read or write.
     """
     manager = session._jsparkSession.sessionState().dataSourceManager()
     try:
@@ -102,10 +102,10 @@ def _check_format(session: SparkSession, variable: str, program: str) -> None:
 
 
 def _launch(settings: Mapping[str, str]) -> None:
-    """Launch Spark's Java process, unless there is one, out of the reach of signals to our process group.
+    """Launch Spark's Java process, unless it runs already, in a process group of its own.
 
-    Else whatever ends a group ends it in the middle of a batch, while we want the batch to be done first. It
-    ends by itself when this process does: its standard input ends then.
+    Otherwise a signal to our group would end it in the middle of a batch, which should be completed first. It
+    ends by itself when this process ends, since its standard input is closed then.
     """
     if SparkContext._gateway is None:
         conf = SparkConf(loadDefaults=False).setAll(list(settings.items()))
@@ -114,8 +114,10 @@ def _launch(settings: Mapping[str, str]) -> None:
 
 
 def _lead_workers_to(folders: Iterable[Path]) -> None:
-    """Put folders first on the path of Python workers, but for the one where packages are installed: it is
-    there, and before the standard library it might hide a module of it."""
+    """Put folders first on the path of Python workers, except the one where packages are installed.
+
+    That one is on the path already, and before the standard library it might hide one of its modules.
+    """
     installed = {Path(sysconfig.get_path(key)).resolve() for key in ("purelib", "platlib")}
     there = [part for part in os.environ.get("PYTHONPATH", "").split(os.pathsep) if part]
     wanted = [str(folder) for folder in folders if folder.resolve() not in installed]

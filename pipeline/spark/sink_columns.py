@@ -1,4 +1,4 @@
-"""The columns of a sink, judged before the first task begins."""
+"""The columns of a sink, checked before the first task begins."""
 
 from typing import Final
 
@@ -12,8 +12,8 @@ _TAKEN: Final = ("key", "value", "headers", "topic", "partition", "timestamp")
 
 
 def check_columns(schema: StructType, options: SinkOptions) -> None:
-    """OptionError for a column that is missing or of a wrong type."""
-    # Others are passed over, of whatever type; Arrow need not know theirs.
+    """Raise OptionError for a column that is missing or of a wrong type."""
+    # Other columns are ignored, whatever their type; Arrow need not support it.
     with_offsets = options.offset_syncs_topic is not None
     names = (*_TAKEN, "offset") if with_offsets else _TAKEN
     taken = StructType([field for field in schema.fields if field.name in names])

@@ -1,4 +1,4 @@
-"""One task of the sink in Spark's Python worker: its rows, its producer, and what it tells the driver."""
+"""One task of the sink in Spark's Python worker: its rows, its producer, and its report to the driver."""
 
 import time
 from collections.abc import Iterator
@@ -24,24 +24,24 @@ from ottla.pipeline.spark.task_message import TaskMessage
 from ottla.pipeline.spark.worker_process import settle
 from ottla.pipeline.words import OptionError
 
-# Spark's names of what a task knows of its query; they are internal, so the tests hold them.
+# Spark's names of a task's properties about its query; they are internal, so tests check them.
 BATCH_ID: Final = "streaming.sql.batchId"
 QUERY_ID: Final = "sql.streaming.queryId"
 JOB_GROUP: Final = "spark.jobGroup.id"  # the id of the run, unless a foreachBatch has set another
 SPECULATION: Final = "spark.speculation"
 
-# Nodes remember a producer for a day, in each of its partitions: a new one for each task would be a burden.
-# One that failed is not used again, as nobody knows which of its batches are there.
+# Nodes remember a producer for a day, in each of its partitions: a new one for each task would be a burden. A
+# producer that failed is not used again, as it is unknown which of its batches were written.
 _producers: dict[SinkOptions, Producer] = {}
 
 
 def wall_ms() -> int:
-    """Milliseconds since 1970."""
+    """Return milliseconds since 1970."""
     return time.time_ns() // 1_000_000
 
 
 def write_at_least_once(options: SinkOptions, batches: Iterator[pa.RecordBatch]) -> TaskMessage:
-    """All rows of a task, each in its log when this returns."""
+    """Write all rows of a task; each is in its log on return."""
     settle()
     cluster = cluster_of(options.client)
     producer = _producers.pop(options, None)
@@ -55,7 +55,7 @@ def write_at_least_once(options: SinkOptions, batches: Iterator[pa.RecordBatch])
             writer.write(batch)
         writer.finish()
     except BaseException:
-        cluster.close()  # what was on its way is not for the next task
+        cluster.close()  # answers under way must not reach the next task
         raise
     _producers[options] = producer
     return TaskMessage()
@@ -64,13 +64,13 @@ def write_at_least_once(options: SinkOptions, batches: Iterator[pa.RecordBatch])
 def write_exactly_once(
     options: SinkOptions, begun: Begun, connect: Connect, batches: Iterator[pa.RecordBatch]
 ) -> TaskMessage:
-    """All rows of a task in a transaction that stays open, or none if they are there already."""
+    """Write all rows of a task in a transaction that stays open, or none if they were written before."""
     settle()
     run = _run_of_task()
     transaction = TaskTransaction(Names(options.transactional_id), begun, run, connect(options))
     if judge_batch(run, begun.record, takes_over=options.takes_over) is Verdict.DRAIN:
         for _ in batches:
-            pass  # Spark may not be left with rows that nobody takes
+            pass  # Spark requires all rows to be consumed
         return TaskMessage(transaction.report(is_drained=True))
     cluster = cluster_of(options.client)
     writer: RowWriter | None = None
@@ -107,7 +107,7 @@ def _give_up(transaction: TaskTransaction) -> None:
     try:
         transaction.give_up()
     except KafkaError:
-        pass  # what the task failed of is what the user shall read
+        pass  # the user should see the error of the task itself
 
 
 def _context() -> TaskContext:
@@ -117,7 +117,7 @@ def _context() -> TaskContext:
 
 
 def _run_of_task() -> BatchRun:
-    """Which batch of which query this task works for; OptionError where exactly_once can not hold."""
+    """Return the query, run and batch that this task works for; OptionError if exactly_once cannot hold."""
     context = _context()
     batch_id, query_id = context.getLocalProperty(BATCH_ID), context.getLocalProperty(QUERY_ID)
     if batch_id is None or query_id is None:

@@ -1,7 +1,7 @@
-"""What the sinks of batches and of streams share: how a writer begins, and what its tasks do.
+"""The common part of the sinks of batches and of streams: the start of a writer, and the work of its tasks.
 
-Spark pickles a writer on its way from where it is planned to the tasks. So the driver's part begins when it
-is pickled first, and a commit knows of that only what the tasks tell.
+Spark pickles a writer when it goes from the planning process to the tasks. So the driver's part begins when
+it is first pickled, and a commit knows of that only what the tasks report.
 """
 
 from collections.abc import Iterator, Mapping, Sequence
@@ -20,12 +20,12 @@ from ottla.pipeline.spark.table_options import new_rows, options_to_write
 from ottla.pipeline.spark.task_message import TaskMessage
 from ottla.pipeline.spark.worker_process import TravelsToTasks
 
-# What this process knows of the batches that it has planned; not pickled.
+# The memory of this process about the batches that it has planned; not pickled.
 _INCARNATIONS: Final[dict[SinkOptions, Any]] = {}
 
 
 class SinkWriter(TravelsToTasks):
-    """Rows into topics; `commit` and `abort`, which differ, are those of the two sinks."""
+    """Writes rows into topics; `commit` and `abort` differ and are in the two sinks."""
 
     def __init__(self, options: Mapping[str, str], schema: StructType, connect: Connect = connect) -> None:
         given = options_to_write(options, schema)
@@ -41,8 +41,8 @@ class SinkWriter(TravelsToTasks):
         return self.__dict__
 
     def write(self, iterator: Iterator[pa.RecordBatch]) -> WriterCommitMessage:
-        """Called in each task."""
-        # Who plans and who commits write no rows; what encodes them takes half of their start.
+        """Write the rows of a task. Called in each task."""
+        # Processes that plan and commit write no rows; the encoders would take half of their start.
         from ottla.pipeline.spark.sink_task import write_at_least_once, write_exactly_once
 
         rows = new_rows(iterator) if self._inserts else iterator
@@ -52,10 +52,10 @@ class SinkWriter(TravelsToTasks):
         return write_exactly_once(self._options, self._begun, self._connect, rows)
 
     def _driver(self) -> Driver:
-        """The driver's part, with what this process remembers."""
+        """Return the driver's part, with the memory of this process."""
         return Driver(self._options, self._connect(self._options), _INCARNATIONS)
 
 
 def reports_of(messages: Sequence[WriterCommitMessage | None]) -> list[TaskReport]:
-    """What tasks have told; None stands for one that has not."""
+    """Return the reports of the tasks; None stands for a task without one."""
     return [one.report for one in messages if isinstance(one, TaskMessage) and one.report is not None]

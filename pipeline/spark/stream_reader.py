@@ -1,6 +1,6 @@
-"""Streams: offsets and plans in one process that lasts as long as the query, rows in Spark's tasks.
+"""Stream reads: offsets and plans in one process that lasts as long as the query, rows in Spark's tasks.
 
-Spark makes one of these for the driver, and sends a second one to the tasks, of which `read` alone is called.
+Spark makes one reader for the driver, and sends a second one to the tasks, where only `read` is called.
 """
 
 import time
@@ -33,13 +33,13 @@ from ottla.pipeline.spark.range_partition import RangePartition
 from ottla.pipeline.spark.worker_process import TravelsToTasks, settle
 
 CHECKPOINT: Final = "checkpoint"
-# The group's offsets are for those who look; a query does not wait for them as for its own.
+# The group's offsets only serve lag tools; a query does not wait for them as for its own.
 COMMIT_BUDGET_MS: Final = 5_000
 Json = dict[str, Any]
 
 
 class StreamReader(TravelsToTasks, DataSourceStreamReader, SupportsTriggerAvailableNow):
-    """Offsets in and out as JSON, as the driver of a query asks for them."""
+    """Reads a stream. The driver of a query exchanges offsets with it as JSON."""
 
     def __init__(self, options: Mapping[str, str], fields: tuple[str, ...]) -> None:
         self._options = SourceOptions.from_options(options, Mode.STREAM)
@@ -58,7 +58,7 @@ class StreamReader(TravelsToTasks, DataSourceStreamReader, SupportsTriggerAvaila
     # ---- the driver -------------------------------------------------------------------------------
 
     def initialOffset(self) -> Json:
-        # Spark asks twice, for the end and for the start of its first batch; rows may come between.
+        # Spark asks twice, for the end and for the start of its first batch; rows may come in between.
         if self._initial is None:
             tell_without_effect(self._options)
             cluster = self._cluster()
@@ -69,7 +69,7 @@ class StreamReader(TravelsToTasks, DataSourceStreamReader, SupportsTriggerAvaila
         return self._initial
 
     def getDefaultReadLimit(self) -> ReadLimit:
-        # Spark has no limit of both kinds in Python; the least number is looked to in `latestOffset`.
+        # Spark has no combined limit in Python, so `latestOffset` applies the minimum.
         if self._options.max_offsets_per_trigger is not None:
             return ReadMaxRows(self._options.max_offsets_per_trigger)
         if self._options.min_offsets_per_trigger is not None:
@@ -84,14 +84,15 @@ class StreamReader(TravelsToTasks, DataSourceStreamReader, SupportsTriggerAvaila
         begun = self._options.as_known(read_offsets(start, CHECKPOINT))
         self._latest = latest = self._latest_after(begun)
         if self._begins_at_ends(start) and not self._is_pinned:
-            # Spark keeps the end of a batch in its checkpoint, but asks anew for the start of the first one
-            # when it runs again: what came between would be left out. So the first one has no rows.
+            # Spark keeps the end of a batch in its checkpoint, but asks again for the start of the first one
+            # when that runs again, so rows that came in between would be left out. Therefore the first batch
+            # has no rows.
             self._is_pinned = True
             return start
         if isinstance(limit, ReadAllAvailable):
             return latest.to_json()
         begin = begin_offsets(self._cluster(), begun, latest, loss_policy(self._options))
-        # A query that reads what is available now would wait for ever for what comes later.
+        # With Trigger.AvailableNow a minimum would wait for ever: records that come later are not read.
         wait = None if self._is_available_now else self._wait
         if wait is not None and wait.goes_on(begin.offsets, latest.offsets, monotonic_ms()):
             return start
@@ -109,7 +110,7 @@ class StreamReader(TravelsToTasks, DataSourceStreamReader, SupportsTriggerAvaila
             begun = self._options.as_known(read_offsets(start, CHECKPOINT))
             until = read_offsets(end, CHECKPOINT)
             if self._begins_at_ends(start) and is_before(until, begun):
-                return []  # the first batch runs again, and other ends are told than it had
+                return []  # the first batch runs again, and the logs end elsewhere now
             policy = loss_policy(self._options)
             splits = plan_micro_batch(self._cluster(), self._options, begun, until, policy)
             self._planned = start, end, [RangePartition(split) for split in splits]
@@ -125,7 +126,7 @@ class StreamReader(TravelsToTasks, DataSourceStreamReader, SupportsTriggerAvaila
         try:
             commit_offsets(self._cluster(), self._options.group_id, offsets, budget_ms=COMMIT_BUDGET_MS)
         except (KafkaError, TopicGone) as fault:
-            # The checkpoint knows better; a query does not stop because nobody can see how far it is.
+            # The checkpoint is what counts: a query does not stop because its lag cannot be shown.
             LOG.warning("offsets could not be committed to group %s: %s", self._options.group_id, fault)
         self._committed = end
 
@@ -133,7 +134,7 @@ class StreamReader(TravelsToTasks, DataSourceStreamReader, SupportsTriggerAvaila
         self._cluster().close()
 
     def _begins_at_ends(self, start: Json) -> bool:
-        """Whether a query begins there, where some log ended when it was asked."""
+        """Return True if the query begins at `start`, where some log ended when it was asked."""
         return start == self._initial and self._options.starts_at_ends
 
     def _latest_after(self, begun: SourceOffsets) -> SourceOffsets:
@@ -151,7 +152,7 @@ class StreamReader(TravelsToTasks, DataSourceStreamReader, SupportsTriggerAvaila
     # ---- tasks ------------------------------------------------------------------------------------
 
     def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
-        # Of all processes only those of tasks read: Arrow's functions take a third of the others' start.
+        # Imported only in processes of tasks: Arrow's functions take a third of the start of the others.
         from ottla.pipeline.source.range_rows import read_rows
 
         assert isinstance(partition, RangePartition), partition

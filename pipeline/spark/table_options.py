@@ -1,8 +1,8 @@
-"""The options of a table in Spark's catalog, on their way from CREATE TABLE to those that read and write it.
+"""The options of a table in Spark's catalog, on their way from CREATE TABLE to its readers and writers.
 
-Spark tells a source in Python the options of a table when it is made (each once more behind `option.`, and
-among the properties of the table), and never again. It keeps the columns that the source gave, so the options
-travel with those: a reader is given the columns of the table, and so is the writer of an INSERT.
+Spark gives a source in Python the options of a table when it is created (each of them also behind `option.`,
+and among the properties of the table), and never again. It keeps the columns that the source returned, so the
+options travel with those: a reader is given the columns of the table, and so is the writer of an INSERT.
 """
 
 import json
@@ -33,7 +33,7 @@ from ottla.pipeline.words import OptionError, with_nearest
 
 _PREFIX: Final = "option."
 _KEY: Final = "ottla.options"
-# The columns that carry the options: no row has them before it is in a log.
+# The columns that carry the options: no row has a value in them before it is in a log.
 GIVEN_BY_THE_LOG: Final = ("offset", "timestampType")
 _CLUSTER: Final = "kafka.bootstrap.servers"
 _TYPES: Final[Mapping[str, DataType]] = {
@@ -46,7 +46,7 @@ _TYPES: Final[Mapping[str, DataType]] = {
 
 
 def options_of_new_table(options: Mapping[str, str]) -> dict[str, str] | None:
-    """Return the options of the table that is made, None if none is; OptionError for one of no use to it."""
+    """Return the options of a table that is being created, or None; OptionError for one it cannot use."""
     given = _in_small_letters(options)
     own = {name[len(_PREFIX) :]: value for name, value in given.items() if name.startswith(_PREFIX)}
     known = {name.lower() for name in (*OF_THE_SOURCE, *OF_THE_SINK, *REFUSED)}
@@ -56,11 +56,11 @@ def options_of_new_table(options: Mapping[str, str]) -> dict[str, str] | None:
                 name, with_nearest("is not an option of this format", name, (*OF_THE_SOURCE, *OF_THE_SINK))
             )
     for name, value in own.items():
-        # DESCRIBE shows them, the catalog keeps them, and they go with the columns into files.
+        # DESCRIBE shows them, the catalog keeps them, and they are written into files with the columns.
         if is_secret(name) and value.strip() and not is_kept_in_files(name, value):
             raise OptionError(
                 name,
-                "is a secret, and everybody who may see the table could read it: write it into a file of "
+                "is a secret, which every user with access to the table could read: write it into a file of "
                 "properties, and ${file:/PATH:KEY} in its place",
             )
     return own or None
@@ -79,7 +79,7 @@ def columns_with(options: Mapping[str, str], *, include_headers: bool) -> Struct
 
 
 def options_to_read(options: Mapping[str, str], schema: StructType) -> dict[str, str]:
-    """Return the options of a query, over those that the table has of which these are the columns."""
+    """Return the options of a query, on top of those of the table that these columns belong to."""
     given = _in_small_letters(options)
     table = next((one for field in schema.fields if (one := _options_in(field)) is not None), None)
     if table is None:
@@ -89,10 +89,11 @@ def options_to_read(options: Mapping[str, str], schema: StructType) -> dict[str,
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class WriteOptions:
-    """The options of a write; with those of a table its rows may have nothing in `GIVEN_BY_THE_LOG`.
+    """The options of a write. Rows that are inserted into a table have no values in `GIVEN_BY_THE_LOG`.
 
-    A frame that was read from a table has that table's columns, wherever it is written: Spark tells INSERT
-    from other writes by nothing else. But what was read has an offset, and what is inserted has none.
+    A frame that was read from a table has that table's columns wherever it is written, and Spark
+    distinguishes an INSERT from other writes by nothing else. But rows that were read have an offset, and
+    inserted rows have none.
     """
 
     options: Mapping[str, str]
@@ -100,7 +101,7 @@ class WriteOptions:
 
 
 def options_to_write(options: Mapping[str, str], schema: StructType) -> WriteOptions:
-    """Return the options of a write, over those of the table that it is an INSERT into, if it is one.
+    """Return the options of a write, on top of those of the table if it is an INSERT into one.
 
     A write that names its own cluster takes nothing from a table.
     """
@@ -115,7 +116,7 @@ def options_to_write(options: Mapping[str, str], schema: StructType) -> WriteOpt
 
 
 def new_rows(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-    """Yield the rows of an INSERT; OptionError for one that was read from a topic, offset and all."""
+    """Yield the rows of an INSERT; OptionError for one that was read from a topic, with its offset."""
     for batch in batches:
         for name in GIVEN_BY_THE_LOG:
             column = batch.column(batch.schema.get_field_index(name))
@@ -130,7 +131,7 @@ def new_rows(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
 
 
 def for_source(table: Mapping[str, str]) -> dict[str, str]:
-    """Return those of a table's options that are for reading; `topic` alone names what is read, too."""
+    """Return the options of a table that are for reading; `topic` alone also names what is read."""
     found = _without(table, OF_THE_SINK)
     if "topic" in table and not any(name.lower() in table for name in SUBSCRIPTIONS):
         found["subscribe"] = table["topic"]
@@ -138,7 +139,7 @@ def for_source(table: Mapping[str, str]) -> dict[str, str]:
 
 
 def for_sink(table: Mapping[str, str]) -> dict[str, str]:
-    """Return those of a table's options that are for writing; a single topic is read and written."""
+    """Return the options of a table that are for writing; a single topic is both read and written."""
     found = _without(table, OF_THE_SOURCE)
     subscribed = table.get("subscribe", "").strip()
     if "topic" not in found and subscribed and "," not in subscribed:
@@ -152,7 +153,7 @@ def _without(table: Mapping[str, str], names: Iterable[str]) -> dict[str, str]:
 
 
 def _options_in(field: StructField) -> dict[str, str] | None:
-    """Return the options of the table whose column this is; None if it is that of no table."""
+    """Return the options of the table whose column this is; None if it belongs to no table."""
     found: dict[str, str] | None = json.loads((field.metadata or {}).get(_KEY, "null"))
     return found
 

@@ -1,4 +1,4 @@
-"""What a task of the sink tells the driver; by itself, as who commits writes no rows."""
+"""A sink task's message to the driver. A module of its own, since the committing process writes no rows."""
 
 from pyspark.sql.datasource import WriterCommitMessage
 
@@ -6,7 +6,7 @@ from ottla.pipeline.sink.batch_messages import TaskReport
 
 
 class TaskMessage(WriterCommitMessage):
-    """`report` where the task wrote in a transaction."""
+    """The message of a task; `report` is set if it wrote in a transaction."""
 
     def __init__(self, report: TaskReport | None = None) -> None:
         self.report = report

@@ -1,8 +1,8 @@
-"""The Python that runs local workers: ours, with Spark's modules as they are installed, which is compiled.
+"""The Python that runs local workers: ours, with Spark's modules from where they are installed and compiled.
 
-Spark leads each of its Python processes to an archive of its modules first, and Python compiles what it
-imports from an archive anew in each process: 0.7 s of processor time where 0.25 s are enough. A query starts
-several such processes, and one that does not answer within ten seconds fails it.
+Spark puts an archive of its modules first on the path of its Python processes, and Python compiles what it
+imports from an archive again in each process: 0.7 s of processor time where 0.25 s are enough. A query starts
+several such processes, and fails if one does not answer within ten seconds.
 """
 
 import os
@@ -16,9 +16,9 @@ import pyspark
 
 from ottla.pipeline.spark.cached_script import cache_of, cached_script
 
-# Spark puts its archives first, and does so twice; what stands behind them stays. It tells tasks to use one
-# thread for arithmetic, but not those who plan and commit: numpy's library starts one for each core there,
-# for nothing and 0.1 s of processor time.
+# Spark puts its archives first, twice; the rest of the path stays. It limits tasks to one thread for
+# arithmetic, but not planning and committing processes: numpy's library starts one for each core there, which
+# is of no use and takes 0.1 s of processor time.
 WRAPPER = """#!/bin/sh
 PYTHONPATH=${{PYTHONPATH##*/pyspark/python/lib/pyspark.zip:}}
 PYTHONPATH=${{PYTHONPATH##*/pyspark/python/lib/py4j-*-src.zip:}}
@@ -29,7 +29,7 @@ exec {python} "$@"
 
 
 def worker_python(environment: Mapping[str, str] = os.environ) -> str:
-    """The program for `PYSPARK_PYTHON`: this process's own where Spark is not installed beside it."""
+    """Return the program for `PYSPARK_PYTHON`: this process's own if Spark is not installed beside it."""
     installed = {Path(sysconfig.get_path(key)).resolve() for key in ("purelib", "platlib")}
     if Path(pyspark.__file__).resolve().parents[1] not in installed or os.name != "posix":
         return sys.executable

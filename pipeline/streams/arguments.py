@@ -1,15 +1,15 @@
-"""Arguments as a job file has them: texts. What is wrong is an OptionError with the argument's name."""
+"""Arguments of functions, as text from a job file. Errors are OptionErrors with the argument's name."""
 
 from collections.abc import Collection
 
 from ottla.pipeline.query import parse_interval_ms
 from ottla.pipeline.words import OptionError
 
-MAX_NAMES = 1_000  # of columns; a row with more is a mistake
+MAX_NAMES = 1_000  # of columns; more are a mistake
 
 
 def names_of(text: str, option: str, columns: Collection[str], *, may_be_empty: bool = False) -> list[str]:
-    """`carrier, origin`: names that are among `columns`, each once."""
+    """Read `carrier, origin`: names of `columns`, each once."""
     names = [name.strip() for name in text.split(",")] if text.strip() else []
     if not names and not may_be_empty:
         raise OptionError(option, "needs the name of at least one column")
@@ -23,7 +23,7 @@ def names_of(text: str, option: str, columns: Collection[str], *, may_be_empty: 
 
 
 def name_of(text: str, option: str, columns: Collection[str]) -> str:
-    """The name of one column, which is there."""
+    """Read the name of one column that exists."""
     name = text.strip()
     if name not in columns:
         raise OptionError(option, f"names {name!r}, but the columns are {', '.join(sorted(columns))}")
@@ -31,7 +31,7 @@ def name_of(text: str, option: str, columns: Collection[str]) -> str:
 
 
 def interval_of(text: str, option: str, *, may_be_zero: bool = False) -> str:
-    """A time in Spark's words, `10 minutes`; as milliseconds, so that all that read it agree."""
+    """Read a time in Spark's notation, `10 minutes`; return it in milliseconds, so that all readers agree."""
     interval_ms = parse_interval_ms(text, option)
     if not interval_ms and not may_be_zero:
         raise OptionError(option, "must be longer than 0")
@@ -39,14 +39,14 @@ def interval_of(text: str, option: str, *, may_be_zero: bool = False) -> str:
 
 
 def one_of(text: str, option: str, choices: Collection[str]) -> str:
-    """One of the words there are."""
+    """Return the text if it is one of the choices."""
     if text not in choices:
         raise OptionError(option, f"is {text!r}; it must be one of {', '.join(choices)}")
     return text
 
 
 def number_of(text: str, option: str, *, least: int, most: int) -> int:
-    """A whole number between two."""
+    """Read a whole number from `least` to `most`."""
     try:
         number = int(text)
     except ValueError:
@@ -57,7 +57,7 @@ def number_of(text: str, option: str, *, least: int, most: int) -> int:
 
 
 def refuse_taken(names: Collection[str], option: str, columns: Collection[str]) -> None:
-    """Refuse to give a second column a name: what reads it would be told that it is ambiguous, much later."""
+    """Reject the name of an existing column: it would be ambiguous, which fails only much later."""
     taken = sorted(set(names) & set(columns))
     if taken:
         raise OptionError(option, f"would add a second column {taken[0]}")

@@ -1,4 +1,4 @@
-"""Each row once, however often it came."""
+"""Removes duplicates of rows."""
 
 from pyspark.sql import DataFrame
 
@@ -7,11 +7,11 @@ from ottla.pipeline.streams.arguments import interval_of, name_of, names_of
 
 
 def once(rows: DataFrame, *, key: str, time: str, watermark: str) -> DataFrame:
-    """The first row that came of all with the same columns `key`.
+    """Return the first of all rows with the same values in the columns `key`.
 
-    A row is remembered until the watermark, the latest `time` of the batches before less `watermark`, has
-    passed its time by `watermark`: that is how far apart in time duplicates may be. Rows before the watermark
-    are dropped, for nobody remembers whether they came.
+    A row is remembered until the watermark (the latest `time` of the batches before, less `watermark`) has
+    passed the row's time by `watermark`: that is how far apart in time duplicates may be. Rows before the
+    watermark are dropped, as their duplicates are forgotten.
     """
     keys = names_of(key, "key", rows.columns)
     at = name_of(time, "time", rows.columns)

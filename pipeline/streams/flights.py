@@ -1,7 +1,7 @@
-"""The flights of `scripts/demo`: every flight that left New York in 2013, one JSON record each, and what
-`examples/flights` does with two sources.
+"""The flights of `scripts/demo`, and the jobs of `examples/flights` over two sources.
 
-The records' own times are those of their sending; a flight's time is in its value.
+They are all flights that left New York in 2013, one JSON record each. The timestamps of records are those of
+their sending; the time of a flight is in its value.
 """
 
 from typing import Final
@@ -21,8 +21,10 @@ WEATHER_SCHEMA: Final = "origin STRING, time_hour TIMESTAMP, temp DOUBLE, wind_s
 
 
 def parse_flights(records: DataFrame) -> DataFrame:
-    """The flights, with `scheduled_at`, and `departed_at` which is null for those that were cancelled;
-    `record_offset` tells their order in a partition. Delays are in minutes, before time below zero."""
+    """Return the flights, with `scheduled_at` and `departed_at`, which is null if the flight was cancelled.
+
+    `record_offset` is their order in a partition. Delays are in minutes, early departures below zero.
+    """
     rows = parse(records, schema=SCHEMA, keep="offset")
     scheduled_at = F.expr("time_hour + make_interval(0, 0, 0, 0, 0, minute)")
     departed_at = F.expr("scheduled_at + make_interval(0, 0, 0, 0, 0, dep_delay)")
@@ -30,18 +32,20 @@ def parse_flights(records: DataFrame) -> DataFrame:
 
 
 def parse_airports(records: DataFrame) -> DataFrame:
-    """The airports there are, by `faa`, the code that flights have as `dest`."""
+    """Return the airports by `faa`, the code that flights have as `dest`."""
     return parse(records, schema=AIRPORT_SCHEMA)
 
 
 def parse_weather(records: DataFrame) -> DataFrame:
-    """What the weather was at an `origin` in the hour from `time_hour` on."""
+    """Return the weather at an `origin` in the hour that begins at `time_hour`."""
     return parse(records, schema=WEATHER_SCHEMA)
 
 
 def with_airports(flights: DataFrame, airports: DataFrame) -> DataFrame:
-    """Each flight with the airport that it goes to, by the table that the topic of airports is; nulls where
-    there is none. Arguments are the records of both."""
+    """Join each flight with its destination, from the table in the topic of airports.
+
+    Its columns are null if the table lacks it. The arguments are the records of both.
+    """
     rows = parse_flights(flights).select("carrier", "flight", "origin", "dest", "scheduled_at", "dep_delay")
     there = parse_airports(table.latest(airports)).select("faa", "name", "tzone")
     joined = joins.with_table(rows, there, key="dest", table_key="faa", prefix="dest_")
@@ -49,13 +53,16 @@ def with_airports(flights: DataFrame, airports: DataFrame) -> DataFrame:
 
 
 def delays_by_hour(flights: DataFrame, airports: DataFrame) -> DataFrame:
-    """Departures and the sum of their delays by carrier, hour, and the time zone of where they go to, by the
-    table that the topic of airports is. Arguments are the records of both; for output mode `update`."""
+    """Sum departures and their delays by carrier, hour, and time zone of the destination.
+
+    The airports are the table in their topic. The arguments are the records of both; for output mode
+    `update`.
+    """
     rows = parse_flights(flights).where("dep_delay IS NOT NULL")
     there = parse_airports(table.latest(airports)).select("faa", "tzone")
     joined = joins.with_table(rows, there, key="dest", table_key="faa", prefix="dest_")
-    # A topic keyed by carrier has partitions that are weeks apart when read side by side: some airlines fly
-    # more in summer.
+    # In a topic keyed by carrier, partitions read side by side are weeks apart: some airlines fly more in
+    # summer.
     counted = windows.count_and_sum(
         joined,
         time="scheduled_at",
@@ -68,8 +75,10 @@ def delays_by_hour(flights: DataFrame, airports: DataFrame) -> DataFrame:
 
 
 def with_weather(flights: DataFrame, weather: DataFrame) -> DataFrame:
-    """Each flight that was not cancelled with the weather at its airport in the hour in which it was to
-    leave; nulls where none was reported. Arguments are the records of both streams."""
+    """Join each flight that was not cancelled with the weather at its airport in the hour of its departure.
+
+    Its columns are null if no weather was reported. The arguments are the records of both streams.
+    """
     rows = parse_flights(flights).select("carrier", "flight", "origin", "scheduled_at", "dep_delay")
     joined = joins.within(
         rows.where("dep_delay IS NOT NULL"),

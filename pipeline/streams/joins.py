@@ -1,6 +1,6 @@
-"""A stream with a table, and two streams within a time.
+"""Joins of a stream with a table, and of two streams within a time.
 
-Columns of the right side get a prefix, so that no two have one name.
+Columns of the right side get a prefix, so that all names differ.
 """
 
 from pyspark.sql import DataFrame
@@ -23,11 +23,11 @@ def with_table(
     kind: str = "left",
     broadcast: str = "true",
 ) -> DataFrame:
-    """Each row with the row of the table whose `table_key` is the row's `key`; nulls, with `kind="left"`,
-    where there is none. The table is `table.latest` of a compacted topic: as it is when the batch is planned.
+    """Join each row with the row of the table whose `table_key` is the row's `key`.
 
-    With `broadcast` each task gets the whole table, as a global table of Kafka Streams; `false` is for one
-    that does not fit into memory, and shuffles both sides.
+    With `kind="left"` a row without one gets nulls. The table is `table.latest` of a compacted topic, as it
+    is when the batch is planned. With `broadcast` each task gets the whole table, as a global table of Kafka
+    Streams; `false` is for one that does not fit into memory, and shuffles both sides.
     """
     names, table_names = _pairs(key, stream, table_key, table, ("key", "table_key"))
     one_of(kind, "kind", KINDS)
@@ -52,11 +52,11 @@ def within(
     prefix: str = "right_",
     kind: str = "inner",
 ) -> DataFrame:
-    """Each row of the left stream with every row of the right one that has its key and whose time is from
-    `before` earlier to `after` later than its own (both included).
+    """Join each row of the left stream with every row of the right one that has its key and is near in time.
 
-    Each side is kept until the other cannot have a partner any more, by the watermarks. With `kind="left"` a
-    row without a partner is given with nulls when that is sure, so later than those with one.
+    The right row's time is from `before` earlier to `after` later than the left row's (both included). Each
+    side is kept until the other can have no partner any more, by the watermarks. With `kind="left"` a row
+    without a partner is returned with nulls once that is certain, so later than the others.
     """
     names, right_names = _pairs(key, left, right_key or key, right, ("key", "right_key"))
     one_of(kind, "kind", KINDS)

@@ -1,4 +1,4 @@
-"""Records of JSON to rows, and rows to records; keys and values as other programs would write them."""
+"""Reads records of JSON as rows, and writes rows as records, in the form that other programs use."""
 
 from pyspark.sql import DataFrame
 from pyspark.sql import functions as F
@@ -14,12 +14,12 @@ _BROKEN = "__broken"
 
 
 def parse(records: DataFrame, *, schema: str, keep: str = "", broken: str = "fail") -> DataFrame:
-    """The fields of each record's value, which is a JSON object, as columns.
+    """Return the fields of each record's value, which is a JSON object, as columns.
 
-    `schema` names them in SQL's words, `carrier STRING, delay LONG`; a field that a value does not have is
-    null. `keep` names columns of the records that stay, as `record_offset`. A record without a value says
-    that its key is gone and gives no row. One that is no JSON, or has a field of another type, fails the
-    query, or is left out with `broken="drop"`.
+    `schema` names them as in SQL, `carrier STRING, delay LONG`; a field that a value does not have is null.
+    `keep` names columns of the records that stay, as `record_offset`. A record without a value (a tombstone)
+    gives no row. A value that is not JSON, or has a field of another type, fails the query, or is left out
+    with `broken="drop"`.
     """
     fields = _schema_of(schema)
     kept = names_of(keep, "keep", records.columns, may_be_empty=True)
@@ -38,11 +38,12 @@ def parse(records: DataFrame, *, schema: str, keep: str = "", broken: str = "fai
 
 
 def to_records(rows: DataFrame, *, key: str = "") -> DataFrame:
-    """A `value` of JSON with all columns, and a `key` made of those named: one is the key's text as it is,
-    of several it is a JSON object with them, so that no two keys are alike. Nulls are told.
+    """Return a `value` of JSON with all columns, and a `key` made of those named.
 
-    `parse` of the value gives the row back: times keep their microseconds. A map that is no map from texts is
-    written, but Spark reads none."""
+    The key of one column is its text; that of several is a JSON object, so that different keys never have the
+    same text. Nulls are written. `parse` of the value returns the row: times keep their microseconds. A map
+    with keys that are not text is written, but Spark cannot read it.
+    """
     names = names_of(key, "key", rows.columns, may_be_empty=True)
     value = as_json(rows, rows.columns).alias("value")
     if not names:

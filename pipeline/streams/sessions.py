@@ -8,12 +8,12 @@ from ottla.pipeline.streams.arguments import interval_of, name_of, names_of, ref
 
 
 def sessions(rows: DataFrame, *, time: str, watermark: str, gap: str, by: str, sums: str = "") -> DataFrame:
-    """`session_start` and `session_end`, the times of its first and last row, the columns `by`, `count`, and
-    `sum_X` of each column in `sums`; a session is given once, in output mode `append`, when it is over.
+    """Return `session_start`, `session_end`, the columns `by`, `count`, and `sum_X` of each column in `sums`.
 
-    Two rows are of one session when no more than `gap` is between them, as in Kafka Streams. It is over when
-    the watermark, the latest `time` of the batches before less `watermark`, is a `gap` after its end; a row
-    as far behind the watermark of the batch before is dropped.
+    Start and end are the times of the first and last row of a session; it is returned once, in output mode
+    `append`, when it is over. Two rows are in one session if they are no more than `gap` apart, as in Kafka
+    Streams. A session is over when the watermark (the latest `time` of the batches before, less `watermark`)
+    is a `gap` after its end; a row that far behind the watermark of the batch before is dropped.
     """
     keys = names_of(by, "by", rows.columns)
     summed = names_of(sums, "sums", rows.columns, may_be_empty=True)
@@ -21,7 +21,7 @@ def sessions(rows: DataFrame, *, time: str, watermark: str, gap: str, by: str, s
     at = name_of(time, "time", rows.columns)
     pause = interval_of(gap, "gap")
     marked = rows.withWatermark(quoted(at), interval_of(watermark, "watermark", may_be_zero=True))
-    # Spark gives a session one gap after its last row as its end.
+    # Spark's end of a session is one gap after its last row.
     found = marked.groupBy(*map(column, keys), F.session_window(column(at), pause)).agg(
         F.count(F.lit(1)).alias("count"), *[F.sum(column(name)).alias(f"sum_{name}") for name in summed]
     )

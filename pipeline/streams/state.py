@@ -1,8 +1,8 @@
-"""State of one's own, kept by Spark's `transformWithState`, and read back while the query runs or after it.
+"""User-defined state, kept by Spark's `transformWithState`, and read back while the query runs or after it.
 
-State lies in the query's checkpoint, so it is there after a restart and exactly as far as the batches that
-were committed. Spark keeps it in RocksDB (`require_rocksdb`). Unlike all else here, this calls Python for
-each key of a batch and reads its rows one by one: state that Spark's own functions can keep is quicker there.
+State is kept in the query's checkpoint, so it is there after a restart, exactly as of the last committed
+batch. Spark keeps it in RocksDB (`require_rocksdb`). Unlike the rest of this package, this calls Python for
+each key of a batch and reads its rows one by one: state that Spark's own functions can keep is faster there.
 """
 
 from collections.abc import Iterable, Iterator
@@ -26,7 +26,7 @@ MAX_LENGTH: Final = 1_000_000
 
 
 class Streaks(StatefulProcessor):
-    """For each key: rows seen, how many of them were over a limit, and how many of these came last."""
+    """For each key: the rows seen, how many of them were over a limit, and how many of these came last."""
 
     def __init__(self, limit: int, length: int) -> None:
         self._limit = limit
@@ -37,9 +37,9 @@ class Streaks(StatefulProcessor):
         self._state = handle.getValueState(STREAK_STATE, _STREAK)
 
     def handleInputRows(self, key: Any, rows: Iterable[Row], timerValues: Any) -> Iterator[Row]:
-        """A row for each that makes a streak of the length, or a longer one."""
+        """Yield a row for each input row that makes a streak of the length, or extends one."""
         seen, over, streak = self._state.get() if self._state.exists() else (0, 0, 0)
-        # A batch's rows of a key come in any order.
+        # The rows of a key in one batch come in any order.
         for at, value in sorted((row.at, row.value) for row in rows):
             seen += 1
             streak = streak + 1 if value > self._limit else 0
@@ -50,12 +50,12 @@ class Streaks(StatefulProcessor):
 
 
 def streaks(rows: DataFrame, *, by: str, value: str, order: str, over: str, length: str) -> DataFrame:
-    """`key`, `at`, `value` and `streak` of each row that is the `length`th or a later one in a row, among
-    those with the same `by`, whose `value` is greater than `over`.
+    """Return `key`, `at`, `value` and `streak` of each row that is at least the `length`th in a streak.
 
-    `order` is a column of whole numbers by which the rows of a key follow each other within a batch, and from
-    batch to batch: offsets of a topic keyed by `by`. Rows without key or value are left out; output mode
-    `append` or `update`, which give the same.
+    A streak has consecutive rows of one `by` whose `value` is greater than `over`. `order` is a column of
+    whole numbers by which the rows of a key are ordered within a batch and across batches: the offsets of a
+    topic keyed by `by`. Rows without key or value are left out. The output modes `append` and `update` give
+    equal results.
     """
     require_rocksdb(rows.sparkSession)
     columns = rows.columns
@@ -83,15 +83,18 @@ def streaks(rows: DataFrame, *, by: str, value: str, order: str, over: str, leng
 
 
 def require_rocksdb(spark: SparkSession) -> None:
-    """Say which setting is missing before Spark fails in the middle of a query."""
+    """Raise OptionError with the missing setting; Spark would fail in the middle of a query."""
     if spark.conf.get(PROVIDER, "") != ROCKSDB:
         raise OptionError(PROVIDER, f"must be {ROCKSDB}, which transformWithState needs")
 
 
 def read_state(spark: SparkSession, checkpoint: str, *, variable: str = "", operator: int = 0) -> DataFrame:
-    """The state of a query as its last batch left it, a row for each key: the fields of the key, then those
-    of the value. `variable` names one of a `transformWithState`; without it the state is Spark's own, of a
-    window, a join or another. `operator` counts those of a query that keep state."""
+    """Return the state of a query as its last batch left it, a row for each key.
+
+    It has the fields of the key, then those of the value. `variable` names one of a `transformWithState`;
+    without it the state is Spark's own, of a window, a join or another. `operator` is the index among the
+    operators with state.
+    """
     reader = spark.read.format("statestore").option("operatorId", operator)
     if variable:
         reader = reader.option("stateVarName", variable)

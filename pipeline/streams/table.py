@@ -1,10 +1,10 @@
 """A compacted topic as a table: the latest record of each key.
 
-A join of a stream with `records` is one of each micro-batch with the table as it is when that batch runs: a
-change is seen by the batches after it, and all rows of a batch see one table. A batch that is run again after
-a crash sees the table of that moment. The topic is read whole for each batch; that is what keeps it right
-without state, and its price (some millions of rows cost seconds a batch). Of `spark.read.format("ottla")`
-each task would see its partition as it is when the task begins.
+A stream joined with `records` joins each micro-batch with the table as it is when that batch runs: the
+batches after a change see it, and all rows of a batch see one table. A batch that runs again after a crash
+sees the table of that later moment. The whole topic is read for each batch; so it is right without state, at
+the price of seconds a batch for some millions of rows. With `spark.read.format("ottla")` each task would see
+its partition as it is when the task begins.
 
 A table written in transactions is read with `kafka.isolation.level=read_committed`.
 """
@@ -21,19 +21,21 @@ COLUMNS = ("key", "value", "topic", "partition", "offset", "timestamp")
 
 
 def records(spark: SparkSession, options: Mapping[str, str]) -> DataFrame:
-    """The records of topics, by the options of a batch read, anew whenever they are used. In a job file: a
-    source with `static: true`."""
+    """Return the records of topics, by the options of a batch read, read again at each use.
+
+    In a job file it is a source with `static: true`.
+    """
     return read_fresh(spark, options)
 
 
 def latest(rows: DataFrame) -> DataFrame:
-    """The record of each key with its greatest offset.
+    """Return the record of each key with its greatest offset.
 
-    A key whose latest record has no value (a tombstone) is gone, and a record without a key is none of a
-    table. Offsets are compared within one partition of one topic alone. Where a key lies in several (the
-    topic got more partitions, or the rows are of several topics) the latest record of each is found first,
-    and the one of these with the latest timestamp is the row, which names its `topic`; of equal timestamps
-    the later name of a topic, then the greater partition.
+    A key whose latest record has no value (a tombstone) is deleted, and a record without a key is ignored.
+    Offsets are compared only within one partition. If a key is in several (partitions were added, or the rows
+    are of several topics), the latest record of each is found first. Of these the one with the latest
+    timestamp is the row, which names its `topic`; of equal timestamps the later name of a topic, then the
+    greater partition.
     """
     missing = [name for name in COLUMNS if name not in rows.columns]
     if missing:

@@ -1,9 +1,9 @@
 """Counts and sums by windows of time.
 
-A watermark tells when a window is over: that long after its end, by the latest time among the rows of the
-batches before. In output mode `append` a window is given once, when it is over; in `update` whenever it
-changed, which a compacted topic makes a table of. Rows of a window that is over are dropped, and counted by
-Spark (`numRowsDroppedByWatermark` of a query's progress).
+A window is over when the watermark has passed its end; the watermark is the latest time among the rows of the
+batches before, less a delay. In output mode `append` a window is returned once, when it is over; in `update`
+at each change, which a compacted topic turns into a table. Rows of a window that is over are dropped, and
+counted by Spark (`numRowsDroppedByWatermark` of a query's progress).
 """
 
 from pyspark.sql import DataFrame
@@ -16,11 +16,12 @@ from ottla.pipeline.streams.arguments import interval_of, name_of, names_of, ref
 def count_and_sum(
     rows: DataFrame, *, time: str, watermark: str, window: str, slide: str = "", by: str = "", sums: str = ""
 ) -> DataFrame:
-    """`window_start`, `window_end`, the columns `by`, `count` of rows, and `sum_X` of each column in `sums`.
+    """Return `window_start`, `window_end`, the columns `by`, `count` of rows, and `sum_X` of each in `sums`.
 
-    `time` is the column with a row's time; rows where it is null are in no window. `watermark`, `window` and
-    `slide` are times as `10 minutes`; windows that slide overlap, else each row is in one. Windows begin at
-    whole multiples of `slide` since 1970 in UTC. A sum passes over nulls; of nulls alone it is null.
+    `time` is the column with a row's time; rows with a null in it are in no window. `watermark`, `window` and
+    `slide` are times such as `10 minutes`. With `slide` windows overlap; otherwise each row is in one.
+    Windows begin at multiples of `slide` since 1970 in UTC. A sum ignores nulls; the sum of only nulls is
+    null.
     """
     keys = names_of(by, "by", rows.columns, may_be_empty=True)
     summed = names_of(sums, "sums", rows.columns, may_be_empty=True)

@@ -1,4 +1,4 @@
-"""Job files: `run(read_job_file(Path("shop.yaml")))` does what `ottla pipeline run shop.yaml` does."""
+"""Job files: `run(read_job_file(Path("shop.yaml")))` does the same as `ottla pipeline run shop.yaml`."""
 
 from ottla.pipeline.spark_needed import spark_error
 

@@ -1,4 +1,4 @@
-"""A mirror: topics of one cluster, their settings and groups, in another, followed until it is stopped."""
+"""A mirror: copies topics of one cluster, their settings and groups, to another, until it is stopped."""
 
 from ottla.pipeline.spark_needed import spark_error
 

@@ -1,12 +1,12 @@
-"""For test suites of others: `ottla_cluster`, a running cluster that any Kafka client can use.
+"""Fixtures for the test suites of users: `ottla_cluster`, a running cluster for any Kafka client.
 
     def test_orders(ottla_cluster):
         producer = Producer({"bootstrap.servers": ottla_cluster.bootstrap})
 
-It is one for the whole session and has three nodes (`--ottla-nodes`); `ottla_secure_cluster` is one with TLS,
-logins and access control. A test that kills nodes makes its own
-with `ottla_cluster_factory(nodes=3, overrides={...})`. A suite that asks for neither loads this file alone,
-which imports nothing but pytest, so that it cannot fail where Ottla itself would.
+It serves the whole session and has three nodes (`--ottla-nodes`); `ottla_secure_cluster` has TLS, logins and
+access control. A test that kills nodes makes its own cluster with `ottla_cluster_factory(nodes=3,
+overrides={...})`. In a suite that uses none of them only this file is loaded, which imports nothing but
+pytest, so that it cannot fail there.
 """
 
 from collections.abc import Callable, Iterator
@@ -28,10 +28,11 @@ def pytest_addoption(parser: pytest.Parser, pluginmanager: pytest.PytestPluginMa
 
 
 def _leave_asserts_as_they_are(pluginmanager: pytest.PytestPluginManager) -> None:
-    """Have the modules of Ottla imported as outside of pytest.
+    """Import Ottla's modules without pytest's rewriting of asserts.
 
-    pytest rewrites the asserts of all that is installed with a plugin, which takes several times as long as
-    to import it. There is no public way to refuse; where this one is not there nothing is done.
+    pytest rewrites the asserts of every package that is installed with a plugin, which takes several times as
+    long as the import itself. There is no public way to decline; if the private one is missing, nothing is
+    done.
     """
     marked = getattr(pluginmanager.rewrite_hook, "_must_rewrite", None)
     known = getattr(pluginmanager.rewrite_hook, "_marked_for_rewrite_cache", None)
@@ -61,7 +62,7 @@ def ottla_secure_cluster(request: pytest.FixtureRequest) -> "Iterator[Cluster]":
 
 @pytest.fixture
 def ottla_cluster_factory() -> "Iterator[Callable[..., Cluster]]":
-    """Starts clusters for one test alone: `ottla_cluster_factory(nodes=3, overrides={...})`."""
+    """Start clusters for a single test: `ottla_cluster_factory(nodes=3, overrides={...})`."""
     from ottla.testing import Cluster
 
     started: list[Cluster] = []

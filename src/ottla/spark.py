@@ -1,4 +1,4 @@
-"""A Spark session in which format("ottla") works, how a query runs, and what watches it."""
+"""A Spark session in which format("ottla") works, with settings and metrics of its queries."""
 
 from ottla.pipeline.spark_needed import spark_error
 

@@ -1,4 +1,4 @@
-"""Functions of stream processing: each takes frames of Spark and gives one, in programs and in job files."""
+"""Functions of stream processing: each takes Spark frames and returns one, in programs and in job files."""
 
 from ottla.pipeline.spark_needed import spark_error
 

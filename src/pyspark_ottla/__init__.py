@@ -1,7 +1,7 @@
-"""`format("ottla")` for Spark, which looks for modules of such a name and registers their `DefaultSource`.
+"""`format("ottla")` for Spark, which finds modules by such a name and registers their `DefaultSource`.
 
-It looks in a process of its own. In the user's program nothing of ours runs unless it is imported: imported
-there, this makes the format known to all threads, those of pools too.
+It does so in a process of its own. In the user's program none of our code runs unless it is imported; if this
+module is imported there, all threads can use the format, including those of pools.
 """
 
 from ottla.pipeline.spark.active_session import activate_in_each_thread

@@ -206,7 +206,7 @@ REFUSED: Final[Mapping[str, tuple[Mapping[str, str], Sequence[str]]]] = {
     ),
     "a login where there are none": (
         {"listener": "SSL"},
-        ("takes no logins", "set security.protocol to PLAINTEXT or SSL"),
+        ("has no SASL", "set security.protocol to PLAINTEXT or SSL"),
     ),
     "a mechanism that is not offered": (
         {"listener": "OPEN", "protocol": "SASL_PLAINTEXT", "mechanism": "PLAIN"},

@@ -18,7 +18,7 @@ from tests.k8s.test_rendered import SECURE, certificate_of_nodes
 
 pytestmark = pytest.mark.slow
 CLIENTS, REST = 9092, 8082
-READ_ANEW = "has read its keys and certificates anew"
+READ_ANEW = "has reloaded its keys and certificates"
 
 
 class MountedSecret:

@@ -1,6 +1,6 @@
-"""What the tests of the pipeline's client share: a cluster of three nodes, and clients of it.
+"""Fixtures for tests of the pipeline's client: a cluster of three nodes, and clients of it.
 
-`OTTLA_TEST_BOOTSTRAP=host:port` runs them against any running cluster, Apache Kafka's for one.
+`OTTLA_TEST_BOOTSTRAP=host:port` runs them against any running cluster, such as Apache Kafka.
 """
 
 import os
@@ -20,7 +20,7 @@ MakeMirrored = Callable[..., Mirrored]
 
 @pytest.fixture(scope="session")
 def bootstrap(request: pytest.FixtureRequest) -> str:
-    """Where the cluster is."""
+    """Return the bootstrap address of the cluster."""
     given = os.environ.get("OTTLA_TEST_BOOTSTRAP")
     if given:
         return given
@@ -30,7 +30,7 @@ def bootstrap(request: pytest.FixtureRequest) -> str:
 
 @pytest.fixture
 def client(bootstrap: str) -> Iterator[MakeClient]:
-    """Makes clients of the cluster: `client(role, fetch_min_bytes="1")`, underscores for dots."""
+    """Make clients of the cluster: `client(role, fetch_min_bytes="1")`, with underscores for dots."""
     made: list[Cluster] = []
 
     def make(role: Role = Role.SOURCE, **given: str) -> Cluster:
@@ -45,7 +45,7 @@ def client(bootstrap: str) -> Iterator[MakeClient]:
 
 @pytest.fixture
 def make_mirrored(bootstrap: str) -> Iterator[MakeMirrored]:
-    """Makes mirrors of the cluster into itself; options as `client` takes them."""
+    """Make mirrors of the cluster into itself; options as for `client`."""
     made: list[Mirrored] = []
 
     def make(**given: str) -> Mirrored:

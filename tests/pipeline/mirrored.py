@@ -17,7 +17,7 @@ from tests.pipeline.topics import TIMEOUT_S, settings_for
 
 
 class Mirrored:
-    """Names, options and clients of one mirror of a cluster into itself."""
+    """The names, options and clients of one mirror of a cluster into itself."""
 
     def __init__(self, bootstrap: str, **given: str) -> None:
         self.bootstrap = bootstrap
@@ -40,7 +40,7 @@ class Mirrored:
         self._rounds: list[MirrorRounds] = []
 
     def close(self) -> None:
-        """All that it has made."""
+        """Close all clients that it has made."""
         for one in self._rounds:
             one.close()
         self.cluster.close()
@@ -62,7 +62,7 @@ class Mirrored:
             configs={key.replace("_", "."): text for key, text in configs.items()},
         )
         assert create_topics(self.cluster, [topic]) == {topic.name: None}
-        # Apache Kafka answers before its nodes know, here and below.
+        # Apache Kafka answers before its nodes know the topic, here and below.
         assert eventually(lambda: self.cluster.topics([topic.name]), bool)
         return topic.name
 
@@ -74,7 +74,7 @@ class Mirrored:
         return {name: one.value for name, one in configs.items() if one.source is ConfigSource.TOPIC}
 
     def wait_for_configs(self, topic: str, configs: dict[str, str | None]) -> None:
-        """Until nodes tell that the topic has these of its own."""
+        """Wait until nodes report that the topic itself has these settings."""
         assert eventually(lambda: self.own_configs(topic), lambda found: found == configs) == configs
 
     def write_syncs(self, *syncs: OffsetSync, junk: bool = False, topic: str = "") -> None:

@@ -1,7 +1,7 @@
-"""Servers whose clients come over TLS and log in: a node of Ottla, or Apache Kafka, with an authorizer.
+"""Servers whose clients use TLS and log in: a node of Ottla, or Apache Kafka, with an authorizer.
 
 SASL    SASL_SSL, where anna and bert log in by SCRAM or PLAIN
-SHORT   the same, but a login ends after two seconds
+SHORT   like SASL, but a login ends after two seconds
 MUTUAL  SSL, for clients with a certificate
 ADMIN   PLAINTEXT, for the tests themselves: ANONYMOUS is a super user
 """
@@ -49,7 +49,7 @@ _PLAIN_USERS: Final = " ".join(f'user_{user}="{password}"' for user, password in
 
 
 class Secured:
-    """One such server, and what its clients are to be told."""
+    """A running server, with the options for its clients."""
 
     def __init__(self, home: Path, ports: dict[str, int], server: Server) -> None:
         self.home = home
@@ -58,7 +58,7 @@ class Secured:
         self._admin = AdminClient({"bootstrap.servers": self.bootstrap("ADMIN")})
 
     def bootstrap(self, listener: str) -> str:
-        """Return where a listener is."""
+        """Return the address of a listener."""
         return f"127.0.0.1:{self._ports[listener]}"
 
     def options(
@@ -81,7 +81,7 @@ class Secured:
         }
 
     def mutual_options(self, **stores: str) -> dict[str, str]:
-        """Return the options of a client that has a certificate, if any of `stores` says so."""
+        """Return the options of a client, with its certificate if `stores` has one."""
         given = {f"kafka.ssl.{name.replace('_', '.')}": value for name, value in stores.items()}
         return {
             "kafka.bootstrap.servers": self.bootstrap("MUTUAL"),
@@ -103,19 +103,19 @@ class Secured:
                 done.result(TIMEOUT_S)
 
     def remove_user(self, user: str) -> None:
-        """Let a user log in by SCRAM-SHA-512 no more."""
+        """Remove a user's login by SCRAM-SHA-512."""
         change = UserScramCredentialDeletion(user, ScramMechanism.SCRAM_SHA_512)
         for done in self._admin.alter_user_scram_credentials([change]).values():
             done.result(TIMEOUT_S)
 
     def grant(self, user: str, *rights: str) -> None:
-        """Let a user do what `KIND NAME OPERATION` says; `*` at the end of a name makes it a prefix."""
+        """Grant rights to a user, each as `KIND NAME OPERATION`; a name that ends with `*` is a prefix."""
         bindings = [_binding(user, *right.split()) for right in rights]
         for done in self._admin.create_acls(bindings).values():
             done.result(TIMEOUT_S)
 
     def revoke_all(self, user: str) -> None:
-        """Take back all rights of a user."""
+        """Revoke all rights of a user."""
         everything = AclBindingFilter(
             ResourceType.ANY,
             None,
@@ -154,14 +154,14 @@ def _binding(user: str, kind: str, name: str, operation: str) -> AclBinding:
 
 @contextmanager
 def secured(home: Path, *overrides: str, is_kafka: bool = False) -> Iterator[Secured]:
-    """A node of Ottla, or Apache Kafka, with its certificates and its users."""
+    """Run a node of Ottla, or Apache Kafka, with its certificates and its users."""
     home.mkdir(parents=True, exist_ok=True)
     authority = trustme.CA()
     authority.cert_pem.write_to_path(str(home / "ca.pem"))
     for name in ("node", "anna"):
         issued = authority.issue_cert("127.0.0.1", common_name=name)
         key = load_pem_private_key(issued.private_key_pem.bytes(), None)
-        # The only form of keys in PEM that Java reads.
+        # The only PEM form of keys that Java reads.
         pem = key.private_bytes(Encoding.PEM, PrivateFormat.PKCS8, NoEncryption())
         chain = b"".join(one.bytes() for one in issued.cert_chain_pems)
         (home / f"{name}.pem").write_bytes(pem + chain)
@@ -195,7 +195,7 @@ def secured(home: Path, *overrides: str, is_kafka: bool = False) -> Iterator[Sec
     ]
     if is_kafka:
         settings.append(f"controller.quorum.voters=1@127.0.0.1:{controller_port}")
-        # Its users of SCRAM come from the metadata, without a module's options.
+        # Its SCRAM users come from the metadata, without options of the login module.
         settings += [
             f"listener.name.{name}.{mechanism.lower()}.sasl.jaas.config={MODULES[mechanism]} required;"
             for name in ("sasl", "short")

@@ -1,4 +1,4 @@
-"""The pages that start Spark. Their tests share one session, as each start costs half a minute."""
+"""The pages that start Spark. Their tests share one session, as each start takes half a minute."""
 
 from typing import Final
 

@@ -1,4 +1,4 @@
-"""Batches on their way: in order and once, through connections cut before and after the leader has them."""
+"""Batches are stored in order and once, though connections are cut before and after the leader has them."""
 
 from collections.abc import Callable
 from typing import Any
@@ -33,7 +33,7 @@ def values_of(number: int) -> list[bytes]:
 
 
 class Producer:
-    """Idempotent batches of ROWS rows to one partition, by a sender."""
+    """Sends idempotent batches of ROWS rows to one partition."""
 
     def __init__(self, cluster: Cluster, partition: TopicPartition) -> None:
         answer = cluster.connections.to_any().request(
@@ -122,10 +122,10 @@ def test_a_connection_that_is_cut_costs_no_row_and_repeats_none(
     assert rows_of(client(), partition, BATCHES * ROWS) == expected
 
 
-def test_a_first_batch_that_is_refused_is_overtaken_by_none(
+def test_no_batch_overtakes_a_first_batch_that_is_refused(
     bootstrap: str, client: MakeClient, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """As by a leader that has not heard of the topic yet, and has when the next one comes."""
+    """A leader may refuse it that has not heard of the topic yet, and has when the next batch comes."""
     partition = TopicPartition(make_topic(bootstrap), 0)
     producer = Producer(client(Role.SINK), partition)
     send, seen = BrokerConnection.send, []
@@ -167,7 +167,7 @@ def test_a_leader_that_dies_costs_no_row_and_repeats_none(
     cluster.close()
 
 
-def test_a_batch_that_is_too_large_is_told_with_the_limit(bootstrap: str, client: MakeClient) -> None:
+def test_a_batch_that_is_too_large_is_refused_with_the_limit(bootstrap: str, client: MakeClient) -> None:
     partition = TopicPartition(make_topic(bootstrap), 0)
     of_client = Producer(client(Role.SINK), partition)
     of_topic = Producer(client(Role.SINK, max_request_size="9000000"), partition)
@@ -182,7 +182,7 @@ def test_a_batch_that_is_too_large_is_told_with_the_limit(bootstrap: str, client
         of_topic.sender.flush()
 
 
-def test_a_gap_of_our_own_making_is_not_waited_for(bootstrap: str, client: MakeClient) -> None:
+def test_a_gap_of_our_own_making_fails_at_once(bootstrap: str, client: MakeClient) -> None:
     producer = Producer(client(Role.SINK), TopicPartition(make_topic(bootstrap), 0))
     producer.send()
     producer.sent = 2
@@ -192,14 +192,14 @@ def test_a_gap_of_our_own_making_is_not_waited_for(bootstrap: str, client: MakeC
         producer.sender.flush()
 
 
-def test_a_topic_that_is_gone_is_told(client: MakeClient) -> None:
+def test_a_topic_that_is_gone_is_an_error(client: MakeClient) -> None:
     producer = Producer(client(Role.SINK), TopicPartition("nowhere", 0))
 
     with pytest.raises(TopicGone):
         producer.send()
 
 
-def test_batches_behind_one_that_was_refused_come_too_early_and_go_again(
+def test_batches_behind_a_refused_one_come_too_early_and_are_sent_again(
     bootstrap: str, client: MakeClient, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     partition = TopicPartition(make_topic(bootstrap), 0)
@@ -213,7 +213,7 @@ def test_batches_behind_one_that_was_refused_come_too_early_and_go_again(
         whole, sent.data = (
             sent.data,
             sent.data[:-1] + b"\xff",
-        )  # the CRC does not fit: retriable, and not there
+        )  # the CRC does not match: retriable, and not stored
         try:
             return request(sent)
         finally:
@@ -229,9 +229,7 @@ def test_batches_behind_one_that_was_refused_come_too_early_and_go_again(
 
 
 @pytest.mark.parametrize("limit", ["max.message.bytes", "segment.bytes"])
-def test_batches_that_a_log_refuses_as_too_large_go_in_halves_and_in_order(
-    client: MakeClient, limit: str
-) -> None:
+def test_batches_refused_as_too_large_are_sent_in_halves_and_in_order(client: MakeClient, limit: str) -> None:
     cluster = client(Role.SINK)
     partition = TopicPartition(f"t-{uuid4().hex}", 0)
     configs = {limit: "2000000" if limit == "segment.bytes" else "1000", "max.message.bytes": "9000000"}
@@ -257,7 +255,7 @@ def test_batches_that_a_log_refuses_as_too_large_go_in_halves_and_in_order(
 
 
 @pytest.mark.parametrize("lost", ["request", "answer"])
-def test_a_batch_whose_answer_was_lost_before_it_is_too_large_is_there_once(
+def test_a_batch_that_is_too_large_after_a_lost_answer_is_there_once(
     bootstrap: str, client: MakeClient, monkeypatch: pytest.MonkeyPatch, lost: str
 ) -> None:
     """Java's producer takes the gap that the leader sees for a lost log, and stores the rows again."""

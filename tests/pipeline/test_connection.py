@@ -1,4 +1,4 @@
-"""One connection: requests in flight, versions, and what it makes of nodes that die, are silent or lie."""
+"""One connection: requests in flight, versions, and nodes that die, are silent or send garbage."""
 
 import socket
 import struct
@@ -26,7 +26,7 @@ Pair = tuple[BrokerConnection, socket.socket]
 
 @pytest.fixture
 def pair() -> Iterator[Pair]:
-    """A connection, and the end of the node that it has."""
+    """Make a connection, and the node's end of it."""
     ours, theirs = socket.socketpair()
     with theirs:
         connection = BrokerConnection(ours, "node", SETTINGS)
@@ -83,7 +83,7 @@ def test_a_large_answer_is_received_as_it_comes(pair: Pair, monkeypatch: pytest.
         (b"HTTP/1.1 400 Bad Request\r\n\r\n", "answers HTTP, not the Kafka protocol"),
     ],
 )
-def test_a_peer_that_speaks_otherwise_is_refused_for_good(pair: Pair, said: bytes, problem: str) -> None:
+def test_a_peer_with_another_protocol_is_refused_for_good(pair: Pair, said: bytes, problem: str) -> None:
     connection, node = pair
     ticket = connection.send(MetadataRequest(topics=[]))
     node.sendall(said)
@@ -110,7 +110,7 @@ def test_a_connection_that_ends_has_no_answer(pair: Pair, said: bytes) -> None:
         connection.send(MetadataRequest(topics=[]))
 
 
-def test_silence_has_an_end() -> None:
+def test_a_silent_node_times_out() -> None:
     ours, theirs = socket.socketpair()
     settings = ClientSettings(bootstrap_servers=SETTINGS.bootstrap_servers, request_timeout_ms=1)
     connection = BrokerConnection(ours, "node", settings)
@@ -123,7 +123,9 @@ def test_silence_has_an_end() -> None:
 
 
 @pytest.mark.parametrize("ends", [lambda node: node.close(), lambda node: node.sendall(b"unasked")])
-def test_what_ended_at_rest_is_not_used_again(pair: Pair, ends: Callable[[socket.socket], None]) -> None:
+def test_a_connection_that_ended_while_idle_is_not_used_again(
+    pair: Pair, ends: Callable[[socket.socket], None]
+) -> None:
     connection, node = pair
     assert connection.is_open()
 
@@ -136,7 +138,7 @@ def test_what_ended_at_rest_is_not_used_again(pair: Pair, ends: Callable[[socket
     ("theirs", "most", "version"),
     [((0, 1), None, 1), ((0, 99), None, 13), ((0, 99), 9, 9), ((3, 99), 9, 9)],
 )
-def test_the_highest_common_version_is_spoken(
+def test_the_highest_common_version_is_used(
     pair: Pair, theirs: tuple[int, int], most: int | None, version: int
 ) -> None:
     connection, _ = pair
@@ -152,7 +154,7 @@ def test_the_highest_common_version_is_spoken(
         ({3: (10, 12)}, "supports Metadata versions 10 to 12, but this client 0 to 9"),
     ],
 )
-def test_where_there_is_no_common_version_both_are_told(
+def test_without_a_common_version_the_error_names_both(
     pair: Pair, versions: dict[int, tuple[int, int]], problem: str
 ) -> None:
     connection, _ = pair
@@ -164,8 +166,8 @@ def test_where_there_is_no_common_version_both_are_told(
     assert refused.value.code is ErrorCode.UNSUPPORTED_VERSION
 
 
-def test_versions_are_asked_again_in_the_oldest_way(pair: Pair) -> None:
-    """KIP-511: who does not know the version of the question answers in version 0."""
+def test_versions_are_requested_again_in_version_0(pair: Pair) -> None:
+    """KIP-511: a node that does not know the request's version answers in version 0."""
     connection, node = pair
     old = ApiVersionsResponse(api_keys=[ApiVersion(api_key=3, min_version=0, max_version=5)])
     unsupported = ApiVersionsResponse(error_code=ErrorCode.UNSUPPORTED_VERSION, api_keys=[])
@@ -177,7 +179,7 @@ def test_versions_are_asked_again_in_the_oldest_way(pair: Pair) -> None:
     assert connection.versions == {3: (0, 5)}
 
 
-# ---- several ------------------------------------------------------------------------------------
+# ---- several connections ------------------------------------------------------------------------
 
 
 def settings_for(bootstrap: str) -> ClientSettings:
@@ -188,7 +190,7 @@ def settings_for(bootstrap: str) -> ClientSettings:
 
 
 @pytest.mark.slow
-def test_a_node_is_found_behind_any_address(ottla_cluster: Cluster) -> None:
+def test_a_node_is_found_from_any_address(ottla_cluster: Cluster) -> None:
     connections = BrokerConnections(settings_for(f"127.0.0.1:{free_port()},{ottla_cluster.bootstrap}"))
 
     response = connections.to_any().request(MetadataRequest(topics=[]))
@@ -218,21 +220,21 @@ def test_a_child_process_has_connections_of_its_own(
     connections.close()
 
 
-def test_nobody_there_is_told_with_the_address() -> None:
+def test_an_unreachable_node_is_reported_with_its_address() -> None:
     port = free_port()
 
     with pytest.raises(KafkaError, match=f"127.0.0.1:{port}: Connection refused"):
         BrokerConnections(settings_for(f"127.0.0.1:{port}")).to_any()
 
 
-def test_a_name_that_nobody_knows_is_the_options_fault() -> None:
+def test_a_name_that_cannot_be_resolved_is_an_error_of_the_option() -> None:
     with pytest.raises(
         OptionError, match=r"kafka\.bootstrap\.servers: none of these host names can be resolved"
     ):
         BrokerConnections(settings_for("nobody.invalid:9092")).to_any()
 
 
-def test_a_node_that_left_is_not_spoken_to() -> None:
+def test_a_node_that_left_is_not_connected_to() -> None:
     connections = BrokerConnections(SETTINGS)
     connections.learn([(1, "127.0.0.1", free_port())])
     connections.learn([])

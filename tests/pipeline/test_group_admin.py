@@ -1,4 +1,4 @@
-"""Groups listed and described: with members of both protocols, without, and none at all."""
+"""Groups listed and described: with members of both protocols, without members, and nonexistent ones."""
 
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -18,7 +18,7 @@ pytestmark = pytest.mark.slow
 
 @contextmanager
 def member(bootstrap: str, group: str, topic: str, protocol: str) -> Iterator[None]:
-    """A consumer that has read a row, so it is a member."""
+    """Run a consumer that has read a row, so it is a member."""
     consumer = Consumer(
         {
             "bootstrap.servers": bootstrap,
@@ -29,7 +29,7 @@ def member(bootstrap: str, group: str, topic: str, protocol: str) -> Iterator[No
     )
     try:
         consumer.subscribe([topic])
-        # The first of all groups finds no coordinator at once, which comes as a message, too.
+        # The very first group does not find its coordinator at once, which is reported as a message, too.
         while (message := consumer.poll(TIMEOUT_S)) is None or message.error() is not None:
             pass
         yield
@@ -66,7 +66,7 @@ def test_a_group_of_offsets_alone_is_one_of_consumers(bootstrap: str, client: Ma
     assert listed.is_of_consumers
 
 
-def test_a_group_that_there_is_not_is_dead(client: MakeClient) -> None:
+def test_a_nonexistent_group_is_dead(client: MakeClient) -> None:
     cluster, group = client(), f"g-{uuid4().hex}"
 
     assert group not in list_groups(cluster)
@@ -79,7 +79,7 @@ def test_a_group_that_there_is_not_is_dead(client: MakeClient) -> None:
     [
         ("consumer", "Classic", True),
         ("consumer", "Consumer", True),
-        ("consumer", "", True),  # of nodes before version 5
+        ("consumer", "", True),  # from nodes before version 5
         ("", "classic", True),
         ("connect", "classic", False),
         ("share", "Share", False),
@@ -93,7 +93,7 @@ def test_only_consumers_have_offsets_to_follow(
     assert group.is_of_consumers is is_of_consumers
 
 
-def test_where_the_list_has_no_states_the_coordinator_is_asked(bootstrap: str, client: MakeClient) -> None:
+def test_the_coordinator_is_asked_if_the_list_has_no_states(bootstrap: str, client: MakeClient) -> None:
     topic, group, cluster = make_topic(bootstrap), f"g-{uuid4().hex}", client()
     fill(bootstrap, topic, [b"v"])
     of_old_nodes = ListedGroup(group_id=group, protocol_type="consumer", state="", group_type="")

@@ -1,4 +1,4 @@
-"""A task of the HTTP sink against a real server: attempts, order, what is refused and what stops it."""
+"""A task of the HTTP sink against a real server: attempts, order, refused records, and stops."""
 
 import json
 import threading
@@ -30,7 +30,7 @@ def hook() -> Iterator[WebHook]:
 
 
 def rows(*values: str | None, partitions: list[int] | None = None) -> pa.RecordBatch:
-    """Records of topic t, from offset 10 on, with their values as keys."""
+    """Return records of topic t, from offset 10 on, with their values as keys."""
     count = len(values)
     return pa.RecordBatch.from_pydict(
         {
@@ -44,7 +44,7 @@ def rows(*values: str | None, partitions: list[int] | None = None) -> pa.RecordB
 
 
 def send(hook: WebHook, batch: pa.RecordBatch, **options: str) -> list[dict[str, object]]:
-    """What was refused; `__` stands for a dot in options."""
+    """Send a batch and return the refused records; `__` stands for a dot in options."""
     given = {"http.url": hook.url + "?token=hunter2", "retry.backoff.ms": "1"}
     given |= {name.replace("__", "."): value for name, value in options.items()}
     task = SendTask(HttpOptions.from_options(given), "hooks", "q", 7)
@@ -52,7 +52,7 @@ def send(hook: WebHook, batch: pa.RecordBatch, **options: str) -> list[dict[str,
 
 
 def answers(*replies: Reply) -> Callable[[Asked], Reply]:
-    """These in turn, then 200."""
+    """Return a function that gives these replies in turn, then 200."""
     left = list(replies)
     return lambda _asked: left.pop(0) if left else Reply()
 
@@ -82,7 +82,7 @@ def test_records_of_a_partition_are_sent_as_arrays(hook: WebHook) -> None:
     assert {asked.method for asked in hook.asked} == {"PUT"}
 
 
-def test_what_may_pass_is_tried_again_with_the_same_key(hook: WebHook) -> None:
+def test_passing_errors_are_retried_with_the_same_key(hook: WebHook) -> None:
     hook.answer = answers(
         Reply(status=503, headers={"Retry-After": "soon"}),
         Reply(is_cut=True),
@@ -97,7 +97,7 @@ def test_what_may_pass_is_tried_again_with_the_same_key(hook: WebHook) -> None:
 
 
 def test_a_long_retry_after_is_cut_short(hook: WebHook) -> None:
-    """A day's pause would hold the query for a day; without the bound this test does not end."""
+    """A pause of a day would stop the query for a day; without the bound this test does not end."""
     hook.answer = answers(Reply(status=503, headers={"Retry-After": "86400"}))
 
     assert send(hook, rows("1"), retry__after__max__ms="0") == []
@@ -117,7 +117,7 @@ def test_an_outage_stops_the_query_even_with_dead_letters(hook: WebHook) -> None
     assert "hunter2" not in str(stopped.value)
 
 
-def test_a_server_that_is_away_stops_the_query(hook: WebHook) -> None:
+def test_an_unreachable_server_stops_the_query(hook: WebHook) -> None:
     hook.answer = lambda _asked: Reply(is_cut=True)
 
     with pytest.raises(HttpFailure, match="no answer after 1 retries") as stopped:
@@ -126,7 +126,7 @@ def test_a_server_that_is_away_stops_the_query(hook: WebHook) -> None:
     assert "hunter2" not in str(stopped.value)
 
 
-def test_a_server_that_says_nothing_is_not_waited_for_for_ever(hook: WebHook) -> None:
+def test_a_silent_server_is_not_waited_for_for_ever(hook: WebHook) -> None:
     is_over = threading.Event()
 
     def wait(_asked: Asked) -> Reply:
@@ -141,8 +141,8 @@ def test_a_server_that_says_nothing_is_not_waited_for_for_ever(hook: WebHook) ->
         is_over.set()
 
 
-def test_an_answer_without_an_end_is_left(hook: WebHook) -> None:
-    """Where the status says that there is to be another attempt, and where it does not."""
+def test_an_answer_without_an_end_is_abandoned(hook: WebHook) -> None:
+    """Both with a status that leads to another attempt, and with one that does not."""
     hook.answer = answers(Reply(status=503, is_endless=True), Reply(status=200, is_endless=True))
 
     assert send(hook, rows("1"), request__timeout__ms="300") == []
@@ -160,7 +160,7 @@ def test_a_redirect_is_not_followed(hook: WebHook) -> None:
 
 
 def test_a_refused_record_stops_the_query_where_there_are_no_dead_letters(hook: WebHook) -> None:
-    """And what the server repeats of the URL is in no message: it may be all that keeps others out."""
+    """No message contains what the server repeats of the URL: it may be the only secret of the hook."""
     hook.answer = lambda asked: Reply(status=422, body=f"no such airport; POST {asked.path}".encode())
 
     with pytest.raises(
@@ -172,8 +172,8 @@ def test_a_refused_record_stops_the_query_where_there_are_no_dead_letters(hook: 
 
 
 @pytest.mark.parametrize("status", [422, 503])
-def test_what_a_server_says_cannot_steer_a_terminal(hook: WebHook, status: int) -> None:
-    """Errors are shown on terminals and stand in logs: ESC, bells and line ends are escaped."""
+def test_text_of_a_server_cannot_control_a_terminal(hook: WebHook, status: int) -> None:
+    """Errors are shown on terminals and written to logs: ESC, bells and line ends are escaped."""
     hook.answer = lambda _asked: Reply(
         status=status, body=b"\x1b]0;owned\x07\x1b[2J\r\nERROR forged \xc2\x9b31m"
     )
@@ -186,7 +186,7 @@ def test_what_a_server_says_cannot_steer_a_terminal(hook: WebHook, status: int) 
     assert "owned" in told and "ERROR forged" in told
 
 
-def test_of_an_array_only_what_is_refused_alone_becomes_a_dead_letter(hook: WebHook) -> None:
+def test_only_records_of_an_array_that_are_refused_alone_become_dead_letters(hook: WebHook) -> None:
     def refuse_two(asked: Asked) -> Reply:
         return Reply(status=400, body=b"two") if b"2" in asked.body else Reply()
 

@@ -1,4 +1,4 @@
-"""What a load has left to read of a cluster; without Spark."""
+"""The records that a load has left to read from a cluster; without Spark."""
 
 import time
 from collections.abc import Iterator
@@ -16,14 +16,14 @@ from tests.pipeline.topics import delete_records, delete_topic, fill, make_topic
 
 pytestmark = pytest.mark.slow
 
-# Records of long ago would be deleted by retention.
+# Retention would delete older records.
 NOW_MS = time.time_ns() // 1_000_000 - 3_600_000
 NOTHING = SourceOffsets(offsets={})
 
 
 @pytest.fixture(autouse=True)
 def connections_are_closed() -> Iterator[None]:
-    """Those of the process that the test is."""
+    """Close the connections of this process after the test."""
     yield
     close_clusters()
 
@@ -37,8 +37,8 @@ def plan(bootstrap: str, topic: str, progress: SourceOffsets = NOTHING, **given:
     return plan_load(cluster_of(options.client), options, progress, policy)
 
 
-def test_a_loaded_partition_that_became_empty_stops_no_load_by_time(bootstrap: str) -> None:
-    """Retention has deleted all that was as late as the load was told to begin."""
+def test_a_loaded_partition_that_became_empty_does_not_stop_a_load_by_time(bootstrap: str) -> None:
+    """Retention has deleted all records after the time at which the load begins."""
     topic = make_topic(bootstrap, partitions=2)
     emptied, other = TopicPartition(topic, 0), TopicPartition(topic, 1)
     for partition in (0, 1):
@@ -56,13 +56,13 @@ def test_a_loaded_partition_that_became_empty_stops_no_load_by_time(bootstrap: s
     for options in times:
         again = plan(bootstrap, topic, first.end, **options)
         assert (again.start.offsets, again.end.offsets) == ({emptied: 3, other: 3}, {emptied: 3, other: 4})
-    # Nothing was loaded of it, and nobody says where to begin.
+    # Nothing of it was loaded, and no option gives its start.
     with pytest.raises(OptionError, match=f"startingTimestamp: {emptied} has no record at or after"):
         plan(bootstrap, topic, **times[0])
 
 
-def test_of_a_topic_made_anew_nothing_counts_as_loaded(bootstrap: str) -> None:
-    """Nor of its partitions that have no rows yet, whose turn comes with a later load."""
+def test_nothing_counts_as_loaded_of_a_topic_created_again(bootstrap: str) -> None:
+    """This includes its partitions without rows, which a later load reads."""
     topic = make_topic(bootstrap, partitions=2)
     for partition in (0, 1):
         fill(bootstrap, topic, [b"a", b"b", b"c"], partition=partition)

@@ -21,7 +21,7 @@ from tests.pipeline.topics import TIMEOUT_S, fill, make_topic, settings_for
 pytestmark = pytest.mark.slow
 
 
-def test_topics_are_told_with_ids_and_leaders(bootstrap: str, client: MakeClient) -> None:
+def test_topics_are_described_with_ids_and_leaders(bootstrap: str, client: MakeClient) -> None:
     name = make_topic(bootstrap, partitions=3)
 
     found = client().topics([name, f"{name}-not"])
@@ -42,7 +42,7 @@ def test_a_pattern_matches_whole_names_and_no_internal_topic(bootstrap: str, cli
     assert "__consumer_offsets" in client(exclude_internal_topics="false").topics_matching(re.compile(".*"))
 
 
-def test_what_is_not_there_is_gone_after_some_questions(bootstrap: str, client: MakeClient) -> None:
+def test_a_missing_topic_is_gone_after_some_requests(bootstrap: str, client: MakeClient) -> None:
     name = make_topic(bootstrap)
 
     with pytest.raises(TopicGone, match="topic nowhere does not exist"):
@@ -91,9 +91,7 @@ def test_offsets_are_listed_by_place_and_time(bootstrap: str, client: MakeClient
     assert list_offsets(client(), {}) == {}
 
 
-def test_offsets_are_asked_of_the_leader_whoever_was_thought_to_lead(
-    bootstrap: str, client: MakeClient
-) -> None:
+def test_offsets_are_asked_of_the_present_leader(bootstrap: str, client: MakeClient) -> None:
     name = make_topic(bootstrap, partitions=4)
     cluster = client()
     right = dict(cluster.topic(name).leaders)
@@ -126,7 +124,7 @@ def test_a_connection_that_is_lost_is_made_again(bootstrap: str, client: MakeCli
     assert list_offsets(cluster, {partition: LATEST}) == {partition: 0}
 
 
-def test_a_group_keeps_offsets_of_one_who_is_no_member(bootstrap: str, client: MakeClient) -> None:
+def test_a_group_keeps_offsets_of_a_client_that_is_no_member(bootstrap: str, client: MakeClient) -> None:
     name = make_topic(bootstrap, partitions=2)
     group = f"g-{uuid4().hex}"
     first, second = TopicPartition(name, 0), TopicPartition(name, 1)
@@ -144,7 +142,7 @@ def test_offsets_of_a_topic_that_is_gone_are_not_committed(client: MakeClient) -
         commit_offsets(client(), "any", {TopicPartition("nowhere", 0): CommittedOffset(offset=1)})
 
 
-def test_offsets_of_a_topic_that_the_coordinator_has_not_heard_of_are_committed_when_it_has(
+def test_offsets_of_a_topic_are_committed_once_the_coordinator_knows_it(
     bootstrap: str, client: MakeClient
 ) -> None:
     name, group = f"t-{uuid4().hex}", f"g-{uuid4().hex}"
@@ -155,7 +153,7 @@ def test_offsets_of_a_topic_that_the_coordinator_has_not_heard_of_are_committed_
                 make_topic(bootstrap, name=name)
             return super().pause_ms(failures)
 
-    committed_offsets(client(), group)  # there is a coordinator
+    committed_offsets(client(), group)  # makes sure that there is a coordinator
     settings = settings_for(bootstrap, retry_backoff_ms="100")
     with closing(Cluster(settings, TopicIsMadeMeanwhile(settings))) as cluster:
         commit_offsets(cluster, group, {TopicPartition(name, 0): CommittedOffset(offset=7)})
@@ -163,7 +161,7 @@ def test_offsets_of_a_topic_that_the_coordinator_has_not_heard_of_are_committed_
         assert committed_offsets(cluster, group) == {TopicPartition(name, 0): CommittedOffset(offset=7)}
 
 
-def test_a_coordinator_that_moved_is_looked_for_again(bootstrap: str, client: MakeClient) -> None:
+def test_a_coordinator_that_moved_is_found_again(bootstrap: str, client: MakeClient) -> None:
     cluster = client()
     group = f"g-{uuid4().hex}"
     committed_offsets(cluster, group)
@@ -175,7 +173,7 @@ def test_a_coordinator_that_moved_is_looked_for_again(bootstrap: str, client: Ma
     assert cluster._coordinators[Kind.GROUP, group] == right
 
 
-def test_nobody_at_home_is_told_when_the_time_is_up(client: MakeClient) -> None:
+def test_an_unreachable_cluster_is_an_error_when_the_time_is_up(client: MakeClient) -> None:
     cluster = client(bootstrap_servers="127.0.0.1:1", default_api_timeout_ms="50")
 
     with pytest.raises(KafkaError, match="Connection refused") as failed:

@@ -1,4 +1,4 @@
-"""What follows in the target: topics, partitions, settings, groups. Source and target are one cluster."""
+"""Copying to the target: topics, partitions, settings, groups. Source and target are one cluster."""
 
 from uuid import uuid4
 
@@ -54,7 +54,7 @@ def test_more_partitions_are_followed(mirrored: Mirrored) -> None:
     assert len(mirrored.cluster.topic(mirrored.remote(topic)).leaders) == 5
 
 
-def test_settings_are_followed_and_taken_back(mirrored: Mirrored) -> None:
+def test_settings_are_copied_and_removed(mirrored: Mirrored) -> None:
     topic = mirrored.make("orders", retention_ms="90000", segment_ms="70000")
     follower = mirrored.topic_follower()
     follower.follow()
@@ -69,12 +69,12 @@ def test_settings_are_followed_and_taken_back(mirrored: Mirrored) -> None:
     changes = follower.sync_configs()
 
     assert changes.altered == {remote: {"retention.ms": "80000", "segment.ms": None}}
-    # What is excluded is the target's own matter.
+    # Excluded settings are left to the target.
     mirrored.wait_for_configs(remote, {"retention.ms": "80000", "min.insync.replicas": "1"})
     assert follower.sync_configs() == TopicChanges()
 
 
-def test_a_topic_that_the_target_refuses_is_told(make_mirrored: MakeMirrored) -> None:
+def test_a_topic_that_the_target_refuses_is_an_error(make_mirrored: MakeMirrored) -> None:
     mirrored = make_mirrored(replication_factor="99")
     topic = mirrored.make("orders")
 
@@ -99,7 +99,7 @@ def one(groups: list[GroupSync]) -> GroupSync:
     return groups[0]
 
 
-def test_a_group_is_set_to_what_it_has_not_read(mirrored: Mirrored) -> None:
+def test_a_group_is_set_to_the_first_row_it_has_not_read(mirrored: Mirrored) -> None:
     topic, group = mirrored.make("orders", 2), f"{mirrored.prefix}.g"
     mirrored.topic_follower().prepare()
     mirrored.topic_follower().follow()
@@ -141,7 +141,7 @@ def test_a_group_with_members_in_the_target_is_left_alone(mirrored: Mirrored) ->
     assert one(follower.sync()).state is GroupState.SYNCED
 
 
-def test_with_names_kept_the_way_back_is_looked_at_too(make_mirrored: MakeMirrored) -> None:
+def test_with_names_kept_the_map_of_the_way_back_is_used_too(make_mirrored: MakeMirrored) -> None:
     back = f"b{uuid4().hex[:8]}"
     given = {"replication_policy_class": "IdentityReplicationPolicy", "target_cluster_alias": back}
     mirrored = make_mirrored(**given)
@@ -152,7 +152,7 @@ def test_with_names_kept_the_way_back_is_looked_at_too(make_mirrored: MakeMirror
     mirrored.write_syncs(OffsetSync(partition=partition, slot=1, runs=(OffsetRun(0, 10, 5),)))
     follower = mirrored.group_follower()
 
-    # Of the target's own rows, which lie before those 5 there, the first 8 had come back to the source.
+    # Of the target's own rows, which lie before those 5 there, the first 8 had been copied to the source.
     make_topic(mirrored.bootstrap, name=f"mirror-offset-syncs.{back}.internal")
     returned = OffsetSync(partition=partition, slot=1, runs=(OffsetRun(7, 0, 1),))
     mirrored.write_syncs(returned, topic=f"mirror-offset-syncs.{back}.internal")

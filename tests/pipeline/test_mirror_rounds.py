@@ -1,4 +1,4 @@
-"""What a mirror does beside its rows: each so often, told in its status, and over when the query is."""
+"""The rounds of a mirror beside its rows: periodic, reported in its status, and ended with the query."""
 
 from types import SimpleNamespace
 
@@ -13,7 +13,7 @@ from tests.pipeline.conftest import MakeMirrored
 pytestmark = pytest.mark.slow
 
 
-def test_everything_is_due_at_first_and_then_rests(make_mirrored: MakeMirrored) -> None:
+def test_every_round_is_due_at_first_and_then_after_its_interval(make_mirrored: MakeMirrored) -> None:
     mirrored = make_mirrored(sync_group_offsets_interval_seconds="40")
     topic = mirrored.make("orders")
     commit_offsets(
@@ -33,7 +33,7 @@ def test_everything_is_due_at_first_and_then_rests(make_mirrored: MakeMirrored) 
     assert rounds.status is first
 
 
-def test_what_fails_is_told_and_keeps_nothing_else_from_its_turn(make_mirrored: MakeMirrored) -> None:
+def test_a_failed_round_is_reported_and_does_not_stop_the_others(make_mirrored: MakeMirrored) -> None:
     mirrored = make_mirrored(replication_factor="99")
     topic = mirrored.make("orders")
     rounds = mirrored.rounds()
@@ -45,7 +45,7 @@ def test_what_fails_is_told_and_keeps_nothing_else_from_its_turn(make_mirrored: 
     assert rounds.status.groups_synced_ms > 0
 
 
-def test_what_is_turned_off_is_not_done(make_mirrored: MakeMirrored) -> None:
+def test_rounds_that_are_turned_off_do_not_run(make_mirrored: MakeMirrored) -> None:
     given = {
         "refresh_topics_enabled": "false",
         "sync_topic_configs_enabled": "false",
@@ -63,7 +63,7 @@ def test_what_is_turned_off_is_not_done(make_mirrored: MakeMirrored) -> None:
     assert mirrored.cluster.topics([mirrored.remote(topic)]) == {}
 
 
-def test_rounds_end_with_the_query_and_the_groups_have_the_last_word(make_mirrored: MakeMirrored) -> None:
+def test_rounds_end_with_the_query_and_a_last_sync_of_groups(make_mirrored: MakeMirrored) -> None:
     mirrored = make_mirrored()
     rounds = mirrored.rounds()
     seen: list[int] = []
@@ -85,7 +85,7 @@ def test_each_batch_is_counted_once() -> None:
     assert [count.of(batches[:2]), count.of(batches[:2]), count.of(batches[1:])] == [20, 20, 50]
 
 
-def test_a_mirror_that_never_ran_has_all_before_it(make_mirrored: MakeMirrored) -> None:
+def test_a_mirror_that_never_ran_lags_by_all_records(make_mirrored: MakeMirrored) -> None:
     mirrored = make_mirrored()
     topic = mirrored.make("orders", 2)
 

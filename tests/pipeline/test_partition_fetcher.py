@@ -1,4 +1,4 @@
-"""Ranges of a partition: every row once, whatever the sizes of fetches and whoever leads."""
+"""Ranges of a partition: every row once, for any size of fetches and any leader."""
 
 import time
 from collections.abc import Callable
@@ -32,7 +32,7 @@ VALUES = [b"%d" % index for index in range(1_000)]
 def read(
     cluster: Cluster, partition: TopicPartition, start: int, end: int, **more: Any
 ) -> list[tuple[int, bytes]]:
-    """Offsets and values of the range."""
+    """Return offsets and values of the range."""
     rows: list[tuple[int, bytes]] = []
     fetcher = PartitionFetcher(cluster, with_headers=False)
     for fetched in fetcher.batches(OffsetRange(partition=partition, start=start, end=end, **more)):
@@ -45,7 +45,7 @@ def read(
 
 @pytest.fixture
 def filled(bootstrap: str) -> TopicPartition:
-    """A topic with VALUES in many batches."""
+    """Make a topic with VALUES in many batches."""
     name = make_topic(bootstrap)
     for start in range(0, len(VALUES), 100):
         fill(bootstrap, name, VALUES[start : start + 100])
@@ -65,7 +65,7 @@ def test_a_range_is_read_whatever_the_size_of_a_fetch(
 def test_a_reader_that_is_over_its_quota_waits_and_reads_on(
     client: MakeClient, filled: TopicPartition, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Apache Kafka answers it without a partition, and reads its next request later."""
+    """Apache Kafka's answer is without a partition, and it reads the client's next request later."""
     cluster = client(max_partition_fetch_bytes="2000")
     receive, throttled = BrokerConnection.receive, []
 
@@ -83,10 +83,10 @@ def test_a_reader_that_is_over_its_quota_waits_and_reads_on(
     assert throttled.count(True) > 2
 
 
-def test_what_was_fetched_and_not_opened_is_fetched_again(
+def test_records_that_were_fetched_but_not_opened_are_fetched_again(
     client: MakeClient, filled: TopicPartition, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """The next fetch is on its way by then, from behind what was left."""
+    """The next fetch is under way by then, and begins after the skipped part."""
     opens_less = partial(partition_fetcher.open_fetched, max_opened_records=30)
     monkeypatch.setattr(partition_fetcher, "open_fetched", opens_less)
 
@@ -104,10 +104,12 @@ def test_ranges_follow_each_other_on_one_connection(
     for start in range(0, 1000, 250):
         assert read(cluster, filled, start, start + 250) == list(enumerate(VALUES))[start : start + 250]
 
-    assert len(made) <= 2  # one for questions, one for rows: no range over-fetches into the next
+    assert len(made) <= 2  # one for control, one for rows: no range fetches into the next
 
 
-def test_a_range_that_is_left_off_leaves_nothing_behind(client: MakeClient, filled: TopicPartition) -> None:
+def test_a_range_that_is_abandoned_leaves_no_answer_behind(
+    client: MakeClient, filled: TopicPartition
+) -> None:
     cluster = client(max_partition_fetch_bytes="2000")
     fetcher = PartitionFetcher(cluster, with_headers=False)
 
@@ -175,12 +177,12 @@ def test_a_range_ends_where_only_markers_are(bootstrap: str, client: MakeClient)
     assert read(client(), partition, 0, 4) == [(0, b"yes"), (2, b"no")]
 
 
-def test_offsets_that_are_not_there_are_told_with_what_is(client: MakeClient, filled: TopicPartition) -> None:
+def test_offsets_out_of_range_are_reported_with_the_range(client: MakeClient, filled: TopicPartition) -> None:
     with pytest.raises(OutOfRange, match=f"{filled} has offsets 0 to 1000, but not 1001"):
         read(client(), filled, 1001, 1002)
 
 
-def test_waiting_for_rows_that_do_not_come_has_an_end(client: MakeClient, filled: TopicPartition) -> None:
+def test_waiting_for_missing_rows_times_out(client: MakeClient, filled: TopicPartition) -> None:
     cluster = client(default_api_timeout_ms="50", fetch_max_wait_ms="1")
 
     with pytest.raises(
@@ -192,10 +194,13 @@ def test_waiting_for_rows_that_do_not_come_has_an_end(client: MakeClient, filled
 
 
 @pytest.mark.parametrize("first_in_sight", [1000, 990])
-def test_offsets_at_the_end_of_a_log_that_no_row_has_are_passed(
+def test_offsets_without_rows_at_the_end_of_a_log_are_skipped(
     client: MakeClient, filled: TopicPartition, monkeypatch: pytest.MonkeyPatch, first_in_sight: int
 ) -> None:
-    """As after compaction. An answer is empty, too, while old rows come from elsewhere: those are awaited."""
+    """Compaction leaves such offsets.
+
+    While old rows are read from remote storage answers are empty, too, and are awaited.
+    """
     real, empty = PartitionFetcher._partition_answer, []
 
     def compacted(self: PartitionFetcher, split: OffsetRange) -> PartitionData:
@@ -217,7 +222,7 @@ def test_offsets_at_the_end_of_a_log_that_no_row_has_are_passed(
         assert rows == [(index, VALUES[index]) for index in range(950, 990)]
 
 
-def test_a_topic_that_is_made_anew_is_another_one(
+def test_a_topic_that_is_created_again_is_another_one(
     bootstrap: str, client: MakeClient, filled: TopicPartition
 ) -> None:
     cluster = client()

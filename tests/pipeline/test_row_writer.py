@@ -1,4 +1,4 @@
-"""Rows of a task on their way out: what is told of copied rows, and topics that grow meanwhile."""
+"""The rows of a task on their way: syncs of copied rows, and topics that change meanwhile."""
 
 from dataclasses import replace
 from uuid import uuid4
@@ -34,7 +34,7 @@ class Copying:
         self.options = SinkOptions.from_options(
             {
                 "kafka.bootstrap.servers": bootstrap,
-                "kafka.batch.size": "400",  # some rows
+                "kafka.batch.size": "400",  # a few rows
                 "topic": self.topic,
                 "delivery.guarantee": "exactly_once",
                 "transactional.id": "T",
@@ -71,12 +71,12 @@ class Copying:
         self.transactions.add_partitions(transactional_id, pair, partitions)
 
 
-def test_where_copied_rows_lie_is_told_with_the_transaction(bootstrap: str, client: MakeClient) -> None:
+def test_the_places_of_copied_rows_are_committed_with_them(bootstrap: str, client: MakeClient) -> None:
     copying = Copying(bootstrap, client(Role.SINK))
     reader = SyncReader(client(isolation_level="read_committed"), copying.syncs)
 
     copying.copy([*range(100, 200)], batch_id=1)
-    copying.copy([*range(200, 250)], commit=False, batch_id=2)  # 50 rows that nobody sees
+    copying.copy([*range(200, 250)], commit=False, batch_id=2)  # 50 rows that no reader sees
     copying.copy([*range(200, 205), *range(210, 220)], batch_id=2)
 
     # Each transaction has a marker behind its rows.
@@ -91,7 +91,7 @@ def test_where_copied_rows_lie_is_told_with_the_transaction(bootstrap: str, clie
     assert told.translate(partition, 99) is None
 
 
-def test_a_topic_that_grew_is_looked_at_again(bootstrap: str, client: MakeClient) -> None:
+def test_added_partitions_are_noticed(bootstrap: str, client: MakeClient) -> None:
     copying = Copying(bootstrap, client(Role.SINK))
     copying.copy([1])
     create_partitions(client(Role.SINK), {copying.topic: 3})
@@ -101,7 +101,7 @@ def test_a_topic_that_grew_is_looked_at_again(bootstrap: str, client: MakeClient
     assert len(copying.cluster.topic(copying.topic).leaders) == 3
 
 
-def test_rows_go_into_a_topic_that_takes_less_than_a_batch_even_if_it_is_told_so_meanwhile(
+def test_rows_go_into_a_topic_that_takes_less_than_a_batch_even_if_its_limit_is_lowered_meanwhile(
     bootstrap: str, client: MakeClient
 ) -> None:
     copying = Copying(bootstrap, client(Role.SINK))

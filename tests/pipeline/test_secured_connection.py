@@ -1,4 +1,4 @@
-"""Connections over TLS with a login, to Ottla and to Apache Kafka: what works, and what is told at once."""
+"""Connections over TLS with a login, to Ottla and to Apache Kafka, and errors that come at once."""
 
 import socket
 import subprocess
@@ -20,7 +20,7 @@ from tests.pipeline.secured import LIFETIME_MS, PASSWORDS, Secured, secured
 from tests.ports import free_port
 
 pytestmark = pytest.mark.slow
-SOON_S = 10.0  # what waiting does not mend is told within it, on a busy machine, too
+SOON_S = 10.0  # errors that waiting does not cure come within it, also on a busy machine
 ALL = MetadataRequest(topics=[])
 
 
@@ -42,7 +42,7 @@ def connect(settings: ClientSettings) -> BrokerConnection:
 
 
 def refusal(settings: ClientSettings) -> KafkaError:
-    """Ask as a query does, and return the error that it stops with; it comes soon."""
+    """Ask for metadata as a query does, and return the error that it soon stops with."""
     cluster = Cluster(settings)
     begun = time.monotonic()
     with pytest.raises(KafkaError) as refused:
@@ -53,11 +53,11 @@ def refusal(settings: ClientSettings) -> KafkaError:
     return refused.value
 
 
-# ---- what works ---------------------------------------------------------------------------------
+# ---- successes ----------------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize("mechanism", ["SCRAM-SHA-512", "SCRAM-SHA-256", "PLAIN"])
-def test_who_logs_in_is_answered(server: Secured, mechanism: str) -> None:
+def test_a_client_that_logs_in_is_answered(server: Secured, mechanism: str) -> None:
     connection = connect(settings_of(server.options(mechanism=mechanism)))
 
     assert connection.request(ALL).brokers
@@ -97,7 +97,7 @@ def test_a_client_has_a_certificate(server: Secured, form: str, tmp_path: Path) 
 
 
 def test_a_login_that_ends_is_renewed_while_answers_are_under_way(server: Secured) -> None:
-    """KIP-368. An answer for each request, in their order, over the connection that was there first."""
+    """KIP-368. Each request has an answer, in order, over the first connection."""
     connection = connect(settings_of(server.options(listener="SHORT")))
     stream = connection._socket
     until = time.monotonic() + 3 * LIFETIME_MS / 1000
@@ -113,7 +113,7 @@ def test_a_login_that_ends_is_renewed_while_answers_are_under_way(server: Secure
     connection.close()
 
 
-def test_a_login_is_renewed_after_a_rest(server: Secured) -> None:
+def test_a_login_is_renewed_after_an_idle_time(server: Secured) -> None:
     connections = BrokerConnections(settings_of(server.options(listener="SHORT")))
     assert connections.to_any().request(ALL).brokers
     time.sleep(LIFETIME_MS / 1000 + 0.5)
@@ -122,18 +122,18 @@ def test_a_login_is_renewed_after_a_rest(server: Secured) -> None:
     connections.close()
 
 
-# ---- what is told at once -----------------------------------------------------------------------
+# ---- errors that come at once -------------------------------------------------------------------
 
 
 @pytest.mark.parametrize("mechanism", ["SCRAM-SHA-512", "PLAIN"])
-def test_a_wrong_password_is_told_at_once(server: Secured, mechanism: str) -> None:
+def test_a_wrong_password_fails_at_once(server: Secured, mechanism: str) -> None:
     error = refusal(settings_of(server.options(mechanism=mechanism, password="guessed-canary")))
 
     assert error.code is ErrorCode.SASL_AUTHENTICATION_FAILED
     assert "refused the login of the user anna" in error.detail and "canary" not in error.detail
 
 
-def test_a_user_that_is_removed_is_told_when_the_login_is_renewed(server: Secured) -> None:
+def test_a_removed_user_is_refused_when_the_login_is_renewed(server: Secured) -> None:
     connection = connect(settings_of(server.options("bert", listener="SHORT")))
     assert connection.request(ALL).brokers
     server.remove_user("bert")
@@ -147,7 +147,7 @@ def test_a_user_that_is_removed_is_told_when_the_login_is_renewed(server: Secure
     server.add_user("bert")
 
 
-def test_an_authority_that_nobody_trusts_is_told_at_once(server: Secured) -> None:
+def test_an_untrusted_authority_fails_at_once(server: Secured) -> None:
     options = server.options()
     options["kafka.ssl.truststore.location"] = str(server.home / "stranger.pem")
 
@@ -169,13 +169,13 @@ def test_a_node_of_another_name_is_not_believed(server: Secured) -> None:
     unchecked.close()
 
 
-def test_a_file_that_is_not_there_is_named(server: Secured) -> None:
+def test_a_missing_file_is_named(server: Secured) -> None:
     error = refusal(settings_of({**server.options(), "kafka.ssl.truststore.location": "/nowhere/ca.pem"}))
 
     assert "ssl.truststore.location /nowhere/ca.pem cannot be used: No such file" in error.detail
 
 
-def test_a_missing_certificate_of_the_client_is_told(
+def test_a_missing_certificate_of_the_client_is_an_error(
     server: Secured, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(first_contact, "PATIENCE_MS", 0)
@@ -192,7 +192,7 @@ def test_a_missing_certificate_of_the_client_is_told(
         ("MUTUAL", "SASL_SSL", ""),
     ],
 )
-def test_another_protocol_than_that_of_the_listener_is_told(
+def test_another_protocol_than_that_of_the_listener_is_an_error(
     server: Secured, listener: str, protocol: str, says: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(first_contact, "PATIENCE_MS", 1_000)
@@ -201,16 +201,16 @@ def test_another_protocol_than_that_of_the_listener_is_told(
     assert says in refusal(settings_of(options)).detail
 
 
-def test_a_listener_that_takes_no_logins_is_told(server: Secured) -> None:
+def test_a_listener_without_logins_is_an_error(server: Secured) -> None:
     stores = {"keystore_location": str(server.home / "anna.pem")}
     options = {**server.options(), **server.mutual_options(**stores), "kafka.security.protocol": "SASL_SSL"}
 
     error = refusal(settings_of(options))
 
-    assert error.code is ErrorCode.ILLEGAL_SASL_STATE and "takes no logins" in error.detail
+    assert error.code is ErrorCode.ILLEGAL_SASL_STATE and "has no SASL" in error.detail
 
 
-def test_who_is_silent_in_the_handshake_is_left(tmp_path: Path) -> None:
+def test_a_server_that_is_silent_in_the_handshake_is_abandoned(tmp_path: Path) -> None:
     with socket.create_server(("127.0.0.1", free_port())) as silent:
         address = f"127.0.0.1:{silent.getsockname()[1]}"
         options = {"kafka.bootstrap.servers": address, "kafka.security.protocol": "SSL"}

@@ -1,4 +1,4 @@
-"""The protocol of exactly-once on a cluster, without Spark: zombies, expiry, leftovers, nodes that die."""
+"""The protocol of exactly-once on a cluster, without Spark: zombies, timeouts, leftovers, nodes that die."""
 
 import re
 import subprocess
@@ -41,12 +41,12 @@ from tests.pipeline.topics import make_topic, settings_for
 pytestmark = pytest.mark.slow
 
 QUERY = UUID(int=1)
-GROUP = 32  # the type of a resource that has settings
+GROUP = 32  # the type of a resource
 FENCED = (ErrorCode.PRODUCER_FENCED, ErrorCode.INVALID_PRODUCER_EPOCH)
 
 
 class Task:
-    """One attempt of a task; `write` sends rows that are in their logs when it returns."""
+    """One attempt of a task; `write` sends rows, which are in their logs when it returns."""
 
     def __init__(self, sink: "Sink", begun: Begun, run: BatchRun) -> None:
         self.transaction = TaskTransaction(sink.names, begun, run, KafkaSinkCluster(sink.cluster))
@@ -71,7 +71,7 @@ class Task:
 
 
 class Sink:
-    """A query's sink; `new_driver` is a process that remembers nothing."""
+    """A query's sink; `new_driver` makes the driver of a process without memory."""
 
     def __init__(self, bootstrap: str, topic: str, transactional_id: str = "", **settings: str) -> None:
         self.options = SinkOptions.from_options(
@@ -113,7 +113,7 @@ MakeSink = Callable[..., Sink]
 
 @pytest.fixture
 def make_sink() -> Iterator[MakeSink]:
-    """Makes sinks; their connections end with the test."""
+    """Make sinks; their connections end with the test."""
     made: list[Sink] = []
 
     def make(bootstrap: str, topic: str, transactional_id: str = "", **settings: str) -> Sink:
@@ -131,13 +131,14 @@ def sink(bootstrap: str, make_sink: MakeSink) -> Sink:
 
 
 def without_markers(addresses: list[str]) -> list[str] | None:
-    """Return the ids of all transactions that are decided and whose markers are still on their way.
+    """Return the ids of all transactions that are decided but whose markers are not written yet.
 
-    None while a coordinator is being loaded, which lists none of its own.
+    None while a coordinator is loading, as it lists none of its own then.
     """
     found = []
     for address in addresses:
-        with suppress(ConnectionRefusedError), WireClient(address) as client:  # a dead node coordinates none
+        # a dead node coordinates nothing
+        with suppress(ConnectionRefusedError), WireClient(address) as client:
             states = ["PrepareCommit", "PrepareAbort"]
             answer = client.call("list_transactions", 1, state_filters=states, producer_id_filters=[])
             if answer.error_code == ErrorCode.COORDINATOR_LOAD_IN_PROGRESS:
@@ -148,7 +149,7 @@ def without_markers(addresses: list[str]) -> list[str] | None:
 
 
 def committed(sink: Sink) -> dict[bytes, int]:
-    """How often each value is there for a reader of what is committed; who decides does not wait for it."""
+    """Return how often a reader of committed records finds each value, after all markers are written."""
     assert sink.options.topic is not None
     addresses = [f"{host}:{port}" for host, port in sink.options.client.bootstrap_servers]
     bootstrap = ",".join(addresses)
@@ -182,7 +183,7 @@ def test_a_zombie_of_an_aborted_batch_can_neither_write_nor_disturb(sink: Sink) 
 
 
 def test_a_batch_that_failed_holds_back_no_reader(sink: Sink) -> None:
-    """Nobody may start the query again for long."""
+    """The query may not be started again for a long time."""
     begun = sink.driver.begin()
     reports = [sink.task(begun, 0).write(value).report() for value in ("a", "b")]
     assert len(sink.open_ids()) == 2
@@ -194,7 +195,7 @@ def test_a_batch_that_failed_holds_back_no_reader(sink: Sink) -> None:
 
 
 def test_a_task_that_failed_holds_back_no_reader(sink: Sink) -> None:
-    """Its next attempt writes in another slot, and Spark may not tell the driver for long."""
+    """Its next attempt writes in another slot, and Spark may not inform the driver for a long time."""
     begun = sink.driver.begin()
     failed = sink.task(begun, 0).write("of the first attempt")
 
@@ -216,7 +217,7 @@ def test_two_attempts_of_one_task_write_apart(sink: Sink) -> None:
     sink.driver.commit([second.report()], 0)
 
     assert first.name != second.name
-    # The first attempt holds back no reader, though no other batch may ever come.
+    # The first attempt holds back no reader, even if no other batch ever comes.
     assert sink.open_ids() == set()
     assert committed(sink) == {b"a": 1, b"b": 1}
     with pytest.raises(KafkaError):
@@ -274,8 +275,8 @@ def test_an_older_driver_cannot_decide(sink: Sink) -> None:
     assert committed(sink) == {b"new": 1}
 
 
-def test_a_driver_that_knows_no_record_of_its_own_believes_no_node_that_heard_least(sink: Sink) -> None:
-    """What such a node tells of the last batch may be the batch before."""
+def test_a_driver_without_a_record_of_its_own_does_not_believe_a_stale_node(sink: Sink) -> None:
+    """The last batch that such a node reports may be the one before."""
     asked: list[str] = []
 
     class Asked(KafkaSinkCluster):
@@ -292,8 +293,8 @@ def test_a_driver_that_knows_no_record_of_its_own_believes_no_node_that_heard_le
     assert asked == [sink.names.group_id] * 2
 
 
-def test_a_life_ends_with_a_batch_that_was_not_decided(sink: Sink) -> None:
-    """Its tasks may be at work yet, unless none has begun."""
+def test_an_incarnation_ends_with_an_undecided_batch(sink: Sink) -> None:
+    """Its tasks may still be running, unless none has begun."""
     first = sink.driver.begin()
     second = sink.driver.begin()
     sink.task(second, 0).write("a")
@@ -302,10 +303,10 @@ def test_a_life_ends_with_a_batch_that_was_not_decided(sink: Sink) -> None:
     assert sink.driver.begin().incarnation != first.incarnation
 
 
-def test_what_is_left_open_is_looked_for_at_first_and_each_minute(
+def test_open_transactions_are_looked_for_at_first_and_each_minute(
     sink: Sink, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """A task that nobody waits for any more may begin a transaction at any time."""
+    """A task that Spark gave up may begin a transaction at any time."""
     lists = 0
 
     class Listed(KafkaSinkCluster):
@@ -325,7 +326,7 @@ def test_what_is_left_open_is_looked_for_at_first_and_each_minute(
 
 
 def decide_only(sink: Sink, batch_id: int, *values: str) -> list[Task]:
-    """A batch of a task for each value whose driver dies right after its decision."""
+    """Write a batch with a task for each value; its driver crashes right after its decision."""
 
     class Died(Exception):
         pass
@@ -343,7 +344,7 @@ def decide_only(sink: Sink, batch_id: int, *values: str) -> list[Task]:
     return tasks
 
 
-def test_what_was_decided_is_completed_and_drained(sink: Sink) -> None:
+def test_a_decided_batch_is_completed_and_drained(sink: Sink) -> None:
     decide_only(sink, 0, "a", "b")
     assert committed(sink) == {}
 
@@ -351,12 +352,12 @@ def test_what_was_decided_is_completed_and_drained(sink: Sink) -> None:
 
     assert judge_batch(sink.run(0), begun.record, takes_over=False) is Verdict.DRAIN
     assert committed(sink) == {b"a": 1, b"b": 1}
-    sink.new_driver().begin()  # and is not taken for lost when it was completed before
+    sink.new_driver().begin()  # it is not taken for lost if it was completed before
     sink.new_driver().begin()
 
 
-def test_a_second_write_of_a_batch_is_refused_in_the_run_that_found_it_written_too(sink: Sink) -> None:
-    """Passed over like the first one, its rows would be lost."""
+def test_a_second_write_of_a_batch_is_refused_also_in_the_run_that_found_it_written(sink: Sink) -> None:
+    """If it were skipped like the first one, its rows would be lost."""
     decide_only(sink, 0, "a")
     begun = sink.new_driver().begin()
     run = sink.run(0)
@@ -367,14 +368,14 @@ def test_a_second_write_of_a_batch_is_refused_in_the_run_that_found_it_written_t
 
     with pytest.raises(OptionError, match=r"transactional\.id: has already written batch 0"):
         judge_batch(run, record, takes_over=False)
-    # The next run drains it once more, and goes on.
+    # The next run drains it once more, and continues.
     begun = sink.new_driver().begin()
     assert judge_batch(sink.run(0), begun.record, takes_over=False) is Verdict.DRAIN
     sink.driver.commit([sink.task(begun, 1).write("b").report()], 1)
     assert committed(sink) == {b"a": 1, b"b": 1}
 
 
-def test_a_run_that_found_a_batch_written_says_nothing_once_a_newer_driver_has_begun(sink: Sink) -> None:
+def test_a_run_that_found_a_batch_written_writes_no_record_after_a_newer_driver_began(sink: Sink) -> None:
     decide_only(sink, 0, "a")
     old, begun = sink.new_driver(), sink.driver.begin()
     drained = TaskTransaction(sink.names, begun, sink.run(0), KafkaSinkCluster(sink.cluster)).report(
@@ -389,7 +390,7 @@ def test_a_run_that_found_a_batch_written_says_nothing_once_a_newer_driver_has_b
     assert sink.driver.begin().record == record
 
 
-def test_what_others_left_open_is_ended_but_nothing_of_a_neighbour(
+def test_open_transactions_of_others_are_ended_but_not_those_of_a_neighbour(
     sink: Sink, bootstrap: str, make_sink: MakeSink
 ) -> None:
     neighbour = make_sink(bootstrap, make_topic(bootstrap), f"{sink.options.transactional_id}-1")
@@ -405,7 +406,7 @@ def test_what_others_left_open_is_ended_but_nothing_of_a_neighbour(
 
 
 def open_rows(sink: Sink, bootstrap: str) -> list[str]:
-    """What `ottla txn list` shows of a sink, a line each."""
+    """Return the lines that `ottla txn list` shows of a sink."""
     command = [sys.executable, "-m", "ottla", "txn", "list", "--bootstrap", bootstrap, "--state", "ongoing"]
     told = subprocess.run(
         [*command, "--match", f"{re.escape(sink.options.transactional_id)}-.*"],
@@ -416,15 +417,15 @@ def open_rows(sink: Sink, bootstrap: str) -> list[str]:
     return told.stdout.splitlines()[1:]
 
 
-def test_what_is_open_is_seen_by_the_command_line(sink: Sink, bootstrap: str) -> None:
+def test_the_command_line_shows_open_transactions(sink: Sink, bootstrap: str) -> None:
     task = sink.task(sink.driver.begin(), 0).write("x")
 
     [row] = open_rows(sink, bootstrap)
 
-    assert row.startswith(f"{task.name} ") and row.endswith(" s")  # for so long, with such a time-out
+    assert row.startswith(f"{task.name} ") and row.endswith(" s")  # its duration and its timeout
 
 
-def test_incarnations_come_again_after_sixty_four(sink: Sink) -> None:
+def test_incarnations_are_reused_after_sixty_four(sink: Sink) -> None:
     first = sink.driver.begin().incarnation
     assert [sink.new_driver().begin().incarnation for _ in range(3)] == [
         (first + by) % INCARNATIONS for by in (1, 2, 3)
@@ -432,7 +433,7 @@ def test_incarnations_come_again_after_sixty_four(sink: Sink) -> None:
 
 
 def retention_of(cluster: Cluster, group_id: str) -> str | None:
-    """What the group's setting is; None where the cluster has none."""
+    """Return the group's setting; None if the cluster has none."""
     resource = DescribeConfigsResource(
         resource_type=GROUP, resource_name=group_id, configuration_keys=[RETENTION]
     )
@@ -446,14 +447,14 @@ def test_a_group_keeps_its_record_where_the_cluster_can(sink: Sink, client: Make
     other = f"g-{uuid4().hex}"
     is_ottla = keep_offsets(client(), other)
 
-    sink.driver.begin()  # goes on either way
+    sink.driver.begin()  # continues either way
 
     kept = FOR_EVER if is_ottla else None
     assert retention_of(client(), other) == kept
     assert retention_of(client(), sink.options.transactional_id) == kept
 
 
-def test_two_phases_are_refused_by_name_where_they_are_wanted_and_not_had(
+def test_two_phases_are_refused_by_name_if_the_cluster_lacks_them(
     bootstrap: str, make_sink: MakeSink
 ) -> None:
     sink = make_sink(bootstrap, make_topic(bootstrap), transaction_two_phase_commit_enable="true")
@@ -504,7 +505,7 @@ def test_a_decided_batch_whose_transactions_expired_stops_every_start_by_name(
             sink.new_driver().begin()
 
 
-# Long enough for a batch, of which nothing may be forgotten while it is written.
+# Long enough for a batch, during which nothing may be forgotten.
 FORGETS_SOON = {
     **EXPIRES_SOON,
     "transactional.id.expiration.ms": "5000",
@@ -518,7 +519,7 @@ def wait_until_forgotten(sink: Sink, tasks: list[Task]) -> None:
         time.sleep(0.05)
 
 
-def test_a_query_goes_on_after_a_rest_in_which_its_ids_were_forgotten_but_not_without_its_rows(
+def test_a_query_continues_after_its_ids_were_forgotten_but_not_without_its_rows(
     ottla_cluster_factory: Callable[..., Nodes], make_sink: MakeSink
 ) -> None:
     bootstrap = ottla_cluster_factory(nodes=1, overrides=FORGETS_SOON).bootstrap
@@ -554,7 +555,7 @@ def test_with_two_phases_a_decided_batch_outlives_any_pause(
     )
     expiring = other.task(other.driver.begin(), 0).write("expires")
 
-    wait_until_expired(other, expiring)  # long enough for one, so for those that have no time
+    wait_until_expired(other, expiring)  # long enough for one with a timeout, so also for those without one
 
     assert sink.open_ids() == {task.name for task in tasks}
     assert [row.split()[-2:] for row in open_rows(sink, bootstrap)] == [["none", "(two-phase)"]] * len(tasks)
@@ -594,7 +595,7 @@ def test_a_node_dies_in_the_middle_of_a_batch(
     reader = Cluster(settings_for(nodes.bootstrap, Role.SOURCE, isolation_level="read_committed"))
     while (
         list_offsets(reader, {end: LATEST})[end] < 5
-    ):  # the last marker is on its way when its end is answered
+    ):  # the last marker is still under way when EndTxn is answered
         pass
     reader.close()
     assert committed(sink) == {b"a": 1, b"b": 1, b"c": 1}

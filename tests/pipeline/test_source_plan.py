@@ -1,4 +1,4 @@
-"""What a source plans and reads of a cluster, and what it says of what is gone; without Spark."""
+"""The plans and reads of a source on a cluster, and its reports of lost data; without Spark."""
 
 import re
 import time
@@ -33,12 +33,12 @@ from tests.pipeline.topics import (
 pytestmark = pytest.mark.slow
 
 TEN = [b"%d" % index for index in range(10)]
-# Records of long ago would be deleted by retention.
+# Retention would delete older records.
 NOW_MS = time.time_ns() // 1_000_000 - 3_600_000
 
 
 class Source:
-    """A source with options, as the readers of Spark use it; `__` stands for a dot."""
+    """A source with options, used as Spark's readers use it; `__` stands for a dot."""
 
     def __init__(self, bootstrap: str, mode: Mode, **given: str) -> None:
         options = {name.replace("__", "."): value for name, value in given.items()}
@@ -101,14 +101,14 @@ def batch(bootstrap: str, **given: str) -> Source:
 
 @pytest.fixture(autouse=True)
 def connections_are_closed() -> Iterator[None]:
-    """Those of the process that the test is."""
+    """Close the connections of this process after the test."""
     yield
     close_clusters()
 
 
 @pytest.fixture
 def topic(bootstrap: str) -> str:
-    """Two partitions: ten records a millisecond apart, and five from a second later on."""
+    """Make two partitions: ten records a millisecond apart, and five from a second later on."""
     name = make_topic(bootstrap, partitions=2)
     fill(bootstrap, name, TEN, partition=0, timestamp_ms=NOW_MS)
     fill(bootstrap, name, TEN[:5], partition=1, timestamp_ms=NOW_MS + 1_000)
@@ -118,7 +118,7 @@ def topic(bootstrap: str) -> str:
 # ---- subscriptions ------------------------------------------------------------------------------
 
 
-def test_a_pattern_is_looked_for_in_names_as_the_connector_does(bootstrap: str) -> None:
+def test_a_pattern_is_searched_in_names_as_the_connector_does(bootstrap: str) -> None:
     mark = uuid4().hex
     for name in (f"a-{mark}-b", f"{mark}-c", f"c-{mark}"):
         make_topic(bootstrap, name=name)
@@ -159,7 +159,7 @@ def test_assigned_partitions_alone_are_read(bootstrap: str, topic: str) -> None:
         ),
     ],
 )
-def test_what_is_named_and_is_not_there_is_refused(
+def test_missing_topics_and_partitions_are_refused(
     bootstrap: str, topic: str, given: dict[str, str], told: str
 ) -> None:
     options = {name: value.replace("TOPIC", topic) for name, value in given.items()}
@@ -169,10 +169,10 @@ def test_what_is_named_and_is_not_there_is_refused(
         stream(bootstrap, **options).begin()
 
 
-# ---- where a batch begins and ends ----------------------------------------------------------------
+# ---- the beginning and the end of a batch ---------------------------------------------------------
 
 
-def test_a_plan_is_bound_anew_whenever_its_tasks_run(bootstrap: str) -> None:
+def test_a_plan_is_bound_again_whenever_its_tasks_run(bootstrap: str) -> None:
     topic = make_topic(bootstrap, partitions=2)
     fill(bootstrap, topic, TEN, partition=0)
     source = batch(bootstrap, subscribe=topic, minPartitions="3")
@@ -230,7 +230,7 @@ def test_a_task_reads_to_the_end_that_it_found_when_it_began(bootstrap: str, top
         ({"minPartitions": "3"}, [(0, 5), (5, 10), (0, 5)]),
     ],
 )
-def test_a_batch_begins_and_ends_where_it_is_told(
+def test_a_batch_begins_and_ends_where_its_options_say(
     bootstrap: str, topic: str, given: dict[str, str], expected: list[tuple[int, int] | None]
 ) -> None:
     def fill_in(text: str) -> str:
@@ -248,7 +248,7 @@ def test_a_batch_begins_and_ends_where_it_is_told(
         assert [(start, end) for _, start, end in planned] == expected
 
 
-# ---- where ----------------------------------------------------------------------------------------
+# ---- the option `where` ---------------------------------------------------------------------------
 
 
 def test_the_last_records_of_a_long_log_are_read_without_the_others(bootstrap: str) -> None:
@@ -277,7 +277,7 @@ def test_the_last_records_of_a_long_log_are_read_without_the_others(bootstrap: s
         ("topic = 'T' AND offset BETWEEN 3 AND 6", [(0, 3, 7), (1, 3, 5)]),
         ("topic <> 'T'", []),
         ("timestamp >= +1002", [(1, 2, 5)]),
-        ("timestamp > +4 AND timestamp < +8", [(0, 5, 10), (1, 0, 5)]),  # of an upper end no log tells
+        ("timestamp > +4 AND timestamp < +8", [(0, 5, 10), (1, 0, 5)]),  # a log does not know an upper end
         ("timestamp >= +7 AND offset < 8", [(0, 7, 8), (1, 0, 5)]),
         ("timestamp > +2000", []),
     ],
@@ -301,7 +301,7 @@ def test_a_batch_has_the_ranges_in_which_wanted_records_may_lie(
 
 
 @pytest.mark.parametrize("isolation", ["read_uncommitted", "read_committed"])
-def test_times_in_no_order_lose_no_record(bootstrap: str, isolation: str) -> None:
+def test_unordered_timestamps_lose_no_record(bootstrap: str, isolation: str) -> None:
     topic = make_topic(bootstrap)
     for index, begin_ms in enumerate((100, 50, 400, 0, 200)):
         values = [b"%d" % (10 * index + number) for number in range(10)]
@@ -351,7 +351,7 @@ def test_a_partition_that_is_left_out_is_not_judged_for_losses(bootstrap: str, t
         batch(bootstrap, **given, where="offset >= 6").batch()
 
 
-def test_partitions_that_come_later_are_filtered_as_well(bootstrap: str, topic: str) -> None:
+def test_later_partitions_are_filtered_as_well(bootstrap: str, topic: str) -> None:
     source = batch(bootstrap, subscribe=topic, where="partition IN (1, 3) AND offset < 2")
     planned = source.plan()
     add_partitions(bootstrap, topic, 4)
@@ -405,13 +405,13 @@ def test_offsets_that_the_log_does_not_have_are_a_loss(bootstrap: str, topic: st
         f"{topic}-1 has offsets 0 to 5, but endingOffsets is 9",
     )
     assert places(lenient.batch()) == [(f"{topic}-0", 4, 6), (f"{topic}-1", 2, 5)]
-    assert len(set(lenient.warnings)) == 2  # the plan and the task tell of them
+    assert len(set(lenient.warnings)) == 2  # the plan and the task each report them
 
 
-# ---- what changes under a stream ------------------------------------------------------------------
+# ---- changes under a stream -----------------------------------------------------------------------
 
 
-def test_partitions_and_topics_that_come_are_read_from_their_beginning(bootstrap: str) -> None:
+def test_new_partitions_and_topics_are_read_from_their_beginning(bootstrap: str) -> None:
     mark = uuid4().hex
     first = make_topic(bootstrap, name=f"{mark}-1")
     source = stream(bootstrap, subscribePattern=mark, startingOffsets="latest")
@@ -427,7 +427,9 @@ def test_partitions_and_topics_that_come_are_read_from_their_beginning(bootstrap
     assert source.values(planned) == [0, 1, 0, 1, 2]
 
 
-def test_a_topic_made_anew_stops_a_stream_or_is_read_from_its_beginning(bootstrap: str, topic: str) -> None:
+def test_a_topic_created_again_stops_a_stream_or_is_read_from_its_beginning(
+    bootstrap: str, topic: str
+) -> None:
     strict = stream(bootstrap, subscribe=topic, startingOffsets="earliest")
     lenient = stream(bootstrap, subscribe=topic, failOnDataLoss="false")
     begun = strict.begin()
@@ -435,7 +437,7 @@ def test_a_topic_made_anew_stops_a_stream_or_is_read_from_its_beginning(bootstra
     planned = strict.micro_batch(begun, read)
     delete_topic(bootstrap, topic)
     make_topic(bootstrap, name=topic)
-    # More than the topic before had: by offsets alone nobody would see that it is another one.
+    # More than the topic before had: by offsets alone it would look like the old topic.
     fill(bootstrap, topic, TEN * 2)
 
     with pytest.raises(DataLossError, match=f"topic {topic} was deleted and created again"):
@@ -444,14 +446,14 @@ def test_a_topic_made_anew_stops_a_stream_or_is_read_from_its_beginning(bootstra
         strict.values(planned)
     ends = lenient.ends(read)
     with pytest.raises(DataLossError, match="was deleted and created again"):
-        strict.micro_batch(read, ends)  # one that was begun while the query might lose rows
+        strict.micro_batch(read, ends)  # one that was begun while the query was allowed to lose rows
 
     assert places(lenient.micro_batch(read, ends)) == [(f"{topic}-0", 0, 20)]
     assert len(lenient.values(lenient.micro_batch(read, ends))) == 20
     assert lenient.values(planned) == []
 
 
-def test_a_restored_topic_goes_on_where_it_was_read_to_if_its_new_id_is_accepted(
+def test_a_restored_topic_continues_where_it_was_read_to_if_its_new_id_is_accepted(
     bootstrap: str, topic: str
 ) -> None:
     strict = stream(bootstrap, subscribe=topic, startingOffsets="earliest")
@@ -497,13 +499,13 @@ def test_a_deleted_topic_stops_a_stream_or_is_left_out(bootstrap: str, topic: st
     ):
         strict.ends(read)
 
-    # An empty checkpoint would have it read from its beginning when it is back (SPARK-41375).
+    # With an empty checkpoint it would be read from its beginning when it is back (SPARK-41375).
     assert lenient.ends(read).to_json() == read.to_json()
     assert len(lenient.warnings) == 2
     assert lenient.micro_batch(read, lenient.ends(read)) == []
 
 
-def test_records_deleted_before_they_were_read_stop_a_stream_or_are_passed_over(
+def test_records_deleted_before_they_were_read_stop_a_stream_or_are_skipped(
     bootstrap: str, topic: str
 ) -> None:
     strict = stream(bootstrap, subscribe=topic, startingOffsets="earliest")
@@ -517,12 +519,12 @@ def test_records_deleted_before_they_were_read_stop_a_stream_or_are_passed_over(
 
     assert lenient.values(planned) == [7, 8, 9, 0, 1, 2, 3, 4]
     assert lenient.warnings == [
-        "rows are lost, but the query goes on, because failOnDataLoss is false:"
+        "rows are lost, but the query continues, because failOnDataLoss is false:"
         f" {topic}-0 has offsets 7 to 10, but not 0"
     ]
 
 
-def test_an_added_partition_of_which_records_are_gone_is_a_loss(bootstrap: str, topic: str) -> None:
+def test_an_added_partition_whose_first_records_are_gone_is_a_loss(bootstrap: str, topic: str) -> None:
     strict = stream(bootstrap, subscribe=topic, startingOffsets="latest")
     begun = strict.begin()
     add_partitions(bootstrap, topic, 3)
@@ -545,12 +547,12 @@ def test_offsets_beyond_the_end_of_a_log_are_a_loss(bootstrap: str, topic: str) 
         strict.ends(begun)
     ends = lenient.ends(begun)
 
-    # The log goes on from where it ends now.
+    # The log continues from its present end.
     assert places(lenient.micro_batch(begun, ends)) == [(f"{topic}-1", 0, 5)]
     assert ends.offsets[TopicPartition(topic, 0)] == 10
 
 
-def test_a_reader_of_what_is_committed_ends_at_the_last_stable_offset(bootstrap: str) -> None:
+def test_a_reader_of_committed_records_ends_at_the_last_stable_offset(bootstrap: str) -> None:
     topic = make_topic(bootstrap)
     fill_in_transactions(bootstrap, topic, [True, False, True])
     given = {"subscribe": topic, "startingOffsets": "earliest"}

@@ -1,4 +1,4 @@
-"""What the driver of a query asks of its source, in the order in which Spark asks; without Spark."""
+"""The calls of a query's driver to its source, in Spark's order; without Spark."""
 
 import json
 import logging
@@ -35,7 +35,7 @@ def connections_are_closed() -> Iterator[None]:
 
 
 def reader(bootstrap: str, **given: str) -> StreamReader:
-    """A reader of values; `__` stands for a dot."""
+    """Return a reader of values; `__` stands for a dot."""
     options = {name.replace("__", "."): value for name, value in given.items()}
     quick = {"kafka.retry.backoff.ms": "10", "fetchOffset.retryIntervalMs": "10"}
     return StreamReader(
@@ -49,7 +49,7 @@ def offsets_of(written: dict[str, Any], topic: str) -> dict[str, int]:
 
 @pytest.fixture
 def topic(bootstrap: str) -> str:
-    """Ten records in the first of two partitions."""
+    """Make ten records in the first of two partitions."""
     name = make_topic(bootstrap, partitions=2)
     fill(bootstrap, name, TEN)
     return name
@@ -80,7 +80,7 @@ def test_a_batch_is_limited_planned_and_read(bootstrap: str, topic: str) -> None
 
 
 def test_a_query_that_begins_at_the_ends_has_a_first_batch_without_rows(bootstrap: str, topic: str) -> None:
-    """Its end is in the checkpoint; its start is asked for anew when it runs again."""
+    """The checkpoint has its end; its start is asked for again when it runs again."""
     driver = reader(bootstrap, subscribe=topic, startingOffsets="latest")
     start = driver.initialOffset()
     fill(bootstrap, topic, TEN[:2])
@@ -108,7 +108,7 @@ def test_a_first_batch_that_runs_again_ends_where_it_ended(bootstrap: str, topic
 
 
 def test_a_loss_stops_a_query_before_its_next_batch_is_begun(bootstrap: str, topic: str) -> None:
-    """What is begun is in the checkpoint, with the new topic in it."""
+    """A batch that has begun is in the checkpoint, with the new topic in it."""
     driver = reader(bootstrap, subscribe=topic)
     read = driver.latestOffset(driver.initialOffset(), ReadAllAvailable())
     delete_topic(bootstrap, topic)
@@ -117,7 +117,7 @@ def test_a_loss_stops_a_query_before_its_next_batch_is_begun(bootstrap: str, top
         driver.latestOffset(read, ReadAllAvailable())
 
 
-def test_spark_may_ask_for_everything_in_spite_of_the_options(bootstrap: str, topic: str) -> None:
+def test_spark_may_ask_for_everything_despite_the_options(bootstrap: str, topic: str) -> None:
     driver = reader(bootstrap, subscribe=topic, maxOffsetsPerTrigger="2", minOffsetsPerTrigger="1")
 
     end = driver.latestOffset(driver.initialOffset(), ReadAllAvailable())
@@ -125,7 +125,7 @@ def test_spark_may_ask_for_everything_in_spite_of_the_options(bootstrap: str, to
     assert offsets_of(end, topic) == {"0": 10, "1": 0}
 
 
-def test_a_batch_waits_for_the_least_number_but_not_for_ever(
+def test_a_batch_waits_for_the_minimum_but_not_for_ever(
     bootstrap: str, topic: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     now_ms = 0
@@ -141,7 +141,7 @@ def test_a_batch_waits_for_the_least_number_but_not_for_ever(
     assert offsets_of(driver.latestOffset(first, limit), topic) == {"0": 14, "1": 0}
 
 
-def test_what_is_available_now_is_fixed_and_does_not_wait_for_more(bootstrap: str, topic: str) -> None:
+def test_available_now_has_a_fixed_end_and_no_minimum(bootstrap: str, topic: str) -> None:
     driver = reader(bootstrap, subscribe=topic, maxOffsetsPerTrigger="6", minOffsetsPerTrigger="6")
     driver.prepareForTriggerAvailableNow()
     limit = driver.getDefaultReadLimit()
@@ -156,7 +156,7 @@ def test_what_is_available_now_is_fixed_and_does_not_wait_for_more(bootstrap: st
     assert driver.latestOffset(second, limit) == second  # the end of the query
 
 
-def test_offsets_are_committed_to_the_group_as_the_query_goes_on(
+def test_offsets_are_committed_to_the_group_as_the_query_proceeds(
     bootstrap: str, client: MakeClient, topic: str
 ) -> None:
     group_id = uuid4().hex
@@ -172,7 +172,7 @@ def test_offsets_are_committed_to_the_group_as_the_query_goes_on(
     assert committed() == {TopicPartition(topic, 0): 4, TopicPartition(topic, 1): 0}
 
 
-def test_a_group_with_members_stops_no_query(
+def test_a_group_with_members_does_not_stop_a_query(
     bootstrap: str, topic: str, caplog: pytest.LogCaptureFixture
 ) -> None:
     group_id = uuid4().hex
@@ -190,7 +190,7 @@ def test_a_group_with_members_stops_no_query(
     assert f"offsets could not be committed to group {group_id}: UNKNOWN_MEMBER_ID" in caplog.text
 
 
-def test_what_has_no_effect_is_named_in_the_log(
+def test_options_without_effect_are_named_in_the_log(
     bootstrap: str, topic: str, caplog: pytest.LogCaptureFixture
 ) -> None:
     driver = reader(bootstrap, subscribe=topic, kafka__client__rack="a", maxTriggerDelay="1s")
@@ -216,6 +216,6 @@ def test_a_reader_travels_to_tasks_and_takes_no_connection_with_it(bootstrap: st
 
 
 @pytest.mark.parametrize("offsets", [{"t": 5}, {"t": {"0": -1}}, {"t": {"0": "5"}}, {"../t": {"0": 5}}])
-def test_a_checkpoint_that_is_none_is_refused(bootstrap: str, offsets: dict[str, Any]) -> None:
+def test_an_invalid_checkpoint_is_refused(bootstrap: str, offsets: dict[str, Any]) -> None:
     with pytest.raises(OptionError, match=r"^checkpoint: "):
         reader(bootstrap, subscribe="t").latestOffset(offsets, ReadAllAvailable())

@@ -1,4 +1,4 @@
-"""Topics made and grown, and their settings, as an administrator does it."""
+"""Topics created and grown, and their settings changed, as an administrator does it."""
 
 from typing import Any
 from uuid import uuid4
@@ -81,7 +81,7 @@ def test_topics_grow_and_do_not_shrink(client: MakeClient) -> None:
 
     assert create_partitions(cluster, {name: 4}) == {name: None}
 
-    # Apache Kafka answers before its nodes know, here and below.
+    # Apache Kafka answers before its nodes know the topic, here and below.
     assert len(eventually(lambda: cluster.topic(name).leaders, lambda leaders: len(leaders) == 4)) == 4
     refused = create_partitions(cluster, {name: 3, "nowhere": 2})
     assert [*map(code_of, refused.values())] == [
@@ -90,7 +90,7 @@ def test_topics_grow_and_do_not_shrink(client: MakeClient) -> None:
     ]
 
 
-def test_settings_are_set_and_taken_back(client: MakeClient) -> None:
+def test_settings_are_set_and_removed(client: MakeClient) -> None:
     cluster, name = client(Role.SINK), new_name()
     create_topics(cluster, [NewTopic(name=name, configs={"segment.ms": "70000"})])
     cluster.topic(name)  # waits until it is known
@@ -109,7 +109,7 @@ def test_settings_are_set_and_taken_back(client: MakeClient) -> None:
     assert eventually(lambda: own_configs(cluster, name), lambda own: own == wanted) == wanted
 
 
-def test_more_topics_than_a_request_takes_are_asked_in_parts(
+def test_many_topics_are_asked_about_in_several_requests(
     client: MakeClient, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr("ottla.pipeline.client.topic_admin.MAX_TOPICS_IN_A_REQUEST", 2)
@@ -119,7 +119,7 @@ def test_more_topics_than_a_request_takes_are_asked_in_parts(
     assert [*describe_configs(cluster, names)] == names
 
 
-def test_a_topic_whose_making_was_not_heard_of_is_found_made(
+def test_a_topic_whose_creation_was_not_confirmed_is_found(
     client: MakeClient, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     cluster, name = client(Role.SINK), new_name()

@@ -1,6 +1,6 @@
 """Transactions through faults: cut at every step, coordinators that die, leaders that move or hang.
 
-Whatever happens, the rows and the offset of a committed transaction are there once, in order.
+After each fault, the rows and the offset of a committed transaction are there once, in order.
 """
 
 from collections.abc import Callable, Iterator
@@ -76,8 +76,8 @@ class Transaction:
         assert self.transactions.end(pairs, commit=True) == {self.id: None}
 
     def check(self, bootstrap: str) -> None:
-        """The offset is committed, and the rows are there once."""
-        # Who was cut off a moment ago would tell what was true then.
+        """Check that the offset is committed, and the rows are there once."""
+        # A coordinator that was cut off a moment ago would return offsets from before.
         self.cluster.settle_coordinator(Kind.GROUP, self.group)
         committed = committed_offsets(self.cluster, self.group, [self.partition])
         assert {partition: one.offset for partition, one in committed.items()} == {self.partition: 7}
@@ -85,7 +85,7 @@ class Transaction:
 
 
 def rows_of(bootstrap: str, partition: TopicPartition) -> list[bytes]:
-    """As many committed rows as there are to be, and one more if there is one."""
+    """Return the committed rows, up to one more than expected."""
     consumer = Consumer(
         {
             "bootstrap.servers": bootstrap,
@@ -177,7 +177,7 @@ def cluster(nodes: Nodes) -> Iterator[Cluster]:
 
 @pytest.mark.parametrize("moment", ["after it is sent", "after its answer"])
 @pytest.mark.parametrize("step", [AddPartitionsToTxnRequest, TxnOffsetCommitRequest, EndTxnRequest])
-def test_a_coordinator_that_dies_under_a_request_has_another_that_knows_all(
+def test_a_coordinator_that_dies_under_a_request_is_replaced_by_one_with_all_state(
     nodes: Nodes,
     partition: TopicPartition,
     cluster: Cluster,
@@ -213,7 +213,7 @@ def test_a_leader_that_moves_between_batches_costs_nothing(
     leaders: list[int] = []
 
     def move() -> None:
-        """The next replica leads, and the client hears of it without any error."""
+        """Make the next replica the leader, of which the client hears without any error."""
         leaders.append(nodes.leader_of(*partition))
         replicas = [(leaders[-1] + step) % 3 for step in (1, 2, 3)]
         ask(
@@ -250,12 +250,14 @@ def ask(cluster: Cluster, request: object) -> None:
 
 
 @pytest.mark.parametrize("is_asked", [True, False])
-def test_a_leader_that_nobody_follows_any_more_is_left(
+def test_a_leader_without_followers_is_abandoned(
     nodes: Nodes, partition: TopicPartition, cluster: Cluster, is_asked: bool
 ) -> None:
-    """It takes batches and cannot commit them, so it answers with a time-out or not at all. Whoever asks it
-    who leads hears that it does."""
-    first = nodes.node_ids[0]  # of the bootstrap addresses, so it is asked before the others
+    """The leader takes batches and cannot commit them, so it answers with a timeout or not at all.
+
+    If it is asked for the leader, it names itself.
+    """
+    first = nodes.node_ids[0]  # the first bootstrap address, so it is asked before the others
     while (nodes.leader_of(*partition) == first) is not is_asked:
         partition = TopicPartition(make_topic(nodes.bootstrap, copies=3), 0)
     transaction = Transaction(cluster, partition)

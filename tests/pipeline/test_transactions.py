@@ -40,7 +40,7 @@ def stable_end(client: MakeClient, partition: TopicPartition) -> int:
 
 
 def wait_for_state(transactions: Transactions, ids: list[str], state: str) -> None:
-    """A coordinator answers once it has decided; its markers are on their way then."""
+    """Wait for a state: a coordinator answers after its decision, while its markers are still under way."""
     while {one.state for one in transactions.describe(ids).values() if one} != {state}:
         pass
 
@@ -66,7 +66,7 @@ def test_many_transactions_are_ended_and_ended_again(
         assert (told.state, told.pair, told.timeout_ms) == ("Ongoing", pairs[one], TIMEOUT_MS)
         assert told.partitions == {partition}
     assert stable_end(client, partition) == 0
-    for _ in range(2):  # the second says the same: nobody knows whether the first was heard
+    for _ in range(2):  # the second answer is equal, for a client that did not get the first
         assert transactions.end(pairs, commit=commit) == dict.fromkeys(ids)
     wait_for_state(transactions, ids, "CompleteCommit" if commit else "CompleteAbort")
     assert stable_end(client, partition) == 6  # three records, three markers
@@ -107,7 +107,7 @@ def test_open_transactions_are_found_by_the_beginnings_of_their_ids(
         transactions.add_partitions(one, pairs[one], [partition])
 
     assert transactions.list_open(prefix) == set(ids[:4])
-    assert Transactions(client()).list_open(prefix) == set(ids[:4])  # by one who knows no node yet
+    assert Transactions(client()).list_open(prefix) == set(ids[:4])  # by a client that knows no node yet
     transactions.end({one: pairs[one] for one in ids[:4]}, commit=False)
     assert transactions.list_open(prefix) == set()
 
@@ -125,7 +125,7 @@ def test_offsets_of_a_group_come_with_the_transaction(bootstrap: str, client: Ma
     assert committed_offsets(client(), group, [partition]) == {partition: offset}  # waits for the marker
 
 
-def test_coordinators_that_moved_are_looked_for_again(client: MakeClient) -> None:
+def test_coordinators_that_moved_are_found_again(client: MakeClient) -> None:
     cluster = client(Role.SINK)
     transactions = Transactions(cluster)
     ids = new_ids(8)
@@ -139,7 +139,7 @@ def test_coordinators_that_moved_are_looked_for_again(client: MakeClient) -> Non
     assert all(second[one] > first[one] for one in ids)
 
 
-def test_a_partition_that_is_not_there_is_told(bootstrap: str, client: MakeClient) -> None:
+def test_a_nonexistent_partition_is_an_error(bootstrap: str, client: MakeClient) -> None:
     cluster = client(Role.SINK, max_block_ms="200")
     transactions = Transactions(cluster)
     ids = new_ids(1)
@@ -150,14 +150,14 @@ def test_a_partition_that_is_not_there_is_told(bootstrap: str, client: MakeClien
         transactions.add_partitions(ids[0], pairs[ids[0]], [there, TopicPartition("nowhere", 0)])
 
 
-def test_two_phases_are_not_had_where_they_are_not_served(client: MakeClient) -> None:
+def test_two_phases_are_refused_if_the_cluster_does_not_support_them(client: MakeClient) -> None:
     with pytest.raises(KafkaError, match="does not support two-phase commit") as refused:
         Transactions(client(Role.SINK)).init(new_ids(1), timeout_ms=TIMEOUT_MS, two_phase=True)
 
     assert refused.value.code is ErrorCode.UNSUPPORTED_VERSION
 
 
-def test_transactions_of_two_phases_are_had_where_they_are_served(
+def test_transactions_have_two_phases_if_the_cluster_supports_them(
     ottla_cluster_factory: Callable[..., Nodes],
 ) -> None:
     nodes = ottla_cluster_factory(nodes=1, overrides={"transaction.two.phase.commit.enable": "true"})

@@ -12,14 +12,14 @@ TIMEOUT_S = 120.0
 
 
 def settings_for(bootstrap: str, role: Role = Role.SOURCE, **given: str) -> ClientSettings:
-    """Quick retries; underscores stand for dots."""
+    """Return settings with quick retries; underscores stand for dots."""
     options = {"kafka.bootstrap.servers": bootstrap, "kafka.retry.backoff.ms": "10"}
     options |= {f"kafka.{name.replace('_', '.')}": value for name, value in given.items()}
     return ClientSettings.from_options(options, role)
 
 
 def make_topic(bootstrap: str, *, partitions: int = 1, copies: int = 1, name: str = "") -> str:
-    """A new topic; its name."""
+    """Create a topic and return its name."""
     name = name or f"t-{uuid4().hex}"
     admin = AdminClient({"bootstrap.servers": bootstrap})
     topic = NewTopic(name, num_partitions=partitions, replication_factor=copies)
@@ -31,7 +31,7 @@ def make_topic(bootstrap: str, *, partitions: int = 1, copies: int = 1, name: st
 def fill(
     bootstrap: str, topic: str, values: list[bytes], *, partition: int = 0, timestamp_ms: int = 0
 ) -> None:
-    """Records with those values, and timestamps that rise by 1 ms (0: now)."""
+    """Write records with these values, and timestamps that rise by 1 ms (0: now)."""
     producer = Producer({"bootstrap.servers": bootstrap, "linger.ms": 1})
     for index, value in enumerate(values):
         more = {"timestamp": timestamp_ms + index} if timestamp_ms else {}
@@ -40,28 +40,28 @@ def fill(
 
 
 def delete_topic(bootstrap: str, name: str) -> None:
-    """With all its records."""
+    """Delete a topic with all its records."""
     admin = AdminClient({"bootstrap.servers": bootstrap})
     for deleted in admin.delete_topics([name]).values():
         deleted.result(TIMEOUT_S)
 
 
 def delete_records(bootstrap: str, name: str, before: int, *, partition: int = 0) -> None:
-    """As retention does it: the log begins at that offset."""
+    """Delete records as retention does: the log then begins at that offset."""
     admin = AdminClient({"bootstrap.servers": bootstrap})
     for deleted in admin.delete_records([ConfluentPartition(name, partition, before)]).values():
         deleted.result(TIMEOUT_S)
 
 
 def add_partitions(bootstrap: str, name: str, count: int) -> None:
-    """`count` is what the topic has then."""
+    """Add partitions, up to `count` in all."""
     admin = AdminClient({"bootstrap.servers": bootstrap})
     for added in admin.create_partitions([NewPartitions(name, count)]).values():
         added.result(TIMEOUT_S)
 
 
 def fill_in_transactions(bootstrap: str, topic: str, outcomes: list[bool]) -> None:
-    """One record a transaction, its value the index; True commits it."""
+    """Write one record per transaction, with the index as its value; True commits it."""
     producer = Producer({"bootstrap.servers": bootstrap, "transactional.id": uuid4().hex})
     producer.init_transactions(TIMEOUT_S)
     for index, commits in enumerate(outcomes):
@@ -72,7 +72,7 @@ def fill_in_transactions(bootstrap: str, topic: str, outcomes: list[bool]) -> No
 
 
 def fill_keys(bootstrap: str, topic: str, records: list[tuple[str, bytes | None]]) -> None:
-    """Records with these keys and values; None is a tombstone."""
+    """Write records with these keys and values; None is a tombstone."""
     producer = Producer({"bootstrap.servers": bootstrap, "linger.ms": 1, "enable.idempotence": True})
     for key, value in records:
         producer.produce(topic, value=value, key=key)

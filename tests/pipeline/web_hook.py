@@ -1,4 +1,4 @@
-"""A web hook that answers as a test tells it to, and remembers what it was asked."""
+"""A web hook that answers as a test defines, and remembers its requests."""
 
 import threading
 import time
@@ -30,8 +30,11 @@ class Reply:
 
 
 class WebHook:
-    """Serves until it is closed; `answer` says what each request gets; `left_off` counts endless answers that
-    somebody did not wait for."""
+    """A server that runs until it is closed.
+
+    `answer` returns the reply to each request; `left_off` counts endless answers that clients did not wait
+    for.
+    """
 
     def __init__(self, answer: Callable[[Asked], Reply] = lambda _asked: Reply()) -> None:
         self.asked: list[Asked] = []
@@ -73,7 +76,7 @@ class WebHook:
             do_PUT = do_POST
 
             def _go_on(self) -> None:
-                """For half a minute, as a test shall end."""
+                """Send for half a minute, as a test must end."""
                 self.close_connection = True
                 self.end_headers()
                 try:
@@ -84,6 +87,6 @@ class WebHook:
                     hook.left_off += 1
 
             def log_message(self, *_: Any) -> None:
-                """Nothing: the test says what it wants to see."""
+                """Log nothing: tests check what they need."""
 
         return Handler

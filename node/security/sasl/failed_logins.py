@@ -1,9 +1,9 @@
-"""Limits the passwords that are tried from one address: of IPv6, from the 64 bits of network of one host.
+"""Limits the passwords that can be tried from one address, or from one /64 network of IPv6.
 
-Each address may fail so many times at once, and so many times a second after that. Beyond that its failures
-are answered later and later; and when so many would wait that one takes `MAX_DELAY_S`, its logins are not
-looked at any more until it has calmed down. Logins that succeed never wait. Addresses that stand for many
-clients may be exempt.
+Each address has a token bucket of failures: a burst, and a number per second after that. Beyond it, the
+answers to failures are delayed more and more. Once a delay would reach `MAX_DELAY_S`, all logins from the
+address are rejected without a check until its failures slow down. Successful logins are never delayed.
+Addresses that many clients share can be exempt.
 """
 
 import ipaddress
@@ -23,21 +23,21 @@ from ottla.node.settings.failed_login_settings import (
 from ottla.node.settings.rest_settings import Network
 
 MAX_DELAY_S: Final = 10.0
-MAX_ADDRESSES: Final = 4_096  # that are remembered; the oldest is forgotten first
+MAX_ADDRESSES: Final = 4_096  # remembered at once; the one that failed longest ago is dropped first
 LOG_PAUSE_S: Final = 60.0
 
 log = logging.getLogger(__name__)
 
 
 class FailureAllowance(NamedTuple):
-    """The failures that are answered without a delay: of an address at once and each second, of some all."""
+    """The failures of an address that are answered without delay, and networks exempt from the limit."""
 
     burst: int = DEFAULT_BURST
     per_second: int = DEFAULT_RATE
     exempt: tuple[Network, ...] = ()
 
     def is_exempt(self, network: str) -> bool:
-        """Return whether the failures of an address, or a network of IPv6, are not counted."""
+        """Return True if the failures of an address, or of an IPv6 network, are not counted."""
         if not self.exempt:
             return False
         try:
@@ -60,20 +60,17 @@ class _Failures:
 
 
 class FailedLogins:
-    """The failures of all addresses, for any thread; times are those of one monotonic clock.
-
-    `limit` may be called at any time.
-    """
+    """The failures of all addresses. Thread-safe; all times must be of one monotonic clock."""
 
     __slots__ = ("_allowance", "_lock", "_of")
 
     def __init__(self, allowance: FailureAllowance | None = None) -> None:
         self._allowance = FailureAllowance() if allowance is None else allowance
-        self._lock = threading.Lock()  # listeners and the REST API count together, each in a thread
+        self._lock = threading.Lock()  # listeners and the REST API share the counts, each from its own thread
         self._of: OrderedDict[str, _Failures] = OrderedDict()
 
     def limit(self, allowance: FailureAllowance) -> None:
-        """Allow so much from here on; addresses that have failed get what the burst has grown by at once."""
+        """Change the allowance; if the burst grows, known addresses get the difference at once."""
         with self._lock:
             grown = max(0, allowance.burst - self._allowance.burst)
             for found in self._of.values():
@@ -81,11 +78,11 @@ class FailedLogins:
             self._allowance = allowance
 
     def __len__(self) -> int:
-        """Return how many addresses are remembered."""
+        """Return the number of addresses that are remembered."""
         return len(self._of)
 
     def is_refused(self, address: str, now_s: float) -> bool:
-        """Return whether logins from an address are not looked at for now."""
+        """Return True if logins from an address are now rejected without a check."""
         network, allowance = network_of(address), self._allowance
         with self._lock:
             found = self._of.get(network)
@@ -94,7 +91,7 @@ class FailedLogins:
         return not allowance.is_exempt(network)
 
     def note(self, address: str, now_s: float) -> float:
-        """Count a failure; return how long its answer is to wait, in seconds."""
+        """Count a failure, and return the delay of its answer in seconds."""
         network = network_of(address)
         if self._allowance.is_exempt(network):
             return 0.0
@@ -115,8 +112,8 @@ class FailedLogins:
         if now_s - found.logged_s >= LOG_PAUSE_S:
             log.warning(
                 "%d logins from %s have failed: the answers to failures are delayed, and more than %d a "
-                "second are refused unseen. Where many clients have this address, raise %s and %s, or name it"
-                " in %s.",
+                "second are rejected unread. If many clients share this address, raise %s and %s, or add it "
+                "to %s.",
                 found.count,
                 address,
                 self._allowance.per_second,

@@ -1,10 +1,11 @@
-"""Credentials of users that do not exist, so that a login does not tell which users there are.
+"""Makes credentials for users that do not exist, so that logins do not reveal which users do.
 
-A server that speaks SCRAM shows salt and iterations of a user before anything is proven. What is shown of one
-that does not exist has the form of what this cluster's users have: salts of Kafka's tools are 130 bits in
-base 36, those of ours 24 bytes, librdkafka makes 64. A form is chosen by the name, as often as users have it,
-in such a way that a changed user moves few other names to another form. Salts depend on the key and the name
-alone, so they stay, and nodes that have the same key show the same ones.
+A SCRAM server sends the salt and the iterations of a user before the client has proven anything. Those of a
+user that does not exist have a form that users of this cluster have: salts made by Kafka's tools are 130 bits
+in base 36, salts made by ours 24 bytes, by librdkafka 64. The name determines the form, each with the
+probability of its share of users, in such a way that a changed user moves few other names to another form.
+A salt depends on the key and the name only, so it never changes, and nodes with the same key send the same
+salts.
 """
 
 import hashlib
@@ -20,13 +21,13 @@ from ottla.metadata_raft.image import ScramCredential, ScramKey
 from ottla.metadata_raft.scram import MIN_ITERATIONS, SALT_BYTES, ScramMechanism, mechanism_of
 
 KEY_BYTES: Final = 32
-MAX_COUNTED: Final = 1_024  # credentials; enough to know the forms, and some milliseconds after a change
-MAX_FORMS: Final = 8  # the most frequent ones; each costs a hash in each login
+MAX_COUNTED: Final = 1_024  # credentials: enough to find the forms, in some milliseconds after a change
+MAX_FORMS: Final = 8  # the most frequent ones; each costs a hash per login
 _BASE_36: Final = (string.digits + string.ascii_lowercase).encode()
 _BASE_62: Final = (string.digits + string.ascii_letters).encode()
 _KAFKAS_NUMBER: Final = 1 << 130  # Java's BigInteger(130, random) in base 36
-_KAFKAS_DIGITS: Final = range(20, 27)  # shorter than 20 is one of 36**6 numbers
-# A salt is made of the first of these that has all of its letters; of any bytes if none has.
+_KAFKAS_DIGITS: Final = range(20, 27)  # only one number in 36**6 has fewer than 20
+# The alphabet of a salt is the first of these that has all its characters, or any bytes if none has.
 _ALPHABETS: Final = (
     b"0123456789abcdef",
     b"0123456789ABCDEF",
@@ -40,9 +41,9 @@ _ANY: Final = b""
 
 
 class CredentialForm(NamedTuple):
-    """The parts of a credential that a login shows to everybody.
+    """The properties of a credential that a login reveals to any client.
 
-    A length of 0 is a number in base 36; behind letters of base64 may be a `padding` of signs of equality.
+    A length of 0 is a number in base 36. `padding` is the number of "=" after the characters of base64.
     """
 
     mechanism: ScramMechanism
@@ -53,14 +54,14 @@ class CredentialForm(NamedTuple):
 
 
 class FoundForms(NamedTuple):
-    """How many users have each form: by mechanism, and by the mechanism that judges their passwords."""
+    """The number of users with each form: by SCRAM mechanism, and by the mechanism that PLAIN logins use."""
 
     of_mechanism: Mapping[ScramMechanism, Mapping[CredentialForm, int]]
     of_passwords: Mapping[CredentialForm, int]
 
 
 class FalseCredential(NamedTuple):
-    """A credential that no password fits, and its mechanism."""
+    """A credential that no password matches, and its mechanism."""
 
     mechanism: ScramMechanism
     credential: ScramCredential
@@ -79,7 +80,7 @@ def form_of(mechanism: ScramMechanism, credential: ScramCredential) -> Credentia
 
 
 def find_forms(credentials: Mapping[ScramKey, ScramCredential]) -> FoundForms:
-    """Count the forms of credentials; of very many those of the first."""
+    """Count the forms of the first `MAX_COUNTED` credentials."""
     of_mechanism = {one: Counter[CredentialForm]() for one in ScramMechanism}
     of_passwords = Counter[CredentialForm]()
     for (user, number), credential in islice(credentials.items(), MAX_COUNTED):
@@ -102,28 +103,28 @@ def _most_frequent(found: Counter[CredentialForm]) -> Mapping[CredentialForm, in
 
 
 class FalseCredentials:
-    """Makes credentials of users that do not exist, for any thread; `key` is the cluster's and secret."""
+    """Makes credentials of users that do not exist, with the cluster's secret `key`. Thread-safe."""
 
     def __init__(
         self, credentials: Callable[[], Mapping[ScramKey, ScramCredential]], *, key: bytes = b""
     ) -> None:
-        """`credentials` gives those of the users that exist, another mapping whenever one has changed."""
+        """`credentials` returns those of the existing users, as a new mapping after each change."""
         self.key = key
         self._credentials = credentials
         self._counted: tuple[Mapping[ScramKey, ScramCredential], FoundForms] | None = None
 
     def use_key(self, key: bytes) -> None:
-        """Make salts of this key from now on; until it is known no client is let in."""
+        """Derive salts from this key from now on. No client may log in before it is set."""
         self.key = key
 
     def of(self, user: str, mechanism: ScramMechanism) -> ScramCredential:
-        """Return what a login by SCRAM shows of a user that does not exist."""
+        """Return the credential to send in a SCRAM login of a user that does not exist."""
         found = self._forms().of_mechanism[mechanism]
         named = _short(user)
         return self._made(named, self._chosen(named, mechanism.name, found, mechanism))
 
     def of_password(self, user: str) -> FalseCredential:
-        """Return by what the password of a user that does not exist is judged, which takes as long."""
+        """Return the credential to check a password of a user that does not exist, in the usual time."""
         named = _short(user)
         form = self._chosen(named, "password", self._forms().of_passwords, ScramMechanism.SCRAM_SHA_512)
         return FalseCredential(form.mechanism, self._made(named, form))
@@ -137,7 +138,7 @@ class FalseCredentials:
     def _chosen(
         self, user: bytes, purpose: str, found: Mapping[CredentialForm, int], mechanism: ScramMechanism
     ) -> CredentialForm:
-        """Return the form of a name (rendezvous hashing): each form has the chance of its share of users."""
+        """Choose a form for a name by rendezvous hashing, weighted by the number of users with each form."""
         if not found:
             return CredentialForm(mechanism, MIN_ITERATIONS, _ANY, SALT_BYTES)
 
@@ -173,7 +174,7 @@ class FalseCredentials:
 
 
 def _short(user: str) -> bytes:
-    """Return a name in few bytes: it may have 64 KiB, and goes into many digests."""
+    """Return a short digest of a name, which may have 64 KiB and is hashed many times."""
     return hashlib.sha256(user.encode("utf-8", "surrogatepass")).digest()
 
 

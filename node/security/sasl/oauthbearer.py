@@ -4,7 +4,7 @@
     server  nothing, or {"status":"invalid_token"} if the token is not accepted
     client  ^A, after which the authentication has failed
 
-Extensions (the other keys) are read and not used, as Kafka's own handler takes any.
+Extensions (the other keys) are parsed and ignored; Kafka's own handler accepts any, too.
 """
 
 import re
@@ -24,18 +24,18 @@ _AUTH: Final = re.compile(rb"(?P<scheme>[A-Za-z0-9_]+) +(?P<token>[-_~+/.a-zA-Z0
 
 
 class OauthBearerRequest(NamedTuple):
-    """The token that a client shows, and whom it wants to act as: empty for whom the token names."""
+    """The token of a client, and the principal that it claims to be, "" if it claims none."""
 
     token: str
     authorization_id: str
 
     def __repr__(self) -> str:
-        """Return the authorization id alone: a token is shown nowhere."""
+        """Return the authorization id without the token, which must not appear anywhere."""
         return f"OauthBearerRequest(authorization_id={self.authorization_id!r})"
 
 
 def read_request(message: bytes) -> OauthBearerRequest:
-    """Return what a client's first message says; SaslError if it is none of OAUTHBEARER."""
+    """Parse the first message of a client; SaslError if it is malformed."""
     found = _FIRST.fullmatch(message)
     if found is None:
         raise SaslError("the first OAUTHBEARER message cannot be read")
@@ -51,24 +51,24 @@ def read_request(message: bytes) -> OauthBearerRequest:
 
 
 class OauthBearerExchange:
-    """One authentication. `verify` returns what a token says, or raises JwtError; any thread may call it."""
+    """One authentication. `verify` returns the contents of a token or raises JwtError. Thread-safe."""
 
-    is_slow = True  # a signature is verified, of a token of any length
+    is_slow = True  # it verifies the signature of a token, which may be long
 
     def __init__(self, verify: Callable[[str], VerifiedToken]) -> None:
         self.user = ""
         self.is_complete = False
-        self.expires_ms: int | None = None  # when the session ends, as the token does
+        self.expires_ms: int | None = None  # the session ends when the token expires
         self._verify = verify
         self._has_failed = False
 
     def respond(self, message: bytes) -> bytes:
-        """Return the answer to the client's next message; SaslError where the authentication has failed."""
+        """Return the answer to the client's next message; SaslError if the authentication fails."""
         if self._has_failed:
-            # Anything else is told what Kafka says of a first message that cannot be read. Kafka would judge
-            # a second token; here a login has one, so that each wrong one counts.
+            # Any other message gets Kafka's answer to an unreadable first one. Kafka would verify a second
+            # token; here a login has one only, so that each wrong one is counted as a failed login.
             told = INVALID_TOKEN if message == _SEPARATOR else ""
-            raise SaslError("the client was told that its token is invalid", told=told)
+            raise SaslError("the token of the client is invalid", told=told)
         if self.is_complete:
             raise SaslError("the client sent a message after the login had ended")
         request = read_request(message)

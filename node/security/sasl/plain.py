@@ -20,14 +20,14 @@ class PlainCredentials(NamedTuple):
     password: str
 
     def __repr__(self) -> str:
-        """Return the user alone: a password is shown nowhere."""
+        """Return the user without the password, which must not appear anywhere."""
         return f"PlainCredentials(user={self.user!r})"
 
 
 def read_plain(token: bytes) -> PlainCredentials:
-    """Return what a client's only message says; SaslError if it is none of PLAIN.
+    """Parse the only message of a client; SaslError if it is malformed.
 
-    It is `[authzid] NUL user NUL password` in UTF-8. The authorization id may only be the user.
+    It is `[authzid] NUL user NUL password` in UTF-8. An authorization id must be equal to the user.
     """
     try:
         parts = token.decode().split("\0")
@@ -49,9 +49,9 @@ def read_plain(token: bytes) -> PlainCredentials:
 
 
 def check_password(given: PlainCredentials, expected: str | None) -> None:
-    """Raise SaslError unless the password is the one that is expected, None for a user that does not exist.
+    """Raise SaslError unless the password is the expected one, which is None if the user does not exist.
 
-    How long that takes tells nothing about either.
+    The time that it takes reveals neither the password nor if the user exists.
     """
     is_right = hmac.compare_digest(given.password.encode(), (expected or "").encode())
     if expected is None or not is_right:
@@ -63,10 +63,10 @@ def check_stored_password(
     credential_of: Callable[[str, ScramMechanism], ScramCredential | None],
     false_credential_of: Callable[[str], FalseCredential],
 ) -> ScramCredential:
-    """Return the credential of a SCRAM user whose password is right; SaslError if it is not.
+    """Return the credential of a SCRAM user if the password is right; SaslError if it is not.
 
-    It makes keys of the password, which takes milliseconds, also for a user that does not exist, by
-    `false_credential_of`.
+    It derives keys from the password, which takes milliseconds. For a user that does not exist it does so
+    with a credential from `false_credential_of`.
     """
     mechanism = ScramMechanism.SCRAM_SHA_512
     credential = credential_of(given.user, mechanism)
@@ -87,7 +87,7 @@ def check_stored_password(
 
 
 class PlainExchange:
-    """One authentication with the users of a listener's own settings."""
+    """One authentication against the users in the settings of a listener."""
 
     is_slow = False
     expires_ms: int | None = None
@@ -98,7 +98,7 @@ class PlainExchange:
         self._password_of = password_of
 
     def respond(self, token: bytes) -> bytes:
-        """Return the answer to the client's message; SaslError where the authentication has failed."""
+        """Return the answer to the client's message; SaslError if the authentication fails."""
         given = read_plain(token)
         self.user = given.user
         check_password(given, self._password_of(given.user))
@@ -107,9 +107,9 @@ class PlainExchange:
 
 
 class StoredPlainExchange:
-    """One authentication with the SCRAM users of the cluster, whose passwords are kept as keys.
+    """One authentication against the SCRAM users of the cluster, whose passwords are stored as keys.
 
-    `respond` makes these keys, which takes milliseconds: it belongs into a thread.
+    `respond` derives these keys, which takes milliseconds, so it must be called in a thread.
     """
 
     is_slow = True
@@ -126,7 +126,7 @@ class StoredPlainExchange:
         self._false_credential_of = false_credential_of
 
     def respond(self, token: bytes) -> bytes:
-        """Return the answer to the client's message; SaslError where the authentication has failed."""
+        """Return the answer to the client's message; SaslError if the authentication fails."""
         given = read_plain(token)
         self.user = given.user
         check_stored_password(given, self._credential_of, self._false_credential_of)

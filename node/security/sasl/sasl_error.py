@@ -1,17 +1,18 @@
-"""Why an authentication fails."""
+"""The error of a failed authentication."""
 
 from typing import Final
 
-# Kafka's words.
+# Kafka's wording.
 OTHER_AUTHORIZATION_ID: Final = (
     "Authentication failed: Client requested an authorization id that is different from username"
 )
 
 
 class SaslError(Exception):
-    """An authentication that failed; the text goes to the log.
+    """The error of a failed authentication, with the reason for the log.
 
-    The client is told `told`, and where that is empty only that its credentials are invalid.
+    The keyword argument is the message for the client. If it is empty, the client learns only that its
+    credentials are invalid.
     """
 
     def __init__(self, reason: str, *, told: str = "") -> None:

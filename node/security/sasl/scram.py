@@ -5,9 +5,9 @@
     client  c=BASE64(gs2 header),r=NONCE+OURS,p=PROOF   the last message without proof, and the proof
     server  v=SIGNATURE
 
-A user that does not exist gets a salt, too, the same each time, and fails at the end: the exchange does not
-tell which users there are (`false_credentials`). Beyond Kafka the gs2 header is compared with the one of the
-first message.
+For a user that does not exist the server sends a salt, too, the same one each time, and the login fails at
+the end, so the exchange does not reveal which users exist (`false_credentials`). Unlike Kafka, it compares
+the gs2 header of the last message with that of the first.
 """
 
 import base64
@@ -41,19 +41,19 @@ _FINAL: Final = re.compile(
     + rb")"
     rb",p=(?P<proof>" + _BASE64 + rb")"
 )
-# Kafka 3 let it pass.
+# Kafka 3 accepted it.
 _NONCE_TWICE: Final = (
-    "the client sends its nonce twice, as librdkafka before 2.6.1 does: Apache Kafka 4 refuses it, too; take "
-    "a newer one, or PLAIN over TLS"
+    "the client sends its nonce twice, as librdkafka before 2.6.1 does, which Apache Kafka 4 rejects, too; "
+    "use a newer one, or PLAIN over TLS"
 )
-_IS_TOKEN: Final = b",tokenauth=true"  # of a delegation token, which there are none of
+_IS_TOKEN: Final = b",tokenauth=true"  # a login with a delegation token, which is not supported
 
 
 class ScramExchange:
-    """One authentication: two messages of the client, an answer to each.
+    """One authentication: two messages of the client, and an answer to each.
 
-    `credential_of` gives what is kept of a user under its name, None for one that does not exist. `nonce` is
-    our part, printable and without a comma; `false_credential_of` gives what is shown of one.
+    `credential_of` returns the credential of a user, or None if it does not exist; `false_credential_of`
+    returns one to send for such a user. `nonce` is the server's part, printable and without a comma.
     """
 
     is_slow = False  # five hashes of short texts
@@ -67,7 +67,7 @@ class ScramExchange:
         *,
         nonce: bytes,
     ) -> None:
-        self.user = ""  # once the first message was read; proven only when `is_complete`
+        self.user = ""  # set by the first message, but proven only once `is_complete`
         self.is_complete = False
         self._mechanism = mechanism
         self._credential_of = credential_of
@@ -75,11 +75,11 @@ class ScramExchange:
         self._our_nonce = nonce
         self._nonce = b""
         self._gs2 = b""
-        self._until_final = b""  # the messages up to the last one of the client, as the proof covers them
+        self._until_final = b""  # the messages before the client's last, as covered by the proof
         self._credential: ScramCredential | None = None
 
     def respond(self, token: bytes) -> bytes:
-        """Return the answer to the client's next message; SaslError where the authentication has failed."""
+        """Return the answer to the client's next message; SaslError if the authentication fails."""
         if self.is_complete:
             raise SaslError("the client sent a message after the login had ended")
         return self._final(token) if self._nonce else self._first(token)
@@ -98,7 +98,7 @@ class ScramExchange:
             )
         self.user, self._gs2 = user, message["gs2"]
         credential = self._credential = self._credential_of(user)
-        shown = self._false_credential_of(user)  # also where it is not needed: it takes some time
+        shown = self._false_credential_of(user)  # also for existing users, so that both take the same time
         if credential is not None:
             shown = credential
         self._nonce = message["nonce"] + self._our_nonce

@@ -140,7 +140,7 @@ def until_files_are_read(cluster: Cluster, *, since: Sequence[int]) -> None:
     """Wait until each node has taken over files, by what its log says from there on."""
     for home in cluster.homes:
         for name in ("INNER", "CONTROLLER"):
-            said = f"The listener {name} has read its keys and certificates anew."
+            said = f"The listener {name} has reloaded its keys and certificates."
             eventually(
                 partial(
                     lambda *_, node_id, said: said in cluster.output(node_id)[since[node_id] :],

@@ -1,4 +1,4 @@
-"""One Spark session for all tests but those of `applications`, run by one process (`tests/conftest.py`)."""
+"""One Spark session for all tests except `applications`, run by one process (`tests/conftest.py`)."""
 
 from collections.abc import Iterator
 from pathlib import Path
@@ -15,8 +15,8 @@ from tests.pipeline.spark.sessions import CONFIGURATION
 from tests.pipeline.spark.warm_python import warm_python
 from tests.ports import free_port
 
-# Spark's usual manager of checkpoints starts the program `chmod` for each file, 20 ms each. It is at work
-# where drivers are killed (`applications`).
+# Spark's usual manager of checkpoints starts the program `chmod` for each file, 20 ms each. It is used where
+# drivers are killed (`applications`).
 CHECKPOINTING = "org.apache.spark.sql.execution.streaming.checkpointing"
 OF_THE_SESSION = {
     "spark.sql.session.timeZone": "UTC",
@@ -32,14 +32,14 @@ OF_KAFKA = (
 
 @pytest.fixture(scope="session")
 def spark(tmp_path_factory: pytest.TempPathFactory) -> Iterator[SparkSession]:
-    """Two local cores, no page; skipped where there is no Java at all."""
+    """Start a session with two local cores and no web page; skip if there is no Java at all."""
     try:
         java = find_java()
     except NoJavaError as error:
         pytest.skip(str(error))
     warehouse = tmp_path_factory.mktemp("warehouse")
     settings = {**CONFIGURATION, **OF_THE_SESSION, "spark.sql.warehouse.dir": str(warehouse)}
-    # Ours needs none (`test_session.py`); where they can be had, Spark's own connector is its judge.
+    # Our format needs no jar (`test_session.py`); if these can be had, Spark's own connector is its judge.
     settings["spark.jars"] = ",".join(spark_connector_jars() or ())
     with warm_python() as python:
         with pytest.MonkeyPatch.context() as patched:
@@ -52,13 +52,13 @@ def spark(tmp_path_factory: pytest.TempPathFactory) -> Iterator[SparkSession]:
 
 @pytest.fixture
 def checkpoint(tmp_path: Path) -> str:
-    """Where a query of this test may keep its progress."""
+    """Return a path at which a query of this test may keep its checkpoint."""
     return str(tmp_path / "checkpoint")
 
 
 @pytest.fixture(autouse=True)
 def no_query_outlives_its_test(request: pytest.FixtureRequest) -> Iterator[None]:
-    """What a failed test leaves running is stopped, as the session goes on."""
+    """Stop the queries that a failed test leaves running, as the session continues."""
     yield
     if "spark" in request.fixturenames:
         session: SparkSession = request.getfixturevalue("spark")
@@ -68,7 +68,7 @@ def no_query_outlives_its_test(request: pytest.FixtureRequest) -> Iterator[None]
 
 @pytest.fixture(scope="session")
 def kafka(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
-    """Where Apache Kafka 4.3.1 serves; skipped where it cannot be had."""
+    """Return the address of Apache Kafka 4.3.1; skip if it cannot be had."""
     reason = why_no_java()
     if reason is None and kafka_classpath() is None:
         reason = "Maven does not resolve Apache Kafka 4.3.1"
@@ -81,7 +81,7 @@ def kafka(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
 
 @pytest.fixture(scope="session")
 def connect_server(spark: SparkSession) -> Iterator[str]:
-    """The address at which clients of Spark Connect reach this very session's application."""
+    """Return the address at which clients of Spark Connect reach the application of this session."""
     port = free_port()
     jvm = spark.sparkContext._jvm
     assert jvm is not None
@@ -95,7 +95,7 @@ def connect_server(spark: SparkSession) -> Iterator[str]:
 
 @pytest.fixture
 def connector(spark: SparkSession) -> str:
-    """The name of Spark's own Kafka connector; skipped where its jars cannot be had."""
+    """Return the name of Spark's own Kafka connector; skip if its jars cannot be had."""
     if not spark.conf.get("spark.jars"):
         pytest.skip(why_no_java() or "Maven does not resolve the jars of Spark's connector")
     return "kafka"
@@ -103,6 +103,6 @@ def connector(spark: SparkSession) -> str:
 
 @pytest.fixture
 def either(spark: SparkSession, bootstrap: str, connector: str) -> dict[str, Either]:
-    """Both formats by name."""
+    """Return both formats by name."""
     assert connector in FORMATS
     return {name: Either(spark=spark, bootstrap=bootstrap, name=name) for name in FORMATS}

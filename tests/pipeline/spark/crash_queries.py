@@ -1,4 +1,4 @@
-"""A query that fails on its way and is begun again, and what must be in its topic in the end."""
+"""A query that fails on its way and is started again, and the expected rows of its topic."""
 
 import time
 from collections.abc import Callable
@@ -21,14 +21,14 @@ PATIENCE_S = 120.0
 
 
 def lines_of(batch_id: int) -> list[str]:
-    """Rows `key batch number`, those of a key in order."""
+    """Return rows `key batch number`, those of a key in order."""
     return [f"{key} {batch_id} {number}" for number in range(ROWS_OF_A_KEY) for key in range(KEYS)]
 
 
 def faulty_options(
     bootstrap: str, folder: Path, point: str, kills: str, *, copies: int = 1, **more: str
 ) -> dict[str, str]:
-    """A new topic, and options of a sink with a fault (`faulty_sink`), whose flag is in the folder."""
+    """Make a topic and the options of a sink with a fault (`faulty_sink`), whose flag is in the folder."""
     folder.mkdir(exist_ok=True)
     return {
         "kafka.bootstrap.servers": bootstrap,
@@ -44,7 +44,7 @@ def faulty_options(
 def copy_of(
     spark: SparkSession, folder: Path, *, format: str = "ottla", **options: str
 ) -> Callable[[], StreamingQuery]:
-    """Starts a query that writes three batches, each by two tasks with the rows of a key in one of them."""
+    """Return a function that starts a query of three batches, each by two tasks, divided by key."""
     rows = stream_of_files(spark, folder, [lines_of(batch_id) for batch_id in range(BATCHES)])
     keyed = rows.selectExpr("split(value, ' ')[0] key", "value").repartition(2, "key")
 
@@ -62,7 +62,7 @@ def copy_of(
 
 
 def run_to_the_end(start: Callable[[], StreamingQuery]) -> list[str]:
-    """Start it until it ends well; what it failed of before."""
+    """Start it until it ends well; return its failures before."""
     failures: list[str] = []
     for _ in range(MOST_STARTS):
         try:
@@ -75,7 +75,7 @@ def run_to_the_end(start: Callable[[], StreamingQuery]) -> list[str]:
 
 
 def check_rows(bootstrap: str, topic: str, batches: int) -> None:
-    """Each row once, and those of a key in order, as a reader of what is committed sees them."""
+    """Check that committed rows are there once, and those of a key in order."""
     found: dict[str, list[str]] = {}
     for message in read_topic(bootstrap, topic):
         value = message.value()
@@ -87,7 +87,7 @@ def check_rows(bootstrap: str, topic: str, batches: int) -> None:
 
 
 def wait_for(flag: Path, query: StreamingQuery) -> None:
-    """Until the query's fault is under way."""
+    """Wait until the query's fault is under way."""
     deadline = time.monotonic() + PATIENCE_S
     while not flag.exists():
         assert query.isActive and time.monotonic() < deadline, query.exception()

@@ -1,4 +1,4 @@
-"""The same reads and writes by either format: Spark's own connector, `kafka`, and ours, `ottla`."""
+"""Reads and writes by either format: Spark's own connector, `kafka`, and ours, `ottla`."""
 
 import json
 from collections.abc import Callable
@@ -8,13 +8,13 @@ from pyspark.sql import DataFrame, Row, SparkSession
 
 FORMATS = ("kafka", "ottla")
 TIMEOUT_S = 120
-# Rows that do not depend on who writes or reads them.
+# A unique order of rows, whichever format writes or reads them.
 IN_ORDER = ("topic", "partition", "offset")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Either:
-    """One of the formats on one cluster; options are given by their own names."""
+    """One of the formats on one cluster; options have its own names."""
 
     spark: SparkSession
     bootstrap: str
@@ -24,19 +24,19 @@ class Either:
         return {"kafka.bootstrap.servers": self.bootstrap, **more}
 
     def read(self, **options: str) -> DataFrame:
-        """A batch."""
+        """Read a batch."""
         return self.spark.read.format(self.name).options(**self._options(options)).load()
 
     def read_stream(self, **options: str) -> DataFrame:
-        """A stream."""
+        """Read a stream."""
         return self.spark.readStream.format(self.name).options(**self._options(options)).load()
 
     def write(self, frame: DataFrame, **options: str) -> None:
-        """A batch."""
+        """Write a batch."""
         frame.write.format(self.name).mode("append").options(**self._options(options)).save()
 
     def copy(self, frame: DataFrame, checkpoint: str, **options: str) -> int:
-        """A stream, until it has no more now; how many batches of it had rows."""
+        """Copy a stream until it is at its present end; return the number of batches with rows."""
         writer = frame.writeStream.format(self.name).options(**self._options(options))
         query = writer.option("checkpointLocation", checkpoint).trigger(availableNow=True).start()
         assert query.awaitTermination(TIMEOUT_S)
@@ -44,14 +44,14 @@ class Either:
 
 
 def rows_of(frame: DataFrame) -> list[Row]:
-    """In the order of their logs."""
+    """Return the rows in the order of their logs."""
     return sorted(frame.collect(), key=lambda row: tuple(row[name] for name in IN_ORDER))
 
 
 def collect_batches(
     frame: DataFrame, checkpoint: str, select: Callable[[Row], object]
 ) -> tuple[list[list[object]], dict[str, dict[str, int]]]:
-    """What a stream has now, batch by batch, and the offsets where it ended, as the connector writes them."""
+    """Return the present rows of a stream, batch by batch, and its end offsets in the connector's form."""
     batches: list[list[object]] = []
 
     def keep(rows: DataFrame, _batch_id: int) -> None:
@@ -68,7 +68,7 @@ def collect_batches(
 
 
 def _end_of(text: str) -> dict[str, dict[str, int]]:
-    """Without the ids of topics, which the connector does not know."""
+    """Return the offsets without the ids of topics, which the connector does not know."""
     return {
         topic: {name: offset for name, offset in of_topic.items() if name.isdigit()}
         for topic, of_topic in json.loads(text).items()

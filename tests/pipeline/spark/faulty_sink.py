@@ -1,9 +1,9 @@
-"""The sink with a fault at one point of its protocol, once: `format("faulty")` for the tests.
+"""A sink that fails once at one point of its protocol: `format("faulty")` for the tests.
 
-It fails where product code knows of nothing: around what the protocol asks of a cluster, and between two
-batches of rows. Options: `fault.point` (POINTS), `fault.flag`, a file that is there once it has happened,
-`fault.waits_for`, files that it waits for then (`:` between them), and `fault.kills`: `nothing` (an
-exception), `nobody` (it goes on), `worker`, or the id of a process, as that of the driver or of an executor.
+It fails without any code in the product: around the requests of the protocol, and between two batches of
+rows. Options: `fault.point` (POINTS), `fault.flag`, a file that is created when it fails, `fault.waits_for`,
+files that it then waits for (`:` between them), and `fault.kills`: `nothing` (an exception), `nobody` (it
+continues), `worker`, or the id of a process, such as the driver's or an executor's.
 """
 
 import os
@@ -71,7 +71,7 @@ class Fault:
 
 
 def wait_for_file(path: Path) -> None:
-    """Until somebody has made it."""
+    """Wait until the file exists."""
     deadline = time.monotonic() + PATIENCE_S
     while not path.exists():
         assert time.monotonic() < deadline, f"{path} does not come"
@@ -79,12 +79,12 @@ def wait_for_file(path: Path) -> None:
 
 
 class FaultyCluster:
-    """What the protocol asks, with the fault before or after it."""
+    """The cluster of the protocol, with the fault before or after a request."""
 
     def __init__(self, cluster: SinkCluster, fault: Fault) -> None:
         self._cluster = cluster
         self._fault = fault
-        self._batch_id = -1  # the one whose record is read or written
+        self._batch_id = -1  # of the record that is read or written
 
     def __getattr__(self, name: str) -> Any:
         return getattr(self._cluster, name)
@@ -142,7 +142,7 @@ class FaultyWriter(StreamWriter):
         is_batch = record is not None and record.batch_id == AT_BATCH - 1
         if not is_batch:
             return super().write(iterator)
-        # Else no row were on its way in the middle of a task that has few.
+        # Otherwise no row would be under way in the middle of a task with few rows.
         with mock.patch.object(sink_task, "gather", iter):
             return super().write(self._until_the_fault(iterator))
 

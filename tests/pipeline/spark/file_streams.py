@@ -1,4 +1,4 @@
-"""Streams that are the same at every start: a file of lines for each batch."""
+"""Streams that are identical at every start: a file of lines for each batch."""
 
 from collections.abc import Sequence
 from pathlib import Path
@@ -7,7 +7,7 @@ from pyspark.sql import DataFrame, SparkSession
 
 
 def stream_of_files(spark: SparkSession, folder: Path, batches: Sequence[Sequence[str]]) -> DataFrame:
-    """A stream with the lines of each batch in its column `value`."""
+    """Return a stream with the lines of each batch in its column `value`."""
     source = folder / "batches"
     source.mkdir(exist_ok=True)
     for number, lines in enumerate(batches):

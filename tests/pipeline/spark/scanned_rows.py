@@ -1,4 +1,4 @@
-"""How many rows a query read of topics, as Spark's own metrics have it."""
+"""The number of rows that a query read from topics, from Spark's own metrics."""
 
 from typing import Any
 
@@ -6,7 +6,7 @@ from pyspark.sql import DataFrame
 
 
 def read_by_scans(frame: DataFrame) -> int:
-    """How many rows the scans of a query gave to Spark, which is how many were read of topics."""
+    """Return the number of rows that the scans of a query gave to Spark: those read from topics."""
     execution: Any = frame._jdf.queryExecution()
     frame._jdf.collectToPython()
     found = 0

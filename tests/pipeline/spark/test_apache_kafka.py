@@ -1,4 +1,4 @@
-"""What runs beside a cluster, against Apache Kafka 4.3.1: a mirror to it and one from it, and jobs."""
+"""Mirrors and jobs with Apache Kafka 4.3.1: a mirror to it and one from it, and jobs."""
 
 import json
 import sqlite3
@@ -44,7 +44,7 @@ def test_apache_kafka_and_ottla_mirror_each_other_with_their_groups(
     name = new_name()
     topic = f"{name}-rows"
     for side in sides:
-        # Rows of 2023 would go at once by the default retention.
+        # The default retention would delete rows of 2023 at once.
         side.make(topic, 3, {"retention.ms": "-1", "segment.bytes": "2000000"})
         write_rows_of_all_kinds(side, topic)
         side.make(f"{name}-read")
@@ -65,13 +65,13 @@ def test_apache_kafka_and_ottla_mirror_each_other_with_their_groups(
         assert other.topics(name) == own | {f"{one.alias}.{each}" for each in own}
         sink, group = KafkaSinkCluster(other.client), f"{one.alias}-{other.alias}-{name}"
         record, note = sink.read_record(group), sink.read_completed(group)
-        # Without it a query that rested until its ids were forgotten would stop.
+        # Without it a query would stop that was not run until its ids were forgotten.
         assert record is not None and note is not None and note.offset == record.offset
     assert [job.status().lag for job in jobs] == [0, 0]
 
 
 def jobs_of(kafka: str, folder: Path, rows: str, counts: str) -> JobFile:
-    """A table into a topic; from there windows of counts into a compacted one, and the rows into a lake."""
+    """Return jobs from a table to a topic, and from there to counts in another and rows in a lake."""
     path = folder / "jobs.yaml"
     path.write_text(
         dedent(f"""
@@ -110,7 +110,7 @@ def jobs_of(kafka: str, folder: Path, rows: str, counts: str) -> JobFile:
 
 
 def insert(path: Path, first: int, last: int) -> pd.DataFrame:
-    """Flights with these numbers, one each ten minutes; all that are there then."""
+    """Insert flights with these numbers, one every ten minutes; return all flights."""
     with sqlite3.connect(path) as air:
         air.execute(
             "CREATE TABLE IF NOT EXISTS flights"

@@ -1,4 +1,4 @@
-"""A table into a topic and a topic into a lake, exactly once: what dies in between changes no row."""
+"""A table into a topic and a topic into a lake, exactly once: crashes in between change no row."""
 
 import json
 import sqlite3
@@ -19,7 +19,7 @@ TIMEOUT_S = 240
 
 
 def insert(path: Path, first: int, last: int) -> None:
-    """Rows with these numbers."""
+    """Insert rows with these numbers."""
     with sqlite3.connect(path) as connection:
         connection.execute("CREATE TABLE IF NOT EXISTS flights (id INTEGER PRIMARY KEY, name TEXT)")
         rows = [(number, f"AA{number}") for number in range(first, last)]
@@ -30,7 +30,7 @@ def insert(path: Path, first: int, last: int) -> None:
 def copy_table(
     spark: SparkSession, path: Path, bootstrap: str, topic: str, checkpoint: str, dies_after: int
 ) -> None:
-    """What there is into the topic, in batches of ten; dead when batch `dies_after` is in it, -1: never."""
+    """Copy the present rows to the topic in batches of ten; crash after batch `dies_after` (-1: never)."""
     options = {
         "connection.url": f"sqlite:{path}",
         "table": "flights",
@@ -59,7 +59,7 @@ def copy_table(
 def test_a_batch_that_is_read_again_is_in_the_topic_once(
     spark: SparkSession, bootstrap: str, tmp_path: Path, checkpoint: str
 ) -> None:
-    """It was decided in the topic, Spark did not hear of it, and the table has grown."""
+    """It was decided in the topic, but Spark does not know, and the table has grown."""
     topic, path = make_topic(bootstrap, partitions=2), tmp_path / "air.db"
     insert(path, 1, 21)
     with pytest.raises(Exception, match="died here"):
@@ -79,7 +79,7 @@ def test_a_batch_that_is_read_again_is_in_the_topic_once(
 def test_a_topic_is_in_the_lake_once(
     spark: SparkSession, bootstrap: str, tmp_path: Path, checkpoint: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """A driver dies between the two moments that count: the rename, and Spark's record of the batch."""
+    """A driver dies between two steps: the rename, and Spark's record of the batch."""
     topic, path, lake = make_topic(bootstrap, partitions=2), tmp_path / "air.db", tmp_path / "lake"
     insert(path, 1, 31)
     copy_table(spark, path, bootstrap, topic, checkpoint + "-table", dies_after=-1)

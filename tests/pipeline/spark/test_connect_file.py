@@ -1,4 +1,4 @@
-"""The new files of a directory as records, by Spark's readers; and nothing that is half read in silence."""
+"""The new files of a directory as records, by Spark's readers; a half-written file is never read silently."""
 
 import json
 from pathlib import Path
@@ -16,7 +16,7 @@ SCHEMA = "id LONG, name STRING"
 
 
 def run(frame: DataFrame, checkpoint: str) -> list[Row]:
-    """All rows of a query that takes what there is."""
+    """Return all rows of a query for the data that is available now."""
     rows: list[Row] = []
     query = frame.writeStream.foreachBatch(lambda batch, _number: rows.extend(batch.collect()))
     assert (
@@ -72,7 +72,7 @@ def test_rows_of_csv_have_keys_and_json_values(spark: SparkSession, tmp_path: Pa
 @pytest.mark.parametrize(
     ("name", "text", "told"),
     [
-        # As a file is that somebody still writes.
+        # as in a file that is still being written
         ("a.json", '{"id": 1, "name": "x"}\n{"id": 2, "na', "Malformed records are detected"),
         ("a.csv", "name,id\nx,1\n", "CSV header does not conform to the schema"),
     ],

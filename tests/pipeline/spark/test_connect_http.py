@@ -1,4 +1,4 @@
-"""A topic to a web hook: each partition in order, again with the same keys; what is refused in a topic."""
+"""A topic to a web hook: each partition in order, equal keys at a replay, refused records in a topic."""
 
 import json
 from collections.abc import Iterator
@@ -24,7 +24,7 @@ def hook() -> Iterator[WebHook]:
 
 
 def send(frame: DataFrame, hook: WebHook, checkpoint: str, **options: str) -> None:
-    """All that there is; `__` stands for a dot in options."""
+    """Send all present records; `__` stands for a dot in options."""
     given = {"http.url": hook.url, "retry.backoff.ms": "1", "max.retries": "0", "batch.max.size": "5"}
     given |= {name.replace("__", "."): value for name, value in options.items()}
     query = QuerySettings(name="hooks", checkpoint=checkpoint, trigger=AvailableNow())
@@ -63,7 +63,7 @@ def test_a_partition_keeps_its_order_and_a_replay_its_keys(
     assert before and all(bodies[asked.headers["Idempotency-Key"]] == asked.body for asked in before)
 
 
-def test_what_is_refused_is_found_in_the_topic_of_dead_letters(
+def test_refused_records_are_in_the_topic_of_dead_letters(
     spark: SparkSession, bootstrap: str, hook: WebHook, checkpoint: str
 ) -> None:
     topic, refused = make_topic(bootstrap), make_topic(bootstrap)

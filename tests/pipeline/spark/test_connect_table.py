@@ -1,4 +1,4 @@
-"""Tables of SQLite and PostgreSQL as streams: each row once, and the same rows when a batch is read again."""
+"""Tables of SQLite and PostgreSQL as streams: each row once, and equal rows when a batch is read again."""
 
 import datetime as dt
 import json
@@ -34,7 +34,7 @@ BY_BOTH = {
 
 
 def run(frame: DataFrame, checkpoint: str, watch: Callable[[int], None] = lambda _number: None) -> Batches:
-    """The batches of a query that takes what there is; `watch` is called with the rows of each at hand."""
+    """Return the batches of a query for the present rows; `watch` is called with the number of each."""
     batches: Batches = []
 
     def note(rows: DataFrame, number: int) -> None:
@@ -55,7 +55,7 @@ def ids(batches: Batches) -> list[list[int]]:
 
 @pytest.fixture
 def sqlite(tmp_path: Path) -> Iterator[sqlite3.Connection]:
-    """A file with 25 rows, a second apart, long ago."""
+    """Make a file with 25 rows, a second apart, long ago."""
     connection = sqlite3.connect(tmp_path / "flights.db", isolation_level=None)
     connection.execute(
         "CREATE TABLE flights"
@@ -67,7 +67,7 @@ def sqlite(tmp_path: Path) -> Iterator[sqlite3.Connection]:
 
 
 def insert(connection: sqlite3.Connection, count: int) -> None:
-    """Rows that follow those that are there."""
+    """Insert rows behind the present ones."""
     (there,) = connection.execute("SELECT count(*) FROM flights").fetchone()
     rows = [(f"{there + i} seconds", f"AA{i}", i % 2, i / 2, b"\x00\xff") for i in range(1, count + 1)]
     connection.executemany(
@@ -80,7 +80,7 @@ def sqlite_url(tmp_path: Path) -> dict[str, str]:
     return {"connection.url": f"sqlite:{tmp_path / 'flights.db'}", "table": "flights"}
 
 
-def test_rows_come_in_bounded_batches_and_new_ones_with_the_next_run(
+def test_rows_come_in_bounded_batches_and_new_rows_with_the_next_run(
     spark: SparkSession, sqlite: sqlite3.Connection, tmp_path: Path, checkpoint: str
 ) -> None:
     frame = read_stream(spark, {**sqlite_url(tmp_path), **BY_BOTH})
@@ -107,7 +107,7 @@ def test_rows_come_in_bounded_batches_and_new_ones_with_the_next_run(
 def test_a_batch_that_is_read_again_has_the_same_rows(
     spark: SparkSession, sqlite: sqlite3.Connection, tmp_path: Path, checkpoint: str
 ) -> None:
-    """Whatever was added meanwhile: an exactly-once sink may have the batch already."""
+    """An exactly-once sink may have the batch already, so added rows must not change it."""
     frame = read_stream(spark, {**sqlite_url(tmp_path), **BY_BOTH})
 
     def die(number: int) -> None:
@@ -153,7 +153,7 @@ def test_a_table_is_read_whole_once_in_each_run(
         ),
     ],
 )
-def test_what_is_not_there_is_told_before_the_start(
+def test_missing_tables_and_columns_are_reported_before_the_start(
     spark: SparkSession, sqlite: sqlite3.Connection, tmp_path: Path, options: dict[str, str], told: str
 ) -> None:
     with pytest.raises((OptionError, TableError), match=f"^{told}"):
@@ -196,7 +196,7 @@ def server() -> Iterator[PostgresqlServer]:
 
 @pytest.fixture
 def postgresql(server: PostgresqlServer) -> Iterator[psycopg.Connection[Any]]:
-    """A schema with a table of many types, and 25 rows, two of them of each moment."""
+    """Make a schema with a table of many types, and 25 rows, two for each moment."""
     with psycopg.connect(server.url, user=server.user, autocommit=True) as connection:
         connection.execute("DROP SCHEMA IF EXISTS air CASCADE; CREATE SCHEMA air")
         connection.execute("CREATE DOMAIN air.code AS varchar(3)")
@@ -271,7 +271,7 @@ def odd_options(server: PostgresqlServer) -> dict[str, str]:
     return {**postgresql_url(server), **by_id}
 
 
-def test_values_that_spark_has_not_are_text_where_they_stand_and_stop_no_table(
+def test_values_that_spark_lacks_are_text_in_their_place_and_stop_no_table(
     spark: SparkSession, server: PostgresqlServer, postgresql: psycopg.Connection[Any], checkpoint: str
 ) -> None:
     postgresql.execute(ODD_TABLE)
@@ -300,7 +300,7 @@ def test_values_that_spark_has_not_are_text_where_they_stand_and_stop_no_table(
     assert (rows[0].fare, rows[1].fare, rows[1].day) == (Decimal("1.50"), None, None)
 
 
-def test_values_that_spark_has_not_are_told_by_row_and_column_or_become_what_is_asked(
+def test_values_that_spark_lacks_are_reported_by_row_and_column_or_replaced_as_asked(
     spark: SparkSession, server: PostgresqlServer, postgresql: psycopg.Connection[Any], checkpoint: str
 ) -> None:
     postgresql.execute(ODD_TABLE)
@@ -311,7 +311,7 @@ def test_values_that_spark_has_not_are_told_by_row_and_column_or_become_what_is_
         run(read_stream(spark, {**options, "out.of.range": "fail"}), checkpoint)
     found = {}
     for choice in ("null", "clamp"):
-        # One goes on from the batch that failed: what was asked for a batch may change.
+        # One option continues from the batch that failed: it may change for that batch.
         place = checkpoint if choice == "null" else f"{checkpoint}-{choice}"
         (rows,) = run(read_stream(spark, {**options, "out.of.range": choice}), place)
         found[choice] = [list(json.loads(row.value).values())[1:] for row in rows]
@@ -328,10 +328,10 @@ def test_values_that_spark_has_not_are_told_by_row_and_column_or_become_what_is_
 
 @pytest.mark.parametrize("kind", ["timestamp", "timestamptz"])
 @pytest.mark.parametrize("mode", ["timestamp", "timestamp+incrementing"])
-def test_a_place_that_spark_has_not_stops_no_table_and_loses_no_row(
+def test_a_place_that_spark_lacks_stops_no_table_and_loses_no_row(
     server: PostgresqlServer, postgresql: psycopg.Connection[Any], kind: str, mode: str
 ) -> None:
-    """No clock reaches infinity, so such rows have an order of their own; the others wait for no one."""
+    """No clock reaches infinity, so such rows have an order of their own and delay no other rows."""
     postgresql.execute(f"CREATE TABLE air.places (id int NOT NULL, at {kind} NOT NULL)")
     postgresql.execute(
         "INSERT INTO air.places VALUES (1, '2024-01-01Z'), (2, '-infinity'), (3, '0044-03-15 BC'),"
@@ -356,7 +356,7 @@ def test_a_place_that_spark_has_not_stops_no_table_and_loses_no_row(
             postgresql.execute(f"INSERT INTO air.places VALUES {more}")
     reader.stop()
 
-    # Rows of one time that come later are missed without a number, as in Kafka Connect.
+    # Without a number, later rows of an equal time are missed, as in Kafka Connect.
     later = [[8]] if columns.get("incrementing.column.name") else []
     assert found == [[4, 5], [2, 3], [1, 6], *later, [7], [9]]
     zone = "+00" if kind == "timestamptz" else ""
@@ -369,7 +369,7 @@ def read_rows(reader: TableReader, partition: Any) -> list[dict[str, Any]]:
     return [row for batch in reader.read(partition) for row in batch.to_pylist()]
 
 
-def test_settings_of_a_role_take_no_digits(
+def test_settings_of_a_role_cost_no_digits(
     server: PostgresqlServer, postgresql: psycopg.Connection[Any]
 ) -> None:
     postgresql.execute(
@@ -387,10 +387,10 @@ def test_settings_of_a_role_take_no_digits(
     assert found == (0.1 + 0.2, "{0.30000000000000004}")
 
 
-def test_a_server_that_was_started_anew_is_asked_on(
+def test_a_restarted_server_is_read_on(
     spark: SparkSession, server: PostgresqlServer, postgresql: psycopg.Connection[Any], checkpoint: str
 ) -> None:
-    """Microseconds count: two rows of each moment, and batches of ten."""
+    """Microseconds count: there are two rows for each moment, and batches of ten."""
     frame = read_stream(spark, {**postgresql_url(server), **BY_BOTH})
 
     def restart(number: int) -> None:
@@ -406,7 +406,7 @@ def test_a_server_that_was_started_anew_is_asked_on(
 def test_a_row_that_is_committed_late_is_read_if_the_delay_lasts(
     spark: SparkSession, server: PostgresqlServer, postgresql: psycopg.Connection[Any], checkpoint: str
 ) -> None:
-    """A transaction writes its time first and commits after a later one: without a delay it would be lost."""
+    """A transaction may write its time first and commit after a later one: without a delay it is missed."""
     delay = {"timestamp.delay.interval.ms": "3600000"}
     frame = read_stream(spark, {**postgresql_url(server), **BY_BOTH, **delay})
     run(frame, checkpoint)

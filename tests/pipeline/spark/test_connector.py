@@ -1,6 +1,6 @@
 """Spark's own Kafka connector as a client of the cluster, and as the judge of `format("ottla")`.
 
-The same options give the same rows and schema. Its jars come from Maven Central; without them or Maven these
+Equal options give equal rows and schemas. Its jars come from Maven Central; without them or Maven these tests
 are skipped.
 """
 
@@ -22,7 +22,7 @@ from tests.pipeline.topics import fill, make_topic
 
 pytestmark = [pytest.mark.slow, pytest.mark.java]
 
-COUNT = 30  # records of each of two partitions
+COUNT = 30  # in each of two partitions
 Ranges = dict[int, range]
 
 
@@ -31,13 +31,13 @@ Ranges = dict[int, range]
 
 @pytest.fixture(scope="module")
 def begun_ms() -> int:
-    """Timestamps of today, as brokers delete what is older than a week; all are in the past."""
+    """Return a time of today, a minute ago: brokers delete what is older than a week."""
     return int(time.time() * 1000) - 60_000
 
 
 @pytest.fixture(scope="module")
 def records(bootstrap: str, begun_ms: int) -> str:
-    """Two partitions, whose record `n` is of the moment `begun_ms + n`; nulls, headers, compression."""
+    """Make two partitions, with record `n` at the time `begun_ms + n`; nulls, headers, compression."""
     topic = make_topic(bootstrap, partitions=2)
     for partition, compression in enumerate(("none", "zstd")):
         producer = Producer({"bootstrap.servers": bootstrap, "linger.ms": 5, "compression.type": compression})
@@ -55,7 +55,7 @@ def records(bootstrap: str, begun_ms: int) -> str:
 
 
 def case(name: str, at: int, topic: str) -> tuple[dict[str, str], Ranges]:
-    """Options, and the offsets of each partition that they mean. `at` is the timestamp of record 0."""
+    """Return options, and the offsets of each partition that they mean. `at` is the timestamp of record 0."""
     every = {0: range(COUNT), 1: range(COUNT)}
     last = at + COUNT
     subscribe = {"subscribe": topic}
@@ -147,7 +147,7 @@ FILTERS = (
 )
 
 
-def test_where_gives_the_rows_of_a_filter_of_the_connectors(
+def test_where_gives_the_rows_of_a_filter_on_the_connector(
     either: dict[str, Either], records: str, begun_ms: int
 ) -> None:
     moments = [datetime.fromtimestamp((begun_ms + number) / 1000, UTC) for number in range(COUNT)]
@@ -178,7 +178,7 @@ def test_where_gives_the_rows_of_a_filter_of_the_connectors(
     ],
     ids=lambda options: next(iter(options)),
 )
-def test_what_the_connector_refuses_ours_refuses(
+def test_both_formats_refuse_the_same_options(
     either: dict[str, Either], records: str, begun_ms: int, options: dict[str, str]
 ) -> None:
     given = {name: text.format(topic=records, late=begun_ms + COUNT) for name, text in options.items()}
@@ -190,7 +190,9 @@ def test_what_the_connector_refuses_ours_refuses(
         assert one.name == "kafka" or next(iter(given)).lower() in str(refused.value).lower()
 
 
-def test_only_what_was_committed_is_read_by_who_says_so(either: dict[str, Either], bootstrap: str) -> None:
+def test_only_committed_records_are_read_with_read_committed(
+    either: dict[str, Either], bootstrap: str
+) -> None:
     topic = make_topic(bootstrap)
     producer = Producer({"bootstrap.servers": bootstrap, "transactional.id": f"x-{uuid4().hex}"})
     producer.init_transactions(60)
@@ -198,7 +200,7 @@ def test_only_what_was_committed_is_read_by_who_says_so(either: dict[str, Either
         producer.begin_transaction()
         for number in range(5):
             producer.produce(topic, b"%s %d" % (b"kept" if committed else b"taken back", number))
-        producer.flush(60)  # what is still with the producer when it takes back is never sent
+        producer.flush(60)  # records that the producer still holds when it aborts are never sent
         producer.commit_transaction(60) if committed else producer.abort_transaction(60)
 
     for isolation, values in (("read_committed", 10), ("read_uncommitted", 15)):
@@ -217,7 +219,7 @@ def written(message: Message) -> tuple[object, ...]:
 
 
 @pytest.mark.parametrize("compression", ["none", "zstd"])
-def test_rows_land_in_the_same_partitions_whoever_writes_them(
+def test_both_formats_write_rows_to_the_same_partitions(
     either: dict[str, Either], bootstrap: str, compression: str
 ) -> None:
     topics = {name: make_topic(bootstrap, partitions=5) for name in FORMATS}
@@ -308,7 +310,7 @@ def test_the_connector_finds_offsets_as_a_member_of_a_group(
     [("kafka", "ottla"), ("ottla", "kafka")],
     ids=["kafka then ottla", "ottla then kafka"],
 )
-def test_what_one_format_began_the_other_goes_on_with(
+def test_a_query_that_one_format_began_continues_with_the_other(
     either: dict[str, Either], records: str, tmp_path: Path, first: str, second: str
 ) -> None:
     begun = either[first].read_stream(assign=json.dumps({records: [0]}), startingOffsets="earliest")
@@ -325,7 +327,7 @@ def test_what_one_format_began_the_other_goes_on_with(
 
 
 @pytest.mark.parametrize("name", FORMATS)
-def test_what_was_deleted_before_it_was_read_stops_a_query_that_may_not_lose_it(
+def test_records_deleted_before_they_were_read_stop_a_query_that_must_not_lose_data(
     either: dict[str, Either], bootstrap: str, checkpoint: str, name: str
 ) -> None:
     topic = make_topic(bootstrap)

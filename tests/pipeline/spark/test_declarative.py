@@ -1,4 +1,4 @@
-"""Spark Declarative Pipelines, as `spark-pipelines` runs the example, with our source and sink."""
+"""Spark Declarative Pipelines: `spark-pipelines` runs the example, with our source and sink."""
 
 import os
 import shutil
@@ -17,7 +17,7 @@ PROJECT = ROOT / "examples" / "declarative"
 
 
 def run(project: Path, server: str) -> None:
-    """`spark-pipelines run` in the project's folder, as after `. .venv/bin/activate`; Spark runs already."""
+    """Run `spark-pipelines run` in the project's folder, as in an activated .venv; Spark runs already."""
     scripts = Path(sys.executable).parent
     environment = {
         **os.environ,

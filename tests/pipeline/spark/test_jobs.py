@@ -1,4 +1,4 @@
-"""Jobs of a file: they run side by side, each fails alone, and what is written of them is true."""
+"""Jobs of a file: they run side by side, each fails alone, and their statuses are true."""
 
 import json
 from pathlib import Path
@@ -97,7 +97,7 @@ def test_the_first_failure_stops_the_others_when_the_file_says_so(
     assert statuses[1].cause is not None and "no more" in statuses[1].cause
 
 
-def test_a_stop_waits_for_the_batch_and_the_next_run_goes_on_behind_it(
+def test_a_stop_waits_for_the_batch_and_the_next_run_continues_behind_it(
     spark: SparkSession, tmp_path: Path
 ) -> None:
     (tmp_path / "in").mkdir()
@@ -129,7 +129,7 @@ def test_a_stop_waits_for_the_batch_and_the_next_run_goes_on_behind_it(
     assert spark.read.json(f"{tmp_path}/out").count() == 2
 
 
-def test_a_table_of_counts_is_kept_in_a_topic_exactly_once_and_metrics_are_told_of_its_jobs(
+def test_a_table_of_counts_is_kept_in_a_topic_exactly_once_and_its_jobs_have_metrics(
     spark: SparkSession, bootstrap: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     orders, totals, copy = (

@@ -1,4 +1,4 @@
-"""A stream into a directory of Parquet files: exactly once, and for readers who know nothing of it."""
+"""A stream into a directory of Parquet files: exactly once, also for readers that do not know the layout."""
 
 import json
 import os
@@ -23,7 +23,7 @@ TIMEOUT_S = 120
 
 @pytest.fixture
 def inbox(tmp_path: Path) -> Path:
-    """Three files of ten rows, each of which becomes a micro-batch."""
+    """Make three files of ten rows, each of which becomes a micro-batch."""
     folder = tmp_path / "inbox"
     folder.mkdir()
     for batch in range(3):
@@ -32,7 +32,7 @@ def inbox(tmp_path: Path) -> Path:
 
 
 def add_file(folder: Path, batch: int) -> None:
-    """The file of a batch; Spark takes files by their times."""
+    """Write the file of a batch; Spark reads files in the order of their times."""
     rows = [{"id": row, "carrier": ("AA", "UA")[row % 2]} for row in range(batch * 10, batch * 10 + 10)]
     file = folder / f"{batch}.json"
     file.write_text("\n".join(json.dumps(row) for row in rows))
@@ -44,13 +44,13 @@ def stream(spark: SparkSession, inbox: Path) -> DataFrame:
 
 
 def copy(frame: DataFrame, lake: Path, checkpoint: str, **options: str) -> StreamingQuery:
-    """A query that takes what there is."""
+    """Start a query for the present rows."""
     query = QuerySettings(name="to-lake", checkpoint=checkpoint, trigger=AvailableNow())
     return sink.start(frame, {"path": str(lake), "partitionBy": "carrier"} | options, query)
 
 
 def ids(path: Path) -> list[int]:
-    """Every row that a reader sees who knows nothing of batches."""
+    """Return every row for a reader that knows nothing of batches."""
     return sorted(ds.dataset(path, format="parquet", partitioning="hive").to_table()["id"].to_pylist())
 
 
@@ -109,7 +109,7 @@ def test_a_query_that_dies_shows_no_row_twice_and_loses_none(
 def test_batches_that_are_there_are_not_written_again(
     spark: SparkSession, inbox: Path, tmp_path: Path, checkpoint: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Spark's record of a batch may be lost after the batch was seen: here it is taken away."""
+    """Spark's record of a batch may be lost after the batch became visible: here it is deleted."""
     lake = tmp_path / "lake"
     assert copy(stream(spark, inbox), lake, checkpoint).awaitTermination(TIMEOUT_S)
     before = {path: path.stat().st_mtime_ns for path in lake.rglob("*")}
@@ -153,7 +153,7 @@ def test_a_query_with_another_checkpoint_is_refused(
         ({"paht": "/lake"}, r"paht: is not an option here"),
     ],
 )
-def test_what_cannot_be_laid_out_is_refused_before_the_start(
+def test_rows_unfit_for_the_layout_are_refused_before_the_start(
     spark: SparkSession, inbox: Path, tmp_path: Path, checkpoint: str, options: dict[str, str], told: str
 ) -> None:
     with pytest.raises(OptionError, match=told):

@@ -1,4 +1,4 @@
-"""Topics into Parquet, step by step: what is killed goes on where it was, and so does the next run."""
+"""Topics into Parquet, step by step: a load continues after a crash, and so does the next run."""
 
 from pathlib import Path
 from typing import Any
@@ -27,7 +27,7 @@ def values(first: int, last: int) -> list[bytes]:
 
 
 def run(spark: SparkSession, bootstrap: str, path: Path, **options: str) -> LoadResult:
-    """One run of a load; `__` stands for a dot."""
+    """Run a load once; `__` stands for a dot."""
     given = {name.replace("__", "."): value for name, value in options.items()}
     return load.run(
         spark, {"kafka.bootstrap.servers": bootstrap, "path": str(path), "value.format": "string", **given}
@@ -35,7 +35,7 @@ def run(spark: SparkSession, bootstrap: str, path: Path, **options: str) -> Load
 
 
 def rows(path: Path) -> list[dict[str, Any]]:
-    """All that a reader sees, by their numbers."""
+    """Return all rows of the directory, by their numbers."""
     table = ds.dataset(path, format="parquet", partitioning="hive").to_table()
     return sorted(table.to_pylist(), key=lambda row: int(row["value"]))
 
@@ -44,7 +44,9 @@ def numbers(path: Path) -> list[int]:
     return [int(row["value"]) for row in rows(path)]
 
 
-def test_a_load_goes_on_where_the_last_one_ended(spark: SparkSession, bootstrap: str, tmp_path: Path) -> None:
+def test_a_load_continues_where_the_last_one_ended(
+    spark: SparkSession, bootstrap: str, tmp_path: Path
+) -> None:
     topic, lake = make_topic(bootstrap, partitions=2), tmp_path / "lake"
     fill(bootstrap, topic, values(0, 40), partition=0)
     fill(bootstrap, topic, values(40, 60), partition=1)
@@ -90,13 +92,15 @@ def test_a_load_that_dies_leaves_no_gap_and_no_row_twice(
     assert numbers(lake) == list(range(60))
 
 
-def test_rows_lie_by_date_and_hour_of_utc(spark: SparkSession, bootstrap: str, tmp_path: Path) -> None:
+def test_rows_are_laid_out_by_date_and_hour_of_utc(
+    spark: SparkSession, bootstrap: str, tmp_path: Path
+) -> None:
     topic, lake = make_topic(bootstrap), tmp_path / "lake"
     for hour in (11, 12, 36):
         fill(bootstrap, topic, [b"%d" % hour], timestamp_ms=NOON_MS + (hour - 12) * HOUR_MS)
     spark.conf.set("spark.sql.session.timeZone", "Asia/Tokyo")
     try:
-        # By times: the record of 11 o'clock lies before.
+        # Begin at a time that the record of 11 o'clock is before.
         run(
             spark,
             bootstrap,
@@ -113,7 +117,9 @@ def test_rows_lie_by_date_and_hour_of_utc(spark: SparkSession, bootstrap: str, t
     assert ds.dataset(lake, format="parquet").schema.field("timestamp").type == pa.timestamp("us", "UTC")
 
 
-def test_a_topic_that_was_made_anew_is_told(spark: SparkSession, bootstrap: str, tmp_path: Path) -> None:
+def test_a_topic_that_was_created_again_is_an_error(
+    spark: SparkSession, bootstrap: str, tmp_path: Path
+) -> None:
     topic, lake = make_topic(bootstrap), tmp_path / "lake"
     fill(bootstrap, topic, values(0, 10))
     run(spark, bootstrap, lake, subscribe=topic)
@@ -130,9 +136,7 @@ def test_a_topic_that_was_made_anew_is_told(spark: SparkSession, bootstrap: str,
     assert numbers(lake) == list(range(15))
 
 
-def test_a_manifest_that_somebody_changed_is_told(
-    spark: SparkSession, bootstrap: str, tmp_path: Path
-) -> None:
+def test_a_changed_manifest_is_an_error(spark: SparkSession, bootstrap: str, tmp_path: Path) -> None:
     topic, lake = make_topic(bootstrap), tmp_path / "lake"
     fill(bootstrap, topic, values(0, 10))
     run(spark, bootstrap, lake, subscribe=topic)

@@ -50,9 +50,9 @@ def test_rows_are_copied_partition_for_partition_and_topics_followed(
     spark: SparkSession, a: Side, b: Side, checkpoint: str
 ) -> None:
     name = new_name()
-    # Rows of 2023 would go at once by the default retention.
+    # The default retention would delete rows of 2023 at once.
     topic = a.make(name, 3, {"retention.ms": "-1", "segment.bytes": "2000000"})
-    a.make(f"b.{name}")  # it came from there
+    a.make(f"b.{name}")  # this name says that it came from b
     write_rows_of_all_kinds(a, topic)
     options = mirror_options(a, b, name)
 
@@ -183,9 +183,7 @@ def test_a_topic_that_is_deleted_in_the_target_meanwhile_is_made_again(
     assert b.values(f"a.{name}") == ["one"]
 
 
-def test_a_mirror_that_goes_on_follows_what_comes(
-    spark: SparkSession, a: Side, b: Side, checkpoint: str
-) -> None:
+def test_a_running_mirror_copies_changes(spark: SparkSession, a: Side, b: Side, checkpoint: str) -> None:
     name = new_name()
     a.make(name)
     job = start(spark, mirror_options(a, b, name), checkpoint, ProcessingTime())

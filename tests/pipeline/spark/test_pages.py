@@ -1,7 +1,7 @@
-"""The pages on Spark, run as they stand there, but for addresses, folders and the session.
+"""The pages on Spark, run as written, except for addresses, folders and the session.
 
-Their shell lines run in the order of the page; instead of `ottla start` there is a node for all of them, and
-`ottla pipeline run` is done in the session of the tests.
+Their shell lines run in the order of the page. One node for all of them replaces `ottla start`, and `ottla
+pipeline run` runs in the session of the tests.
 """
 
 import contextlib
@@ -30,14 +30,14 @@ pytestmark = pytest.mark.slow
 
 @pytest.fixture
 def bootstrap(tmp_path: Path) -> Iterator[str]:
-    """A node of this page alone."""
+    """Start a node for this page only."""
     server = start_ottla(tmp_path / "node")
     yield server.bootstrap
     server.stop()
 
 
 def run_shell(lines: str, folder: Path, **environment: str) -> str:
-    """Run lines of a page as a reader pastes them; what they print."""
+    """Run lines of a page as a reader pastes them; return what they print."""
     path = f"{Path(sys.executable).parent}:{os.environ['PATH']}"
     done = subprocess.run(
         ["bash", "-eo", "pipefail", "-c", lines],
@@ -56,7 +56,7 @@ def run_shell(lines: str, folder: Path, **environment: str) -> str:
 
 def run_python(code: str, bootstrap: str, folder: Path) -> None:
     program = folder / "program.py"
-    # Spark's Java process, which the tests share, has a working directory of its own.
+    # Spark's Java process, which the tests share, has another working directory.
     code = code.replace('"orders-copies"', f'"{folder}/orders-copies"')
     program.write_text(code.replace("localhost:9092", bootstrap).replace("/tmp/", f"{folder}/"))
     with contextlib.chdir(folder):
@@ -85,7 +85,7 @@ def test_a_topic_is_read_and_copied_as_the_page_says(
     copies = run_shell(looks, tmp_path, OTTLA_BOOTSTRAP=bootstrap)
 
     assert "2 apples" in shown
-    # In a batch, and again by a stream.
+    # once in a batch, and again by a stream
     assert sorted(copies.splitlines()) == ["1 pear"] * 2 + ["2 apples"] * 2
 
 
@@ -139,7 +139,7 @@ def test_a_table_goes_to_a_lake_as_the_page_says(
     assert "nothing is wrong" in validated
 
 
-def test_topics_of_one_cluster_come_to_another_as_the_page_says(
+def test_topics_of_one_cluster_are_copied_to_another_as_the_page_says(
     spark: SparkSession, bootstrap: str, tmp_path: Path
 ) -> None:
     [_, _, makes, runs] = page_blocks("docs/mirror.md", "sh")
@@ -160,7 +160,7 @@ def test_topics_of_one_cluster_come_to_another_as_the_page_says(
 
 
 def test_the_stream_jobs_of_the_page_are_in_the_example() -> None:
-    """All of them are run in test_streams, over topics as the demo leaves them."""
+    """All of them run in test_streams, over topics as the demo leaves them."""
     commands = page_blocks("docs/streams.md", "sh")[1].splitlines()
     [command] = [shlex.split(line, comments=True) for line in commands if line.startswith("ottla pipeline")]
     [_, _, _, path, option, name] = command

@@ -1,4 +1,4 @@
-"""Filters of queries narrow what is read of a topic, each in its own scan alone."""
+"""Filters of queries narrow the reads of a topic, each only in its own scan."""
 
 import time
 from collections.abc import Iterator
@@ -15,13 +15,13 @@ from tests.pipeline.topics import fill, make_topic
 
 pytestmark = pytest.mark.slow
 
-COUNT = 30  # records of each of two partitions
+COUNT = 30  # in each of two partitions
 BEGUN_MS = time.time_ns() // 1_000_000 - 60_000
 
 
 @pytest.fixture
 def pushing(spark: SparkSession) -> Iterator[SparkSession]:
-    """The session as if it had been started with the setting, which is false again for other tests."""
+    """Set up the session as if it had been started with the setting; restore it for other tests."""
     give_each_scan_a_source(spark)
     spark.conf.set(SETTING, "true")
     yield spark
@@ -30,7 +30,7 @@ def pushing(spark: SparkSession) -> Iterator[SparkSession]:
 
 @pytest.fixture(scope="module")
 def topic(bootstrap: str) -> str:
-    """Two partitions, whose record `n` is of the moment `BEGUN_MS + n`."""
+    """Make two partitions, with record `n` at the time `BEGUN_MS + n`."""
     name = make_topic(bootstrap, partitions=2)
     for partition in (0, 1):
         values = [b"%d" % number for number in range(COUNT)]
@@ -44,7 +44,7 @@ def read(spark: SparkSession, bootstrap: str, **options: str) -> DataFrame:
 
 @pytest.fixture(scope="module")
 def everything(spark: SparkSession, bootstrap: str, topic: str) -> Iterator[DataFrame]:
-    """All rows, read once, which Spark filters without us."""
+    """Read all rows once, for Spark to filter without us."""
     frame = read(spark, bootstrap, subscribe=topic).cache()
     yield frame
     frame.unpersist()
@@ -61,13 +61,13 @@ FILTERS = [
     ("timestamp >= '{at[25]}'", 10),
     ("timestamp < '{at[4]}' AND partition IN (0, 5)", 4),
     ("offset >= 28 AND value <> '29' AND NOT (partition = 0)", 2),
-    # OR says nothing of what to read, and is judged by Spark.
+    # OR does not narrow the read, and Spark applies it.
     ("(offset < 2 OR offset > 27) AND offset >= 20", 20),
 ]
 
 
 @pytest.mark.parametrize(("text", "scanned"), FILTERS)
-def test_a_query_reads_what_its_filter_wants(
+def test_a_query_reads_the_rows_that_its_filter_wants(
     pushing: SparkSession, bootstrap: str, topic: str, everything: DataFrame, text: str, scanned: int
 ) -> None:
     moments = [datetime.fromtimestamp((BEGUN_MS + number) / 1000, UTC) for number in range(COUNT)]
@@ -126,7 +126,7 @@ def test_tables_of_the_catalog_are_filtered(pushing: SparkSession, bootstrap: st
         pushing.sql("DROP TABLE filtered")
 
 
-def test_each_action_with_a_filter_reads_what_there_is_then(pushing: SparkSession, bootstrap: str) -> None:
+def test_each_action_with_a_filter_reads_the_present_records(pushing: SparkSession, bootstrap: str) -> None:
     topic = make_topic(bootstrap)
     fill(bootstrap, topic, [b"0", b"1"])
     late = read(pushing, bootstrap, subscribe=topic).where("offset >= 1")
@@ -137,7 +137,7 @@ def test_each_action_with_a_filter_reads_what_there_is_then(pushing: SparkSessio
     assert late.count() == 2
 
 
-def test_the_setting_may_be_taken_away_between_a_plan_and_its_run(
+def test_the_setting_may_be_removed_between_a_plan_and_its_run(
     pushing: SparkSession, bootstrap: str, topic: str
 ) -> None:
     whole = read(pushing, bootstrap, subscribe=topic)

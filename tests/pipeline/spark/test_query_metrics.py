@@ -1,4 +1,4 @@
-"""A session serves what its queries do, where it was asked to."""
+"""A session serves the metrics of its queries on demand."""
 
 import re
 import time

@@ -1,4 +1,4 @@
-"""Real-time Mode: rows go from topic to topic within a batch that lasts. Its own connector alone has it."""
+"""Real-time Mode: rows go from topic to topic within a long batch. Only Spark's own connector has it."""
 
 from collections.abc import Iterator
 
@@ -34,7 +34,7 @@ def producer(bootstrap: str) -> Iterator[Producer]:
     assert producer.flush(TIMEOUT_S) == 0
 
 
-def test_rows_arrive_while_their_batch_goes_on(
+def test_rows_arrive_while_their_batch_is_running(
     either: dict[str, Either], bootstrap: str, producer: Producer, checkpoint: str
 ) -> None:
     source, target = make_topic(bootstrap), make_topic(bootstrap)
@@ -64,7 +64,7 @@ def test_rows_arrive_while_their_batch_goes_on(
         ("kafka", "ottla", "OPERATOR_OR_SINK_NOT_IN_ALLOWLIST"),
     ],
 )
-def test_spark_refuses_it_for_sources_and_sinks_in_python(
+def test_spark_refuses_real_time_mode_for_sources_and_sinks_in_python(
     either: dict[str, Either], bootstrap: str, checkpoint: str, source: str, sink: str, reason: str
 ) -> None:
     topic = make_topic(bootstrap)

@@ -1,4 +1,4 @@
-"""Rows into JSON and keys, and back: what a row has is what its record has, for all types of Spark."""
+"""Rows as JSON and keys, and back: a record has all of its row, for all types of Spark."""
 
 import json
 
@@ -44,7 +44,7 @@ IN_A_MAP = "map(TIMESTAMP(t || 'Z'), 1), map(DATE(t), 1), map(x'00ff', 1), map(s
 
 
 def in_texts(rows: DataFrame) -> list[Row]:
-    """By Spark's own casts: Python has no year 1 in all time zones, and NaN is not NaN."""
+    """Return the rows by Spark's own casts: Python lacks year 1 in some time zones, and NaN is not NaN."""
     return rows.select(*[column(name).cast("string").alias(name) for name in rows.columns]).collect()
 
 
@@ -76,7 +76,7 @@ def test_a_row_of_any_type_comes_back_from_its_record_and_a_record_stays_as_it_i
     assert mapped(rows, RecordMapping()).collect() == records.collect()
 
 
-def test_keys_of_maps_are_what_they_say(spark: SparkSession) -> None:
+def test_keys_of_maps_are_readable_text(spark: SparkSession) -> None:
     rows = spark.sql(f"SELECT {IN_A_MAP} FROM (SELECT '2024-02-28 16:47:00.123456' AS t)").toDF(*"abcd")
 
     assert json.loads(to_records(rows).collect()[0].value) == {
@@ -87,7 +87,7 @@ def test_keys_of_maps_are_what_they_say(spark: SparkSession) -> None:
     }
 
 
-def test_two_moments_never_have_one_key_and_a_wall_time_is_not_moved(spark: SparkSession) -> None:
+def test_two_moments_never_share_a_key_and_a_wall_time_is_not_moved(spark: SparkSession) -> None:
     """New York sets its clocks back at 06:00 in UTC, and forward from 02:00 to 03:00."""
     spark.conf.set("spark.sql.session.timeZone", "America/New_York")
     try:

@@ -1,4 +1,4 @@
-"""Source, sink and mirror on clusters with TLS, logins and an authorizer: who is let in, and what is told.
+"""Source, sink and mirror on clusters with TLS, logins and an authorizer: access and refusals.
 
 Users have the rights that the tables of the pages name, and no others.
 """
@@ -24,7 +24,7 @@ from tests.pipeline.spark.topic_rows import read_topic, values_of
 from tests.pipeline.topics import fill, make_topic
 
 pytestmark = pytest.mark.slow
-SOON_S = 30.0  # with what Spark itself takes on a busy machine
+SOON_S = 30.0  # including the time that Spark itself takes on a busy machine
 
 
 @pytest.fixture(scope="module", params=["ottla", "kafka"])
@@ -39,7 +39,7 @@ def server(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFact
 
 @pytest.fixture
 def orders(server: Secured) -> str:
-    """A topic with two records, and nobody with any rights."""
+    """Make a topic with two records, with no rights for any user."""
     for user in PASSWORDS:
         server.revoke_all(user)
     topic = make_topic(server.bootstrap("ADMIN"), name=f"orders-{uuid4().hex}")
@@ -48,7 +48,7 @@ def orders(server: Secured) -> str:
 
 
 def rights_of(page: str, heading: str, **names: str) -> list[str]:
-    """Return the rights in the table of a page below a heading, as `Secured.grant` takes them."""
+    """Return the rights in the table of a page below a heading, in the form of `Secured.grant`."""
     text = (ROOT / "docs" / page).read_text().partition(f"{heading}\n")[2]
     lines = text.partition("\n\n##")[0].splitlines()
     rows = [line.split("|")[1:-1] for line in lines if line.startswith("| `")]
@@ -95,7 +95,7 @@ def test_a_stream_copies_exactly_once_with_the_rights_of_the_page(
     assert values_of(read_topic(server.bootstrap("ADMIN"), copies)) == {b"1": 1, b"2": 1, b"3": 1}
 
 
-def test_a_batch_is_read_and_written_with_a_right_each(
+def test_a_batch_needs_one_right_to_be_read_and_one_to_be_written(
     spark: SparkSession, server: Secured, orders: str
 ) -> None:
     copies = make_topic(server.bootstrap("ADMIN"), name=f"copies-{uuid4().hex}")
@@ -110,9 +110,7 @@ def test_a_batch_is_read_and_written_with_a_right_each(
 
 
 @pytest.mark.parametrize("missing", ["source", "sink"])
-def test_a_right_that_is_missing_is_told(
-    spark: SparkSession, server: Secured, orders: str, missing: str
-) -> None:
+def test_a_missing_right_is_reported(spark: SparkSession, server: Secured, orders: str, missing: str) -> None:
     copies = make_topic(server.bootstrap("ADMIN"), name=f"copies-{uuid4().hex}")
     server.grant("anna", f"topic {copies} write", *([] if missing == "source" else [f"topic {orders} read"]))
     if missing == "sink":
@@ -126,7 +124,7 @@ def test_a_right_that_is_missing_is_told(
 
 
 def mirror_options(server: Secured, topic: str, **more: str) -> MirrorOptions:
-    """A mirror of a cluster into itself, by a user for each side."""
+    """Return options of a mirror of a cluster into itself, with a user for each side."""
     sides = {"source": server.options("anna"), "target": server.options("bert")}
     given = {
         f"{side}.cluster.{name.removeprefix('kafka.')}": value
@@ -163,7 +161,7 @@ def test_a_mirror_runs_with_the_rights_of_the_page(
 
 
 @pytest.mark.parametrize("mistake", ["password", "authority"])
-def test_a_stream_that_is_not_let_in_stops_with_one_sentence_at_once(
+def test_a_stream_without_access_stops_with_one_sentence_at_once(
     spark: SparkSession, server: Secured, orders: str, checkpoint: str, mistake: str
 ) -> None:
     options = server.options(password="guessed-canary") if mistake == "password" else server.options()
@@ -180,7 +178,9 @@ def test_a_stream_that_is_not_let_in_stops_with_one_sentence_at_once(
     assert time.monotonic() - begun < SOON_S
 
 
-def test_a_mirror_that_is_not_let_in_says_so(spark: SparkSession, server: Secured, checkpoint: str) -> None:
+def test_a_mirror_without_access_fails_with_the_reason(
+    spark: SparkSession, server: Secured, checkpoint: str
+) -> None:
     wrong = server.options("bert", password="guessed-canary")["kafka.sasl.jaas.config"]
     options = mirror_options(server, "orders", **{"target.cluster.sasl.jaas.config": wrong})
     settings = QuerySettings(name="mirror", checkpoint=checkpoint, trigger=AvailableNow())

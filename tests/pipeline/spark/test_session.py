@@ -16,7 +16,7 @@ from tests.pipeline.topics import fill, make_topic
 def test_the_format_is_known_without_register(spark: SparkSession) -> None:
     told = {}
     for name in ("ottla", "ottlaa"):
-        # Ours asks for its options; how is the matter of the source's tests.
+        # Our source asks for its options; the tests of the source check how.
         with pytest.raises(Exception) as error:
             spark.read.format(name).load()
         told[name] = str(error.value)
@@ -57,7 +57,7 @@ def test_a_thread_that_worked_before_has_a_session_and_keeps_its_own(spark: Spar
     own = spark.newSession()
 
     def forget() -> None:
-        """Make the thread as one that Spark knew before ours was imported."""
+        """Put the thread into the state that it has before our module is imported."""
         sessions_of(spark).clearActiveSession()
         client = spark.sparkContext._gateway._gateway_client
         del client.get_thread_connection()._ottla_session

@@ -1,4 +1,4 @@
-"""The sink without transactions: columns, partitions, topics, batches and streams, and what is refused."""
+"""The sink without transactions: columns, partitions, topics, batches and streams, and refusals."""
 
 import datetime
 from pathlib import Path
@@ -116,7 +116,7 @@ def refusal(frame: DataFrame, bootstrap: str, **options: str) -> str:
     return str(refused.value)
 
 
-def test_what_is_wrong_is_named_before_a_task_begins(spark: SparkSession, bootstrap: str) -> None:
+def test_errors_are_named_before_a_task_begins(spark: SparkSession, bootstrap: str) -> None:
     frame = spark.range(1).selectExpr("string(id) value")
 
     assert "topic: is neither an option nor a column" in refusal(frame, bootstrap)

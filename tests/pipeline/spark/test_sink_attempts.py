@@ -1,6 +1,7 @@
-"""Attempts of a task: one that fails; and two at work at once, as a speculative one, or a stage that is
-tried again beside tasks that nobody waits for. Spark starts no speculative task where the first one is, and
-there is one machine; so two tasks get the same rows.
+"""Attempts of a task: one that fails, and two that run at once.
+
+Two run at once if one is speculative, or if a stage is tried again beside abandoned tasks. Spark starts no
+speculative task on the machine of the first one, and there is only one; so here two tasks get equal rows.
 """
 
 from collections.abc import Iterator
@@ -33,7 +34,7 @@ ROWS = [str(number) for number in range(100)]
 
 
 def rows_of(attempt: int, folder: Path) -> Iterator[pa.RecordBatch]:
-    """All rows, and in their middle it waits until the other attempt is there as well."""
+    """Yield all rows, and in between wait until the other attempt is there as well."""
     batch = pa.record_batch({"value": pa.array(ROWS)})
     yield batch.slice(0, len(ROWS) // 2)
     (folder / str(attempt)).touch()
@@ -43,25 +44,25 @@ def rows_of(attempt: int, folder: Path) -> Iterator[pa.RecordBatch]:
 
 
 def write(writer: StreamWriter, attempt: int, folder: Path) -> WriterCommitMessage:
-    """What a task does with the writer that came to it."""
-    with mock.patch.object(sink_task, "gather", iter):  # else no row were on its way in the middle
+    """Do the work of a task with the writer that was sent to it."""
+    with mock.patch.object(sink_task, "gather", iter):  # otherwise no row would be sent in the middle
         return writer.write(rows_of(attempt, folder))
 
 
 def write_half(writer: StreamWriter) -> WriterCommitMessage:
-    """What a task does whose rows end in a failure, when some of them were sent."""
+    """Do the work of a task whose rows end in a failure after some of them were sent."""
 
     def half() -> Iterator[pa.RecordBatch]:
         yield pa.record_batch({"value": pa.array(ROWS)})
         raise ValueError("no more rows")
 
-    with mock.patch.object(sink_task, "gather", iter):  # else none were sent by then
+    with mock.patch.object(sink_task, "gather", iter):  # otherwise none would be sent by then
         return writer.write(half())
 
 
 @contextmanager
 def query_of(context: SparkContext) -> Iterator[None]:
-    """Tasks are told what a streaming query tells its own."""
+    """Set the properties that a streaming query gives to its tasks."""
     told = {
         sink_task.BATCH_ID: "0",
         sink_task.QUERY_ID: str(uuid4()),
@@ -85,7 +86,7 @@ def writer_to(bootstrap: str, topic: str, name: str) -> StreamWriter:
 
 
 @pytest.mark.parametrize("counted", range(ATTEMPTS))
-def test_of_two_attempts_of_a_task_at_once_one_is_there(
+def test_the_rows_of_one_of_two_concurrent_attempts_are_there(
     spark: SparkSession, bootstrap: str, client: MakeClient, tmp_path: Path, counted: int
 ) -> None:
     topic, name = make_topic(bootstrap, partitions=2), f"T.{uuid4().hex}"

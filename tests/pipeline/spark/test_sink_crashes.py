@@ -11,7 +11,7 @@ from tests.thorough import THOROUGH
 
 pytestmark = pytest.mark.slow
 
-# Before the decision, at it and after it: each promise of the protocol is in need of one of these.
+# Before the decision, at it and after it: each guarantee of the protocol needs one of these.
 IN_EACH_RUN = (
     "in the middle of a task",
     "the record is written and not committed",

@@ -1,4 +1,4 @@
-"""Exactly once where nothing fails: streams, foreachBatch in update mode, and what is refused."""
+"""Exactly once without failures: streams, foreachBatch in update mode, and refusals."""
 
 from collections.abc import Callable, Iterator
 from pathlib import Path
@@ -51,7 +51,7 @@ def refused(run: Callable[[], object]) -> str:
     return str(error.value)
 
 
-def test_a_stream_is_written_once_and_its_record_tells_of_it(
+def test_a_stream_is_written_once_and_its_record_shows_the_batch(
     spark: SparkSession, bootstrap: str, checkpoint: str, tmp_path: Path, client: MakeClient
 ) -> None:
     topic, name = make_topic(bootstrap, partitions=2), f"T.{uuid4().hex}"
@@ -90,7 +90,7 @@ def test_updates_are_written_once_in_foreach_batch(
     assert values_of(read_topic(bootstrap, topic)) == expected
 
 
-def test_an_id_is_one_querys_unless_an_option_says_that_it_takes_over(
+def test_an_id_belongs_to_one_query_unless_an_option_takes_it_over(
     spark: SparkSession, bootstrap: str, tmp_path: Path
 ) -> None:
     topic, name = make_topic(bootstrap), f"T.{uuid4().hex}"
@@ -130,7 +130,7 @@ def test_a_second_write_of_a_batch_under_one_id_is_refused(
 def test_a_write_under_another_job_group_is_refused(
     spark: SparkSession, bootstrap: str, checkpoint: str, tmp_path: Path
 ) -> None:
-    """Its run is unknown, so it might be the second one of its batch."""
+    """Its run is unknown, so it might be the second write of its batch."""
     topic = make_topic(bootstrap)
     options = once(bootstrap, f"T.{uuid4().hex}", topic=topic)
 
@@ -151,7 +151,7 @@ def test_a_write_under_another_job_group_is_refused(
     assert values_of(read_topic(bootstrap, topic)) == {}
 
 
-def test_what_cannot_be_exactly_once_is_refused_by_name(
+def test_options_that_prevent_exactly_once_are_refused_by_name(
     spark: SparkSession, bootstrap: str, checkpoint: str, tmp_path: Path
 ) -> None:
     topic = make_topic(bootstrap)
@@ -163,7 +163,7 @@ def test_what_cannot_be_exactly_once_is_refused_by_name(
     assert "exactly_once is for streams" in told
 
     told = refused(lambda: run(frame, checkpoint, {**options, "asyncProgressTrackingEnabled": "true"}))
-    assert "does not support async progress tracking" in told  # Spark's own word, before ours
+    assert "does not support async progress tracking" in told  # Spark's own error, before ours
     told = refused(
         lambda: run(frame, checkpoint, {**options, "_asyncProgressTrackingOverrideSinkSupportCheck": "true"})
     )
@@ -174,7 +174,7 @@ def test_what_cannot_be_exactly_once_is_refused_by_name(
 
 @pytest.fixture
 def speculating(spark: SparkSession) -> Iterator[SparkSession]:
-    """A session as it is begun where the application's configuration says so; sessions copy that."""
+    """Make a session as if the application's configuration had the setting; sessions copy that."""
     configuration = spark.sparkContext._jsc.sc().conf()
     configuration.set("spark.speculation", "true")
     session = spark.newSession()

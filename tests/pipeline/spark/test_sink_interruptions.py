@@ -1,4 +1,4 @@
-"""Exactly once when a batch is interrupted: its query is stopped, or a node is killed and rows go on."""
+"""Exactly once when a batch is interrupted: its query is stopped, or a node is killed while rows continue."""
 
 import time
 from collections.abc import Iterator
@@ -27,7 +27,7 @@ COORDINATORS_COUNT = 50  # Kafka's default
 
 
 @pytest.mark.parametrize("point", ["in the middle of a task", "in the middle of rolling forward"])
-def test_a_query_that_is_stopped_in_the_middle_of_a_batch_goes_on(
+def test_a_query_that_is_stopped_in_the_middle_of_a_batch_continues(
     spark: SparkSession, bootstrap: str, tmp_path: Path, point: str
 ) -> None:
     spark.dataSource.register(FaultyDataSource)
@@ -41,7 +41,7 @@ def test_a_query_that_is_stopped_in_the_middle_of_a_batch_goes_on(
         stopped = threads.submit(query.stop)  # it waits for a commit that is under way
         while query.isActive:
             time.sleep(0.02)
-        goes_on.touch()  # whoever still is there may go on
+        goes_on.touch()  # processes that still run may continue
         stopped.result()
     failures = run_to_the_end(start)
 
@@ -67,7 +67,7 @@ def leader_of(nodes: Cluster, topic: str, partition: int) -> int:
 def test_a_node_that_is_killed_costs_no_row_and_no_failure(
     spark: SparkSession, nodes: Cluster, tmp_path: Path, point: str
 ) -> None:
-    """It leads a partition of the topic, or it is to decide: the coordinator of the batch's record."""
+    """It leads a partition of the topic, or it is the coordinator of the batch's record."""
     spark.dataSource.register(FaultyDataSource)
     goes_on = tmp_path / "goes-on"
     options = faulty_options(

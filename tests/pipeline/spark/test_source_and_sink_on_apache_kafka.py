@@ -1,6 +1,6 @@
-"""The source, the sinks and what is built of them, with Apache Kafka 4.3.1 in the place of the cluster.
+"""The source, the sinks and what is built on them, with Apache Kafka 4.3.1 as the cluster.
 
-Most are tests of other files, which here have its address as `bootstrap`.
+Most are tests of other files, which get its address as `bootstrap` here.
 """
 
 import time
@@ -38,24 +38,24 @@ SHORT_TIMEOUT_MS = "4000"
 
 @pytest.fixture(scope="module")
 def bootstrap(kafka: str) -> str:
-    """In the place of the cluster of the other tests."""
+    """Replace the cluster of the other tests."""
     return kafka
 
 
 hook = test_connect_http.hook
 
 # Limits, AvailableNow, a restart, the group's progress and lag; ids of topics; the last stable offset.
-test_a_query_goes_on = test_source_stream.test_a_query_takes_up_to_a_limit_and_goes_on_after_a_restart
-test_a_topic_made_anew = (
-    test_source_stream.test_a_topic_made_anew_while_a_query_was_down_stops_it_or_is_read_from_its_beginning
+test_a_query_continues = test_source_stream.test_a_query_reads_up_to_a_limit_and_continues_after_a_restart
+test_a_topic_created_again = (
+    test_source_stream.test_a_topic_created_again_meanwhile_stops_a_query_or_is_read_from_0
 )
-test_what_is_committed = test_source_stream.test_a_query_of_what_is_committed_ends_at_the_last_stable_offset
+test_committed_records = test_source_stream.test_a_query_of_committed_records_ends_at_the_last_stable_offset
 # A batch by offsets, in SQL; loads with their manifest, by offsets and by timestamps.
 test_a_batch_by_offsets = test_source_batch.test_sql_reads_a_view
-test_a_load = test_load.test_a_load_goes_on_where_the_last_one_ended
-test_a_load_by_time = test_load.test_rows_lie_by_date_and_hour_of_utc
-test_a_record_of_a_batch = test_sink_exactly_once.test_a_stream_is_written_once_and_its_record_tells_of_it
-test_dead_letters = test_connect_http.test_what_is_refused_is_found_in_the_topic_of_dead_letters
+test_a_load = test_load.test_a_load_continues_where_the_last_one_ended
+test_a_load_by_time = test_load.test_rows_are_laid_out_by_date_and_hour_of_utc
+test_a_record_of_a_batch = test_sink_exactly_once.test_a_stream_is_written_once_and_its_record_shows_the_batch
+test_dead_letters = test_connect_http.test_refused_records_are_in_the_topic_of_dead_letters
 test_a_join = test_stream_functions.test_each_batch_sees_the_table_as_it_is_when_the_batch_begins
 
 
@@ -69,7 +69,7 @@ def test_rows_are_there_once_after_a_fault(
 def test_a_decided_batch_whose_transactions_expired_stops_the_query_by_name(
     spark: SparkSession, bootstrap: str, tmp_path: Path, checkpoint: str
 ) -> None:
-    """Apache Kafka has no two-phase commit that clients may use, so what is decided can be lost."""
+    """Clients of Apache Kafka have no two-phase commit, so a decided batch can be lost."""
     sink = Sink(bootstrap, make_topic(bootstrap), transaction_timeout_ms=SHORT_TIMEOUT_MS)
     (task,) = decide_only(sink, 0, "a")
     cluster = KafkaSinkCluster(sink.cluster)

@@ -1,4 +1,4 @@
-"""`spark.read.format("ottla")`: the rows of a batch, its columns, its faces, and what it refuses."""
+"""`spark.read.format("ottla")`: the rows of a batch, its columns, its interfaces, and its refusals."""
 
 import subprocess
 import sys
@@ -17,7 +17,7 @@ TEN = [b"%d" % index for index in range(10)]
 
 
 def read(spark: SparkSession, bootstrap: str, *, schema: str = "", **options: str) -> DataFrame:
-    """A batch of the cluster with these options; `__` stands for a dot."""
+    """Read a batch of the cluster with these options; `__` stands for a dot."""
     given = {name.replace("__", "."): value for name, value in options.items()}
     reader = spark.read.format("ottla").options(**{"kafka.bootstrap.servers": bootstrap, **given})
     return (reader.schema(schema) if schema else reader).load()
@@ -61,7 +61,7 @@ def test_a_schema_prunes_columns(spark: SparkSession, bootstrap: str) -> None:
     assert frame.collect() == [Row(offset=offset, value=value) for offset, value in enumerate(TEN)]
 
 
-def test_each_action_of_a_frame_and_a_view_reads_what_there_is_then(
+def test_each_action_of_a_frame_and_a_view_reads_the_present_records(
     spark: SparkSession, bootstrap: str
 ) -> None:
     topic = make_topic(bootstrap)
@@ -97,7 +97,7 @@ def test_sql_reads_a_view(spark: SparkSession, bootstrap: str) -> None:
 
 
 def test_where_belongs_to_its_own_frame(spark: SparkSession, bootstrap: str) -> None:
-    """Spark 4.3 itself would hand what it pushed down for one use of a frame to all other uses of it."""
+    """Spark 4.3 itself would apply a filter pushed for one use of a frame to all other uses of it."""
     topic = make_topic(bootstrap, partitions=2)
     fill(bootstrap, topic, TEN)
     whole = read(spark, bootstrap, subscribe=topic)
@@ -178,7 +178,7 @@ def test_a_table_of_the_catalog_is_written_by_sql_and_by_frames(spark: SparkSess
         assert found == [(b"", b"\n")] * 2 + [(b"", b"\v")] * 3 + [(b"\1", b"\n")]
         assert spark.table("flights_table").count() == 2
 
-        # Rows as they were read have the options of their own table with them: they are not written there.
+        # Rows carry the options of the table they were read from: they are not written back into it.
         with pytest.raises(PySparkException, match="column offset: is given by the log"):
             spark.sql("INSERT INTO copies_table SELECT * FROM flights_table")
         assert (spark.table("flights_table").count(), spark.table("copies_table").count()) == (2, 6)
@@ -187,7 +187,7 @@ def test_a_table_of_the_catalog_is_written_by_sql_and_by_frames(spark: SparkSess
         spark.sql("DROP TABLE copies_table")
 
 
-def test_a_table_that_declares_columns_is_told_that_it_has_no_options(
+def test_a_table_that_declares_columns_is_refused_as_it_has_no_options(
     spark: SparkSession, bootstrap: str
 ) -> None:
     spark.sql(
@@ -220,7 +220,7 @@ def test_a_table_that_declares_columns_is_told_that_it_has_no_options(
         ),
     ],
 )
-def test_what_cannot_be_honoured_is_refused_by_name(
+def test_invalid_options_are_refused_by_name(
     spark: SparkSession, bootstrap: str, options: dict[str, str], told: str
 ) -> None:
     with pytest.raises(PySparkException) as refused:

@@ -1,4 +1,4 @@
-"""`spark.readStream.format("ottla")`: what a batch takes, where a query goes on, what happens meanwhile."""
+"""`spark.readStream.format("ottla")`: the rows of a batch, restarts, and changes while a query runs."""
 
 import json
 from collections.abc import Callable
@@ -39,7 +39,7 @@ class Query:
         self.during_a_batch: Callable[[], None] = lambda: None
 
     def run(self) -> list[list[int]]:
-        """The values of the batches of this run, each sorted."""
+        """Return the values of the batches of this run, each sorted."""
         self.batches.clear()
         stream = self.spark.readStream.format("ottla").options(**self.options).load()
         writer = stream.writeStream.foreachBatch(self._keep).option("checkpointLocation", self.checkpoint)
@@ -53,7 +53,7 @@ class Query:
         self.batches.append(sorted(int(row.value) for row in frame.select("value").collect()))
 
 
-def test_a_query_takes_up_to_a_limit_and_goes_on_after_a_restart(
+def test_a_query_reads_up_to_a_limit_and_continues_after_a_restart(
     spark: SparkSession, bootstrap: str, checkpoint: str
 ) -> None:
     topic = make_topic(bootstrap, partitions=2)
@@ -68,7 +68,7 @@ def test_a_query_takes_up_to_a_limit_and_goes_on_after_a_restart(
         maxOffsetsPerTrigger="50",
         kafka__group__id=f"lag-{topic}",
     )
-    # What comes later is for the next run: this one takes what was available when it began.
+    # Later records are for the next run: this one reads what was available when it began.
     query.during_a_batch = lambda: fill(bootstrap, topic, [b"100"])
 
     first = query.run()
@@ -86,7 +86,7 @@ def test_a_query_takes_up_to_a_limit_and_goes_on_after_a_restart(
     assert _committed(bootstrap, f"lag-{topic}", topic) == {0: 62, 1: 40}
 
 
-def test_a_query_from_the_end_misses_nothing_that_comes_while_it_is_down(
+def test_a_query_from_the_end_misses_no_record_written_while_it_is_down(
     spark: SparkSession, bootstrap: str, checkpoint: str
 ) -> None:
     topic = make_topic(bootstrap)
@@ -99,7 +99,7 @@ def test_a_query_from_the_end_misses_nothing_that_comes_while_it_is_down(
 
 
 def _committed(bootstrap: str, group_id: str, topic: str) -> dict[int, int]:
-    """What lag tools see of a group."""
+    """Return the offsets that lag tools see of a group."""
     admin = AdminClient({"bootstrap.servers": bootstrap})
     asked = admin.list_consumer_group_offsets([ConsumerGroupTopicPartitions(group_id)])
     found = asked[group_id].result(TIMEOUT_S).topic_partitions
@@ -148,7 +148,7 @@ def test_a_leader_that_dies_while_it_is_read_loses_no_row(
     assert len(batches) == 4
 
 
-def test_a_topic_made_anew_while_a_query_was_down_stops_it_or_is_read_from_its_beginning(
+def test_a_topic_created_again_meanwhile_stops_a_query_or_is_read_from_0(
     spark: SparkSession, bootstrap: str, checkpoint: str
 ) -> None:
     topic = make_topic(bootstrap)
@@ -166,7 +166,7 @@ def test_a_topic_made_anew_while_a_query_was_down_stops_it_or_is_read_from_its_b
     assert query.run() == [[0, 1, 2, 3, 4, 5, 6]]
 
 
-def test_deleted_records_stop_a_query_or_are_passed_over(
+def test_deleted_records_stop_a_query_or_are_skipped(
     spark: SparkSession, bootstrap: str, checkpoint: str
 ) -> None:
     topic = make_topic(bootstrap)
@@ -183,7 +183,7 @@ def test_deleted_records_stop_a_query_or_are_passed_over(
     assert query.run() == [[8, 9]]
 
 
-def test_a_query_of_what_is_committed_ends_at_the_last_stable_offset(
+def test_a_query_of_committed_records_ends_at_the_last_stable_offset(
     spark: SparkSession, bootstrap: str, checkpoint: str
 ) -> None:
     topic = make_topic(bootstrap)
@@ -202,8 +202,10 @@ def test_a_query_of_what_is_committed_ends_at_the_last_stable_offset(
     assert lag_of_source(source).by_partition == {TopicPartition(topic, 0): 0}  # type: ignore[union-attr]
 
 
-def test_a_filter_of_a_stream_is_its_querys(spark: SparkSession, bootstrap: str, checkpoint: str) -> None:
-    """Spark hands no filter to a stream's source, whatever its settings, and reads all."""
+def test_a_filter_of_a_stream_stays_in_its_query(
+    spark: SparkSession, bootstrap: str, checkpoint: str
+) -> None:
+    """Spark pushes no filter to a stream's source, whatever its settings, and reads all records."""
     topic = make_topic(bootstrap, partitions=2)
     fill(bootstrap, topic, HUNDRED[:10], partition=0)
     fill(bootstrap, topic, HUNDRED[10:20], partition=1)

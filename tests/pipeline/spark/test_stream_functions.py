@@ -1,4 +1,4 @@
-"""`ottla.streams` with rows that are not as they should be, and with tables that change."""
+"""`ottla.streams` with faulty rows, and with tables that change."""
 
 import datetime
 import json
@@ -25,12 +25,12 @@ NOON = datetime.datetime(2026, 1, 2, 12, 0, 0)
 def records(
     spark: SparkSession, *rows: tuple[str | None, str | None, int, int, int], topic: str = "t"
 ) -> DataFrame:
-    """(key, value, partition, offset, seconds after noon) each."""
+    """Return records of (key, value, partition, offset, seconds after noon) each."""
     moments = [(*row[:2], topic, *row[2:4], NOON + datetime.timedelta(seconds=row[4])) for row in rows]
     return spark.createDataFrame(moments, RECORDS)
 
 
-def test_values_are_parsed_and_what_has_none_gives_no_row(spark: SparkSession) -> None:
+def test_values_are_parsed_and_a_record_without_one_gives_no_row(spark: SparkSession) -> None:
     given = records(
         spark, ("a", '{"carrier":"UA","delay":3}', 0, 7, 0), ("a", None, 0, 8, 0), ("b", "{}", 0, 9, 0)
     )
@@ -41,7 +41,7 @@ def test_values_are_parsed_and_what_has_none_gives_no_row(spark: SparkSession) -
 
 
 @pytest.mark.parametrize("broken", ["no JSON", '{"carrier":"UA","delay":"late"}', "[1"])
-def test_a_broken_value_fails_or_is_left_out_as_told(spark: SparkSession, broken: str) -> None:
+def test_a_broken_value_fails_or_is_left_out_as_the_argument_says(spark: SparkSession, broken: str) -> None:
     given = records(spark, (None, broken, 0, 0, 0), (None, '{"carrier":"AA","delay":1}', 0, 1, 0))
 
     rows = parse(given, schema=SCHEMA, broken="drop").collect()
@@ -72,7 +72,7 @@ def test_the_latest_record_of_a_key_is_its_row_and_a_tombstone_ends_it(spark: Sp
         ("back", "3", 0, 6, 0),
         (None, "nobody's", 0, 7, 0),
         ("moved", "1", 0, 900, 0),
-        ("moved", "4", 1, 2, 1),  # the topic has got a second partition
+        ("moved", "4", 1, 2, 1),  # the topic has a second partition
         ("ended", "1", 0, 901, 0),
         ("ended", None, 1, 3, 1),
     )
@@ -130,7 +130,7 @@ def test_each_batch_sees_the_table_as_it_is_when_the_batch_begins(
     assert seen == ["Orchard Field", "O'Hare", None]
 
 
-def test_what_cannot_be_done_is_refused_by_the_arguments_name(spark: SparkSession) -> None:
+def test_invalid_arguments_are_refused_by_name(spark: SparkSession) -> None:
     rows = spark.createDataFrame([("UA", 1, NOON)], "carrier STRING, count LONG, at TIMESTAMP")
     times = {"time": "at", "watermark": "1 hour"}
 

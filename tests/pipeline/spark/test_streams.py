@@ -1,4 +1,4 @@
-"""The jobs of `examples/flights` over some days of flights: they write what pandas makes of the same rows."""
+"""The jobs of `examples/flights` over some days of flights: they write what pandas computes from them."""
 
 import json
 from collections.abc import Iterator, Mapping, Sequence
@@ -34,7 +34,7 @@ CLOSED = "MIA"
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Ran:
-    """The example after its run: what was there, and what each job has written."""
+    """The example after its run: its input, and the rows that each job has written."""
 
     flights: pd.DataFrame
     weather: pd.DataFrame
@@ -48,7 +48,7 @@ class Ran:
 
 @pytest.fixture(scope="module")
 def ran(spark: SparkSession, bootstrap: str, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Ran]:
-    """All jobs of the example, run over topics that were loaded for them; with smaller batches."""
+    """Run all jobs of the example over topics that were loaded for them, with smaller batches."""
     text = EXAMPLE.read_text()
     assert text.count('"50000"') == 2
     text = text.replace('"50000"', f'"{BATCH}"').replace("name: flights", f"name: f-{uuid4().hex}", 1)
@@ -76,7 +76,7 @@ def ran(spark: SparkSession, bootstrap: str, tmp_path_factory: pytest.TempPathFa
 
 
 def make_topics(bootstrap: str, names: Sequence[str]) -> None:
-    """One partition each, so that batches are known; compacted are those whose latest records are a table."""
+    """Create topics of one partition, so that batches are known; those that are tables are compacted."""
     tables = {"airports", "delays-by-day"}
     new = [
         NewTopic(
@@ -98,7 +98,7 @@ def send_flights(bootstrap: str, flights: pd.DataFrame) -> None:
 
 
 def rows_of(bootstrap: str, topic: str) -> pd.DataFrame:
-    """The values of its records, times as times."""
+    """Return the values of a topic's records, times as times."""
     rows = pd.DataFrame([json.loads(one.value()) for one in read_topic(bootstrap, topic)])
     for name in rows.columns:
         if name.endswith(("_at", "_start", "_end", "_hour")):
@@ -107,7 +107,7 @@ def rows_of(bootstrap: str, topic: str) -> pd.DataFrame:
 
 
 def assert_same(found: pd.DataFrame, expected: pd.DataFrame, by: Sequence[str]) -> None:
-    """The same rows in any order, of the columns that were found."""
+    """Assert that the rows are equal in any order, in the columns that were found."""
     assert len(expected) > 0
     sides = []
     for frame in (found, expected):
@@ -124,11 +124,11 @@ def assert_same(found: pd.DataFrame, expected: pd.DataFrame, by: Sequence[str]) 
 
 
 def first(ran: Ran) -> pd.DataFrame:
-    """The flights of the first run."""
+    """Return the flights of the first run."""
     return ran.flights[:-LATER]
 
 
-def test_windows_are_told_once_when_they_are_over_and_late_rows_are_in_none(ran: Ran) -> None:
+def test_windows_are_returned_once_when_they_are_over_and_late_rows_are_in_none(ran: Ran) -> None:
     flights = first(ran)
 
     counted = flights_in_pandas.in_windows(flights, "h", "2h", "carrier", ["dep_delay"], BATCH)
@@ -173,7 +173,7 @@ def test_a_stream_is_joined_with_the_latest_record_of_each_key(ran: Ran) -> None
     )
 
 
-def test_two_streams_are_joined_within_a_time_and_who_stays_alone_is_told(ran: Ran) -> None:
+def test_two_streams_are_joined_within_a_time_and_rows_without_a_partner_are_kept(ran: Ran) -> None:
     expected = flights_in_pandas.with_weather(first(ran), ran.weather, "6h", BATCH)
 
     assert 0 < expected["weather_temp"].isna().sum() < len(expected)
@@ -199,7 +199,7 @@ def test_sessions_end_with_a_pause(ran: Ran) -> None:
     assert_same(ran.written["departure-waves"], expected, [*by, "session_start"])
 
 
-def test_state_of_ones_own_can_be_read(spark: SparkSession, ran: Ran) -> None:
+def test_user_defined_state_can_be_read(spark: SparkSession, ran: Ran) -> None:
     told, known = flights_in_pandas.streaks(first(ran), 30, 3)
 
     rows = ran.written["late-planes"][["key", "at", "value", "streak"]].values.tolist()
@@ -210,7 +210,7 @@ def test_state_of_ones_own_can_be_read(spark: SparkSession, ran: Ran) -> None:
     assert {row["key"]: (row["rows"], row["over"], row["streak"]) for row in state} == known
 
 
-def test_a_second_run_goes_on_with_the_state_and_with_the_table_as_it_is_then(
+def test_a_second_run_continues_with_the_state_and_with_the_present_table(
     spark: SparkSession, ran: Ran
 ) -> None:
     later = ran.flights[-LATER:]

@@ -1,4 +1,4 @@
-"""The rows of a topic as a reader sees them, by a client that is not under test."""
+"""The rows of a topic for a reader, by a client that is not under test."""
 
 from collections import Counter
 from typing import Any
@@ -9,7 +9,7 @@ TIMEOUT_S = 60.0
 
 
 def read_topic(bootstrap: str, topic: str, *, committed: bool = True) -> list[Message]:
-    """All records that there are now, partition by partition in order."""
+    """Return all records that there are now, partition by partition in order."""
     consumer = Consumer(
         {
             "bootstrap.servers": bootstrap,
@@ -37,5 +37,5 @@ def read_topic(bootstrap: str, topic: str, *, committed: bool = True) -> list[Me
 
 
 def values_of(messages: list[Message]) -> Counter[Any]:
-    """How often each value is there."""
+    """Return the number of occurrences of each value."""
     return Counter(message.value() for message in messages)

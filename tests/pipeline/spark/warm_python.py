@@ -1,5 +1,4 @@
-"""A Python for Spark whose processes have been started already: each is a fork of one that has imported what
-all of them import.
+"""A Python for Spark whose processes are forks of one that has imported their common modules.
 
 Spark starts one for each stream that is read, and has others fork workers that import by themselves: half a
 second of processor time each, some hundreds of times in a run. `warm_python` gives a program for
@@ -25,7 +24,7 @@ from typing import Final
 ROOT: Final = Path(__file__).parents[3]
 STREAMS: Final = (0, 1, 2)
 LENGTH_BYTES: Final = 4
-# Without `site` and what the library makes of sockets it is started in 10 ms.
+# It starts in 10 ms without `site` and the library's wrapper of sockets.
 CLIENT: Final = """#!{python} -SE
 import _socket, posix, sys
 server = _socket.socket(_socket.AF_UNIX, _socket.SOCK_STREAM)
@@ -58,14 +57,14 @@ MODULES: Final = (
 
 @contextlib.contextmanager
 def warm_python() -> Iterator[str]:
-    """The program, as long as the server is there; its forks end by themselves, as others' workers do."""
+    """Yield the program while the server runs; its forks end by themselves, as ordinary workers do."""
     with tempfile.TemporaryDirectory() as folder:
         program, address = Path(folder, "python"), f"{folder}/socket"
         program.write_text(
             CLIENT.format(python=sys.executable, address=address, streams=STREAMS, length_bytes=LENGTH_BYTES)
         )
         program.chmod(0o700)
-        # Its standard input ends with us, however we end.
+        # Its standard input ends with this process, however that ends.
         with subprocess.Popen(
             [sys.executable, "-u", "-m", __name__, address],
             env={**os.environ, "PYTHONPATH": str(ROOT), "OMP_NUM_THREADS": "1", "PYTHONHASHSEED": "0"},
@@ -79,7 +78,7 @@ def warm_python() -> Iterator[str]:
 
 
 def serve(address: str) -> None:
-    """Until the standard input ends: a fork for each who asks, and one beside it that waits for its end."""
+    """Serve until the standard input ends, with two forks per client: one runs, one waits for it."""
     import pyspark.sql.worker
 
     for module in pkgutil.iter_modules(pyspark.sql.worker.__path__, "pyspark.sql.worker."):
@@ -106,7 +105,7 @@ def serve(address: str) -> None:
 
 
 def answer(asking: socket.socket) -> None:
-    """Fork what is asked for, end it when nobody asks any more, and tell how it ended."""
+    """Fork the requested process, kill it if the client ends, and report how it ended."""
     head, streams, _, _ = socket.recv_fds(asking, LENGTH_BYTES, len(STREAMS))
     told = asking.recv(int.from_bytes(head, "big"), socket.MSG_WAITALL).split(b"\0")
     child = os.fork()
@@ -131,7 +130,7 @@ def answer(asking: socket.socket) -> None:
 
 
 def become(arguments: list[str], streams: list[int]) -> None:
-    """Be the process that was asked for: `-m MODULE ...` here, anything else as a Python of its own."""
+    """Become the requested process: `-m MODULE ...` here, any other in a Python of its own."""
     for stream, number in zip(streams, STREAMS, strict=True):
         os.dup2(stream, number)
         os.close(stream)
@@ -141,7 +140,7 @@ def become(arguments: list[str], streams: list[int]) -> None:
     # Spark's archives have what is imported already (`ottla.pipeline.spark.worker_python`).
     sys.path[:0] = [os.getcwd(), *(part for part in given if "/pyspark/python/lib/" not in part)]
     sys.argv = arguments[1:]
-    sys.modules.pop(arguments[1], None)  # it is to be run, not to be there
+    sys.modules.pop(arguments[1], None)  # it must be run, not be found as imported
     code = 1
     try:
         runpy.run_module(arguments[1], run_name="__main__", alter_sys=True)

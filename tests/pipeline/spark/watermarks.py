@@ -1,8 +1,8 @@
-"""Spark's watermarks, told independently of it: which rows of which batch are late, and what is over.
+"""Spark's watermarks, computed independently: which rows of which batch are late, and which windows are over.
 
-A batch's watermark is the latest time among the rows of the batches before, less the delay. It ends what is
-over in that batch; late are rows by the watermark of the batch before, for those that it ended were let go by
-then. With two streams the earlier of their watermarks counts.
+A batch's watermark is the latest time among the rows of the batches before, less the delay. It ends windows
+in that batch. Rows are late by the watermark of the batch before, since the windows that it ended are dropped
+by then. With two streams the earlier of their watermarks counts.
 """
 
 from collections.abc import Sequence
@@ -15,8 +15,10 @@ BEGINNING = pd.Timestamp(0, tz="UTC")
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Watermarks:
-    """`late`: of each row the one by which it may be late. `of_batch`: of each batch the one by which things
-    are over in it; the last is that of a batch without rows, which Spark runs at the end."""
+    """The watermark by which each row may be late, and that by which windows of each batch end.
+
+    The last one belongs to a batch without rows, which Spark runs at the end.
+    """
 
     late: pd.Series
     of_batch: Sequence[pd.Timestamp]
@@ -27,12 +29,12 @@ class Watermarks:
 
 
 def watermarks(times: pd.Series, rows_in_batch: int, delay: str) -> Watermarks:
-    """Of a stream with these times, null where a row has none."""
+    """Return the watermarks of a stream with these times; null if a row has none."""
     return watermarks_of([(times, delay)], rows_in_batch)[0]
 
 
 def watermarks_of(streams: Sequence[tuple[pd.Series, str]], rows_in_batch: int) -> list[Watermarks]:
-    """Of streams that are read together, each so many rows a batch."""
+    """Return the watermarks of streams that are read together, each `rows_in_batch` rows a batch."""
     batches = max(-(-len(times) // rows_in_batch) for times, _ in streams)
     of_batch = [BEGINNING]
     for number in range(batches):

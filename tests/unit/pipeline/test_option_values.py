@@ -1,4 +1,4 @@
-"""Options of connectors: what is wrong is told with its name, and nothing is passed over."""
+"""Options of connectors: errors have the option's name, and no option is ignored."""
 
 from collections.abc import Callable
 
@@ -19,7 +19,7 @@ def test_names_have_any_case_and_values_lose_their_blanks() -> None:
     values.refuse_others()
 
 
-def test_what_is_not_given_has_its_default() -> None:
+def test_a_missing_option_has_its_default() -> None:
     values = OptionValues({})
 
     assert values.optional("a") is None
@@ -47,7 +47,7 @@ def test_what_is_not_given_has_its_default() -> None:
         ("a,a", lambda values: values.names("it"), "a name twice"),
     ],
 )
-def test_a_wrong_value_is_told_with_its_option(value: str, read: Read, told: str) -> None:
+def test_a_wrong_value_is_reported_with_its_option(value: str, read: Read, told: str) -> None:
     with pytest.raises(OptionError, match=r"^it: ") as refused:
         read(OptionValues({"it": value}))
 
@@ -55,12 +55,12 @@ def test_a_wrong_value_is_told_with_its_option(value: str, read: Read, told: str
     assert len(str(refused.value)) < 200
 
 
-def test_a_missing_value_is_told_with_its_option() -> None:
+def test_a_missing_value_is_reported_with_its_option() -> None:
     with pytest.raises(OptionError, match=r"^it: is missing"):
         OptionValues({}).text("it")
 
 
-def test_an_option_that_nobody_read_is_refused_as_it_was_written() -> None:
+def test_an_option_that_was_not_read_is_refused_as_it_was_written() -> None:
     values = OptionValues({"path": "/x", "Pathh": "/y"})
     values.text("path")
 

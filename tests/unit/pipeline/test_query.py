@@ -1,4 +1,4 @@
-"""How long an interval is, and what a writer is told."""
+"""Intervals as text, and the calls that start a query."""
 
 from unittest.mock import MagicMock
 
@@ -37,7 +37,7 @@ def test_intervals_are_written_as_for_spark(text: str, interval_ms: int) -> None
         "9" * 13 + " ms",
     ],
 )
-def test_an_interval_that_is_none_is_named(text: str) -> None:
+def test_an_invalid_interval_is_named(text: str) -> None:
     with pytest.raises(OptionError, match=r"trigger\.processingTime: (must be|is) "):
         parse_interval_ms(text, "trigger.processingTime")
 

@@ -1,4 +1,4 @@
-"""Where Spark is not installed, a program is told what to install."""
+"""Errors where Spark is not installed say what to install."""
 
 import subprocess
 import sys
@@ -28,7 +28,7 @@ def test_each_public_module_that_needs_spark_says_what_to_install() -> None:
 
 
 @pytest.mark.parametrize("name", ["ottla.nowhere", "pysparkling", None])
-def test_another_module_that_is_missing_is_told_as_it_is(name: str | None) -> None:
+def test_the_error_of_another_missing_module_is_unchanged(name: str | None) -> None:
     error = ModuleNotFoundError("no module", name=name)
 
     assert spark_error(error) is error

@@ -1,5 +1,4 @@
-"""A worker of Spark: its garbage collector has less to walk through, it keeps its memory, and it tells Java
-at once that it has what came."""
+"""A Spark worker settles: less for its garbage collector, memory that is kept, early acknowledgements."""
 
 import errno
 import gc
@@ -27,7 +26,7 @@ VALUES = StructType([StructField("value", BinaryType())])
 
 @pytest.fixture
 def new_process(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
-    """As if nothing were done in it; the tests' own process stays as it was (tests/conftest.py)."""
+    """Pretend that nothing was done in this process; its own state is restored (tests/conftest.py)."""
     monkeypatch.setattr(worker_process, "_modules", 0)
     gc.unfreeze()
     yield
@@ -35,18 +34,18 @@ def new_process(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
 
 
 @pytest.mark.usefixtures("new_process")
-def test_what_tasks_have_imported_is_collected_no_more_and_what_they_left_is(
+def test_imported_modules_are_exempt_from_collection_but_garbage_of_tasks_is_not(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     worker_process.settle()
     assert gc.get_freeze_count() > 1_000
     frozen = gc.get_freeze_count()
-    left = [[] for _ in range(100)]  # by a task that has imported nothing
+    left = [[] for _ in range(100)]  # garbage of a task that has imported nothing
     worker_process.settle()
     assert any(one is left for one in gc.get_objects())
     assert gc.get_freeze_count() <= frozen
 
-    for number in range(3):  # by the third task, and by ones long after
+    for number in range(3):  # tasks 1 to 3 stand for any later ones
         monkeypatch.setitem(sys.modules, f"imported_by_task_{number}", ModuleType("imported"))
         imported = [[] for _ in range(100)]
         worker_process.settle()
@@ -54,8 +53,8 @@ def test_what_tasks_have_imported_is_collected_no_more_and_what_they_left_is(
 
 
 @pytest.mark.skipif(sys.platform != "linux", reason="the rules of glibc")
-def test_memory_that_a_worker_has_freed_is_there_when_it_is_asked_for_again() -> None:
-    # The file alone: the package around it brings Spark.
+def test_memory_that_a_worker_has_freed_is_reused() -> None:
+    # Only this file: the package around it imports Spark.
     code = f"""
 import resource, runpy
 runpy.run_path({worker_process.__file__!r})["settle"]()
@@ -71,12 +70,12 @@ print((resource.getrusage(resource.RUSAGE_SELF).ru_minflt - before) * resource.g
         subprocess.run([sys.executable, "-c", code], stdout=subprocess.PIPE, check=True).stdout
     )
 
-    assert cleared_bytes < 8 << 20  # of 192 MiB that were asked for
+    assert cleared_bytes < 8 << 20  # of 192 MiB that were allocated
 
 
 @pytest.fixture
 def connection() -> Iterator[socket.socket]:
-    """One whose acknowledgements wait for something to be sent with them."""
+    """Connect a socket whose acknowledgements are delayed until it sends something."""
     with (
         socket.create_server(("127.0.0.1", 0)) as server,
         socket.create_connection(server.getsockname()) as one,
@@ -108,7 +107,7 @@ def test_a_task_that_arrives_is_acknowledged_at_once(task: object, connection: s
 
 @pytest.mark.skipif(sys.platform != "linux", reason="elsewhere nobody can ask for it")
 @pytest.mark.usefixtures("connection")
-def test_to_acknowledge_opens_nothing_and_fails_of_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_an_acknowledgement_opens_no_file_and_never_fails(monkeypatch: pytest.MonkeyPatch) -> None:
     opened = os.listdir("/proc/self/fd")
     worker_process.ask_for_more()
     assert os.listdir("/proc/self/fd") == opened

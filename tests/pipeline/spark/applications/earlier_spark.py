@@ -1,9 +1,8 @@
-"""A Spark application on the PySpark that is first on the path: `python -m
-tests.pipeline.spark.applications.earlier_spark CLUSTER JSON`.
+"""A Spark application on the PySpark that is first on the path.
 
-Its session is Spark's own. It writes and reads a topic in a thread of a pool, as a table of SQL, with a
-filter, and with a frame that is read again, copies files by an exactly-once stream, and tells of it in lines
-of JSON.
+Run as `python -m tests.pipeline.spark.applications.earlier_spark CLUSTER JSON`. Its session is Spark's own.
+It writes and reads a topic in a thread of a pool, as a table of SQL, with a filter, and with a frame that is
+read again; it copies files by an exactly-once stream, and reports in lines of JSON.
 """
 
 import json
@@ -27,7 +26,7 @@ from tests.pipeline.spark.sessions import CONFIGURATION
 def main(bootstrap: str, told: str) -> None:
     asked = json.loads(told)
     os.environ["JAVA_HOME"] = str(find_java().path)
-    assert pyspark_ottla.DefaultSource.name() == "ottla"  # importing it is all that a pool's threads need
+    assert pyspark_ottla.DefaultSource.name() == "ottla"  # a pool's threads need no more than this import
     builder = SparkSession.builder.master("local[2]").appName("earlier")
     warehouse = str(Path(asked["folder"], "warehouse"))
     settings = {**CONFIGURATION, SETTING: "true", "spark.sql.warehouse.dir": warehouse}

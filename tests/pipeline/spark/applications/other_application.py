@@ -1,11 +1,10 @@
-"""A Spark application of its own process: `python -m
-tests.pipeline.spark.applications.other_application CLUSTER JSON`.
+"""A Spark application in a process of its own.
 
-It has the Java of the wheel where that is installed, no jar but Spark's, and the `master` that it is given.
-If it is given a `topic`, it first writes rows into it and reads them; then it runs queries, of which the sink
-may have a fault (`faulty_sink`), those of `acts` one list after the other and those of a list at once.
-`driver` and `executor` as `fault.kills` become the ids of their JVMs. What it has done it tells in lines of
-JSON.
+Run as `python -m tests.pipeline.spark.applications.other_application CLUSTER JSON`. It has the Java of the
+wheel if that is installed, no jar but Spark's, and the given `master`. With a `topic` it first writes rows
+into it and reads them; then it runs queries, whose sink may have a fault (`faulty_sink`): the lists of `acts`
+one after the other, and the queries of a list at once. `driver` and `executor` as `fault.kills` become the
+ids of their JVMs. It reports in lines of JSON.
 """
 
 import json
@@ -38,7 +37,7 @@ def main(bootstrap: str, told: str) -> None:
 
 
 def round_trip(spark: SparkSession, bootstrap: str, topic: str) -> dict[str, Any]:
-    """Three rows there and back, and what the application runs on."""
+    """Write three rows and read them; return them with the Java of the application."""
     options = {"kafka.bootstrap.servers": bootstrap}
     rows = spark.range(3).selectExpr("string(id) value")
     rows.write.format("ottla").mode("append").options(**options, topic=topic).save()
@@ -53,7 +52,7 @@ def round_trip(spark: SparkSession, bootstrap: str, topic: str) -> dict[str, Any
 
 
 def run(spark: SparkSession, query: dict[str, Any]) -> list[str]:
-    """Until it ends well; what it failed of before."""
+    """Run the query until it ends well; return its failures before."""
     options = dict(query["options"])
     kills = options["fault.kills"]
     if kills in ("driver", "executor"):
@@ -62,7 +61,7 @@ def run(spark: SparkSession, query: dict[str, Any]) -> list[str]:
 
 
 def process_of(spark: SparkSession, role: str) -> int:
-    """The driver has started its only executor itself."""
+    """Return the process id of the driver's JVM, or of the only executor, which the driver has started."""
     jvm = spark.sparkContext._jvm
     assert jvm is not None
     driver = jvm.java.lang.ProcessHandle.current()

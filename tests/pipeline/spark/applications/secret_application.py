@@ -1,7 +1,7 @@
-"""A Spark application with secrets among its options: `python -m
-tests.pipeline.spark.applications.secret_application JSON`.
+"""A Spark application with secrets among its options.
 
-It reads, writes, explains, fails, makes tables, and prints all that Spark shows of them; it logs at INFO.
+Run as `python -m tests.pipeline.spark.applications.secret_application JSON`. It reads, writes, explains,
+fails, makes tables, and prints all that Spark shows of them; it logs at INFO.
 """
 
 import json
@@ -37,7 +37,7 @@ def main(told: str) -> None:
 
 
 def use(spark: SparkSession, folder: Path, asked: dict[str, Any], options: dict[str, str]) -> None:
-    """Read and write, and show what there is of both; some options are wrong."""
+    """Read and write, and print what Spark shows of both; some options are wrong."""
     with suppress(PySparkException):
         frame = spark.read.format("ottla").options(**options, subscribe=asked["topic"]).load()
         show(frame)
@@ -65,7 +65,7 @@ def show(frame: DataFrame) -> None:
 
 
 def tables(spark: SparkSession, asked: dict[str, Any]) -> None:
-    """Tables of the catalog: one whose secrets are in a file, one that has them itself."""
+    """Make tables of the catalog: one with its secrets in a file, one with them among its options."""
     for name, options in asked["options"].items():
         said = {**options, "topic": asked["topic"]}
         given = ", ".join(f"{key} '" + value.replace("'", "\\'") + "'" for key, value in said.items())

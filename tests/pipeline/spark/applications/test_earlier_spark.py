@@ -1,4 +1,4 @@
-"""The oldest Spark that is promised: an application on it writes, reads and copies a topic, exactly once."""
+"""The oldest supported Spark: an application on it writes, reads and copies a topic, exactly once."""
 
 import json
 import os
@@ -44,7 +44,7 @@ def test_an_application_on_the_oldest_spark_writes_reads_and_copies_exactly_once
         env={
             **os.environ,
             "PYTHONPATH": os.pathsep.join([str(PYSPARK), str(ROOT)]),
-            # As where Spark is installed beside Python: nothing is compiled anew in each worker.
+            # As where Spark is installed beside Python, so that workers do not compile modules again.
             "PYSPARK_PYTHON": worker_python(),
         },
         capture_output=True,

@@ -1,4 +1,4 @@
-"""`ottla pipeline run` as a process: until it is told to end, and not at all with a wrong file."""
+"""`ottla pipeline run` as a process: it runs until a signal stops it, and not at all with an invalid file."""
 
 import json
 import os
@@ -21,7 +21,7 @@ ROOT = Path(__file__).parents[4]
 
 @pytest.mark.slow
 @pytest.mark.thorough
-def test_the_command_runs_until_its_process_group_is_told_to_end(tmp_path: Path) -> None:
+def test_the_command_runs_until_its_process_group_gets_a_signal(tmp_path: Path) -> None:
     path = write_jobs(
         tmp_path,
         f"""
@@ -38,7 +38,7 @@ def test_the_command_runs_until_its_process_group_is_told_to_end(tmp_path: Path)
     )
     command = [sys.executable, "-m", "ottla", "pipeline"]
     environment = {**os.environ, "PYTHONPATH": str(ROOT)}
-    # A session of its own, as a terminal has: the signal goes to all of its processes.
+    # In a session of its own, as on a terminal: the signal goes to all of its processes.
     running = subprocess.Popen(
         [*command, "run", str(path)],
         env=environment,

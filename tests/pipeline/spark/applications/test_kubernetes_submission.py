@@ -1,4 +1,4 @@
-"""The Spark job of k8s/ is submitted by Spark itself, to a server that only writes down what it is asked."""
+"""Spark itself submits the Spark job of k8s/, to a server that only records the requests."""
 
 import json
 import os
@@ -26,7 +26,7 @@ Asked = tuple[str, str, Document]
 
 @contextmanager
 def api_server() -> Iterator[tuple[str, list[Asked]]]:
-    """Where it is, and what was asked of it: verb, path and object."""
+    """Run a server; yield its address and the requests: verb, path and object."""
     asked: list[Asked] = []
 
     class Handler(BaseHTTPRequestHandler):
@@ -52,7 +52,7 @@ def api_server() -> Iterator[tuple[str, list[Asked]]]:
         do_GET = do_POST = do_PUT = do_PATCH = do_DELETE = answer
 
         def log_message(self, format: str, *args: object) -> None:
-            """Nothing."""
+            """Log nothing."""
 
     server = ThreadingHTTPServer(("127.0.0.1", 0), Handler)
     thread = threading.Thread(target=server.serve_forever)
@@ -93,7 +93,7 @@ def test_a_submission_makes_the_driver_that_the_manifests_mean(tmp_path: Path) -
                 "PYSPARK_PYTHON": sys.executable,
                 "SPARK_LOCAL_IP": "127.0.0.1",
                 "JDK_JAVA_OPTIONS": JAVA_OPTIONS,
-                # Not the clusters of whoever runs the tests.
+                # The clusters of the user who runs the tests must not be used.
                 "KUBECONFIG": f"{tmp_path}/none",
             },
             capture_output=True,

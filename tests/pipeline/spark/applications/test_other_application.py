@@ -1,7 +1,8 @@
-"""An application of its own, on the Java of the wheel and without a jar: it writes and reads, its tasks are
-tried again, an executor is killed, then itself. What it began another one ends, exactly once.
+"""An application of its own, on the Java of the wheel and without a jar.
 
-They go through all that once, as it takes four processes of Java.
+It writes and reads, its tasks are tried again, an executor is killed, then the application itself. Another
+application completes its queries, exactly once. All that happens once for all tests, as it takes four Java
+processes.
 """
 
 import json
@@ -32,7 +33,7 @@ OF_THE_DRIVER = (
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Query:
-    """One with a fault."""
+    """A query with a fault."""
 
     folder: Path
     options: dict[str, str]
@@ -42,13 +43,13 @@ class Query:
         return Path(self.options["fault.flag"])
 
     def told(self) -> dict[str, object]:
-        """As the application hears of it."""
+        """Return the query in the form for the application."""
         return {"folder": str(self.folder), "options": self.options}
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Application:
-    """One after its end."""
+    """An application after its end."""
 
     code: int
     errors: str
@@ -57,7 +58,7 @@ class Application:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Ended:
-    """The application whose driver was killed in the end, its queries, and the one that went on with them."""
+    """The application whose driver was killed in the end, its queries, and the one that continued them."""
 
     first: Application
     tried_again: list[Query]
@@ -87,7 +88,7 @@ def ended(bootstrap: str, tmp_path_factory: pytest.TempPathFactory) -> Ended:
     with warm_python() as python:
         topic = make_topic(bootstrap)
         first = run(bootstrap, python, [tried_again, killed], master="local-cluster[1,2,1024]", topic=topic)
-        second = run(bootstrap, python, [killed], master="local[2]")  # whose faults have happened
+        second = run(bootstrap, python, [killed], master="local[2]")  # their faults have happened already
     return Ended(first=first, tried_again=tried_again, killed=killed, second=second)
 
 
@@ -121,7 +122,7 @@ def test_tasks_are_tried_again_after_a_failure_and_after_their_executor_was_kill
 
 
 @pytest.mark.parametrize("number", range(len(OF_THE_DRIVER)), ids=OF_THE_DRIVER)
-def test_a_driver_is_killed_and_another_goes_on(bootstrap: str, ended: Ended, number: int) -> None:
+def test_a_driver_is_killed_and_another_continues(bootstrap: str, ended: Ended, number: int) -> None:
     query = ended.killed[number]
 
     assert ended.first.code != 0 and query.flag.exists(), ended.first.errors

@@ -1,4 +1,4 @@
-"""Secrets among options, over a whole application: its log, its events, its plans and its files have none."""
+"""Secrets among options of a whole application: its log, events, plans and files contain none."""
 
 import json
 import os
@@ -76,7 +76,7 @@ def test_no_secret_is_shown_or_stored(tmp_path: Path) -> None:
 
 
 def contents(folder: Path) -> list[tuple[str, str]]:
-    """Return all files below a folder with what is in them."""
+    """Return all files below a folder with their content."""
     files = [path for path in folder.rglob("*") if path.is_file()]
     assert any("checkpoint" in str(path) or "offsets" in str(path) for path in files)
     assert any("events" in str(path) for path in files)

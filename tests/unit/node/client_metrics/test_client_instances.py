@@ -1,4 +1,4 @@
-"""When a client may ask and push, as Kafka's ClientMetricsManager decides it; and what is kept of it."""
+"""Clients may request and push by the rules of Kafka's ClientMetricsManager, and are kept within limits."""
 
 from dataclasses import replace
 from typing import Any
@@ -26,7 +26,7 @@ OTHER = replace(CONNECTION, number=2, client_host="10.0.0.2")
 
 
 class World:
-    """Clients of one node, at a time that the test moves."""
+    """The clients of one node, with a clock that the test sets."""
 
     def __init__(self, *, max_series: int = 100, max_bytes: int = 1 << 30) -> None:
         self.now_ms = START_MS
@@ -102,11 +102,11 @@ def test_a_client_without_an_id_gets_one_and_keeps_it(world: World) -> None:
     assert len(world.instances) == 2
 
 
-def test_who_asks_or_pushes_too_soon_is_throttled(world: World) -> None:
+def test_a_request_or_push_that_comes_too_soon_is_throttled(world: World) -> None:
     instance = world.get()
 
     assert world.get_code(instance) is ErrorCode.THROTTLING_QUOTA_EXCEEDED
-    # Right after it has asked a client may push at any time: it spreads its first push at random.
+    # After a request of its subscription a client may push at any time: it delays the first push randomly.
     assert world.push(instance) is ErrorCode.NONE
     assert world.push(instance) is ErrorCode.THROTTLING_QUOTA_EXCEEDED
     world.now_ms += INTERVAL_MS - 1
@@ -116,7 +116,7 @@ def test_who_asks_or_pushes_too_soon_is_throttled(world: World) -> None:
     assert world.push(instance) is ErrorCode.NONE
 
 
-def test_a_push_of_a_client_that_did_not_ask_here_is_taken(world: World) -> None:
+def test_a_push_of_a_client_that_made_its_request_at_another_node_is_accepted(world: World) -> None:
     instance = world.get()
     elsewhere = World()
 
@@ -134,7 +134,7 @@ def test_the_last_push_of_a_client_is_never_too_soon_and_none_follows_it(world: 
     assert world.push(instance) is ErrorCode.INVALID_REQUEST
 
 
-def test_after_an_unknown_subscription_a_client_may_ask_at_once(world: World) -> None:
+def test_after_an_unknown_subscription_a_client_may_request_at_once(world: World) -> None:
     instance = world.get()
 
     assert world.push(instance, subscription_id=-1) is ErrorCode.UNKNOWN_SUBSCRIPTION_ID
@@ -142,14 +142,14 @@ def test_after_an_unknown_subscription_a_client_may_ask_at_once(world: World) ->
     assert world.get_code(instance) is ErrorCode.THROTTLING_QUOTA_EXCEEDED
 
 
-def test_after_an_unknown_compression_a_client_may_ask_at_once(world: World) -> None:
+def test_after_an_unknown_compression_a_client_may_request_at_once(world: World) -> None:
     instance = world.get()
 
     assert world.push(instance, compression=5) is ErrorCode.UNSUPPORTED_COMPRESSION_TYPE
     assert world.get_code(instance) is ErrorCode.NONE
 
 
-def test_what_is_too_large_is_refused_before_it_is_looked_at(world: World) -> None:
+def test_a_large_push_is_rejected_before_it_is_decoded(world: World) -> None:
     instance = world.get()
 
     assert world.push(instance, size_bytes=101) is ErrorCode.TELEMETRY_TOO_LARGE
@@ -163,7 +163,7 @@ def test_a_push_needs_an_id(world: World, instance_id: bytes) -> None:
     assert len(world.instances) == 1
 
 
-def test_a_changed_subscription_is_told_at_once(world: World) -> None:
+def test_a_changed_subscription_takes_effect_at_once(world: World) -> None:
     instance = world.get()
     world.keep(instance, "m")
 
@@ -175,7 +175,7 @@ def test_a_changed_subscription_is_told_at_once(world: World) -> None:
     assert list(world.shown().values()) == [["m"]], "what it pushed before is still shown"
 
 
-def test_a_client_that_connects_anew_may_ask_at_once(world: World) -> None:
+def test_a_client_that_reconnects_may_request_at_once(world: World) -> None:
     instance = world.get()
     world.keep(instance, "m")
     assert world.get_code(instance) is ErrorCode.THROTTLING_QUOTA_EXCEEDED
@@ -188,7 +188,7 @@ def test_a_client_that_connects_anew_may_ask_at_once(world: World) -> None:
 
 
 @pytest.mark.parametrize("interval_ms", [100, 3_600_000])
-def test_a_silent_client_is_forgotten_after_three_intervals_and_a_minute_at_least(
+def test_a_silent_client_is_removed_after_three_intervals_and_at_least_a_minute(
     world: World, interval_ms: int
 ) -> None:
     world.subscribe(interval_ms=interval_ms)
@@ -202,7 +202,7 @@ def test_a_silent_client_is_forgotten_after_three_intervals_and_a_minute_at_leas
     assert (len(world.instances), world.instances.series_count, world.instances.used_bytes) == (0, 0, 0)
 
 
-def test_beyond_the_limit_the_client_that_was_silent_for_longest_is_forgotten(world: World) -> None:
+def test_beyond_the_limit_the_client_that_was_silent_for_longest_is_removed(world: World) -> None:
     first, second = world.get(), world.get()
     world.keep(first, "m")
     world.keep(second, "m")
@@ -215,7 +215,7 @@ def test_beyond_the_limit_the_client_that_was_silent_for_longest_is_forgotten(wo
     assert list(world.shown()) == [uuid_to_text(first.instance_id)]
 
 
-def test_whoever_makes_up_clients_pushes_out_their_own(world: World) -> None:
+def test_an_address_that_invents_clients_displaces_its_own(world: World) -> None:
     honest = world.get(connection=OTHER)
     world.keep(honest, "m")
     for _ in range(MAX_INSTANCES + 10):
@@ -235,7 +235,7 @@ def test_clients_and_series_stay_within_their_memory() -> None:
 
 
 @pytest.mark.parametrize(("max_series", "max_bytes"), [(10, 1 << 30), (100_000, 8_000)])
-def test_one_address_has_half_of_the_room_for_series_at_most(max_series: int, max_bytes: int) -> None:
+def test_one_address_has_at_most_half_of_the_room_for_series(max_series: int, max_bytes: int) -> None:
     world = World(max_series=max_series, max_bytes=max_bytes)
     near, far = world.get(), world.get(connection=OTHER)
 
@@ -257,7 +257,7 @@ def test_a_client_that_moves_to_another_address_takes_its_series_along(world: Wo
     assert world.instances.series_count == 3
 
 
-def test_points_of_a_client_that_is_forgotten_meanwhile_are_dropped(world: World) -> None:
+def test_points_of_a_client_that_was_removed_meanwhile_are_dropped(world: World) -> None:
     instance = world.get()
     keeping = world.instances.keep(instance.instance_id, points(*map(str, range(50))), 0)
     next(keeping)

@@ -1,4 +1,4 @@
-"""Metrics of clients are read as they were meant, and hostile bytes are refused before they cost much."""
+"""Metrics of clients are decoded correctly, and hostile bytes are rejected before they cost much."""
 
 import math
 
@@ -66,7 +66,7 @@ def test_gauges_sums_and_histograms_are_read_with_their_attributes() -> None:
     ]
 
 
-def test_attributes_of_all_plain_kinds_are_texts() -> None:
+def test_attributes_of_all_scalar_types_become_texts() -> None:
     given: dict[str, str | bool | int | float] = {"a": "ä", "b": True, "c": -5, "d": 0.5}
 
     (read,) = read_metrics(metrics_data(gauge("m", point(1, attributes=given)))).points
@@ -74,7 +74,7 @@ def test_attributes_of_all_plain_kinds_are_texts() -> None:
     assert dict(read.attributes) == {"a": "ä", "b": "true", "c": "-5", "d": "0.5"}
 
 
-def test_an_attribute_with_a_list_is_left_away() -> None:
+def test_an_attribute_with_a_list_is_left_out() -> None:
     nested = bytes_field(7, bytes_field(1, "list") + bytes_field(2, bytes_field(5, b"\x0a\x00")))
 
     (read,) = read_metrics(metrics_data(gauge("m", point(1) + nested))).points
@@ -88,7 +88,7 @@ def test_an_attribute_of_a_point_wins_over_that_of_its_resource() -> None:
     assert read_metrics(data).points[0].attributes == (("k", "own"),)
 
 
-def test_values_that_are_no_numbers_pass() -> None:
+def test_nan_and_infinity_are_accepted() -> None:
     read = read_metrics(metrics_data(gauge("m", point(math.nan), point(math.inf)))).points
 
     assert math.isnan(read[0].value) and read[1].value == math.inf  # type: ignore[arg-type]
@@ -106,7 +106,7 @@ def test_unknown_fields_are_skipped() -> None:
         gauge("", point(1)),
         gauge("m" * (MAX_NAME_CHARS + 1), point(1)),
         gauge("m", fixed_field(2, 1)),  # without a value
-        gauge("m", point(1) + number_field(8, 1)),  # nothing was measured
+        gauge("m", point(1) + number_field(8, 1)),  # without a measured value
         gauge("m", point(1, attributes={"k": "v" * (MAX_VALUE_CHARS + 1)})),
         gauge("m", point(1, attributes={f"k{number}": "v" for number in range(MAX_ATTRIBUTES + 1)})),
         summary("m", double_field(5, 1.0)),
@@ -129,13 +129,13 @@ def test_a_histogram_without_buckets_has_one() -> None:
     assert read.value == Buckets((), (3,), 6.0)
 
 
-def test_no_more_points_are_made_than_may_be() -> None:
+def test_the_number_of_points_is_limited() -> None:
     pushed = read_metrics(metrics_data(gauge("m", *[point(1)] * (MAX_POINTS + 5))))
 
     assert (len(pushed.points), pushed.left_out) == (MAX_POINTS, 5)
 
 
-def test_points_have_a_bounded_number_of_attributes_together() -> None:
+def test_the_number_of_attributes_of_all_points_is_limited() -> None:
     many = {f"k{number}": "v" for number in range(MAX_ATTRIBUTES)}
     pushed = read_metrics(metrics_data(*[gauge("m", point(1))] * 3_000, resource=many))
 
@@ -150,11 +150,11 @@ def test_points_have_a_bounded_number_of_attributes_together() -> None:
         b"\x0a",
         b"\x0a\x05abc",
         b"\x00\x00",  # the field 0
-        b"\x0b",  # a group, which protobuf has given up
+        b"\x0b",  # a group, which protobuf no longer has
         b"\x0f\x00",
         b"\xff" * 11,
         b"\x08" + b"\xff" * 10 + b"\x01",
-        number_field(1, 5),  # a number for a message
+        number_field(1, 5),  # a number in place of a message
         metrics_data(gauge("m", bytes_field(4, b"1234"))),
         metrics_data(gauge("m", bytes_field(6, b"1"))),
         metrics_data(histogram("m", bytes_field(6, b"123"))),
@@ -162,19 +162,19 @@ def test_points_have_a_bounded_number_of_attributes_together() -> None:
         metrics_data(gauge("m", point(1)))[:-1],
     ],
 )
-def test_what_is_no_protobuf_is_an_invalid_record(data: bytes) -> None:
+def test_malformed_protobuf_is_an_invalid_record(data: bytes) -> None:
     with pytest.raises(KafkaError) as refused:
         read_metrics(data)
 
     assert refused.value.code is ErrorCode.INVALID_RECORD
 
 
-def test_too_many_fields_are_refused() -> None:
+def test_too_many_fields_are_rejected() -> None:
     with pytest.raises(KafkaError, match=f"more than {MAX_FIELDS} fields"):
         read_metrics(number_field(9, 1) * (MAX_FIELDS + 1))
 
 
-def test_long_work_pauses_and_may_be_ended() -> None:
+def test_long_work_pauses_and_can_be_stopped() -> None:
     def end() -> None:
         raise TimeoutError
 

@@ -1,4 +1,4 @@
-"""Pushed metrics are shown as series: deltas added up, names fit for labels, within bounds."""
+"""Pushed metrics become series: deltas are added up, attributes become valid labels, limits hold."""
 
 import math
 
@@ -57,7 +57,7 @@ def test_a_delta_that_would_spoil_a_counter_is_left_out(value: float) -> None:
     assert values(series) == [2.0]
 
 
-def test_histograms_are_added_up_as_long_as_their_bounds_stay() -> None:
+def test_histograms_are_added_up_while_their_bounds_are_equal() -> None:
     series = PushedSeries()
     one, two = Buckets((1.0,), (1, 2), 4.0), Buckets((1.0,), (1, 0), 0.5)
     other = Buckets((2.0,), (1, 1), 3.0)
@@ -71,7 +71,7 @@ def test_histograms_are_added_up_as_long_as_their_bounds_stay() -> None:
     assert put(series, made(Buckets((1.0, 2.0), (1, 1, 1), 1.0), HISTOGRAM)) == [False]
 
 
-def test_a_series_beyond_the_limits_is_left_out_and_the_others_go_on() -> None:
+def test_a_series_beyond_the_limits_is_left_out_and_the_others_continue() -> None:
     series = PushedSeries()
 
     assert put(series, made(1.0), made(1.0, name="n"), max_series=1) == [True, False]
@@ -79,7 +79,7 @@ def test_a_series_beyond_the_limits_is_left_out_and_the_others_go_on() -> None:
     assert values(series) == [2.0]
 
 
-def test_a_gauge_that_is_pushed_no_more_is_gone_and_a_counter_after_three_pushes() -> None:
+def test_a_missing_gauge_is_removed_at_once_and_a_counter_after_three_pushes() -> None:
     series = PushedSeries()
     put(series, made(1.0, GAUGE, name="gauge"), made(1.0, name="counter"), made(1.0, name="often"))
     series.end_push()
@@ -94,7 +94,7 @@ def test_a_gauge_that_is_pushed_no_more_is_gone_and_a_counter_after_three_pushes
     assert series.used_bytes == bytes_of(series_points([made(1.0, name="often")])[0])
 
 
-def test_what_a_series_takes_is_counted() -> None:
+def test_the_memory_of_a_series_is_counted() -> None:
     series, (point,) = PushedSeries(), series_points([made(1.0)])
 
     assert not series.put(point, max_series=1, max_bytes=bytes_of(point) - 1)
@@ -123,7 +123,7 @@ def test_more_text_and_more_buckets_take_more() -> None:
         ({"a.b": "first", "a_b": "second"}, {"a_b": "first"}),
     ],
 )
-def test_attributes_have_names_that_prometheus_takes(
+def test_attributes_get_names_that_prometheus_accepts(
     attributes: dict[str, str], labels: dict[str, str]
 ) -> None:
     assert dict(labels_of(tuple(attributes.items()))) == labels

@@ -1,4 +1,4 @@
-"""Which metrics a client is to push follows from all subscriptions that match it (KIP-714)."""
+"""All subscriptions that match a client determine the metrics that it should push (KIP-714)."""
 
 from typing import Any
 
@@ -46,7 +46,7 @@ def test_subscriptions_add_up_and_the_shortest_interval_holds() -> None:
     assert found[:2] == (("a.", "b.", "c."), 1000)
 
 
-def test_all_metrics_are_told_as_a_star_alone() -> None:
+def test_a_subscription_of_all_metrics_is_a_single_star() -> None:
     assert wanted(a={"metrics": "a."}, b={"metrics": "b., *"})[0] == ("*",)
 
 
@@ -55,25 +55,25 @@ def test_all_metrics_are_told_as_a_star_alone() -> None:
     [
         ("", True),
         ("client_id=orders-.*", True),
-        ("client_id=orders", False),  # the whole value has to match
+        ("client_id=orders", False),  # the whole value must match
         (" client_id = orders-1 ,client_software_version=4\\..*", True),
         ("client_id=orders-1,client_software_name=librdkafka", False),
         ("client_source_address=127\\.0\\.0\\.1,client_source_port=47[0-9]+", True),
         ("client_instance_id=AAECAwQFBgcICQoLDA0ODw", True),
-        ("client_id=other,client_id=orders-1", True),  # as Kafka: of one name the last holds
+        ("client_id=other,client_id=orders-1", True),  # as in Kafka, the last value of a name counts
     ],
 )
 def test_a_client_matches_if_all_its_values_do(match: str, is_matched: bool) -> None:
     assert wanted(s={"metrics": "m", "match": match})[0] == (("m",) if is_matched else ())
 
 
-def test_what_a_client_did_not_say_matches_nothing() -> None:
+def test_a_property_that_a_client_did_not_send_matches_nothing() -> None:
     client = {**CLIENT, "client_software_name": None}
 
     assert wanted(client, s={"metrics": "m", "match": "client_software_name=.*"})[0] == ()
 
 
-def test_a_subscription_that_is_changed_or_deleted_counts_no_more() -> None:
+def test_a_changed_or_deleted_subscription_no_longer_counts() -> None:
     subscriptions = changed(Subscriptions(), a={"metrics": "a."}, b={"metrics": "b."})
     version = subscriptions.version
 
@@ -91,12 +91,12 @@ def test_settings_of_topics_change_no_subscription() -> None:
     assert subscriptions.version == 0
 
 
-def test_a_subscription_that_cannot_be_is_left_out() -> None:
+def test_an_invalid_subscription_is_ignored() -> None:
     assert wanted(a={"metrics": "a.", "interval.ms": "x"}, b={"metrics": "b."})[0] == ("b.",)
     assert wanted(a={"metrics": "a.", "match": "client_id=("})[0] == ()
 
 
-def test_the_id_differs_by_client_and_by_what_is_wanted_and_not_by_node() -> None:
+def test_the_id_differs_by_client_and_subscription_but_not_by_node() -> None:
     texts = {"metrics": "a.,b."}
     one = wanted(s=texts)
     ids = {
@@ -112,5 +112,5 @@ def test_the_id_differs_by_client_and_by_what_is_wanted_and_not_by_node() -> Non
 
 
 def test_the_id_of_no_subscription_is_kafkas() -> None:
-    # crc32c("[]300000") ^ hash of the UUID, as Java makes them.
+    # crc32c("[]300000") ^ hash of the UUID, as in Java.
     assert wanted().subscription_id == -725132322

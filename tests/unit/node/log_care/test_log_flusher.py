@@ -1,4 +1,4 @@
-"""With `flush.messages` nothing is acknowledged or shown before it is on the disk, and nobody else waits."""
+"""With `flush.messages`, no batch is acknowledged or readable before its flush, and the loop never waits."""
 
 import asyncio
 import struct
@@ -37,7 +37,7 @@ WAIT_S = 30.0
 
 
 class Story:
-    """A node whose topic `t` is flushed with each record."""
+    """A node whose topic `t` is flushed after each record."""
 
     def __init__(self, flush_messages: int = 1) -> None:
         self.world = ReplicaWorld()
@@ -62,7 +62,7 @@ class Story:
 
     @contextmanager
     def slow_disk(self) -> Iterator[threading.Event]:
-        """Segments are on the disk once the event is set, and not while the loop waits for that."""
+        """Hold up each flush of a segment until the event is set, and fail if the loop's thread flushes."""
         ready, loop_thread = threading.Event(), threading.get_ident()
 
         def watch(operation: str, path: Path) -> None:
@@ -115,7 +115,7 @@ def test_an_acknowledgement_waits_for_the_disk_and_the_loop_does_not(acks: int) 
     story.run(tell())
 
 
-def test_what_came_during_a_flush_shares_the_next() -> None:
+def test_batches_that_come_during_a_flush_share_the_next() -> None:
     story = Story()
 
     async def tell() -> None:
@@ -132,7 +132,7 @@ def test_what_came_during_a_flush_shares_the_next() -> None:
     story.run(tell())
 
 
-def test_only_those_beyond_flush_messages_wait() -> None:
+def test_only_a_batch_beyond_flush_messages_waits() -> None:
     story = Story(flush_messages=3)
 
     async def tell() -> None:
@@ -163,7 +163,7 @@ def test_a_duplicate_is_acknowledged_no_earlier_than_the_first() -> None:
 
 
 @pytest.mark.parametrize("acks", [1, -1])
-def test_a_disk_that_fails_is_told_to_those_who_wait(acks: int) -> None:
+def test_a_failed_disk_fails_the_waiting_requests(acks: int) -> None:
     story = Story()
 
     async def tell() -> None:
@@ -179,7 +179,7 @@ def test_a_disk_that_fails_is_told_to_those_who_wait(acks: int) -> None:
     story.run(tell())
 
 
-def test_a_short_time_of_the_client_is_not_for_the_disk() -> None:
+def test_the_timeout_of_a_request_does_not_apply_to_the_disk() -> None:
     story = Story()
 
     async def tell() -> None:
@@ -195,7 +195,7 @@ def test_a_short_time_of_the_client_is_not_for_the_disk() -> None:
 
 @pytest.mark.parametrize("acks", [1, -1])
 @pytest.mark.parametrize("together", [1, 3])
-def test_requests_with_a_known_head_wait_as_the_others(acks: int, together: int) -> None:
+def test_requests_with_a_known_head_wait_like_others(acks: int, together: int) -> None:
     story = Story()
     dispatcher = dispatcher_of(story.world)
 
@@ -271,7 +271,7 @@ def test_coordinators_and_markers_wait_as_well() -> None:
     story.run(tell())
 
 
-def test_a_log_that_lies_elsewhere_meanwhile_is_flushed_there() -> None:
+def test_a_log_that_was_moved_meanwhile_is_flushed_in_its_new_place() -> None:
     story = Story()
     copy = story.world.log_manager.get_or_create(
         story.partition.topic_partition, bytes(16), LogConfig(flush_messages=1), is_new=True

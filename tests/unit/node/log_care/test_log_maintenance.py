@@ -1,4 +1,4 @@
-"""The work on the logs that no request asks for, round by round; a broken disk stops none of it."""
+"""The periodic work on logs, round by round, also with a failed disk."""
 
 import asyncio
 import errno
@@ -60,10 +60,10 @@ class World:
         )
 
     async def connect(self, node_id: int, _purpose: str) -> Any:
-        raise AssertionError(f"nobody asks node {node_id}")
+        raise AssertionError(f"unexpected connection to node {node_id}")
 
     def reopened(self) -> LogManager:
-        """As after a crash, if there was another one before."""
+        """Return a new log manager for the same disk, as after a crash."""
         manager = LogManager(
             log_dirs=(A, B), disk=self.disk, now_ms=self.clock.now_ms, unique=self._unique, lock=None
         )
@@ -97,7 +97,7 @@ def values(log: PartitionLog) -> list[bytes | None]:
     return found
 
 
-def test_old_segments_go_and_their_files_after_them(world: World) -> None:
+def test_old_segments_are_deleted_and_their_files_later(world: World) -> None:
     log = world.log(segment_bytes=200, retention_ms=500)
     world.append(log, *[b"old"] * 6)
     world.clock.advance(501)
@@ -113,7 +113,7 @@ def test_old_segments_go_and_their_files_after_them(world: World) -> None:
     assert not [one for one in world.disk.files if one.name.endswith(".deleted")]
 
 
-def test_a_whole_log_may_go(world: World) -> None:
+def test_a_whole_log_may_be_deleted(world: World) -> None:
     log = world.log(retention_ms=500)
     world.append(log, b"1", b"2")
     world.clock.advance(501)
@@ -166,8 +166,8 @@ def test_a_compacted_log_is_cleaned(world: World) -> None:
     [(), (CLEANER_OFFSET_CHECKPOINT,), (RECOVERY_POINT_CHECKPOINT,)],
     ids=["nothing", "where the cleaner has been", "the recovery point"],
 )
-def test_what_was_compacted_outlives_a_crash_whole(world: World, lost: tuple[str, ...]) -> None:
-    """Also one that comes before it is written where the cleaner has been."""
+def test_a_compacted_log_survives_a_crash_completely(world: World, lost: tuple[str, ...]) -> None:
+    """The crash may come before the cleaned offset or the recovery point was written."""
     log = world.log(segment_bytes=300, cleanup_policy=("compact",))
     world.append(log, *[b"%d" % number for number in range(30)])
     asyncio.run(world.maintenance.clean_dirtiest_log())
@@ -182,7 +182,7 @@ def test_what_was_compacted_outlives_a_crash_whole(world: World, lost: tuple[str
     assert values(again) == left and again.log_end_offset == 30
 
 
-def test_holes_are_no_power_cuts_where_no_checkpoint_can_say_so(world: World) -> None:
+def test_without_readable_checkpoints_gaps_do_not_count_as_lost_records(world: World) -> None:
     log = world.log(segment_bytes=300, cleanup_policy=("compact",))
     world.append(log, *[b"%d" % number for number in range(30)])
     asyncio.run(world.maintenance.clean_dirtiest_log())
@@ -210,7 +210,7 @@ def test_a_log_that_cannot_be_read_is_set_apart_and_others_are_cleaned(world: Wo
     assert len(values(sane)) < 10 and broken.failure is None
 
 
-def test_a_disk_that_fails_under_the_cleaner_takes_its_directory(world: World) -> None:
+def test_a_disk_that_fails_under_the_cleaner_takes_its_directory_offline(world: World) -> None:
     log = world.log(segment_bytes=300, cleanup_policy=("compact",))
     world.append(log, *[b"1"] * 30)
     world.disk.fail_at, world.disk.error = world.disk.steps + 2, errno.ENOSPC
@@ -222,7 +222,7 @@ def test_a_disk_that_fails_under_the_cleaner_takes_its_directory(world: World) -
     assert not asyncio.run(world.maintenance.clean_dirtiest_log())
 
 
-def test_segments_that_go_while_they_are_cleaned_are_no_failure_of_the_disk(world: World) -> None:
+def test_segments_that_are_deleted_during_a_cleaning_are_no_failure_of_the_disk(world: World) -> None:
     log = world.log(segment_bytes=300, cleanup_policy=("compact", "delete"), retention_bytes=900)
     world.append(log, *[b"1"] * 30)
     first, go, gone = log.segments[0].path, threading.Event(), threading.Event()
@@ -254,7 +254,7 @@ def test_segments_that_go_while_they_are_cleaned_are_no_failure_of_the_disk(worl
     log.check_invariants()
 
 
-def test_a_failed_flush_takes_its_directory_and_the_rest_goes_on(world: World) -> None:
+def test_a_failed_flush_takes_its_directory_offline_and_the_rest_continues(world: World) -> None:
     first, second = world.log(T0, segment_bytes=200), world.log(T1, segment_bytes=200)
     world.append(first, *[b"1"] * 5)
     world.append(second, *[b"1"] * 5)
@@ -273,7 +273,7 @@ def test_a_failed_flush_takes_its_directory_and_the_rest_goes_on(world: World) -
     assert second.recovery_point == second.active_segment.base_offset
 
 
-def test_the_node_ends_with_its_last_directory(world: World) -> None:
+def test_the_node_stops_with_its_last_directory(world: World) -> None:
     for log_dir in world.manager.dirs:
         world.manager.take_offline(log_dir, "pulled out")
 
@@ -300,7 +300,7 @@ def test_a_log_moves_while_it_is_written_to(world: World) -> None:
     moved.check_invariants()
 
 
-def test_a_move_follows_a_log_that_was_cut_at_both_ends(world: World) -> None:
+def test_a_move_follows_a_log_that_was_truncated_and_trimmed(world: World) -> None:
     log = world.log()
     world.append(log, b"1", b"2", b"3", b"4")
     world.manager.move_to_dir(T0, B)
@@ -331,7 +331,7 @@ def test_a_log_that_begins_inside_a_batch_moves(world: World, start: int) -> Non
     log.update_high_watermark(30)
     log.increment_log_start_offset(15)
     world.manager.move_to_dir(T0, B)
-    log.log_start_offset = start  # as after a crash before the checkpoint
+    log.log_start_offset = start  # as after a crash before the checkpoint was written
 
     asyncio.run(world.maintenance.move_logs())
 
@@ -341,7 +341,7 @@ def test_a_log_that_begins_inside_a_batch_moves(world: World, start: int) -> Non
     moved.check_invariants()
 
 
-def test_a_move_is_as_slow_as_its_limit_wants(world: World) -> None:
+def test_the_rate_of_a_move_is_limited(world: World) -> None:
     log = world.log()
     world.append(log, b"1" * 1000)
     limit = {"replica.alter.log.dirs.io.max.bytes.per.second": "20000"}
@@ -354,7 +354,7 @@ def test_a_move_is_as_slow_as_its_limit_wants(world: World) -> None:
     assert world.moved and time.monotonic() - begin >= log.size_bytes / 20_000
 
 
-def test_what_was_durable_is_durable_where_it_moved_to(world: World) -> None:
+def test_durable_records_are_durable_after_the_move(world: World) -> None:
     log = world.log()
     world.append(log, b"1", b"2")
     log.flush(now_ms=world.clock.now_ms())
@@ -366,7 +366,7 @@ def test_what_was_durable_is_durable_where_it_moved_to(world: World) -> None:
     assert world.moved[0].recovery_point == 2 and values(world.moved[0]) == [b"1", b"2"]
 
 
-def test_silent_producers_are_forgotten(world: World) -> None:
+def test_silent_producers_are_removed(world: World) -> None:
     log = world.log()
     now_ms = world.clock.now_ms()
     batch = build_batch([(b"k", b"v", now_ms, ())], producer_id=5, producer_epoch=0, base_sequence=0)
@@ -379,7 +379,7 @@ def test_silent_producers_are_forgotten(world: World) -> None:
 
 
 class Turns:
-    """Counts the turns of a loop, and what was looked at between two of them."""
+    """Counts the logs that are visited in each turn of a loop."""
 
     def __init__(self) -> None:
         self.looked_at = [0]
@@ -408,7 +408,7 @@ def test_rounds_over_all_logs_take_turns_with_the_loop(
     turns = Turns()
 
     class Logs(dict[TopicPartition, PartitionLog]):
-        """The logs of a node, which note when one is looked for."""
+        """The logs of a node; counts each look-up."""
 
         def get(self, *arguments: Any) -> Any:
             turns.look()
@@ -453,7 +453,7 @@ def test_offsets_of_very_many_logs_are_gathered_in_turns_and_written_in_a_thread
     assert noted_of == set(names)
 
 
-def test_a_log_that_goes_while_offsets_are_gathered_is_in_no_checkpoint(
+def test_a_log_that_is_deleted_while_offsets_are_gathered_is_in_no_checkpoint(
     world: World, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     world.append(world.log(T0), b"1")
@@ -464,7 +464,7 @@ def test_a_log_that_goes_while_offsets_are_gathered_is_in_no_checkpoint(
         add(gathered, log)
         if log.topic_partition == T1:
             world.manager.delete(T0)
-            world.log(T0)  # another one of that name
+            world.log(T0)  # another log of that name
 
     monkeypatch.setattr(log_checkpoints.GatheredOffsets, "add", deleting)
 
@@ -476,7 +476,7 @@ def test_a_log_that_goes_while_offsets_are_gathered_is_in_no_checkpoint(
     assert noted == {T1}
 
 
-def test_producers_of_one_log_are_forgotten_in_turns(world: World, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_producers_of_one_log_are_removed_in_turns(world: World, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(producer_state, "ENTRIES_AT_ONCE", 3)
     log = world.log()
     now_ms = world.clock.now_ms()
@@ -492,7 +492,9 @@ def test_producers_of_one_log_are_forgotten_in_turns(world: World, monkeypatch: 
     assert len(turns.looked_at) > 4
 
 
-def test_a_log_that_goes_during_a_round_is_left_alone(world: World, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_log_that_is_deleted_during_a_round_is_skipped(
+    world: World, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.setattr(log_maintenance, "LOOKED_AT_PER_TURN", 1)
     names = [TopicPartition("many", number) for number in range(4)]
     for name in names:
@@ -512,7 +514,7 @@ def test_a_log_that_goes_during_a_round_is_left_alone(world: World, monkeypatch:
     assert seen == [names[0], names[1], names[3]]
 
 
-def test_a_throttle_lets_through_so_many_bytes_a_second() -> None:
+def test_a_throttle_limits_the_bytes_per_second() -> None:
     throttle = Throttle(lambda: 1_000_000.0)
     began = time.monotonic()
 
@@ -523,7 +525,7 @@ def test_a_throttle_lets_through_so_many_bytes_a_second() -> None:
 
 
 @pytest.mark.parametrize("rate", [0.0, 1.0])
-def test_a_higher_rate_holds_at_once_also_for_those_that_wait(rate: float) -> None:
+def test_a_higher_rate_takes_effect_at_once_also_for_waiting_threads(rate: float) -> None:
     rates = [rate]
     throttle = Throttle(lambda: rates[0])
     waiting = threading.Thread(target=throttle.wait, args=(1_000_000,))
@@ -537,9 +539,7 @@ def test_a_higher_rate_holds_at_once_also_for_those_that_wait(rate: float) -> No
     assert not waiting.is_alive()
 
 
-def test_there_are_as_many_cleaners_as_the_configuration_says_now(
-    world: World, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_the_number_of_cleaners_follows_the_setting(world: World, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("ottla.node.log_care.log_maintenance.CLEANER_CHECK_SECONDS", 0.001)
     static = world.config = world.config.with_dynamic({"log.cleaner.backoff.ms": "1"}, {})
     seen: list[int] = []
@@ -561,7 +561,7 @@ def test_there_are_as_many_cleaners_as_the_configuration_says_now(
     assert not world.maintenance.cleaners
 
 
-def test_a_backoff_that_was_made_shorter_holds_at_once_and_none_stops_the_node(
+def test_a_shortened_backoff_takes_effect_at_once_and_a_backoff_of_zero_is_harmless(
     world: World, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr("ottla.node.log_care.log_maintenance.CLEANER_CHECK_SECONDS", 0.001)
@@ -589,7 +589,7 @@ def test_a_backoff_that_was_made_shorter_holds_at_once_and_none_stops_the_node(
     asyncio.run(asyncio.wait_for(change_the_backoff(), 60))
 
 
-def test_a_stopped_throttle_lets_nobody_wait() -> None:
+def test_a_stopped_throttle_ends_all_waits() -> None:
     throttle = Throttle(lambda: 1.0)
     throttle.stop()
 
@@ -612,7 +612,7 @@ def test_the_tasks_run_and_end(world: World) -> None:
     asyncio.run(asyncio.wait_for(run_a_little(), 60))
 
 
-def test_producers_that_were_silent_for_longest_are_forgotten_when_they_have_too_much_memory(
+def test_producers_silent_for_longest_are_removed_when_all_use_too_much_memory(
     world: World,
 ) -> None:
     log = world.log()
@@ -625,7 +625,7 @@ def test_producers_that_were_silent_for_longest_are_forgotten_when_they_have_too
         guard = NOT_VERIFIED if options.get("is_transactional") else None
         log.append_as_leader(batch, leader_epoch=0, now_ms=now_ms, guard=guard)
 
-    write(1_000, is_transactional=True)  # and it stays open
+    write(1_000, is_transactional=True)  # the transaction stays open
     for producer_id in range(79):
         write(producer_id)
         world.clock.advance(1_000)

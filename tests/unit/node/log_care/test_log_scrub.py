@@ -1,4 +1,4 @@
-"""Damage in the logs of a node: found, counted, named, and repaired where another replica has the bytes."""
+"""The scrub finds, counts and logs damage, and repairs it if another replica has the bytes."""
 
 import asyncio
 import errno
@@ -39,7 +39,7 @@ CONFIG = LogConfig(segment_bytes=500, index_interval_bytes=80)
 
 
 class Replica:
-    """One node's log of a partition."""
+    """The log of a partition on one node."""
 
     def __init__(self, broker_id: int, config: LogConfig = CONFIG) -> None:
         self.disk = MemoryDisk()
@@ -69,7 +69,7 @@ class Replica:
 
 
 def fill(log: PartitionLog) -> None:
-    """Several segments, with transactions that were aborted."""
+    """Append several segments, with aborted transactions."""
     for number in range(12):
         now_ms = 1000 + number
         for producer in (-1, 5):
@@ -175,7 +175,7 @@ class World:
         return scrub.found, scrub.repaired, scrub.indexes_rebuilt, scrub.unrepaired_count
 
 
-def test_a_healthy_log_is_left_as_it_is() -> None:
+def test_an_intact_log_is_not_changed() -> None:
     world = World()
     before = world.own.files()
 
@@ -186,7 +186,7 @@ def test_a_healthy_log_is_left_as_it_is() -> None:
 
 
 @pytest.mark.parametrize("seed", range(12))
-def test_a_flipped_bit_anywhere_is_gone_after_a_round_or_two(seed: int) -> None:
+def test_a_flipped_bit_anywhere_is_repaired_after_a_round_or_two(seed: int) -> None:
     world, chance = World(), random.Random(seed)
     own, good = world.own, world.own.files()
     segments = own.log.segments[:-1]
@@ -231,7 +231,7 @@ def test_the_active_segment_is_closed_and_repaired() -> None:
     world.own.log.check_invariants()
 
 
-def test_where_no_other_replica_answers_the_damage_is_named_and_left(
+def test_without_an_answer_of_another_replica_the_damage_is_logged_and_left(
     caplog: pytest.LogCaptureFixture,
 ) -> None:
     world = World(in_sync=(1,))
@@ -256,7 +256,7 @@ def test_where_no_other_replica_answers_the_damage_is_named_and_left(
     assert len(told) == 1, "said once, not with each attempt"
 
 
-def test_bytes_of_another_replica_that_are_damaged_too_are_not_taken() -> None:
+def test_damaged_bytes_of_another_replica_are_not_used() -> None:
     world = World()
     for replica in (world.own, world.other):
         replica.flip(replica.log.segments[1].path, 70)
@@ -270,8 +270,8 @@ def test_bytes_of_another_replica_that_are_damaged_too_are_not_taken() -> None:
     assert "node 2: " in one.reason and ErrorCode.CORRUPT_MESSAGE.name in one.reason
 
 
-def test_records_of_another_history_are_not_taken() -> None:
-    """Only the leader epochs tell them apart."""
+def test_records_of_another_history_are_not_used() -> None:
+    """Only the leader epochs differ."""
     world = World()
     segment = world.other.log.segments[1]
     content = world.other.disk.files[segment.path].content
@@ -287,7 +287,7 @@ def test_records_of_another_history_are_not_taken() -> None:
 
 
 def compacted_world() -> World:
-    """Both replicas are compacted; node 2 has dropped more than node 1."""
+    """Return a world in which both replicas are compacted, and node 2 has dropped more than node 1."""
     world = World()
     for replica, holes in ((world.own, (1,)), (world.other, (1, 3))):
         log = replica.log
@@ -300,7 +300,7 @@ def compacted_world() -> World:
 
 
 def drop_first_batch(replica: Replica, segment: Segment) -> None:
-    """As the cleaner: a new segment takes the old one's place."""
+    """Replace a segment, as the cleaner does, by one without its first batch."""
     headers = list(segment.headers())
     new = Segment.create(
         replica.disk, replica.log.directory, segment.base_offset, CONFIG, now_ms=1, suffix=CLEANED_SUFFIX
@@ -325,8 +325,8 @@ def batches(replica: Replica) -> list[bytes]:
 
 
 @pytest.mark.parametrize("number", [0, 1, 2, 3])
-def test_a_compacted_log_comes_again_as_a_whole(number: int) -> None:
-    """Another replica may have dropped a tombstone together with what it deletes."""
+def test_a_compacted_log_is_replaced_as_a_whole(number: int) -> None:
+    """Another replica may have dropped a tombstone together with the record that it deletes."""
     world = compacted_world()
     assert batches(world.own) != batches(world.other)
     world.own.flip(world.own.log.segments[number].path, 70)
@@ -354,7 +354,7 @@ def test_a_compacted_log_comes_again_as_a_whole(number: int) -> None:
     assert reopened.log_end_offset == end
 
 
-def test_several_damaged_segments_of_a_compacted_log_come_together() -> None:
+def test_several_damaged_segments_of_a_compacted_log_are_replaced_together() -> None:
     world = compacted_world()
     for segment in world.own.log.segments[:3]:
         world.own.flip(segment.path, 70)
@@ -398,8 +398,8 @@ def test_a_crash_while_a_compacted_log_is_put_in_place_leaves_the_old_or_the_new
         pytest.fail("the repair needs more steps than were tried")
 
 
-def test_a_topic_that_was_compacted_once_is_not_taken_for_damaged() -> None:
-    """Its replicas that were made since have the gaps, and no checkpoint of a cleaner."""
+def test_a_topic_that_was_once_compacted_does_not_count_as_damaged() -> None:
+    """Replicas made later have the gaps, but no checkpoint of the cleaner."""
     world = compacted_world()
     for replica in (world.own, world.other):
         replica.log.config = CONFIG
@@ -414,7 +414,7 @@ def test_a_topic_that_was_compacted_once_is_not_taken_for_damaged() -> None:
 
 
 def test_a_hole_that_another_replica_has_too_is_no_damage() -> None:
-    """Only the end of one segment is missing, so that no gap between batches tells of the compaction."""
+    """Only the end of one segment is missing, so no gap between batches shows the compaction."""
     world = World()
     for replica in (world.own, world.other):
         segment = replica.log.segments[1]
@@ -451,7 +451,7 @@ def test_a_hole_that_no_other_replica_has_is_damage() -> None:
     assert batches(world.own) == good
 
 
-def test_a_segment_in_which_the_log_start_lies_is_repaired_from_there_on() -> None:
+def test_the_segment_with_the_log_start_is_repaired_from_there_on() -> None:
     world = World()
     log = world.own.log
     start = log.segments[1].base_offset + 3
@@ -469,7 +469,7 @@ def test_a_segment_in_which_the_log_start_lies_is_repaired_from_there_on() -> No
     assert found.slice.read() == other.slice.read()
 
 
-def test_the_copy_comes_no_faster_than_the_bound(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_rate_of_a_copy_is_limited(monkeypatch: pytest.MonkeyPatch) -> None:
     world = World()
     world.rate = 1000.0
     slept: list[float] = []
@@ -517,10 +517,10 @@ def test_the_replica_is_damaged_until_it_is_repaired() -> None:
 
     assert seen and all(seen)
     assert not world.partition.damaged
-    assert world.told == [T0, T0], "the leader is told of both"
+    assert world.told == [T0, T0], "the leader is informed of both"
 
 
-def test_an_index_alone_does_not_take_a_replica_out() -> None:
+def test_a_damaged_index_does_not_take_a_replica_out_of_the_isr() -> None:
     world = World()
     world.own.flip(world.own.log.segments[1].offset_index.path, 5)
 
@@ -536,7 +536,7 @@ async def until(condition: Callable[[], bool]) -> None:
             await asyncio.sleep(0.001)
 
 
-def test_where_somebody_met_damage_only_that_segment_is_read_first(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_segment_in_which_a_reader_met_damage_is_read_first(monkeypatch: pytest.MonkeyPatch) -> None:
     world = World()
     world.config = parse_config({"node.id": "1", "log.dirs": "/a", "ottla.log.scrub.interval.ms": "0"})
     looked: list[list[int] | None] = []
@@ -563,7 +563,7 @@ def test_where_somebody_met_damage_only_that_segment_is_read_first(monkeypatch: 
     asyncio.run(story())
 
 
-def test_damage_that_stays_is_looked_at_ever_more_rarely_and_when_its_partition_changes() -> None:
+def test_unrepaired_damage_is_retried_with_growing_pauses_and_when_its_partition_changes() -> None:
     first = log_scrub.Retry(1, 100.0, "alone")
     later = log_scrub.Retry(4, 100.0, "alone")
     last = log_scrub.Retry(40, 100.0, "alone")
@@ -607,7 +607,7 @@ def test_a_retry_reads_only_what_is_damaged() -> None:
     assert world.counts() == (2, 1, 1, 0)
 
 
-def test_a_log_that_is_cut_while_the_copy_comes_is_not_touched() -> None:
+def test_a_log_that_is_truncated_during_the_copy_is_not_touched() -> None:
     world = World()
     segment, next_base = world.own.log.segments[1], world.own.log.segments[2].base_offset
     world.own.flip(segment.path, 70)
@@ -626,7 +626,7 @@ def test_a_log_that_is_cut_while_the_copy_comes_is_not_touched() -> None:
     assert not [name for name in world.own.files() if name.endswith(CLEANED_SUFFIX)]
 
 
-def test_a_crash_while_the_copy_is_put_in_place_leaves_a_whole_log() -> None:
+def test_a_crash_while_the_copy_is_put_in_place_leaves_an_intact_log() -> None:
     for step in range(1, 40):
         world = World()
         world.own.flip(world.own.log.segments[1].path, 70)
@@ -655,7 +655,7 @@ def test_a_crash_while_the_copy_is_put_in_place_leaves_a_whole_log() -> None:
         pytest.fail("the repair needs more steps than were tried")
 
 
-def test_a_disk_that_has_no_room_for_the_copy_does_not_take_the_log_offline() -> None:
+def test_a_disk_without_room_for_the_copy_does_not_take_the_log_offline() -> None:
     world = World()
     world.own.flip(world.own.log.segments[1].path, 70)
     before = world.own.files()
@@ -671,7 +671,7 @@ def test_a_disk_that_has_no_room_for_the_copy_does_not_take_the_log_offline() ->
     assert world.counts() == (1, 1, 0, 0), "there was room the next time"
 
 
-def test_who_leads_reads_its_log_once_after_a_start_and_readers_bring_it_forward(
+def test_a_leader_reads_its_log_once_after_a_start_and_again_if_a_reader_meets_damage(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     world = World()

@@ -1,4 +1,4 @@
-"""The collector of garbage looks at few objects at a time, and still finds all garbage in the end."""
+"""Collections visit few objects at a time, and all garbage is still freed in the end."""
 
 import gc
 import subprocess
@@ -23,7 +23,7 @@ def collected(freezer: Freezer, times: int) -> None:
 
 
 class Memory:
-    """A process with so many of a thousand bytes."""
+    """The memory of a process, of at most a thousand bytes, and the calls of its freezer."""
 
     def __init__(self) -> None:
         self.bytes = 100
@@ -36,7 +36,7 @@ class Memory:
         )
 
 
-def test_what_survives_a_full_collection_is_frozen() -> None:
+def test_the_survivors_of_a_full_collection_are_frozen() -> None:
     memory = Memory()
 
     memory.freezer("stop", {"generation": 0})
@@ -46,7 +46,7 @@ def test_what_survives_a_full_collection_is_frozen() -> None:
     assert memory.done == ["frozen"] * 2
 
 
-def test_all_objects_are_looked_at_when_memory_is_short_but_not_at_each_collection() -> None:
+def test_all_objects_are_collected_when_memory_is_short_but_not_each_time() -> None:
     memory = Memory()
     memory.bytes = int(SHORT_SHARE * 1_000) + 1
 
@@ -55,7 +55,7 @@ def test_all_objects_are_looked_at_when_memory_is_short_but_not_at_each_collecti
     assert memory.done == [*["frozen"] * FREEZES_BEFORE_SHORT_LOOK, "thawed"] * 2
 
 
-def test_all_objects_are_looked_at_after_very_many_were_frozen_and_the_process_has_grown() -> None:
+def test_all_objects_are_collected_after_many_freezes_if_the_process_has_grown() -> None:
     memory = Memory()
     memory.bytes = int(GROWTH * 100)
 
@@ -79,7 +79,7 @@ def test_the_memory_of_a_process_is_known() -> None:
     assert resident_bytes() > 1_000_000
 
 
-# In a process of its own, since the collector is one for the whole process.
+# A program for a separate process, since a process has only one garbage collector.
 GROWING = """
 import gc, weakref
 from ottla.node.process import garbage
@@ -109,9 +109,9 @@ print(still_there, gone() is None)
 """
 
 
-def test_a_heap_that_grows_is_looked_at_in_pieces_and_a_frozen_cycle_goes_in_the_end() -> None:
+def test_a_growing_heap_is_collected_in_pieces_and_a_frozen_cycle_is_freed_in_the_end() -> None:
     if sys.version_info >= (3, 14):
-        return  # its collector looks at pieces by itself
+        return  # its collector is incremental
     ran = subprocess.run([sys.executable, "-c", GROWING], capture_output=True, text=True, check=True)
     most, found = ran.stdout.splitlines()
 

@@ -1,4 +1,4 @@
-"""ottla.node.process.stop_signals: who may ask a process to end."""
+"""The signals that stop a process are received with their senders."""
 
 import os
 import signal
@@ -13,14 +13,14 @@ from ottla.node.process.stop_signals import sender_of, stop_signals
 
 @pytest.fixture
 def handler() -> Iterator[None]:
-    """That of SIGHUP is as before after the test."""
+    """Restore the handler of SIGHUP after the test."""
     before = signal.getsignal(signal.SIGHUP)
     yield
     signal.signal(signal.SIGHUP, before)
 
 
 @pytest.mark.usefixtures("handler")
-def test_a_closed_terminal_ends_what_nohup_did_not_start() -> None:
+def test_a_closed_terminal_stops_a_process_unless_nohup_started_it() -> None:
     signal.signal(signal.SIGHUP, signal.SIG_DFL)
     assert stop_signals() == (signal.SIGTERM, signal.SIGINT, signal.SIGHUP)
 
@@ -28,7 +28,7 @@ def test_a_closed_terminal_ends_what_nohup_did_not_start() -> None:
     assert stop_signals() == (signal.SIGTERM, signal.SIGINT)
 
 
-def test_a_signal_is_told_with_its_sender_and_is_the_programs_own_again_afterwards() -> None:
+def test_a_signal_is_received_with_its_sender_and_afterwards_has_its_old_handler() -> None:
     program = """
 import os, queue, signal
 from ottla.node.process.stop_signals import received_signals
@@ -48,7 +48,7 @@ os.kill(os.getpid(), signal.SIGTERM)
     assert done.returncode == -signal.SIGTERM
 
 
-def test_a_sender_is_named_by_its_process() -> None:
+def test_a_sender_is_described_by_its_process() -> None:
     with subprocess.Popen([sys.executable, "-c", ""]) as ended:
         ended.wait()
 

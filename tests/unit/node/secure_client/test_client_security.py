@@ -1,4 +1,4 @@
-"""Settings of a client's security: what is taken, and what is said of what is not."""
+"""Security settings of clients are read, and unusable ones are rejected by name."""
 
 import pytest
 
@@ -35,7 +35,7 @@ def read(**given: str) -> ClientSecurity:
     return security
 
 
-def test_without_settings_nothing_is_encrypted_and_nobody_logs_in() -> None:
+def test_without_settings_there_is_neither_tls_nor_a_login() -> None:
     assert read_client_security({"acks": "all"}) == (PLAINTEXT, ())
     assert PLAINTEXT.protocol == "PLAINTEXT" and not PLAINTEXT.files
 
@@ -61,7 +61,7 @@ def test_host_names_are_checked_unless_the_setting_is_empty() -> None:
     assert default is not None and default.checks_host_names
 
 
-def test_stores_are_pem_or_with_a_password_pkcs12_whatever_java_calls_them() -> None:
+def test_stores_are_pem_or_with_a_password_pkcs12_even_if_their_type_is_jks() -> None:
     def type_of(**given: str) -> str:
         tls = read(security_protocol="SSL", ssl_truststore_location="/t", **given).tls
         assert tls is not None and tls.truststore is not None
@@ -90,7 +90,7 @@ def test_files_are_named_with_their_settings() -> None:
     }
 
 
-def test_a_token_is_in_the_settings_with_what_goes_beside_it() -> None:
+def test_a_token_is_in_the_settings_with_its_extensions() -> None:
     jaas = f'a.b.{BEARER} token="e30.e30." extension_logicalCluster="lkc-1";'
     login = read(security_protocol="SASL_SSL", sasl_mechanism="OAUTHBEARER", sasl_jaas_config=jaas).login
 
@@ -99,7 +99,7 @@ def test_a_token_is_in_the_settings_with_what_goes_beside_it() -> None:
     assert "e30" not in repr(login)
 
 
-def test_settings_of_what_is_not_used_have_no_effect_and_are_told() -> None:
+def test_settings_of_an_unused_protocol_have_no_effect_and_are_reported() -> None:
     security, idle = read_client_security(
         {**SCRAM, "security.protocol": "SSL", "ssl.keymanager.algorithm": "X"}
     )
@@ -164,23 +164,23 @@ def test_settings_of_what_is_not_used_have_no_effect_and_are_told() -> None:
         (
             {**FETCHED, "sasl.jaas.config": f"{BEARER};"},
             CLIENT_ID,
-            "nor has sasl.jaas.config an option clientId",
+            "and sasl.jaas.config has no option clientId",
         ),
         (
             {**FETCHED, "sasl.jaas.config": f"{BEARER} clientId=hidden;"},
             CLIENT_SECRET,
-            "nor has sasl.jaas.config an option clientSecret",
+            "and sasl.jaas.config has no option clientSecret",
         ),
-        ({**FETCHED, TOKEN_URL: "https://hidden:x@issuer/token"}, TOKEN_URL, "is no address"),
-        ({**FETCHED, TOKEN_URL: "https://issuer:99999/token"}, TOKEN_URL, "is no address"),
-        ({**FETCHED, TOKEN_URL: "https:///token"}, TOKEN_URL, "is no address"),
+        ({**FETCHED, TOKEN_URL: "https://hidden:x@issuer/token"}, TOKEN_URL, "is not the address"),
+        ({**FETCHED, TOKEN_URL: "https://issuer:99999/token"}, TOKEN_URL, "is not the address"),
+        ({**FETCHED, TOKEN_URL: "https:///token"}, TOKEN_URL, "is not the address"),
         ({**FETCHED, "sasl.oauthbearer.header.urlencode": "yes"}, URL_ENCODE, "true or false"),
         (
             {**FETCHED, "sasl.jaas.config": f"{BEARER} clientId=a clientSecret=hidden ssl.provider=b;"},
             "sasl.jaas.config",
             "ssl.provider, which is not supported",
         ),
-        ({"sasl.oauthbearer.assertion.file": "x"}, None, "fetched by client credentials alone"),
+        ({"sasl.oauthbearer.assertion.file": "x"}, None, "only be fetched by client credentials"),
         ({"security.protocol": "SSL", "ssl.truststore.type": "JKS"}, "ssl.truststore.type", "keytool"),
         (
             {"security.protocol": "SSL", "ssl.keystore.key": "k"},
@@ -200,9 +200,7 @@ def test_settings_of_what_is_not_used_have_no_effect_and_are_told() -> None:
         ),
     ],
 )
-def test_what_cannot_be_honoured_is_refused_by_name(
-    given: dict[str, str], name: str | None, said: str
-) -> None:
+def test_an_unusable_setting_is_rejected_by_name(given: dict[str, str], name: str | None, said: str) -> None:
     with pytest.raises(ClientSecurityError) as refused:
         read_client_security(given)
 
@@ -210,7 +208,7 @@ def test_what_cannot_be_honoured_is_refused_by_name(
     assert said in refused.value.problem and "hidden" not in str(refused.value)
 
 
-def test_who_asks_a_provider_for_tokens_is_in_the_settings_or_in_the_login_module() -> None:
+def test_client_credentials_are_in_the_settings_or_in_the_login_module() -> None:
     by_module, _ = read_client_security(FETCHED)
     by_settings, _ = read_client_security(
         {
@@ -235,12 +233,12 @@ def test_who_asks_a_provider_for_tokens_is_in_the_settings_or_in_the_login_modul
     assert second.encodes_header and first.tls is None and "hidden" not in repr(by_module)
 
 
-def test_javas_own_handlers_of_tokens_are_taken() -> None:
+def test_kafkas_own_handlers_of_tokens_are_accepted() -> None:
     name = "sasl.login.callback.handler.class"
     handler = "org.apache.kafka.common.security.oauthbearer.OAuthBearerLoginCallbackHandler"
 
     assert read_client_security({name: handler}) == (PLAINTEXT, (name,))
 
 
-def test_a_name_has_one_fate() -> None:
+def test_a_name_is_used_ignored_or_rejected() -> None:
     assert not READ & WITHOUT_EFFECT.keys() and not (READ | WITHOUT_EFFECT.keys()) & REFUSED.keys()

@@ -1,4 +1,4 @@
-"""The client's side of SASL, against the server's side that nodes have."""
+"""The client's side of SASL, tested against the server's side of nodes."""
 
 import hashlib
 from dataclasses import replace
@@ -51,7 +51,7 @@ def test_a_node_and_a_client_prove_the_password_to_each_other(name: str) -> None
     assert client.is_complete and node.is_complete and node.user == USER
 
 
-def test_a_wrong_password_is_refused_by_the_node() -> None:
+def test_a_wrong_password_is_rejected_by_the_node() -> None:
     client, node = ScramClient("SCRAM-SHA-256", USER, "wrong", nonce=b"ours"), server("SCRAM-SHA-256")
     proof = client.respond(node.respond(client.first()))
     assert proof is not None
@@ -87,7 +87,7 @@ def test_the_messages_are_those_of_rfc_7677() -> None:
         ([b"r=oursx,s=c2FsdA==,i=4096", b"e=other-error"], "other-error"),
     ],
 )
-def test_a_server_that_is_not_the_right_one_is_refused(messages: list[bytes], said: str) -> None:
+def test_a_false_server_is_rejected(messages: list[bytes], said: str) -> None:
     client = ScramClient("SCRAM-SHA-256", "anna", "p", nonce=b"ours")
 
     with pytest.raises(ServerRefusedError, match=said):
@@ -104,7 +104,7 @@ def test_plain_is_one_message() -> None:
     assert plain.respond(b"") is None and plain.is_complete
 
 
-def test_a_token_goes_with_its_extensions_and_a_refusal_is_answered_once(tmp_path: Path) -> None:
+def test_a_token_is_sent_with_its_extensions_and_a_rejection_is_answered_once(tmp_path: Path) -> None:
     file = tmp_path / "token"
     file.write_text("e30.e30.abc\n")
     login = SaslLogin(mechanism="OAUTHBEARER", token_file=str(file), extensions=(("cluster", "c 1"),))
@@ -113,7 +113,7 @@ def test_a_token_goes_with_its_extensions_and_a_refusal_is_answered_once(tmp_pat
 
     assert bearer.first() == b"n,,\x01auth=Bearer e30.e30.abc\x01cluster=c 1\x01\x01"
     assert bearer.respond(b'{"status":"invalid_token"}') == b"\x01"
-    assert bearer.respond(b"") == b"\x01" and not bearer.is_complete  # never a success after it
+    assert bearer.respond(b"") == b"\x01" and not bearer.is_complete  # no success can follow
     file.write_text("two words")
     with pytest.raises(ClientSecurityError, match="which has no token"):
         mechanism_of(login)
@@ -130,7 +130,7 @@ def run(login: SaslLogin, *answers: Any) -> int:
     return int(end.value.value)
 
 
-def test_the_end_of_a_login_says_how_long_it_holds() -> None:
+def test_a_completed_login_has_a_lifetime() -> None:
     login = SaslLogin(mechanism="PLAIN", user="a", password="b")
     handshake = SaslHandshakeResponse(mechanisms=["PLAIN"])
 
@@ -147,7 +147,7 @@ def test_the_end_of_a_login_says_how_long_it_holds() -> None:
             ErrorCode.UNSUPPORTED_SASL_MECHANISM,
             "does not offer SCRAM-SHA-256, but PLAIN, OAUTHBEARER; set sasl.mechanism",
         ),
-        ([SaslHandshakeResponse(error_code=34)], ErrorCode.ILLEGAL_SASL_STATE, "takes no logins"),
+        ([SaslHandshakeResponse(error_code=34)], ErrorCode.ILLEGAL_SASL_STATE, "has no SASL"),
         (
             [SaslHandshakeResponse(), SaslAuthenticateResponse(error_code=58, error_message="Invalid.")],
             ErrorCode.SASL_AUTHENTICATION_FAILED,
@@ -156,7 +156,7 @@ def test_the_end_of_a_login_says_how_long_it_holds() -> None:
         (
             [SaslHandshakeResponse(), SaslAuthenticateResponse(auth_bytes=b"nonsense")],
             ErrorCode.SASL_AUTHENTICATION_FAILED,
-            "the login at host:1 was broken off: its first SCRAM message cannot be read",
+            "the login to host:1 was aborted: its first SCRAM message cannot be read",
         ),
         (
             [SaslHandshakeResponse(), SaslAuthenticateResponse(error_code=999)],
@@ -165,7 +165,7 @@ def test_the_end_of_a_login_says_how_long_it_holds() -> None:
         ),
     ],
 )
-def test_a_login_that_fails_says_why(answers: list[Any], code: ErrorCode, said: str) -> None:
+def test_a_failed_login_has_a_reason(answers: list[Any], code: ErrorCode, said: str) -> None:
     steps = authentication(LOGIN, "host:1")
     next(steps)
 
@@ -176,7 +176,7 @@ def test_a_login_that_fails_says_why(answers: list[Any], code: ErrorCode, said: 
     assert failed.value.code is code and said in failed.value.detail
 
 
-def test_a_server_that_always_asks_for_more_is_left() -> None:
+def test_a_login_ends_if_the_server_always_asks_for_more() -> None:
     login = SaslLogin(mechanism="OAUTHBEARER", token="e30.e30.")
     steps = authentication(login, "host:1")
     next(steps)

@@ -1,4 +1,4 @@
-"""Logins of users in the settings of their libraries."""
+"""The settings of a login for several client libraries."""
 
 import pytest
 
@@ -11,7 +11,7 @@ from ottla.node.settings.properties_file import parse_properties
     "password", ["plain", 'quo"te', "back\\slash", "pass=word; with:all #of!it", "größe €"]
 )
 @pytest.mark.parametrize("authority", ["/etc/ottla/ca.pem", "/my keys/größe/ca.pem", "C:\\ca.pem", ""])
-def test_a_file_means_what_was_written(password: str, authority: str) -> None:
+def test_a_properties_file_is_read_as_it_was_written(password: str, authority: str) -> None:
     login = ClientLogin(bootstrap="[::1]:9092", authority=authority, user="anna", password=password)
 
     found = parse_properties(properties_text(login.of_java()).encode("ascii"))
@@ -24,7 +24,7 @@ def test_a_file_means_what_was_written(password: str, authority: str) -> None:
     assert (trusted.location if trusted is not None else "") == authority
 
 
-def test_no_password_is_shown() -> None:
+def test_no_representation_of_a_login_shows_the_password() -> None:
     login = ClientLogin(bootstrap="", authority="", user="anna", password="hidden")
 
     assert "hidden" not in repr(login)

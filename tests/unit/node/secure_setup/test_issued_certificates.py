@@ -1,4 +1,4 @@
-"""Names that certificates may have."""
+"""Certificates are issued only for valid names."""
 
 import pytest
 
@@ -24,7 +24,7 @@ def test_hosts_are_names_or_addresses(given: str, named: str) -> None:
 @pytest.mark.parametrize(
     "host", ["", "a b", "a..b", "-a", "a/b", "größe.de", "a" * 64, ".".join("a" * 200), "*"]
 )
-def test_what_is_no_host_is_refused(host: str) -> None:
+def test_an_invalid_host_is_rejected(host: str) -> None:
     with pytest.raises(KafkaError) as refused:
         checked_host(host)
 
@@ -37,7 +37,7 @@ def test_a_node_is_named_by_its_id_first() -> None:
     assert wanted.hosts == ("node-3", "localhost", "127.0.0.1") and wanted.is_server
 
 
-def test_a_certificate_names_no_more_hosts_than_a_handshake_should_carry() -> None:
+def test_the_number_of_hosts_in_a_certificate_is_limited() -> None:
     with pytest.raises(KafkaError):
         of_node(0, [f"host-{number}" for number in range(MAX_HOSTS)])
 

@@ -1,4 +1,4 @@
-"""The directory of keys: what is missing is made, what is there stays."""
+"""In the directory of keys, missing files are made and existing ones stay."""
 
 import os
 import ssl
@@ -31,7 +31,7 @@ def made(tmp_path_factory: pytest.TempPathFactory) -> Iterator[SecureFiles]:
 
 @pytest.fixture
 def no_program(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Certificates are texts."""
+    """Replace the program that makes certificates: each one is a short text."""
 
     def issue(authority: Authority | None, wanted: Sequence[Wanted]) -> tuple[Authority, list[str]]:
         return authority or Authority(certificate="CA", key="KEY"), [f"of {one.name}" for one in wanted]
@@ -49,7 +49,9 @@ def certificate(path: Path) -> bytes:
 
 
 @pytest.mark.slow
-def test_files_are_for_their_owner_alone_but_the_certificate_of_the_authority(made: SecureFiles) -> None:
+def test_only_their_owner_can_read_the_files_except_the_certificate_of_the_authority(
+    made: SecureFiles,
+) -> None:
     modes = {path.name: path.stat().st_mode & 0o777 for path in made.directory.iterdir()}
 
     assert made.directory.stat().st_mode & 0o777 == 0o700
@@ -74,7 +76,7 @@ def test_certificates_name_node_and_hosts_and_are_trusted_by_the_authority(made:
 
 
 def shake_hands(server: ssl.SSLContext, client: ssl.SSLContext, host: str) -> None:
-    """Shake hands in memory; ssl.SSLError where one end refuses the other."""
+    """Do a handshake in memory; ssl.SSLError if one end rejects the other."""
     to_server, to_client = ssl.MemoryBIO(), ssl.MemoryBIO()
     ends = [
         client.wrap_bio(to_client, to_server, server_hostname=host),
@@ -89,14 +91,16 @@ def shake_hands(server: ssl.SSLContext, client: ssl.SSLContext, host: str) -> No
 
 
 @pytest.mark.slow
-def test_nodes_and_clients_with_these_certificates_take_each_other(made: SecureFiles, tmp_path: Path) -> None:
+def test_nodes_and_clients_with_these_certificates_accept_each_other(
+    made: SecureFiles, tmp_path: Path
+) -> None:
     anna = tmp_path / "anna.pem"
     issue_more(made, {anna: of_client("anna")})
     server = ssl.create_default_context(ssl.Purpose.CLIENT_AUTH, cafile=str(made.authority))
     server.verify_mode = ssl.CERT_REQUIRED
     server.load_cert_chain(made.node(1))
     client = ssl.create_default_context(cafile=str(made.authority))
-    # As Python 3.13 and later by default.
+    # The default of Python 3.13 and later.
     client.verify_flags |= ssl.VERIFY_X509_STRICT
     server.verify_flags |= ssl.VERIFY_X509_STRICT
 
@@ -111,7 +115,7 @@ def test_nodes_and_clients_with_these_certificates_take_each_other(made: SecureF
 
 
 @pytest.mark.slow
-def test_two_that_complete_it_at_once_make_one_authority(tmp_path: Path) -> None:
+def test_two_processes_at_once_make_one_authority(tmp_path: Path) -> None:
     files = SecureFiles(tmp_path / "secure")
     made: list[list[Path]] = []
 
@@ -149,7 +153,7 @@ def test_the_administrator_has_a_random_password_in_one_file(made: SecureFiles, 
 
 
 @pytest.mark.usefixtures("no_program")
-def test_what_is_there_stays_and_what_is_missing_comes(tmp_path: Path) -> None:
+def test_existing_files_stay_and_missing_ones_are_made(tmp_path: Path) -> None:
     files = SecureFiles(tmp_path / "a" / "secure")
     complete(files, hosts_of={0: []}, bootstrap="localhost:1")
     before = content_of(files)
@@ -175,7 +179,7 @@ def test_without_the_key_of_the_authority_no_node_is_added(tmp_path: Path) -> No
 
 
 @pytest.mark.usefixtures("no_program")
-def test_a_key_whose_certificate_is_gone_is_not_overwritten(tmp_path: Path) -> None:
+def test_a_key_without_its_certificate_is_not_overwritten(tmp_path: Path) -> None:
     files = SecureFiles(tmp_path)
     files.authority_key.write_text("OLD")
 
@@ -186,7 +190,7 @@ def test_a_key_whose_certificate_is_gone_is_not_overwritten(tmp_path: Path) -> N
 
 
 @pytest.mark.usefixtures("no_program")
-def test_a_key_whose_certificate_is_gone_says_what_to_bring_back(tmp_path: Path) -> None:
+def test_the_error_for_a_key_without_its_certificate_says_how_to_restore_it(tmp_path: Path) -> None:
     files = SecureFiles(tmp_path)
     files.authority_key.write_text("OLD")
 
@@ -198,14 +202,14 @@ def test_a_key_whose_certificate_is_gone_says_what_to_bring_back(tmp_path: Path)
 
 
 @pytest.mark.usefixtures("no_program")
-def test_a_certificate_that_is_there_is_replaced_only_if_that_is_asked(tmp_path: Path) -> None:
+def test_an_existing_certificate_is_replaced_only_on_request(tmp_path: Path) -> None:
     files = SecureFiles(tmp_path)
     complete(files, hosts_of={0: []}, bootstrap="")
     files.node(0).write_text("OLD")
 
     with pytest.raises(KafkaError) as refused:
         issue_more(files, {files.node(0): of_node(0, [])})
-    assert "is there already" in refused.value.detail and files.node(0).read_text() == "OLD"
+    assert "already exists" in refused.value.detail and files.node(0).read_text() == "OLD"
     issue_more(
         files, {files.node(0): of_node(0, []), tmp_path / "anna.pem": of_client("anna")}, may_replace=True
     )
@@ -227,7 +231,7 @@ def prepared(config: BrokerConfig, now: datetime = NOW) -> set[str]:
     return {path.name for path in prepare(config, config.secure_files, now)}
 
 
-def test_a_certificate_names_what_the_node_is_reached_by(tmp_path: Path) -> None:
+def test_a_certificate_names_the_hosts_of_the_node(tmp_path: Path) -> None:
     config = node(
         tmp_path,
         listeners="SASL_SSL://0.0.0.0:9092,INTERNAL://10.0.0.1:9094",
@@ -246,7 +250,7 @@ def test_a_certificate_names_what_the_node_is_reached_by(tmp_path: Path) -> None
 
 
 @pytest.mark.slow
-def test_a_node_makes_its_files_at_the_first_start_alone(tmp_path: Path) -> None:
+def test_a_node_makes_its_files_only_at_the_first_start(tmp_path: Path) -> None:
     first = prepared(node(tmp_path))
     second = prepared(node(tmp_path))
 
@@ -255,7 +259,7 @@ def test_a_node_makes_its_files_at_the_first_start_alone(tmp_path: Path) -> None
 
 
 @pytest.mark.slow
-def test_a_certificate_that_ends_within_a_month_is_renewed_with_all_its_names(tmp_path: Path) -> None:
+def test_a_certificate_that_expires_within_a_month_is_renewed_with_all_its_names(tmp_path: Path) -> None:
     prepared(node(tmp_path, ottla_secure_hosts="old-name"))
     files = SecureFiles(tmp_path / "data-secure")
     before = files.node(0).read_bytes()
@@ -269,7 +273,7 @@ def test_a_certificate_that_ends_within_a_month_is_renewed_with_all_its_names(tm
 
 
 @pytest.mark.slow
-def test_a_host_that_is_new_makes_a_new_certificate(tmp_path: Path) -> None:
+def test_a_new_host_causes_a_new_certificate(tmp_path: Path) -> None:
     prepared(node(tmp_path))
 
     made = prepared(node(tmp_path, advertised_listeners="SASL_SSL://new.example.com:9092"))
@@ -280,7 +284,7 @@ def test_a_host_that_is_new_makes_a_new_certificate(tmp_path: Path) -> None:
     assert prepared(node(tmp_path, advertised_listeners="SASL_SSL://newer.example.com:9092")) == set()
 
 
-def test_data_of_a_node_that_was_open_are_refused_before_anything_is_made(tmp_path: Path) -> None:
+def test_data_of_an_open_node_are_rejected_before_any_file_is_made(tmp_path: Path) -> None:
     (tmp_path / "data").mkdir()
     (tmp_path / "data" / "meta.properties").touch()
 
@@ -288,12 +292,12 @@ def test_data_of_a_node_that_was_open_are_refused_before_anything_is_made(tmp_pa
         prepared(node(tmp_path))
 
     assert "no administrator who could log in" in refused.value.detail
-    assert f"bring that directory back, or name it by {SECURE_DIR}" in refused.value.detail
+    assert f"restore that directory, or set {SECURE_DIR} to its path" in refused.value.detail
     assert os.listdir(tmp_path) == ["data"]
 
 
 @pytest.mark.usefixtures("no_program")
-def test_a_certificate_that_cannot_be_read_says_what_to_do_about_it(tmp_path: Path) -> None:
+def test_the_error_for_an_unreadable_certificate_says_what_to_do(tmp_path: Path) -> None:
     files = SecureFiles(tmp_path / "data-secure")
     complete(files, hosts_of={0: []}, bootstrap="")
     files.node(0).write_text("damaged")
@@ -305,12 +309,12 @@ def test_a_certificate_that_cannot_be_read_says_what_to_do_about_it(tmp_path: Pa
         prepared(node(tmp_path))
 
     assert "node-0.pem cannot be used: it has no certificate" in here.value.detail
-    assert "remove it: then the next start makes a new one" in here.value.detail
+    assert "remove it so that the next start makes a new one" in here.value.detail
     assert "`ottla secure certificate DIR --node 0 --renew`" in elsewhere.value.detail
 
 
 @pytest.mark.usefixtures("no_program")
-def test_a_node_with_keys_of_its_own_gets_an_administrator_alone(tmp_path: Path) -> None:
+def test_a_node_with_keys_of_its_own_gets_only_an_administrator(tmp_path: Path) -> None:
     config = node(
         tmp_path, ssl_keystore_location="/own/key.pem", ssl_truststore_location="/own/authorities.pem"
     )
@@ -346,7 +350,7 @@ def test_no_keys_are_made_where_others_could_replace_them(
     files.directory.mkdir()
     files.directory.chmod(0o777)
 
-    with pytest.raises(KafkaError, match=r"everybody may write into .*chmod o-w"):
+    with pytest.raises(KafkaError, match=r"every user may write to .*chmod o-w"):
         complete(files, hosts_of={0: ["localhost"]}, bootstrap="")
     assert content_of(files) == {}
 

@@ -1,4 +1,4 @@
-"""Certificates that hold any name at all: nobody has signed them, and nothing else of them is read."""
+"""Makes unsigned certificates with arbitrary names, in which all other fields are placeholders."""
 
 from collections.abc import Sequence
 
@@ -7,7 +7,7 @@ Name = Sequence[Sequence[tuple[str, int, bytes]]]  # sets of attributes: object 
 
 
 def der(tag: int, content: bytes) -> bytes:
-    """One value of DER."""
+    """Return a value in DER."""
     size = len(content)
     if size < 0x80:
         return bytes([tag, size]) + content
@@ -16,7 +16,7 @@ def der(tag: int, content: bytes) -> bytes:
 
 
 def oid(dotted: str) -> bytes:
-    """An object identifier of DER."""
+    """Return an object identifier in DER."""
     first, second, *others = map(int, dotted.split("."))
     encoded = b""
     for number in (first * 40 + second, *others):
@@ -28,7 +28,7 @@ def oid(dotted: str) -> bytes:
 
 
 def name_der(name: Name) -> bytes:
-    """A name of DER, its attributes in the order in which they are given."""
+    """Return a name in DER, with its attributes in the given order."""
     sets = [
         der(0x31, b"".join(der(0x30, oid(kind) + der(tag, content)) for kind, tag, content in attributes))
         for attributes in name
@@ -39,7 +39,7 @@ def name_der(name: Name) -> bytes:
 def certificate(
     name: Name, *, subject: bytes | None = None, alternative_names: Sequence[bytes] | None = None
 ) -> bytes:
-    """A certificate for a name; `subject` instead is the content of a name of DER."""
+    """Return a certificate for a name; `subject` is the content of a name in DER, used instead if given."""
     algorithm = der(0x30, oid("1.2.840.10045.4.3.2"))
     parts = [
         der(0xA0, der(0x02, b"\x02")),

@@ -1,4 +1,4 @@
-"""Clients that may change the cluster itself while nobody can log in, and those that may not."""
+"""Without an authorizer, only clients on the machines of nodes may change the cluster itself."""
 
 import asyncio
 from collections.abc import Sequence
@@ -34,7 +34,7 @@ STRANGER = replace(CONNECTION, client_host="10.9.9.9")
 
 
 class Names:
-    """The look-up of names, counted."""
+    """A resolver of host names that records its calls."""
 
     def __init__(self, addresses: dict[str, str]) -> None:
         self.addresses = addresses
@@ -86,12 +86,12 @@ def test_nodes_and_their_machines_may_change_the_cluster(
     assert is_let_in(judge, connection) is expected
 
 
-def test_a_setting_lets_everybody(names: Names) -> None:
+def test_a_setting_allows_every_client(names: Names) -> None:
     assert is_let_in(Administrators(lambda: ["node-1"], lambda: True), STRANGER)
     assert names.asked == []
 
 
-def test_strangers_cause_one_look_up_in_a_while_and_a_new_address_is_found(names: Names) -> None:
+def test_look_ups_for_strangers_are_limited_and_a_new_address_is_found(names: Names) -> None:
     judge = Administrators(lambda: ["node-1"], lambda: False)
 
     assert [is_let_in(judge, STRANGER) for _ in range(5)] == [False] * 5
@@ -109,11 +109,11 @@ def test_callers_of_the_rest_api_are_judged_by_their_address_only_without_an_aut
     asyncio.run(without.check_caller(here))
     with pytest.raises(KafkaError, match="no authorizer"):
         asyncio.run(without.check_caller(stranger))
-    # The brokers that are asked know what each request asks for.
+    # With an authorizer, the broker that gets the request decides.
     asyncio.run(judged.check_caller(stranger))
 
 
-def test_who_acts_for_a_caller_is_judged_by_where_that_is() -> None:
+def test_a_connection_for_a_caller_is_judged_by_the_address_of_the_caller() -> None:
     judge = Administrators(lambda: ["node-1"], lambda: False)
     acting = replace(STRANGER, client_host="127.0.0.1", local_host="127.0.0.1", caller_host="10.9.9.9")
 
@@ -129,7 +129,7 @@ def config_changes(kind: int, name: str) -> incremental_wire.IncrementalAlterCon
 
 
 @pytest.mark.parametrize(("kind", "name"), [(4, ""), (4, "0"), (8, "0")])
-def test_strangers_are_refused_settings_and_loggers_of_brokers(kind: int, name: str) -> None:
+def test_strangers_may_not_change_settings_and_loggers_of_brokers(kind: int, name: str) -> None:
     async def ask(api: Any, request: Any) -> Any:
         answer = await api.handle(MetadataNode(), RequestContext(0, 1, 1, "test", STRANGER), request)
         return answer.responses[0].error_code

@@ -1,4 +1,4 @@
-"""A node tells of its own certificates that others refuse, or will soon."""
+"""A node logs problems of its own certificates: others reject them, or will soon."""
 
 import asyncio
 import logging
@@ -39,14 +39,14 @@ def certificate(*names: str, until: datetime = NOW + timedelta(days=90)) -> OwnC
 
 
 @pytest.mark.parametrize("name", ["node-3", "three.example.org", "*.example.org", "10.0.0.3"])
-def test_a_certificate_of_the_node_that_is_valid_for_long_has_no_problem(tmp_path: Path, name: str) -> None:
+def test_a_valid_certificate_with_the_name_of_the_node_has_no_problem(tmp_path: Path, name: str) -> None:
     settings = security(tmp_path)
 
     assert problem_of(certificate(name), settings, NODE, NOW) is None
     assert warning_of(certificate(name), settings, NOW) is None
 
 
-def test_a_certificate_that_names_another_is_told_where_nodes_look_at_names(tmp_path: Path) -> None:
+def test_a_certificate_with_another_name_is_a_problem_where_nodes_check_names(tmp_path: Path) -> None:
     settings, other = security(tmp_path), certificate("node-4")
 
     assert problem_of(other, settings, NODE, NOW) == (
@@ -58,7 +58,7 @@ def test_a_certificate_that_names_another_is_told_where_nodes_look_at_names(tmp_
     assert problem_of(other, unchecked, NODE, NOW) is None
 
 
-def test_the_time_of_a_certificate_is_told_before_and_after_it_is_over(tmp_path: Path) -> None:
+def test_a_certificate_that_expires_soon_is_a_warning_and_an_expired_one_a_problem(tmp_path: Path) -> None:
     settings = security(tmp_path)
     soon = certificate("node-3", until=NOW + timedelta(days=12, hours=1))
     over = certificate("node-3", until=NOW - timedelta(seconds=1))
@@ -71,7 +71,7 @@ def test_the_time_of_a_certificate_is_told_before_and_after_it_is_over(tmp_path:
     assert "check the clock" in (problem_of(early, settings, NODE, NOW) or "")
 
 
-def test_a_problem_is_said_once_a_day_until_the_certificate_is_renewed(
+def test_a_problem_is_logged_once_a_day_until_the_certificate_is_renewed(
     tmp_path: Path, caplog: pytest.LogCaptureFixture
 ) -> None:
     ca = trustme.CA()

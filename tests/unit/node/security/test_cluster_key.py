@@ -1,4 +1,4 @@
-"""The key that stands for the cluster's secret: what anybody is shown is made of it."""
+"""All public values that depend on the cluster's secret are derived from the cluster key."""
 
 import hashlib
 import hmac
@@ -35,7 +35,7 @@ def test_each_guess_costs_time_and_memory() -> None:
     assert cluster_key(SECRET) != cluster_key(SECRET + ".") and len(cluster_key(SECRET)) == 32
 
 
-def test_all_that_strangers_are_shown_is_made_of_the_key(tmp_path: Path) -> None:
+def test_public_values_are_derived_from_the_cluster_key(tmp_path: Path) -> None:
     base = lay_foundation(parse_config({"log.dirs": str(tmp_path), **SETTINGS}), World())
     key, raw = cluster_key(SECRET), SECRET.encode()
 
@@ -54,8 +54,8 @@ def test_all_that_strangers_are_shown_is_made_of_the_key(tmp_path: Path) -> None
                 assert guess not in made and guess[1:16] != made[1][1:]
 
 
-def test_nothing_else_takes_the_secret_itself() -> None:
-    """What a new part of a node makes of the secret would be shown to strangers some day."""
+def test_no_other_code_uses_the_secret_itself() -> None:
+    """A new part of a node that uses the secret itself may one day reveal a hash of it to strangers."""
     taken = [
         (path.relative_to(ROOT).as_posix(), line.strip())
         for path in sorted((ROOT / "node").rglob("*.py"))

@@ -1,4 +1,4 @@
-"""Of a provider's document those keys are taken that verify tokens safely, and the others left out."""
+"""The keys of a provider's document that verify tokens safely are used, and the others skipped."""
 
 import json
 from typing import Any
@@ -11,7 +11,7 @@ from tests.tokens import document, private_key, public_jwk, published
 GOOD = public_jwk("rsa")
 
 
-def test_keys_of_all_kinds_are_taken() -> None:
+def test_keys_of_all_types_are_accepted() -> None:
     found = read_jwks(published())
 
     assert [key.kid for key in found.keys] == ["rsa", "ES256", "ES384", "ES512", "EdDSA"]
@@ -45,9 +45,9 @@ def test_keys_of_all_kinds_are_taken() -> None:
         {**public_jwk("ES256"), "x": "AAAA"},
         {**public_jwk("EdDSA"), "crv": "X25519"},
     ],
-    ids=lambda _: "key",  # they are made anew in each process
+    ids=lambda _: "key",  # keys differ in each process
 )
-def test_a_key_that_cannot_be_used_is_left_out(entry: Any) -> None:
+def test_an_unusable_key_is_skipped(entry: Any) -> None:
     found = read_jwks(document(entry, {**GOOD, "kid": "good"}))
 
     assert ([key.kid for key in found.keys], found.left_out) == (["good"], 1)
@@ -69,12 +69,12 @@ def test_a_key_that_cannot_be_used_is_left_out(entry: Any) -> None:
     ],
     ids=lambda _: "document",
 )
-def test_a_document_without_keys_is_refused(content: bytes) -> None:
+def test_a_document_without_keys_is_rejected(content: bytes) -> None:
     with pytest.raises(JwksError):
         read_jwks(content)
 
 
-def test_a_key_is_found_by_its_id_and_by_what_it_is_for() -> None:
+def test_a_key_is_found_by_its_id_and_algorithm() -> None:
     no_id = {name: value for name, value in public_jwk("other").items() if name != "kid"}
     found = read_jwks(document(no_id, {**GOOD, "alg": "RS256"}, public_jwk("ES256")))
 
@@ -89,7 +89,7 @@ def test_a_key_is_found_by_its_id_and_by_what_it_is_for() -> None:
     assert kid_of("ES256", "ES384") == kid_of("new", "ES256") == "nothing"
 
 
-def test_what_is_read_is_public() -> None:
+def test_only_public_keys_are_read() -> None:
     key = read_jwks(json.dumps({"keys": [GOOD]}).encode()).keys[0].public_key
 
     assert key.public_numbers() == private_key("rsa").public_key().public_numbers()  # type: ignore[union-attr]

@@ -1,4 +1,4 @@
-"""Keys are fetched anew in time, after failures with pauses, and for unknown keys without a storm."""
+"""Keys are fetched again in time, after failures with pauses, and for unknown keys without a storm."""
 
 from ottla.node.security.jwks_schedule import (
     ASKED_PAUSE_MS,
@@ -22,7 +22,7 @@ def test_the_first_fetch_is_due_at_once_and_the_next_after_the_refresh() -> None
     assert fetched(5).due_ms == 600_005
 
 
-def test_after_failures_pauses_grow_up_to_the_longest_and_begin_anew_after_a_success() -> None:
+def test_after_failures_pauses_grow_up_to_a_limit_and_restart_after_a_success() -> None:
     schedule, seen = fetched(), []
     for _ in range(6):
         schedule.failed(0)
@@ -34,7 +34,7 @@ def test_after_failures_pauses_grow_up_to_the_longest_and_begin_anew_after_a_suc
     assert schedule.due_ms == 100
 
 
-def test_an_unknown_key_is_asked_for_soon_and_once_a_minute() -> None:
+def test_an_unknown_key_causes_a_fetch_soon_and_once_a_minute() -> None:
     schedule = fetched()
     now_ms = ASKED_PAUSE_MS
 
@@ -57,7 +57,7 @@ def test_many_unknown_keys_cause_a_fetch_every_ten_seconds() -> None:
     assert fetches == 60_000 // ASKED_PAUSE_MS
 
 
-def test_a_key_that_is_new_is_known_within_ten_seconds_whatever_others_ask_for() -> None:
+def test_a_new_key_is_fetched_within_ten_seconds_despite_other_unknown_ids() -> None:
     schedule = fetched()
     for number in range(2 * MAX_REMEMBERED):
         schedule.ask(f"made-up-{number}", 1)
@@ -67,7 +67,7 @@ def test_a_key_that_is_new_is_known_within_ten_seconds_whatever_others_ask_for()
     assert schedule.due_ms <= ASKED_PAUSE_MS
 
 
-def test_while_the_provider_fails_unknown_keys_hasten_nothing() -> None:
+def test_unknown_keys_do_not_hasten_retries_while_the_provider_fails() -> None:
     schedule = fetched()
     schedule.failed(0)
 

@@ -1,5 +1,5 @@
-"""Access tokens are accepted and refused as by Kafka's BrokerJwtValidator, which judges the same table
-(tests/compat/java/test_access_tokens.py), and more strictly where shared secrets could sign.
+"""Access tokens are accepted and rejected as by Kafka's BrokerJwtValidator, which runs on the same table
+(tests/compat/java/test_access_tokens.py), but tokens signed with shared secrets are rejected, too.
 """
 
 import time
@@ -22,7 +22,7 @@ def verify(text: str, rules: TokenRules = RULES, keys: KeySet = KEYS) -> Verifie
 
 
 @pytest.mark.parametrize("case", cases(NOW_S), ids=lambda one: one.name)
-def test_a_token_is_accepted_or_refused_as_by_kafka(case: Case) -> None:
+def test_a_token_is_accepted_or_rejected_as_by_kafka(case: Case) -> None:
     try:
         found = verify(case.token, RULES if case.is_expecting else TokenRules())
     except JwtError:
@@ -31,7 +31,7 @@ def test_a_token_is_accepted_or_refused_as_by_kafka(case: Case) -> None:
         assert case.is_accepted and found.principal
 
 
-def test_a_token_names_its_principal_scopes_and_end() -> None:
+def test_a_token_has_a_principal_scopes_and_an_expiry() -> None:
     found = verify(token(claims(NOW_S, sub=" alice ", scope=["read", "write"])))
 
     assert found == VerifiedToken("alice", (NOW_S + 600) * 1_000, frozenset({"read", "write"}))
@@ -63,16 +63,16 @@ def test_the_names_of_claims_can_be_set() -> None:
         token(claims(NOW_S)).replace(".", ".~", 1),
         "a." + "b" * MAX_TOKEN_CHARS + ".c",
     ],
-    ids=lambda _: "token",  # keys are made anew in each process
+    ids=lambda _: "token",  # keys differ in each process
 )
-def test_hostile_tokens_are_refused(text: str) -> None:
+def test_hostile_tokens_are_rejected(text: str) -> None:
     keys = read_jwks(document(public_jwk("rsa"), public_jwk("oct")))
 
     with pytest.raises(JwtError):
         verify(text, keys=keys)
 
 
-def test_a_token_with_an_unknown_key_says_so() -> None:
+def test_the_error_for_an_unknown_key_has_its_id() -> None:
     with pytest.raises(JwtError) as unknown:
         verify(token(claims(NOW_S), kid="new"))
     with pytest.raises(JwtError) as expired:

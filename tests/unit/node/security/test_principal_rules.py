@@ -1,4 +1,4 @@
-"""`ssl.principal.mapping.rules`, by the cases of Apache Kafka's own test of them, and RE2's limits."""
+"""`ssl.principal.mapping.rules`, with the cases of Apache Kafka's own test, and RE2's limits."""
 
 import pytest
 
@@ -25,7 +25,7 @@ DUKE = "CN=Duke,OU=ServiceUsers,O=Org,C=US"
         r"RULE:\/\\\(\)\n\t/\/\/\//",
     ],
 )
-def test_rules_of_apache_kafka_are_taken(rules: str) -> None:
+def test_rules_of_apache_kafka_are_accepted(rules: str) -> None:
     assert PrincipalRules(rules).text == rules
 
 
@@ -43,15 +43,15 @@ def test_rules_of_apache_kafka_are_taken(rules: str) -> None:
         "RULE:^CN=(.*?),OU=ServiceUsers.*$/U",
         "RULE:^CN=(.*?),OU=ServiceUsers.*$/LU",
         "RULE:^CN=((.*)$/$1/",  # no pattern
-        "RULE:CN=(?=a).*/a/",  # RE2 cannot look ahead
-        r"RULE:CN=(.*),OU=\1/a/",  # nor refer back
-        "RULE:CN=.*/$1/",  # no group to name
+        "RULE:CN=(?=a).*/a/",  # RE2 has no look-ahead
+        r"RULE:CN=(.*),OU=\1/a/",  # nor backreferences
+        "RULE:CN=.*/$1/",  # the pattern has no group
         "RULE:CN=(.*)/$/",
         "RULE:CN=(.*)/${none}/",
         "RULE:CN=" + "a" * 40_000 + "/b/",
     ],
 )
-def test_what_is_no_rule_is_refused(rules: str) -> None:
+def test_an_invalid_rule_is_rejected(rules: str) -> None:
     with pytest.raises(KafkaError) as refused:
         PrincipalRules(rules)
 
@@ -88,21 +88,21 @@ def test_the_first_rule_that_matches_makes_the_name(name: str, principal: str) -
         ("RULE:^CN=(T)(k).*$/$1$2$3$12/", "Tk$3T2"),
         ("RULE:^CN=(?P<who>T).*$/${who}!/", "T!"),
         (r"RULE:^CN=(T).*$/\$1\//", "$1/"),
-        ("RULE:CN=(T)|.*/$1./", "T..."),  # found as CN=T, then all behind it, then the empty place at the end
-        ("RULE:.*/x/", "xx"),  # and the empty place at the end
-        ("RULE:^CN=(Q)?.*$/[$1]/", "[]"),  # a group that has nothing
+        ("RULE:CN=(T)|.*/$1./", "T..."),  # matches CN=T, then the rest, then the empty text at the end
+        ("RULE:.*/x/", "xx"),  # matches all, then the empty text at the end
+        ("RULE:^CN=(Q)?.*$/[$1]/", "[]"),  # a group that did not match
     ],
 )
-def test_a_replacement_is_read_as_by_java(rule: str, principal: str) -> None:
+def test_a_replacement_has_javas_notation(rule: str, principal: str) -> None:
     assert PrincipalRules(f"{rule},DEFAULT").name_of(r"CN=Tkac\, Adam,DC=cz") == principal
 
 
-def test_nobody_is_let_in_for_whom_there_is_no_rule() -> None:
+def test_a_client_that_no_rule_matches_is_rejected() -> None:
     with pytest.raises(NoRuleError, match="applies to CN=Duke"):
         PrincipalRules("RULE:^CN=Mallory$/m/").name_of(DUKE)
 
 
-def test_a_pattern_that_backtracking_would_never_finish_takes_a_step_a_character() -> None:
+def test_a_pattern_with_exponential_backtracking_takes_linear_time() -> None:
     rules = PrincipalRules("RULE:^(a|aa|a*)*$/x/,DEFAULT")
     name = "a" * 20_000 + "b"
 

@@ -1,4 +1,4 @@
-"""Which new certificates a listener takes over while it runs, and which it refuses."""
+"""A running listener reloads certificates, and rejects those that it may not or cannot use."""
 
 import asyncio
 import errno
@@ -51,7 +51,7 @@ def play(story: Callable[[], Coroutine[Any, Any, None]]) -> None:
         ("other", ("a",), {"ssl_allow_dn_changes": "true"}, False),
     ],
 )
-def test_a_new_certificate_names_the_old_node_unless_it_is_allowed_to_name_another(
+def test_a_new_certificate_must_have_the_old_names_unless_changes_are_allowed(
     tmp_path: Path, name: str, hosts: tuple[str, ...], allowed: dict[str, str], is_taken: bool
 ) -> None:
     path = tmp_path / "own.pem"
@@ -70,7 +70,7 @@ def test_a_new_certificate_names_the_old_node_unless_it_is_allowed_to_name_anoth
     play(story)
 
 
-def test_what_has_not_changed_is_not_read_and_what_failed_is_tried_when_it_changes_again(
+def test_only_changed_files_are_read_and_a_failed_one_is_retried_when_it_changes(
     tmp_path: Path, caplog: pytest.LogCaptureFixture
 ) -> None:
     path = tmp_path / "own.pem"
@@ -87,8 +87,8 @@ def test_what_has_not_changed_is_not_read_and_what_failed_is_tried_when_it_chang
         for _ in range(3):
             await reload.look()
         assert tls.current is first
-        assert caplog.text.count("keeps the certificate that it had") == 1, "told once"
-        assert "No such file" in reload.refused()["SSL"], "told for as long as it is so"
+        assert caplog.text.count("keeps its old certificate") == 1, "logged once"
+        assert "No such file" in reload.refused()["SSL"], "shown as long as it lasts"
         store(path, "node", "a")
         await reload.look()
         assert tls.current is not first and reload.refused() == {} and reload.listeners() == ["SSL"]
@@ -98,7 +98,7 @@ def test_what_has_not_changed_is_not_read_and_what_failed_is_tried_when_it_chang
 
 @pytest.mark.parametrize("failure", [errno.EIO, errno.EACCES, errno.ESTALE])
 @pytest.mark.parametrize("which", ["ssl.keystore.location", "ssl.truststore.location"])
-def test_a_store_that_could_not_be_read_for_a_while_is_read_though_it_has_not_changed_since(
+def test_an_unreadable_store_is_retried_without_a_change(
     tmp_path: Path,
     caplog: pytest.LogCaptureFixture,
     monkeypatch: pytest.MonkeyPatch,
@@ -129,7 +129,7 @@ def test_a_store_that_could_not_be_read_for_a_while_is_read_though_it_has_not_ch
                 await reload.look()
         assert tls.current is first and which in reload.refused()["SSL"]
         assert len(attempts) == 9, "after 1, 2, 4, 8, 16, 32 looks, then every 60"
-        assert caplog.text.count("keeps the certificate that it had") == 1
+        assert caplog.text.count("keeps its old certificate") == 1
         assert "growing pauses of at most 5 minutes" in caplog.text
         for _ in range(MAX_LOOKS_BETWEEN):
             await reload.look()
@@ -137,12 +137,12 @@ def test_a_store_that_could_not_be_read_for_a_while_is_read_though_it_has_not_ch
         second = tls.current
         for _ in range(2 * MAX_LOOKS_BETWEEN):
             await reload.look()
-        assert tls.current is second, "what was taken is not read again"
+        assert tls.current is second, "a certificate in use is not read again"
 
     play(story)
 
 
-def test_a_certificate_that_is_not_valid_yet_is_taken_when_it_is(
+def test_a_certificate_is_used_once_it_becomes_valid(
     tmp_path: Path,
 ) -> None:
     path, now = tmp_path / "own.pem", [datetime.now(UTC)]
@@ -167,7 +167,7 @@ def test_a_certificate_that_is_not_valid_yet_is_taken_when_it_is(
     play(story)
 
 
-def test_a_file_of_which_half_was_written_is_read_when_the_rest_is_there(tmp_path: Path) -> None:
+def test_a_half_written_file_is_read_once_it_is_complete(tmp_path: Path) -> None:
     path = tmp_path / "own.pem"
     store(path, "node", "a")
     wanted = security(path)
@@ -189,7 +189,7 @@ def test_a_file_of_which_half_was_written_is_read_when_the_rest_is_there(tmp_pat
     play(story)
 
 
-def test_an_expired_certificate_does_not_follow_a_valid_one(
+def test_an_expired_certificate_does_not_replace_a_valid_one(
     tmp_path: Path, caplog: pytest.LogCaptureFixture
 ) -> None:
     path = tmp_path / "own.pem"
@@ -207,7 +207,7 @@ def test_an_expired_certificate_does_not_follow_a_valid_one(
     play(story)
 
 
-def test_a_file_that_could_not_be_read_is_read_when_its_owner_or_mode_changes(tmp_path: Path) -> None:
+def test_an_unreadable_file_is_read_when_its_owner_or_mode_changes(tmp_path: Path) -> None:
     path = tmp_path / "own.pem"
     store(path, "node", "a")
     stores = [security(path).keystore]
@@ -217,7 +217,7 @@ def test_a_file_that_could_not_be_read_is_read_when_its_owner_or_mode_changes(tm
     assert stamps_of(stores) != before
 
 
-def test_other_settings_are_judged_without_taking_them_over(tmp_path: Path) -> None:
+def test_settings_are_checked_without_applying_them(tmp_path: Path) -> None:
     path, other, nowhere = (tmp_path / name for name in ("own.pem", "other.pem", "nowhere.pem"))
     store(path, "node", "a")
     store(other, "other", "a")
@@ -237,8 +237,8 @@ def test_other_settings_are_judged_without_taking_them_over(tmp_path: Path) -> N
     play(story)
 
 
-def test_a_link_that_is_swapped_is_a_change(tmp_path: Path) -> None:
-    """As Kubernetes renews a secret: the names stay, and the folder behind them is another."""
+def test_a_swapped_link_is_a_change(tmp_path: Path) -> None:
+    """Kubernetes renews a secret so: the paths stay, and a link leads to another directory."""
     for number in (1, 2):
         (tmp_path / f"v{number}").mkdir()
         store(tmp_path / f"v{number}" / "own.pem", "node", "a")

@@ -1,4 +1,4 @@
-"""From stores to a context of TLS: what is taken, and what is said of what is not."""
+"""TLS contexts are made from the settings and stores of a listener; unusable ones are rejected by name."""
 
 import ssl
 import subprocess
@@ -30,7 +30,7 @@ PASSWORD = "a password"
 
 
 class Stores:
-    """Files with the certificates of one authority."""
+    """Files with keys and certificates issued by one authority."""
 
     def __init__(self, home: Path) -> None:
         self.ca = trustme.CA()
@@ -70,7 +70,7 @@ def security(**texts: object) -> ListenerSecurity:
     return listener_security(listener, values, {})
 
 
-def test_a_pem_file_has_key_and_chain_in_any_order(stores: Stores) -> None:
+def test_a_pem_file_may_have_key_and_chain_in_any_order(stores: Stores) -> None:
     turned = stores.file("turned.pem", b"some words\n" + stores.chain + stores.key)
 
     built = [build_tls(security(ssl_keystore_location=one)) for one in (stores.own, turned)]
@@ -81,7 +81,7 @@ def test_a_pem_file_has_key_and_chain_in_any_order(stores: Stores) -> None:
     assert all(one.server.context.num_tickets == 0 for one in built)
 
 
-def test_keys_in_settings_leave_no_file_open_behind(stores: Stores) -> None:
+def test_keys_in_settings_leave_no_open_file(stores: Stores) -> None:
     opened = len(list(Path("/proc/self/fd").iterdir()))
 
     built = build_tls(
@@ -102,7 +102,7 @@ def test_keys_in_settings_leave_no_file_open_behind(stores: Stores) -> None:
     ("auth", "mode"),
     [("none", ssl.CERT_NONE), ("requested", ssl.CERT_OPTIONAL), ("required", ssl.CERT_REQUIRED)],
 )
-def test_clients_are_asked_for_certificates_as_is_set(
+def test_clients_need_certificates_as_the_setting_says(
     stores: Stores, auth: str, mode: ssl.VerifyMode
 ) -> None:
     context = build_tls(
@@ -114,7 +114,7 @@ def test_clients_are_asked_for_certificates_as_is_set(
     assert context.verify_mode is mode
 
 
-def test_versions_and_suites_are_those_that_are_set(stores: Stores) -> None:
+def test_versions_and_suites_are_those_of_the_settings(stores: Stores) -> None:
     def context(**texts: str) -> ssl.SSLContext:
         return build_tls(security(ssl_keystore_location=stores.own, **texts)).server.context
 
@@ -132,20 +132,20 @@ def test_versions_and_suites_are_those_that_are_set(stores: Stores) -> None:
     [
         ("TLS_NO_SUCH", "TLS_NO_SUCH is not supported"),
         ("TLS_AES_256_GCM_SHA384", "add TLS_CHACHA20_POLY1305_SHA256, TLS_AES_128_GCM_SHA256"),
-        ("TLS_ECDHE_RSA_WITH_AES_256_GCM_SHA384", "no shared cipher"),  # the key is an elliptic one
+        ("TLS_ECDHE_RSA_WITH_AES_256_GCM_SHA384", "no shared cipher"),  # the key is an elliptic-curve key
     ],
 )
-def test_suites_that_nobody_could_use_are_refused(stores: Stores, suites: str, said: str) -> None:
+def test_unusable_suites_are_rejected(stores: Stores, suites: str, said: str) -> None:
     with pytest.raises(KafkaError) as refused:
         build_tls(security(ssl_keystore_location=stores.own, ssl_cipher_suites=suites))
 
     assert refused.value.code is ErrorCode.INVALID_CONFIG and said in refused.value.detail
 
 
-def test_openssl_has_each_suite_under_the_name_that_it_is_given() -> None:
+def test_openssl_knows_each_suite_by_the_name_in_our_table() -> None:
     context = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
     for name in OPENSSL_NAMES.values():
-        context.set_ciphers(f"{name}:@SECLEVEL=0")  # raises where there is none
+        context.set_ciphers(f"{name}:@SECLEVEL=0")  # raises for an unknown name
 
 
 @pytest.mark.parametrize(
@@ -161,9 +161,7 @@ def test_openssl_has_each_suite_under_the_name_that_it_is_given() -> None:
         (b"{key}{chain}" + b" " * (1 << 20), "larger than"),
     ],
 )
-def test_a_store_that_cannot_be_used_is_refused_with_its_place(
-    stores: Stores, content: bytes, said: str
-) -> None:
+def test_an_unusable_store_is_rejected_with_its_path(stores: Stores, content: bytes, said: str) -> None:
     other = b"".join(blob.bytes() for blob in stores.ca.issue_cert("other").cert_chain_pems)
     for name, pem in {
         b"{key}": stores.key,
@@ -182,7 +180,7 @@ def test_a_store_that_cannot_be_used_is_refused_with_its_place(
     assert said in refused.value.detail
 
 
-def test_a_wrong_password_and_a_missing_file_are_told(stores: Stores) -> None:
+def test_a_wrong_password_and_a_missing_file_are_reported(stores: Stores) -> None:
     path = stores.file("encrypted.pem", stores.encrypted() + stores.chain)
 
     with pytest.raises(KafkaError, match=r"cannot be decrypted; check ssl[.]key[.]password"):
@@ -205,7 +203,7 @@ def test_pkcs12_is_read_by_another_process(stores: Stores) -> None:
 
 @pytest.mark.slow
 def test_no_terminal_is_asked_for_a_password(stores: Stores) -> None:
-    """In a session of its own there is none, and OpenSSL would say so in other words."""
+    """Run in a session without a terminal, where a password prompt of OpenSSL gives another error."""
     path = stores.file("asking.pem", stores.encrypted() + stores.chain)
     program = f"""
 from tests.unit.node.security.test_server_context import security
@@ -225,7 +223,7 @@ build_tls(security(ssl_keystore_location={str(path)!r}))
     assert "Enter PEM pass phrase" not in done.stdout + done.stderr
 
 
-def test_the_principal_is_made_of_the_name_by_the_rules() -> None:
+def test_the_rules_map_the_name_to_a_principal() -> None:
     rules = PrincipalRules("RULE:^CN=(.*?),.*$/$1/U")
     shown = certificate([[("2.5.4.10", UTF8, b"Org")], [("2.5.4.3", UTF8, b"duke")]])
 

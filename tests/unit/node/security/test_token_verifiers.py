@@ -1,4 +1,4 @@
-"""Verifiers of access tokens are made once, when a listener first takes tokens."""
+"""The verifier of a listener is made once, when the listener first accepts tokens."""
 
 import asyncio
 from collections.abc import Coroutine
@@ -34,7 +34,7 @@ def node(**more: str) -> BrokerConfig:
     )
 
 
-def test_a_listener_that_takes_tokens_from_now_on_gets_one_and_keeps_it() -> None:
+def test_a_listener_that_begins_to_accept_tokens_gets_a_verifier_and_keeps_it() -> None:
     async def story() -> None:
         verifiers, works = TokenVerifiers(lambda: 0), []
 
@@ -62,7 +62,7 @@ def test_a_listener_that_takes_tokens_from_now_on_gets_one_and_keeps_it() -> Non
     asyncio.run(story())
 
 
-def test_authorities_that_cannot_be_used_are_told_and_tried_again_and_at_once_with_the_next_change(
+def test_unusable_authorities_are_logged_and_retried_at_once_after_a_change(
     tmp_path: Path, caplog: pytest.LogCaptureFixture
 ) -> None:
     place = tmp_path / "ca.pem"
@@ -85,23 +85,23 @@ def test_authorities_that_cannot_be_used_are_told_and_tried_again_and_at_once_wi
         verifiers.settings_changed(wanted, start)
         await asyncio.sleep(0.1)
         assert verifiers.of("LOGINS") is None and len(works) == 1
-        assert caplog.text.count("does not offer OAUTHBEARER") == 1, "told once"
+        assert caplog.text.count("does not offer OAUTHBEARER") == 1, "logged once"
 
         trustme.CA().cert_pem.write_to_path(str(place))
         await verifiers.check(wanted)
-        verifiers.settings_changed(wanted, start)  # without this it would be tried some seconds later
+        verifiers.settings_changed(wanted, start)  # otherwise it would be retried some seconds later
         async with asyncio.timeout(4):
             while verifiers.of("LOGINS") is None:
                 await asyncio.sleep(0.01)
         place.unlink()
-        await verifiers.check(wanted)  # a verifier that is there needs the file no more
+        await verifiers.check(wanted)  # an existing verifier no longer needs the file
         works[0].cancel()
         await asyncio.wait(works)
 
     asyncio.run(story())
 
 
-def test_a_file_that_is_mended_is_taken_without_another_change(
+def test_a_repaired_file_is_used_without_another_change(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(token_verifiers, "LOOK_SECONDS", 0.05)
@@ -128,7 +128,7 @@ def test_a_file_that_is_mended_is_taken_without_another_change(
     asyncio.run(story())
 
 
-def test_what_a_verifier_refuses_is_told_by_its_listener(
+def test_rejected_authorities_are_reported_by_listener(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(trust_file, "LOOK_SECONDS", 0.05)

@@ -1,4 +1,4 @@
-"""The authorities of an OAuth provider follow their file; one that is no good changes nothing but the log."""
+"""The authorities of an OAuth provider are reloaded with their file; an unusable file is only logged."""
 
 import asyncio
 import logging
@@ -35,7 +35,7 @@ def replace(path: Path, content: bytes) -> None:
     temporary.replace(path)
 
 
-def test_a_file_that_changes_is_taken_over_and_nothing_is_read_without_a_change(
+def test_a_changed_file_is_reloaded_and_an_unchanged_one_is_not_read(
     tmp_path: Path, caplog: pytest.LogCaptureFixture
 ) -> None:
     caplog.set_level(logging.INFO)
@@ -52,8 +52,10 @@ def test_a_file_that_changes_is_taken_over_and_nothing_is_read_without_a_change(
         assert trust.context.check_hostname
         replace(path, OTHER)
         assert await trust.look() and not await trust.look()
-        assert serials(trust.context).isdisjoint(serials(first)), "who is not trusted any more is gone"
-        assert caplog.text.count("were read anew") == 2
+        assert serials(trust.context).isdisjoint(serials(first)), (
+            "an authority that is no longer in the file is not trusted"
+        )
+        assert caplog.text.count("were reloaded") == 2
 
     play(story)
 
@@ -70,7 +72,7 @@ def test_a_file_that_changes_is_taken_over_and_nothing_is_read_without_a_change(
     ],
     ids=["empty", "text", "half", "damaged", "too large", "gone"],
 )
-def test_a_file_that_is_no_good_keeps_the_old_one_and_says_so_once(
+def test_an_unusable_file_is_logged_once_and_the_old_authorities_stay(
     tmp_path: Path, caplog: pytest.LogCaptureFixture, bad: bytes | None
 ) -> None:
     path = tmp_path / "ca.pem"
@@ -83,14 +85,14 @@ def test_a_file_that_is_no_good_keeps_the_old_one_and_says_so_once(
         for _ in range(20):
             assert not await trust.look()
         assert trust.context is first and str(path) in trust.refused
-        assert caplog.text.count("stays trusted by the authorities that were read before") == 1
+        assert caplog.text.count("is still trusted by the old authorities") == 1
         replace(path, OTHER)
         assert await trust.look() and trust.context is not first and trust.refused == ""
 
     play(story)
 
 
-def test_a_file_that_could_not_be_read_for_a_while_is_read_though_it_has_not_changed(
+def test_an_unreadable_file_is_retried_without_a_change(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     path = tmp_path / "ca.pem"
@@ -118,7 +120,7 @@ def test_a_file_that_could_not_be_read_for_a_while_is_read_though_it_has_not_cha
     play(story)
 
 
-def test_without_a_file_the_authorities_of_the_system_count() -> None:
+def test_without_a_file_the_authorities_of_the_system_are_trusted() -> None:
     async def story() -> None:
         trust = await TrustFile.open(None)
         first = trust.context
@@ -128,7 +130,7 @@ def test_without_a_file_the_authorities_of_the_system_count() -> None:
     play(story)
 
 
-def test_a_file_that_cannot_be_read_is_refused_by_its_name(tmp_path: Path) -> None:
+def test_the_error_for_an_unreadable_file_has_its_path(tmp_path: Path) -> None:
     setting = r"nowhere \(ottla\.sasl\.oauthbearer\.truststore\.location\)"
     with pytest.raises(KafkaError, match=setting) as refused:
         read_trust(str(tmp_path / "nowhere"))

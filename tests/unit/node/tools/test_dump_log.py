@@ -1,4 +1,4 @@
-"""dump-log over files made here: whole, torn and overwritten ones."""
+"""dump-log prints intact, torn and overwritten files."""
 
 import json
 import struct
@@ -67,7 +67,7 @@ def test_records_are_printed_when_wanted(
     assert lines[4].endswith("payload: \\xff")
 
 
-def test_a_torn_tail_is_named_by_its_byte(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_a_torn_tail_is_reported_with_its_byte(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     whole = batch(0, b"a")
     for torn_bytes in (1, 60, 61, len(whole) - 1):
         path = partition(tmp_path, whole + batch(1, b"b")[:torn_bytes], f"torn-{torn_bytes}")
@@ -109,7 +109,9 @@ def test_a_wrong_crc_is_shown_and_the_rest_read(tmp_path: Path, capsys: pytest.C
     assert lines[5].endswith("payload: b")
 
 
-def test_a_file_of_any_bytes_ends_with_a_verdict(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_the_dump_of_any_bytes_ends_with_an_exit_code(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
     path = partition(tmp_path, bytes(range(256)) * 20)
 
     code, lines = dumped(capsys, path)
@@ -138,7 +140,7 @@ def test_markers_say_how_the_transaction_ended(tmp_path: Path, capsys: pytest.Ca
     assert lines[3].endswith("endTxnMarker: ABORT coordinatorEpoch: 3")
 
 
-def test_an_index_is_held_against_its_segment(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_an_index_is_compared_with_its_segment(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     first, second = batch(0, b"a"), batch(1, b"b")
     index = partition(tmp_path, first + second).with_suffix(".index")
     index.write_bytes(struct.pack(">ii", 1, len(first)))
@@ -151,7 +153,7 @@ def test_an_index_is_held_against_its_segment(tmp_path: Path, capsys: pytest.Cap
     assert lines[2] == f"Broken at byte 0: no batch begins at byte 5 of {LOG}."
 
 
-def test_rows_that_were_reserved_are_no_rows(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_reserved_space_is_not_printed_as_rows(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     index = tmp_path / "00000000000000000000.index"
     index.write_bytes(struct.pack(">ii", 1, 256) + bytes(80))
 
@@ -161,7 +163,9 @@ def test_rows_that_were_reserved_are_no_rows(tmp_path: Path, capsys: pytest.Capt
     assert lines[1:] == ["offset: 1 position: 256", "10 rows are reserved, but not written."]
 
 
-def test_a_time_index_is_held_against_its_segment(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_a_time_index_is_compared_with_its_segment(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
     index = partition(tmp_path, batch(0, b"a") + batch(1, b"b")).with_suffix(".timeindex")
     index.write_bytes(struct.pack(">qi", 1000, 0) + struct.pack(">qi", 1002, 1) + b"\1")
 
@@ -238,7 +242,7 @@ def test_json_has_one_object_a_line(tmp_path: Path, capsys: pytest.CaptureFixtur
     assert rows[2]["byte"] == len(batch(0, b"a"))
 
 
-def test_what_is_no_file_of_a_log_is_refused(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_a_file_of_another_kind_is_rejected(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     (tmp_path / "notes.txt").write_text("hello")
 
     assert main([str(tmp_path / "notes.txt")]) == 2

@@ -1,4 +1,4 @@
-"""What internal logs add up to, at any offset, and the batch at which a broken one goes wrong."""
+"""Internal logs are replayed to their state at any offset, and the first broken batch is found."""
 
 import json
 from pathlib import Path
@@ -70,7 +70,7 @@ def rows(capsys: pytest.CaptureFixture[str], *words: object, code: int = 0) -> l
     return [json.loads(line) for line in capsys.readouterr().out.splitlines()]
 
 
-def test_metadata_are_dumped_as_the_records_that_would_make_them(
+def test_metadata_are_dumped_as_the_records_that_would_create_them(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     directory = directory_of(tmp_path, "__cluster_metadata", changes(0, TOPIC, PARTITION), changes(2, CONFIG))
@@ -83,7 +83,7 @@ def test_metadata_are_dumped_as_the_records_that_would_make_them(
     assert [one["type"] for one in before] == ["TopicRecord", "PartitionRecord"]
 
 
-def test_no_tool_shows_what_proves_a_user(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_no_tool_shows_the_credentials_of_a_user(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     credential = UserScramCredentialRecord(
         name="alice", mechanism=1, salt=b"pepper", stored_key=b"STORED", server_key=b"SERVER", iterations=4096
     )
@@ -105,7 +105,9 @@ def test_no_tool_shows_what_proves_a_user(tmp_path: Path, capsys: pytest.Capture
         assert secret.decode() not in printed + str(dumped) and secret.hex() not in printed + str(dumped)
 
 
-def test_a_snapshot_is_where_the_metadata_begin(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_a_replay_of_the_metadata_begins_with_a_snapshot(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
     whole = directory_of(tmp_path, "__cluster_metadata", changes(0, TOPIC, PARTITION), changes(2, CONFIG))
     image = replayed(whole, until=1).state
     assert isinstance(image, MetadataImage)
@@ -119,7 +121,7 @@ def test_a_snapshot_is_where_the_metadata_begin(tmp_path: Path, capsys: pytest.C
     assert [one["type"] for one in dumped] == ["TopicRecord", "PartitionRecord", "ConfigRecord"]
 
 
-def test_groups_are_dumped_with_what_they_committed(
+def test_groups_are_dumped_with_their_committed_offsets(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     directory = directory_of(
@@ -137,7 +139,7 @@ def test_groups_are_dumped_with_what_they_committed(
     assert text.startswith("group group: billing protocol: classic state: Empty")
 
 
-def test_a_log_that_holds_is_replayed_to_its_end(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_an_intact_log_is_replayed_to_its_end(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     directory = directory_of(tmp_path, "__consumer_offsets", commit(0, 0, 5), commit(1, 0, 7))
 
     assert main(["replay", str(directory)]) == 0
@@ -148,9 +150,7 @@ def test_a_log_that_holds_is_replayed_to_its_end(tmp_path: Path, capsys: pytest.
     )
 
 
-def test_the_batch_at_which_a_log_goes_wrong_is_named(
-    tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_the_first_broken_batch_of_a_log_is_named(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     of_no_topic = partition_of(bytes(16))
     metadata = directory_of(tmp_path, "__cluster_metadata", changes(0, TOPIC), changes(1, of_no_topic))
     groups = directory_of(
@@ -166,7 +166,7 @@ def test_the_batch_at_which_a_log_goes_wrong_is_named(
     assert of_groups.startswith("From offset 1 on: ")
 
 
-def test_of_a_torn_log_all_before_is_dumped(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_a_torn_log_is_dumped_up_to_the_tear(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     torn = directory_of(tmp_path, "__consumer_offsets", commit(0, 0, 5), commit(1, 0, 7)[:-3])
 
     dumped = rows(capsys, "dump-group", "--json", torn, code=1)
@@ -174,7 +174,7 @@ def test_of_a_torn_log_all_before_is_dumped(tmp_path: Path, capsys: pytest.Captu
     assert [one.get("offset") for one in dumped] == [None, 5]
 
 
-def test_other_directories_are_refused(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_other_directories_are_rejected(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     for tool, topic, words in (
         ("dump-metadata", "orders", "is not a directory of __cluster_metadata"),
         ("dump-metadata", "__consumer_offsets", "use dump-group"),

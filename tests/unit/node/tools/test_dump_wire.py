@@ -1,4 +1,4 @@
-"""dump-wire prints what it can of any bytes."""
+"""dump-wire prints as much of any bytes as it can decode."""
 
 from pathlib import Path
 
@@ -33,7 +33,7 @@ def test_a_stream_of_requests_is_printed_with_positions(
 
 
 @pytest.mark.parametrize("name", ["HEARTBEAT:4", "Heartbeat:4", "12:4"])
-def test_responses_are_read_as_the_api_and_version_that_is_told(
+def test_responses_are_decoded_by_the_given_api_and_version(
     name: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     stream = tmp_path / "responses"
@@ -82,6 +82,6 @@ def test_captured_exchanges_are_printed_from_both_sides(capsys: pytest.CaptureFi
     assert second.startswith(f"{path}:1 response: ") and "FindCoordinatorResponse v" in second
 
 
-def test_a_file_that_is_not_there_is_one_line(capsys: pytest.CaptureFixture[str]) -> None:
+def test_the_error_for_a_missing_file_is_one_line(capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["/nowhere/at/all"]) == 2
     assert "No such file" in capsys.readouterr().err

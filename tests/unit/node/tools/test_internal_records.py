@@ -1,4 +1,4 @@
-"""Records of `__transaction_state` and of `__share_group_state` in words."""
+"""Records of `__transaction_state` and of `__share_group_state` are decoded into text."""
 
 import json
 from dataclasses import replace
@@ -41,7 +41,7 @@ def test_a_transaction_in_words() -> None:
     }
 
 
-def test_what_version_0_does_not_hold_is_left_out() -> None:
+def test_fields_that_version_0_lacks_are_left_out() -> None:
     _, value = WORDING(record(encode_key("t"), encode_value(at(S.EMPTY), 0)))
 
     told = json.loads(value or "")
@@ -49,7 +49,7 @@ def test_what_version_0_does_not_hold_is_left_out() -> None:
     assert "previous_producer_id" not in told
 
 
-def test_the_end_of_an_id() -> None:
+def test_a_tombstone_of_an_id() -> None:
     assert WORDING(record(encode_key("t"), None)) == ('{"transactional_id": "t"}', None)
 
 
@@ -63,7 +63,7 @@ def test_the_end_of_an_id() -> None:
         (encode_key("t"), encode_value(ONGOING, 1)[:-20]),
     ],
 )
-def test_what_is_not_known_is_printed_as_it_is(key: bytes | None, value: bytes | None) -> None:
+def test_an_unknown_record_is_printed_as_it_is(key: bytes | None, value: bytes | None) -> None:
     given = record(key, value)
 
     assert WORDING(given) == plain(given)
@@ -95,7 +95,7 @@ def test_a_snapshot_and_an_update_in_words() -> None:
     }
 
 
-def test_the_end_of_a_share_partition() -> None:
+def test_a_tombstone_of_a_share_partition() -> None:
     key, value = SHARE_WORDING(record(*encode_record(SnapshotRecord(KEY, None))))
 
     assert json.loads(key or "") == {"type": "snapshot", **SHARE_PARTITION} and value is None
@@ -110,7 +110,7 @@ def test_the_end_of_a_share_partition() -> None:
         (encode_record(SnapshotRecord(KEY, None))[0], b"\x00\x01 to come"),
     ],
 )
-def test_what_is_not_known_of_a_share_partition_is_printed_as_it_is(key: bytes | None, value: bytes) -> None:
+def test_an_unknown_record_of_a_share_partition_is_printed_as_it_is(key: bytes | None, value: bytes) -> None:
     assert SHARE_WORDING(record(key, value)) == plain(record(key, value))
 
 
@@ -144,7 +144,7 @@ def test_what_is_not_known_of_a_share_partition_is_printed_as_it_is(key: bytes |
         ),
     ],
 )
-def test_the_dead_letters_that_are_on_their_way_in_words(note: bytes | None, words: object) -> None:
+def test_pending_dead_letters_in_words(note: bytes | None, words: object) -> None:
     wording = wording_for("__share_group_state-0")
     update = UpdateRecord(KEY, UPDATE._replace(dead_letters=note))
     snapshot = SnapshotRecord(KEY, replace(SNAPSHOT, dead_letters=note or b""))

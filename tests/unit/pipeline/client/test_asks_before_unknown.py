@@ -1,4 +1,4 @@
-"""A topic that was just made is not known everywhere: it is gone when that was answered often enough."""
+"""A new topic is not known everywhere: it counts as gone after enough answers that say so."""
 
 from collections.abc import Callable, Sequence
 from typing import Any
@@ -37,7 +37,7 @@ PARTITION = TopicPartition("flights", 0)
 
 
 class Node:
-    """The only node: it answers about its topic, and commits, with one code after another and then well."""
+    """The only node: it answers about its topic, and commits, with the codes in turn, then well."""
 
     peer = "node1:9092"
 
@@ -89,7 +89,7 @@ def test_a_commit_waits_for_a_topic(
     commit_offsets(cluster(codes), "g", {PARTITION: CommittedOffset(offset=7)})
 
 
-def test_a_commit_to_a_topic_that_nobody_knows_ends(
+def test_a_commit_to_an_unknown_topic_ends(
     cluster: Callable[[Sequence[ErrorCode]], Cluster],
 ) -> None:
     with pytest.raises(TopicGone, match="has no partition 0"):
@@ -97,12 +97,12 @@ def test_a_commit_to_a_topic_that_nobody_knows_ends(
 
 
 @pytest.mark.parametrize("codes", [[UNKNOWN] * LAST, [ELECTING] * 10 + [UNKNOWN] * LAST])
-def test_a_topic_is_waited_for(
+def test_a_read_waits_for_a_new_topic(
     cluster: Callable[[Sequence[ErrorCode]], Cluster], codes: Sequence[ErrorCode]
 ) -> None:
     assert cluster(codes).topic("flights").leaders == {0: Leader(1, 0)}
 
 
-def test_a_topic_that_nobody_knows_is_gone(cluster: Callable[[Sequence[ErrorCode]], Cluster]) -> None:
+def test_a_topic_that_no_node_knows_is_gone(cluster: Callable[[Sequence[ErrorCode]], Cluster]) -> None:
     with pytest.raises(TopicGone, match="does not exist"):
         cluster([UNKNOWN] * 10).topic("flights")

@@ -1,4 +1,4 @@
-"""The settings of Kafka's clients: what is read, what is of no use here, what is refused in what words."""
+"""The settings of Kafka's clients: those read, those without effect, and the words of refusals."""
 
 from pathlib import Path
 
@@ -10,7 +10,7 @@ from ottla.pipeline.words import HIDDEN, OptionError
 
 
 def settings_of(role: Role = Role.SINK, **given: str) -> ClientSettings:
-    """Underscores stand for dots."""
+    """Read settings of a client; underscores stand for dots."""
     options = {f"kafka.{name.replace('_', '.')}": value for name, value in given.items()}
     return ClientSettings.from_options({"kafka.bootstrap.servers": "a:1", **options}, role)
 
@@ -46,13 +46,13 @@ def test_bootstrap_servers_are_addresses(text: str, addresses: tuple[tuple[str, 
         ("Client.Id", " me ", "client_id", "me"),
     ],
 )
-def test_a_sink_reads_what_javas_producer_reads(name: str, value: str, field: str, read: object) -> None:
+def test_a_sink_reads_the_settings_of_javas_producer(name: str, value: str, field: str, read: object) -> None:
     options = {"kafka.bootstrap.servers": "a:1", f"kafka.{name}": value}
 
     assert getattr(ClientSettings.from_options(options, Role.SINK), field) == read
 
 
-def test_a_source_reads_what_javas_consumer_reads() -> None:
+def test_a_source_reads_the_settings_of_javas_consumer() -> None:
     settings = settings_of(
         Role.SOURCE,
         isolation_level="read_committed",
@@ -73,7 +73,7 @@ def test_a_compression_level_is_that_of_the_type() -> None:
     assert settings_of(**levels).compression_level is None
 
 
-def test_what_has_no_effect_is_named() -> None:
+def test_settings_without_effect_are_named() -> None:
     given = {"linger_ms": "5", "acks": "1", "retries": "3"}
 
     assert settings_of(Role.SINK, **given).without_effect == ("linger.ms", "retries")
@@ -111,7 +111,7 @@ def test_what_has_no_effect_is_named() -> None:
         ({"retry_backoff_ms": "5000"}, "kafka.retry.backoff.max.ms", "is less than kafka.retry.backoff.ms"),
     ],
 )
-def test_what_cannot_be_honoured_is_refused_by_name(given: dict[str, str], option: str, problem: str) -> None:
+def test_invalid_options_are_refused_by_name(given: dict[str, str], option: str, problem: str) -> None:
     with pytest.raises(OptionError) as refused:
         settings_of(**given)
 
@@ -132,7 +132,7 @@ def test_what_cannot_be_honoured_is_refused_by_name(given: dict[str, str], optio
         "value.serializer",
     ],
 )
-def test_what_another_part_decides_is_refused(name: str) -> None:
+def test_settings_that_another_part_decides_are_refused(name: str) -> None:
     with pytest.raises(OptionError, match=name) as refused:
         ClientSettings.from_options(
             {"kafka.bootstrap.servers": "a:1", f"kafka.{name}": "s3cret"}, Role.SOURCE
@@ -164,7 +164,7 @@ def test_encryption_and_login_are_read_for_both_sides() -> None:
     assert (source.login.user, source.login.password) == ("anna", "hunter22-canary")
 
 
-def test_a_connection_is_in_the_clear_by_default() -> None:
+def test_a_connection_is_unencrypted_by_default() -> None:
     assert settings_of().security.protocol == "PLAINTEXT"
     assert settings_of(security_protocol="plaintext").security.protocol == "PLAINTEXT"
 
@@ -215,7 +215,7 @@ def test_no_secret_is_in_the_representation_of_settings() -> None:
         ({"sasl_jaas_config": SCRAM}, "kafka.sasl.jaas.config", "without kafka.security.protocol"),
     ],
 )
-def test_what_would_leave_a_connection_less_secure_is_refused_by_name(
+def test_settings_that_would_weaken_security_are_refused_by_name(
     given: dict[str, str], option: str, problem: str
 ) -> None:
     for role in Role:
@@ -235,7 +235,7 @@ def test_settings_of_a_protocol_that_is_not_chosen_have_no_effect() -> None:
     assert why_idle("batch.size", "SSL") == "is a setting of the sink"
 
 
-def test_a_secret_may_lie_in_a_file(tmp_path: Path) -> None:
+def test_a_secret_may_be_in_a_file(tmp_path: Path) -> None:
     (tmp_path / "kafka.properties").write_text("user = anna\npassword = hunter22\n")
     refers = f"${{file:{tmp_path}/kafka.properties:"
     jaas = f'x.ScramLoginModule required username="{refers}user}}" password="{refers}password}}";'
@@ -248,7 +248,7 @@ def test_a_secret_may_lie_in_a_file(tmp_path: Path) -> None:
     assert login is not None and (login.user, login.password) == ("anna", "hunter22")
 
 
-def test_checked_sums_can_be_said() -> None:
+def test_checksums_can_be_confirmed() -> None:
     settings_of(Role.SOURCE, check_crcs="true")
 
     with pytest.raises(OptionError, match="always checked"):
@@ -260,7 +260,7 @@ def test_a_cluster_must_be_named() -> None:
         ClientSettings.from_options({"subscribe": "t"}, Role.SOURCE)
 
 
-def test_secrets_are_shown_to_nobody() -> None:
+def test_secrets_are_never_shown() -> None:
     options = {
         "kafka.SASL.jaas.config": "p",
         "kafka.ssl.key.password": "q",

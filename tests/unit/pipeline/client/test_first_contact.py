@@ -1,4 +1,4 @@
-"""Nodes that end connections at once: tried again for a while, or for long once one has answered."""
+"""Nodes that end connections at once: retried for a while, or for long once one has answered."""
 
 import pytest
 
@@ -14,7 +14,7 @@ def clock(monkeypatch: pytest.MonkeyPatch) -> list[int]:
     return now
 
 
-def test_what_goes_on_for_long_is_not_tried_again(clock: list[int]) -> None:
+def test_connections_that_keep_ending_are_not_retried(clock: list[int]) -> None:
     contact = FirstContact()
 
     first = contact.ended("it wants a login")
@@ -28,7 +28,7 @@ def test_what_goes_on_for_long_is_not_tried_again(clock: list[int]) -> None:
     assert then.detail == "it wants a login"
 
 
-def test_a_cluster_that_has_answered_lets_such_clients_in(clock: list[int]) -> None:
+def test_connections_are_retried_once_the_cluster_has_answered(clock: list[int]) -> None:
     contact = FirstContact()
     contact.ended("it is about to stop")
     contact.answered()

@@ -1,4 +1,4 @@
-"""Records that tell where copied rows were placed: what is noted, written, and read again."""
+"""Records with the places of copied rows: noted, written, and read again."""
 
 import json
 
@@ -13,7 +13,7 @@ from ottla.pipeline.columns.offset_runs import OffsetRun
 ONE, OTHER = TopicPartition("t", 0), TopicPartition("t", 1)
 
 
-def test_what_was_noted_is_told_when_it_is_placed() -> None:
+def test_noted_batches_become_records_when_they_are_placed() -> None:
     notes = OffsetNotes(slot=3, lag_max=0)
     notes.note(ONE, np.arange(5, 8))
     notes.note(OTHER, np.array([0, 2]))
@@ -30,7 +30,7 @@ def test_what_was_noted_is_told_when_it_is_placed() -> None:
     ]
 
 
-def test_a_batch_whose_place_nobody_knows_is_left_out() -> None:
+def test_a_batch_with_an_unknown_place_is_left_out() -> None:
     notes = OffsetNotes(slot=0, lag_max=0)
     notes.note(ONE, np.arange(3))
     notes.note(ONE, np.arange(3, 5))
@@ -44,13 +44,13 @@ def test_a_batch_whose_place_nobody_knows_is_left_out() -> None:
     assert notes.rows([]) is None
 
 
-def test_slots_come_again_the_later_the_rarer_they_are() -> None:
+def test_slots_that_are_rarer_are_reused_later() -> None:
     slots = [slot_of(batch_id) for batch_id in range(1, 100_001)]
 
     last = {slot: batch_id for batch_id, slot in enumerate(slots, 1)}
     kept = sorted(last.values())
     assert len(kept) < 64 * 17
-    for batch_id in range(1, 100_001, 997):  # what is kept before it is not far, measured by its age
+    for batch_id in range(1, 100_001, 997):  # the nearest one kept before it is not far, measured by its age
         before = max((one for one in kept if one <= batch_id), default=0)
         assert batch_id - before <= max(2, (100_000 - batch_id) // 16)
     assert slot_of(0) not in last
@@ -77,7 +77,7 @@ def test_slots_come_again_the_later_the_rarer_they_are() -> None:
         (b'{"topic":"t","partition":0,"slot":0}', b'{"runs":[[0,0,1]]}' + b" " * 2_000_000),
     ],
 )
-def test_what_nobody_here_wrote_is_refused(key: bytes | None, value: bytes | None) -> None:
+def test_foreign_records_are_refused(key: bytes | None, value: bytes | None) -> None:
     with pytest.raises(ValueError):
         decode_sync(key, value)
 

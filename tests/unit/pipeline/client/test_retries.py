@@ -1,4 +1,4 @@
-"""Attempts: pauses double up to a limit, the budget ends them, and what is no use is not tried again."""
+"""Retries: pauses double up to a limit, the budget ends them, and final errors are not retried."""
 
 import random
 
@@ -23,7 +23,7 @@ def test_pauses_double_and_have_a_limit() -> None:
         assert (1 - JITTER) * middle_ms <= one.pause_ms(failures) <= (1 + JITTER) * middle_ms
 
 
-def test_what_is_retriable_is_tried_until_it_succeeds() -> None:
+def test_retriable_errors_are_retried_until_success() -> None:
     errors = [ErrorCode.NOT_COORDINATOR, ErrorCode.NETWORK_EXCEPTION]
     met = []
 
@@ -40,7 +40,7 @@ def test_what_is_retriable_is_tried_until_it_succeeds() -> None:
     ("code", "budget_ms"),
     [(ErrorCode.PRODUCER_FENCED, 60_000), (ErrorCode.NOT_COORDINATOR, -1)],
 )
-def test_what_is_final_or_too_late_is_raised(code: ErrorCode, budget_ms: int) -> None:
+def test_final_or_late_errors_are_raised(code: ErrorCode, budget_ms: int) -> None:
     attempts = []
 
     def attempt() -> None:

@@ -1,4 +1,4 @@
-"""`${file:/PATH:KEY}` in a setting: what it becomes, and what is told of one that leads nowhere."""
+"""References `${file:/PATH:KEY}` in settings: their values, and the errors of invalid ones."""
 
 from pathlib import Path
 
@@ -44,11 +44,11 @@ def test_other_texts_stay_as_they_are(text: str) -> None:
         ("kafka.sasl.jaas.config", "secret", False),
     ],
 )
-def test_what_is_kept_in_files_has_no_secret_itself(option: str, text: str, is_kept: bool) -> None:
+def test_a_text_with_references_holds_no_secret(option: str, text: str, is_kept: bool) -> None:
     assert is_kept_in_files(option, text) == is_kept
 
 
-def test_a_value_is_not_looked_into_again(secrets: Path) -> None:
+def test_a_value_is_not_searched_for_references(secrets: Path) -> None:
     assert filled_in(OPTION, f"${{file:{secrets}:odd}}") == "${file:/etc/passwd:root}"
 
 
@@ -62,7 +62,7 @@ def test_a_value_is_not_looked_into_again(secrets: Path) -> None:
         ("${file:SECRETS:nothing}", "the key 'nothing'"),
         ("${file:SECRETS.old:key}", "cannot be read: No such file"),
         ("${file:/:key}", "cannot be read: Is a directory"),
-        ("${file:/a\0b:key}", "that is no path"),
+        ("${file:/a\0b:key}", "it is not a valid path"),
     ],
 )
 def test_a_reference_that_leads_nowhere_is_refused(secrets: Path, text: str, problem: str) -> None:
@@ -74,7 +74,7 @@ def test_a_reference_that_leads_nowhere_is_refused(secrets: Path, text: str, pro
 
 
 @pytest.mark.parametrize("content", [b"\xff\xfe", b"#" * (MAX_PROPERTIES_BYTES + 1)])
-def test_a_file_that_is_none_of_properties_is_refused(tmp_path: Path, content: bytes) -> None:
+def test_an_invalid_properties_file_is_refused(tmp_path: Path, content: bytes) -> None:
     (tmp_path / "odd").write_bytes(content)
 
     with pytest.raises(OptionError, match="cannot be read"):

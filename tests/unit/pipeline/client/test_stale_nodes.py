@@ -1,4 +1,4 @@
-"""A node that is cut off from the others answers as it last heard: then another one is asked."""
+"""A node that is cut off answers from old metadata: then another node is asked."""
 
 from collections.abc import Callable, Iterator
 from typing import Any
@@ -46,13 +46,13 @@ TOPIC_ID = bytes(15) + b"7"
 
 
 class Node:
-    """A node with what it knows: which topics there are, and who leads and coordinates."""
+    """A node with the metadata that it has: the topics, their leader and the coordinator."""
 
     def __init__(self, node_id: int, topics: set[str], is_stale: bool) -> None:
         self.leader_epoch = 1
         self.end: int | None = (
             None if is_stale else 7
-        )  # of the log; None: it does not take itself for the leader
+        )  # of its log; None: it does not take itself for the leader
         self.peer = f"node{node_id}:9092"
         self.node_id = node_id
         self.topics = topics
@@ -92,7 +92,7 @@ class Node:
         return ticket
 
     def _metadata(self, names: list[str]) -> MetadataResponse:
-        """It takes itself for the leader of everything."""
+        """Answer as if this node led everything."""
         epoch = self.leader_epoch
         led = MetadataResponsePartition(partition_index=0, leader_id=self.node_id, leader_epoch=epoch)
         unknown = ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
@@ -115,7 +115,7 @@ Make = Callable[..., tuple[Cluster, Nodes]]
 
 @pytest.fixture
 def make(monkeypatch: pytest.MonkeyPatch) -> Iterator[Make]:
-    """Makes a client of two nodes, of which the first one is stale: it knows the `known` topics only."""
+    """Make clients of two nodes, the first of which is stale: it knows only the `known` topics."""
 
     def make(known: set[str]) -> tuple[Cluster, Nodes]:
         nodes = {STALE: Node(STALE, known, True), OTHER: Node(OTHER, {"flights"}, False)}
@@ -127,7 +127,7 @@ def make(monkeypatch: pytest.MonkeyPatch) -> Iterator[Make]:
     yield make
 
 
-def test_a_topic_that_the_first_node_has_not_heard_of_is_found(make: Make) -> None:
+def test_a_topic_that_the_first_node_does_not_know_is_found(make: Make) -> None:
     cluster, nodes = make(set())
 
     assert cluster.topic("flights").leaders == {0: Leader(OTHER, 1)}
@@ -144,21 +144,21 @@ def test_a_topic_is_gone_when_every_node_says_so(make: Make) -> None:
     assert nodes[STALE].asked == nodes[OTHER].asked == [MetadataRequest] * 2
 
 
-def test_offsets_are_asked_of_the_leader_that_another_node_tells(make: Make) -> None:
+def test_offsets_are_asked_of_the_leader_that_another_node_names(make: Make) -> None:
     cluster, nodes = make({"flights"})
 
     assert list_offsets(cluster, {PARTITION: LATEST}) == {PARTITION: 7}
     assert nodes[STALE].asked == [MetadataRequest, ListOffsetsRequest]
 
 
-def test_a_coordinator_is_the_one_that_another_node_tells(make: Make) -> None:
+def test_a_coordinator_is_the_one_that_another_node_names(make: Make) -> None:
     cluster, nodes = make({"flights"})
 
     assert committed_offsets(cluster, "g") == {}
     assert OffsetFetchRequest in nodes[STALE].asked and OffsetFetchRequest in nodes[OTHER].asked
 
 
-def test_a_node_that_was_not_asked_since_does_not_fall_back_further(make: Make) -> None:
+def test_a_node_that_was_not_asked_since_is_not_demoted_further(make: Make) -> None:
     cluster, _ = make({"flights"})
     failures = iter(range(5))
 
@@ -169,15 +169,15 @@ def test_a_node_that_was_not_asked_since_does_not_fall_back_further(make: Make) 
         return "done"
 
     for _ in range(50):
-        cluster.connections.pass_over()  # nobody was asked
+        cluster.connections.pass_over()  # no node was asked
 
     assert cluster.retry(fail_five_times) == "done"
     times = cluster.connections._passed_over.values()
     assert sorted(times) == [2, 3]
 
 
-def test_a_leader_of_an_epoch_that_is_over_is_not_believed(make: Make) -> None:
-    """It may lead for itself, and where its log ends others have read further."""
+def test_a_leader_of_an_old_epoch_is_not_believed(make: Make) -> None:
+    """Such a node may lead in its own view, but others have read beyond the end of its log."""
     cluster, nodes = make({"flights"})
     nodes[OTHER].leader_epoch, nodes[STALE].end = 2, 3
     cluster.connections.to_any()
@@ -185,14 +185,14 @@ def test_a_leader_of_an_epoch_that_is_over_is_not_believed(make: Make) -> None:
     assert cluster.leader(PARTITION) == Leader(OTHER, 2)
 
     cluster.forget_topic("flights")
-    cluster.connections.pass_over()  # so that the stale one is the next
+    cluster.connections.pass_over()  # so that the stale node is the next
     found = list_offsets(cluster, {PARTITION: LATEST})
 
     assert found == {PARTITION: 7}
     assert nodes[STALE].asked == [MetadataRequest]
 
 
-def test_what_looks_like_a_loss_is_asked_of_another_node(make: Make) -> None:
+def test_an_apparent_loss_is_checked_at_another_node(make: Make) -> None:
     cluster, nodes = make({"flights"})
     nodes[STALE].end = 3
     given = {"kafka.bootstrap.servers": "node1:9092,node2:9092", "subscribe": "flights"}
@@ -206,8 +206,8 @@ def test_what_looks_like_a_loss_is_asked_of_another_node(make: Make) -> None:
     assert ListOffsetsRequest in nodes[STALE].asked
 
 
-def test_a_coordinator_is_settled_by_the_node_that_has_heard_most(make: Make) -> None:
-    """One that was cut off would tell what was committed before it was."""
+def test_a_coordinator_is_settled_by_the_node_with_the_newest_metadata(make: Make) -> None:
+    """A coordinator that was cut off would return offsets from before."""
     cluster, nodes = make({"__consumer_offsets"})
     nodes[OTHER].topics, nodes[OTHER].leader_epoch = {"__consumer_offsets"}, 2
 

@@ -1,4 +1,4 @@
-"""Fetches made of rows, and rows made of what was opened."""
+"""Fetches made of rows, and rows made of opened fetches."""
 
 from typing import NamedTuple
 
@@ -9,7 +9,7 @@ MAX_OFFSET = 2**63 - 1
 
 
 class Aborted(NamedTuple):
-    """One aborted transaction, as a fetch response has it."""
+    """One aborted transaction of a fetch response."""
 
     producer_id: int
     first_offset: int
@@ -29,7 +29,7 @@ def open_all(
 
 
 def rows_of(fetched: Fetched) -> list[Record]:
-    """The records that the columns stand for."""
+    """Return the records of the columns."""
     columns = fetched.columns
     if columns is None:
         return []

@@ -1,4 +1,4 @@
-"""Record batches made of columns, read by the record code of the log."""
+"""Record batches made of columns, read again by the log's own code."""
 
 import numpy as np
 import pyarrow as pa
@@ -88,7 +88,7 @@ def test_rows_without_keys_headers_and_timestamps() -> None:
     assert read(encode(rows([b"a", None]))) == [Record(0, NOW_MS, None, b"a"), Record(1, NOW_MS, None, None)]
 
 
-def test_slices_are_encoded_as_what_they_show() -> None:
+def test_slices_are_encoded_with_only_their_own_rows() -> None:
     whole = rows(
         [b"a", b"b", b"c", b"d"],
         [b"1", b"2", b"3", b"4"],
@@ -102,7 +102,7 @@ def test_slices_are_encoded_as_what_they_show() -> None:
     assert [one[2:] for one in read(encode(part))] == [(b"2", b"b", (("x", b"y"),)), (b"3", b"c", ())]
 
 
-def test_no_batch_is_larger_than_allowed_and_sequences_go_on() -> None:
+def test_no_batch_is_larger_than_allowed_and_sequences_continue() -> None:
     columns = rows([bytes(size) for size in range(300)])
 
     batches = encode(

@@ -1,4 +1,4 @@
-"""A batch in two: the records of both are those of the whole one, with their sequence numbers."""
+"""A batch split in two: the halves have all of its records, with their sequence numbers."""
 
 import pytest
 

@@ -1,4 +1,4 @@
-"""Fetches opened into columns: what a reader sees, where it goes on, and what it refuses."""
+"""Fetches opened into columns: the records that a reader sees, the next offset, and refused bytes."""
 
 import numpy as np
 import pytest
@@ -72,7 +72,7 @@ def test_a_fetch_comes_out_as_it_went_in(compression: Compression) -> None:
     assert fetched.next_offset == 30
 
 
-def test_nothing_fetched_stays_where_it_was() -> None:
+def test_an_empty_fetch_stays_at_its_offset() -> None:
     fetched = open_all(b"", start=7)
 
     assert fetched == (None, 7)
@@ -164,7 +164,7 @@ def test_compacted_batches_keep_their_offsets() -> None:
     assert fetched.next_offset == 21
 
 
-def test_timestamps_of_the_log_and_none_at_all() -> None:
+def test_log_append_times_and_missing_timestamps_are_read() -> None:
     appended = build_batch(
         [row(b"a", 5), row(b"b", 6)], timestamp_type=TimestampType.LOG_APPEND_TIME, max_timestamp=99
     )
@@ -180,7 +180,7 @@ def test_timestamps_of_the_log_and_none_at_all() -> None:
 @pytest.mark.parametrize(
     "wanted", [frozenset(), frozenset({"key"}), frozenset({"value"}), frozenset({"key", "value"})]
 )
-def test_only_what_is_wanted_is_read(wanted: frozenset[str]) -> None:
+def test_only_the_wanted_fields_are_read(wanted: frozenset[str]) -> None:
     records = bytes(build_batch([(b"k", b"v", 1, (("h", b"x"),)), (None, b"w", 1, ())]))
 
     columns = open_fetched(
@@ -194,7 +194,7 @@ def test_only_what_is_wanted_is_read(wanted: frozenset[str]) -> None:
     )
 
 
-def test_a_header_key_that_is_no_text_is_read_as_java_reads_it() -> None:
+def test_a_header_key_that_is_not_utf_8_is_read_as_java_reads_it() -> None:
     body = bytes(build_batch([(None, b"v", 1, (("ab", b"x"), ("cd", b"y")))]))
     forged = bytes(seal_batch(read_header(body), body[61:].replace(b"ab", b"\xff\xc3")))
 
@@ -213,7 +213,7 @@ def test_columns_do_not_hold_the_bytes_that_they_came_from() -> None:
     assert columns.values.to_pylist() == [b"value"]
 
 
-def test_what_would_open_into_too_much_is_left_for_the_next_fetch() -> None:
+def test_batches_that_would_open_into_too_much_are_left_for_the_next_fetch() -> None:
     batches = b"".join(
         build_batch([row(bytes(100_000))], base_offset=at, compression=Compression.ZSTD) for at in range(10)
     )
@@ -271,7 +271,7 @@ def test_records_with_too_many_headers_are_read_in_pieces() -> None:
 
     assert read == [10] * 50
     assert asked == [0, 20, 40]
-    # One record is handed out, however many it has.
+    # One record is returned, however many headers it has.
     assert open_all(batch, max_opened_headers=3).next_offset == 1
 
 
@@ -279,11 +279,11 @@ def test_a_batch_of_the_shortest_records_takes_little_memory_at_a_time() -> None
     batch = bytes(build_batch([(None, None, 0, ())] * 60_000))
 
     assert open_all(batch, max_opened_records=2_000).next_offset == 2_000
-    # All at once it is twenty times as much.
+    # All at once would take twenty times as much.
     assert peak_bytes(lambda: open_all(batch, max_opened_records=2_000)) < 3 * len(batch)
 
 
-def test_offsets_that_do_not_rise_are_corrupt_rather_than_asked_for_ever() -> None:
+def test_offsets_that_do_not_rise_are_corrupt_rather_than_requested_for_ever() -> None:
     record = b"\x10\0\0\0\x01\x01\x02\0\0"  # offset delta 0, one header
 
     with pytest.raises(KafkaError, match="do not increase from 0"):
@@ -297,7 +297,7 @@ def refusal(records: bytes, start: int = 0) -> ErrorCode:
 
 
 def sealed(body: bytes, records_count: int = 1, last_offset_delta: int = 0) -> bytes:
-    """A batch with a right CRC around any bytes."""
+    """Return a batch with a valid CRC around any bytes."""
     header = read_header(build_batch([row(b"x")]))
     return bytes(
         seal_batch(header._replace(records_count=records_count, last_offset_delta=last_offset_delta), body)
@@ -333,11 +333,11 @@ VARINT_OF_6_BYTES = b"\xff\xff\xff\xff\xff\x01"
         ("nothing", b""),
     ],
 )
-def test_bytes_that_lie_are_corrupt(what: str, body: bytes) -> None:
+def test_bytes_with_wrong_lengths_are_corrupt(what: str, body: bytes) -> None:
     assert refusal(sealed(body)) is ErrorCode.CORRUPT_MESSAGE, what
 
 
-def test_a_value_beyond_its_record_is_corrupt_where_nobody_reads_headers() -> None:
+def test_a_value_beyond_its_record_is_corrupt_also_without_headers() -> None:
     records = sealed(b"\x0c\0\0\0\x01\x20\x02")
 
     with pytest.raises(KafkaError) as refused:
@@ -346,7 +346,7 @@ def test_a_value_beyond_its_record_is_corrupt_where_nobody_reads_headers() -> No
     assert refused.value.code is ErrorCode.CORRUPT_MESSAGE
 
 
-def test_counts_that_lie_are_corrupt() -> None:
+def test_wrong_counts_are_corrupt() -> None:
     two = bytes(build_batch([row(b"a"), row(b"b")]))[61:]
 
     for count in (0, 1, 3, 2**31 - 1):
@@ -386,7 +386,7 @@ def test_a_record_with_too_many_headers_is_refused() -> None:
     assert refusal(records) is ErrorCode.CORRUPT_MESSAGE
 
 
-def test_offsets_at_the_end_of_the_numbers_do_not_overflow() -> None:
+def test_the_largest_offsets_do_not_overflow() -> None:
     batch = build_batch([row(b"a"), row(b"b")], base_offset=MAX_OFFSET - 1, base_timestamp=2**63 - 1)
 
     with np.errstate(all="raise"):

@@ -1,4 +1,4 @@
-"""Large batches walked from many places: guesses help where they are right and change nothing where not."""
+"""Large batches walked from many places: right guesses help, wrong ones change nothing."""
 
 from random import Random
 
@@ -18,14 +18,14 @@ def text(random: Random) -> bytes:
 
 
 def landmarks_of(batch: bytes, count: int = ROWS) -> dict[int, int]:
-    """How many records lie before each position in the batch."""
+    """Return the position of each found record, by the number of records before it."""
     content = np.frombuffer(batch, np.uint8)
     positions, before = find_landmarks(content, HEADER_SIZE, len(batch), count)
     return dict(zip(before.tolist(), positions.tolist(), strict=True))
 
 
 def positions_of(rows: list[NewRecord]) -> dict[int, int]:
-    """Where each record begins in the batch of all."""
+    """Return the position of each record in the batch of all."""
     ends = [len(build_batch(rows[: place + 1])) for place in range(len(rows))]
     return dict(enumerate([HEADER_SIZE, *ends[:-1]]))
 
@@ -57,7 +57,7 @@ def test_large_batches_come_out_as_they_went_in(kind: str) -> None:
     assert rows_of(open_all(batch, start=7)) == list(iterate_records(batch))
 
 
-def test_a_compacted_batch_misleads_nobody() -> None:
+def test_a_compacted_batch_does_not_mislead_the_walk() -> None:
     random = Random(3)
     for gap in (1, ROWS // 2):
         kept = [Record(place + place // gap, 1, b"k", text(random)) for place in range(ROWS)]
@@ -66,7 +66,7 @@ def test_a_compacted_batch_misleads_nobody() -> None:
         assert rows_of(open_all(batch)) == kept
 
 
-def test_values_that_look_like_records_mislead_nobody() -> None:
+def test_values_that_look_like_records_do_not_mislead_the_walk() -> None:
     random = Random(4)
     inner: list[NewRecord] = [(b"k", text(random), 1, ()) for _ in range(600)]
     looks_like_records = bytes(build_batch(inner))[HEADER_SIZE:]

@@ -1,4 +1,4 @@
-"""Murmur2 of many keys: the same as one by one, whatever their lengths."""
+"""Murmur2 of many keys equals that of each key alone, whatever their lengths."""
 
 from random import Random
 

@@ -1,4 +1,4 @@
-"""Columns made of numbers: what `pa.array` makes of them, without asking pandas."""
+"""Columns of numbers equal those of `pa.array`, but pandas is not imported."""
 
 import numpy as np
 import pyarrow as pa
@@ -29,6 +29,6 @@ def test_every_second_number_is_a_column_as_well() -> None:
     assert number_column(np.arange(10)[::2], pa.int64()).to_pylist() == [0, 2, 4, 6, 8]
 
 
-def test_a_text_too_often_is_refused() -> None:
+def test_a_text_column_beyond_2_gib_is_refused() -> None:
     with pytest.raises(OverflowError):
         text_column("x" * 249, 2**31 // 249 + 1)

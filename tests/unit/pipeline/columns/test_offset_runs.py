@@ -35,7 +35,7 @@ def test_a_step_begins_where_a_row_is_missing(
     assert (steps.sources.tolist(), steps.counts.tolist()) == (sources, counts)
 
 
-def test_batches_that_go_on_in_both_logs_are_one_run() -> None:
+def test_batches_that_continue_in_both_logs_are_one_run() -> None:
     assert runs_of((int64s(0, 1, 2), 10), (int64s(3, 4), 13)) == [(0, 10, 5)]
 
 

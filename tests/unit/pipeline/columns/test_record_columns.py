@@ -1,4 +1,4 @@
-"""The batch that Spark gets: its schema to the letter, its moments in microseconds."""
+"""The batch that Spark gets: its schema to the letter, its timestamps in microseconds."""
 
 import subprocess
 import sys

@@ -1,4 +1,4 @@
-"""The columns of a sink: judged by name and type, their rows sent where they belong."""
+"""The columns of a sink: judged by name and type, their rows sent to the right partitions."""
 
 import pyarrow as pa
 import pytest
@@ -46,12 +46,12 @@ def test_a_wrong_column_is_named(fields: dict[str, pa.DataType], topic: str | No
     assert refused.value.option == name
 
 
-def test_a_name_that_stands_twice_is_refused() -> None:
+def test_a_duplicate_name_is_refused() -> None:
     with pytest.raises(OptionError, match="value: is the name of several columns"):
         judge_columns(pa.schema([("value", pa.binary()), ("value", pa.binary())]), topic="t")
 
 
-def test_other_columns_are_passed_over_and_the_option_wins_over_the_column() -> None:
+def test_other_columns_are_ignored_and_the_option_wins_over_the_column() -> None:
     batch = batch_of(offset=pa.array([1]), topic=pa.array([7]), value=pa.array([b"v"]))
 
     placed = place(batch)
@@ -106,7 +106,7 @@ def test_a_partition_of_a_row_wins_over_its_key() -> None:
 
 
 @pytest.mark.parametrize("partition", [-1, 3])
-def test_a_partition_that_is_not_there_is_named(partition: int) -> None:
+def test_a_nonexistent_partition_is_named(partition: int) -> None:
     batch = batch_of(value=pa.array([b"a"]), partition=pa.array([partition], pa.int32()))
 
     with pytest.raises(OptionError, match=f"partition: is {partition} in a row, but t has 3"):
@@ -151,7 +151,7 @@ def test_a_record_that_was_read_without_a_timestamp_has_none() -> None:
     assert rows.timestamps_ms is not None and rows.timestamps_ms.tolist() == [NOW, 5, NOW]
 
 
-def test_a_moment_before_1970_is_refused() -> None:
+def test_a_time_before_1970_is_refused() -> None:
     batch = batch_of(value=pa.array([b"a"]), timestamp=pa.array([-1], pa.timestamp("us", tz="UTC")))
 
     with pytest.raises(OptionError, match="timestamp: is before 1970"):
@@ -171,7 +171,7 @@ def test_headers_go_with_their_rows() -> None:
     assert rows.headers.to_pylist() == [[{"key": "h", "value": b"1"}], []]
 
 
-def test_no_rows_go_nowhere() -> None:
+def test_without_rows_there_are_no_partitions() -> None:
     assert place(batch_of(value=pa.array([], pa.binary()))) == {}
 
 

@@ -1,4 +1,4 @@
-"""Where records are sent: every option is judged by name, and nothing secret is shown."""
+"""The options of a web hook: each is judged by name, and no secret is shown."""
 
 import pytest
 
@@ -13,7 +13,7 @@ LETTERS = {
 }
 
 
-def test_secrets_are_in_no_words_about_it() -> None:
+def test_secrets_are_not_in_the_representation_of_options() -> None:
     options = HttpOptions.from_options({**URL, "http.header.Authorization": "Bearer hunter2"})
 
     assert options.headers == {"Authorization": "Bearer hunter2"}
@@ -21,7 +21,7 @@ def test_secrets_are_in_no_words_about_it() -> None:
     assert "hunter2" not in repr(options)
 
 
-def test_what_a_server_may_repeat_of_a_request_is_known_as_a_secret() -> None:
+def test_parts_of_a_request_that_a_server_may_repeat_are_secrets() -> None:
     url = "https://hooks.example/services/T0001/hunter2%2Fhunter2?token=a%20b%20c&x=1"
     options = HttpOptions.from_options({"http.url": url, "http.header.Authorization": "Bearer hunter3"})
 
@@ -71,7 +71,7 @@ def test_what_a_server_may_repeat_of_a_request_is_known_as_a_secret() -> None:
         ({**URL, "max.retry": "1"}, "max.retry: is not an option here"),
     ],
 )
-def test_a_wrong_option_is_told_by_name(options: dict[str, str], told: str) -> None:
+def test_a_wrong_option_is_reported_by_name(options: dict[str, str], told: str) -> None:
     with pytest.raises(OptionError) as refused:
         HttpOptions.from_options(options)
 

@@ -1,4 +1,4 @@
-"""Records into bodies, answers into verdicts."""
+"""Bodies made of records, and verdicts on answers."""
 
 import json
 
@@ -21,11 +21,13 @@ from ottla.pipeline.connect.http_sink import Record, groups_of
     [
         ((200, 202, 204), Verdict.TAKEN),
         ((400, 409, 413, 422), Verdict.REFUSED),
-        # No record is to blame for these, and none may be given up for them.
+        # No record is to blame for these, so none is given up.
         ((301, 401, 403, 404, 405, 408, 425, 429, 500, 503), Verdict.STOP),
     ],
 )
-def test_a_status_says_whose_fault_it_is(statuses: tuple[int, ...], verdict: Verdict) -> None:
+def test_a_status_decides_between_the_record_and_the_endpoint(
+    statuses: tuple[int, ...], verdict: Verdict
+) -> None:
     assert {judge(status) for status in statuses} == {verdict}
 
 
@@ -45,7 +47,7 @@ def test_a_value_is_sent_as_it_is(value: bytes | None, body_format: BodyFormat, 
 @pytest.mark.parametrize(
     ("value", "body_format"),
     [
-        (b"1,2", BodyFormat.JSON),  # would be two of an array
+        (b"1,2", BodyFormat.JSON),  # two elements of an array
         (b"[1", BodyFormat.JSON),
         (b"", BodyFormat.JSON),
         (b"NaN", BodyFormat.JSON),
@@ -66,7 +68,7 @@ def test_arrays_are_json() -> None:
     assert json.loads(to_array(['say "é"'.encode(), b"2"], BodyFormat.STRING)) == ['say "é"', "2"]
 
 
-def test_groups_keep_to_a_partition_and_a_size() -> None:
+def test_groups_stay_within_a_partition_and_a_size() -> None:
     def record(partition: int, offset: int) -> Record:
         return Record(RecordOrigin(topic="t", partition=partition, offset=offset), None, b"1", None)
 

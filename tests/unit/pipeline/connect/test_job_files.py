@@ -1,4 +1,4 @@
-"""The connectors in a job file: the documented one is right; a wrong option is told with its line."""
+"""Connectors in a job file: the documented one is valid; errors have the line of the option."""
 
 import re
 from pathlib import Path
@@ -10,7 +10,7 @@ from tests.pages import page_blocks
 from tests.unit.pipeline.jobs.job_texts import problems, read, with_job
 
 
-def test_the_job_file_of_the_documentation_is_right(tmp_path: Path) -> None:
+def test_the_job_file_of_the_documentation_is_valid(tmp_path: Path) -> None:
     (text,) = page_blocks("docs/connectors.md", "yaml", title="air.yaml")
 
     jobs = {job.name: job.work for job in read(tmp_path, text).jobs}
@@ -62,7 +62,7 @@ def test_the_job_file_of_the_documentation_is_right(tmp_path: Path) -> None:
         ),
     ],
 )
-def test_a_wrong_option_is_told_with_its_line(tmp_path: Path, lines: list[str], told: str) -> None:
+def test_a_wrong_option_is_reported_with_its_line(tmp_path: Path, lines: list[str], told: str) -> None:
     (problem,) = problems(tmp_path, with_job(*lines))
 
     assert told in problem

@@ -1,4 +1,4 @@
-"""Values of a real SQLite in columns of each type: as they are, or refused by the column's name."""
+"""Values of a real SQLite database in columns of each type: unchanged, or refused with the column's name."""
 
 import sqlite3
 from pathlib import Path
@@ -19,7 +19,7 @@ from ottla.pipeline.words import OptionError
 
 
 def read(path: Path, statements: str) -> dict[str, list[object]]:
-    """The columns of table `t` as a stream of it has them."""
+    """Return the columns of table `t` as a stream of it has them."""
     with sqlite3.connect(path / "a.db") as connection:
         connection.executescript(statements)
     connection.close()
@@ -90,13 +90,13 @@ def test_a_value_that_would_be_changed_is_refused_by_name(
     assert str(refused.value).startswith(f"table: has values in column a b that are {told}")
 
 
-def test_a_value_that_is_refused_is_told_with_its_row(tmp_path: Path) -> None:
+def test_a_refused_value_is_reported_with_its_row(tmp_path: Path) -> None:
     rows = "INSERT INTO t VALUES (5, 1), (6, 2.5), (7, 3.5)"
     with pytest.raises(OptionError, match=r"\(in the row with id = '6'\)$"):
         read(tmp_path, f"CREATE TABLE t (id INT, a INT); {rows}")
 
 
-def test_the_texts_of_what_spark_has_not_are_a_map_with_a_name_of_its_own() -> None:
+def test_the_texts_of_values_that_spark_lacks_are_a_map_with_a_unique_name() -> None:
     plain = [postgresql_column("id", "int8", -1, False), postgresql_column("name", "text", -1, True)]
     odd = [
         *plain,

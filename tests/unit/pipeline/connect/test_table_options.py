@@ -1,4 +1,4 @@
-"""Which table is read and how: every option is judged by name, and no password is ever shown."""
+"""The options of a table source: each is judged by name, and no password is ever shown."""
 
 import pytest
 
@@ -72,7 +72,7 @@ def test_a_table_has_parts(table: str, parts: tuple[str, ...]) -> None:
         ({**BASE, "tabel": "a"}, "tabel: is not an option here"),
     ],
 )
-def test_a_wrong_option_is_told_by_name(options: dict[str, str], told: str) -> None:
+def test_a_wrong_option_is_reported_by_name(options: dict[str, str], told: str) -> None:
     with pytest.raises(OptionError) as refused:
         TableOptions.from_options(options)
 
@@ -89,7 +89,7 @@ def test_a_url_is_never_shown(url: str) -> None:
     assert "hunter2" not in str(refused.value)
 
 
-def test_a_password_is_not_in_the_words_of_the_options() -> None:
+def test_a_password_is_not_in_the_representation_of_options() -> None:
     options = TableOptions.from_options({**POSTGRESQL, "connection.password": "hunter2"})
 
     assert options.password == "hunter2"

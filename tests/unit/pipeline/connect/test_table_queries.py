@@ -1,4 +1,4 @@
-"""The questions to a table, asked of a real SQLite: what is new, how far, and no more than is wanted."""
+"""Statements on a real SQLite database: they select the new rows, in order, and no more than asked for."""
 
 import sqlite3
 from collections.abc import Iterator, Sequence
@@ -23,7 +23,7 @@ DAY_MS = 86_400_000
 
 @pytest.fixture
 def database() -> Iterator[sqlite3.Connection]:
-    """Six rows, two of which share a time that another writes differently."""
+    """Make six rows, two of which share a time that a third writes differently."""
     connection = sqlite3.connect(":memory:")
     connection.execute("CREATE TABLE rows (id INTEGER PRIMARY KEY, at TEXT NOT NULL)")
     times = ["1970-01-02", "1970-01-03 00:00:00", "1970-01-03T00:00:00.000Z", "1970-01-04", "1970-01-05"]
@@ -42,7 +42,7 @@ def ask(database: sqlite3.Connection, question: Question) -> list[Any]:
 
 
 def batches(database: sqlite3.Connection, options: dict[str, str], most: int) -> list[list[int]]:
-    """The ids of all batches of a table that stays as it is."""
+    """Return the ids of all batches of a table that does not change."""
     asking, at, found = queries(options), START, []
     while answer := ask(database, asking.end(at, None, most)):
         end = asking.position(answer[0])
@@ -55,7 +55,7 @@ def batches(database: sqlite3.Connection, options: dict[str, str], most: int) ->
     ("options", "expected"),
     [
         (BY_ID, [[1, 2], [3, 4], [5, 6]]),
-        # Rows of one moment are not parted, as the next batch begins behind it.
+        # Rows of one time stay together, as the next batch begins behind it.
         (BY_TIME, [[1, 2, 3], [4, 5], [6]]),
         (BY_BOTH, [[1, 2], [3, 4], [5, 6]]),
     ],
@@ -78,10 +78,10 @@ def test_rows_that_are_younger_than_the_delay_wait(
 
 
 @pytest.mark.parametrize(("now_ms", "expected"), [(5_000, [[1]]), (5_001, [[1, 2]])])
-def test_rows_of_this_very_moment_wait(
+def test_rows_of_the_present_time_wait(
     database: sqlite3.Connection, now_ms: int, expected: list[list[int]]
 ) -> None:
-    """Others of the same time may come yet, and nobody would look for them behind it."""
+    """More rows of that time may come, and would lie before the next batch."""
     database.create_function("julianday", 1, lambda _now: 2440587.5 + now_ms / DAY_MS)
     database.execute("DROP TABLE rows")
     database.execute("CREATE TABLE rows (id INTEGER PRIMARY KEY, at INTEGER NOT NULL)")
@@ -101,7 +101,7 @@ def test_a_range_is_the_same_however_much_comes_later(database: sqlite3.Connecti
     assert end == Position(timestamp=2 * DAY_MS, incrementing=3)
 
 
-def test_a_target_bounds_what_is_new(database: sqlite3.Connection) -> None:
+def test_a_target_bounds_the_new_rows(database: sqlite3.Connection) -> None:
     asking = queries(BY_ID)
     target = Position(incrementing=4)
 
@@ -125,7 +125,7 @@ def test_times_may_be_milliseconds(database: sqlite3.Connection) -> None:
     assert batches(database, options, 1) == [[1], [2]]
 
 
-def test_a_time_that_is_none_is_found(database: sqlite3.Connection) -> None:
+def test_a_value_that_is_not_a_time_is_found(database: sqlite3.Connection) -> None:
     asking = queries(BY_TIME)
     question = asking.unreadable_time()
     assert question is not None
@@ -148,7 +148,7 @@ def test_names_are_quoted(database: sqlite3.Connection) -> None:
     assert ask(database, asking.rows(START, Position(incrementing=7))) == [(7,)]
 
 
-def test_values_are_never_text() -> None:
+def test_values_are_never_part_of_the_text() -> None:
     position = Position(timestamp="'; DROP TABLE rows --", incrementing=41)
     asking = queries(
         {**BY_BOTH, "connection.url": "postgresql://host/db"},
@@ -184,7 +184,7 @@ def test_a_percent_sign_in_a_name_is_no_placeholder() -> None:
         ),
     ],
 )
-def test_a_column_that_tells_nothing_is_refused(
+def test_a_column_that_cannot_show_new_rows_is_refused(
     options: dict[str, str], columns: list[TableColumn], told: str
 ) -> None:
     with pytest.raises(OptionError) as refused:
@@ -205,7 +205,7 @@ def test_a_column_that_tells_nothing_is_refused(
         (BY_TIME, Position(timestamp="2013-01-01 05:00:00.000001+00", beyond="infinity")),
     ],
 )
-def test_a_checkpoint_gives_back_what_it_got(options: dict[str, str], position: Position) -> None:
+def test_a_checkpoint_returns_the_position_it_was_given(options: dict[str, str], position: Position) -> None:
     read = TableOptions.from_options({"table": "rows", **options})
 
     assert from_offset(to_offset(position, read), read) == position
@@ -266,7 +266,7 @@ def test_types_of_postgresql_are_kept_or_text(
     ],
 )
 def test_types_of_sqlite_go_by_affinity(declared: str, kind: pa.DataType) -> None:
-    """SQLite casts nothing itself: of a real number it would keep 15 digits."""
+    """SQLite itself casts nothing: of a real number it would keep 15 digits."""
     column = sqlite_column("a", declared, True)
 
     assert (column.kind, column.is_cast) == (kind, False)

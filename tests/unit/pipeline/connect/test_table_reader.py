@@ -1,4 +1,4 @@
-"""What a run of a table's stream takes: what was there when it began."""
+"""A run of a table's stream reads the rows that were there when it began."""
 
 import sqlite3
 from collections.abc import Iterator
@@ -15,7 +15,7 @@ LIMIT = ReadMaxRows(10)
 
 @pytest.fixture
 def database(tmp_path: Path) -> Iterator[sqlite3.Connection]:
-    """A file with an empty table."""
+    """Make a file with an empty table."""
     connection = sqlite3.connect(tmp_path / "flights.db", isolation_level=None)
     connection.execute("CREATE TABLE flights (id INTEGER PRIMARY KEY)")
     yield connection
@@ -39,7 +39,7 @@ def insert(database: sqlite3.Connection, count: int) -> None:
     database.executemany("INSERT INTO flights DEFAULT VALUES", [()] * count)
 
 
-def test_a_run_that_begins_with_an_empty_table_takes_nothing_that_comes_later(
+def test_a_run_that_begins_with_an_empty_table_takes_no_later_rows(
     reader: TableReader, database: sqlite3.Connection
 ) -> None:
     start = reader.initialOffset()
@@ -50,7 +50,7 @@ def test_a_run_that_begins_with_an_empty_table_takes_nothing_that_comes_later(
     assert reader.latestOffset(start, LIMIT) == start
 
 
-def test_nor_does_one_whose_table_was_emptied_before_it(
+def test_a_run_whose_table_was_emptied_before_it_takes_no_later_rows(
     reader: TableReader, database: sqlite3.Connection
 ) -> None:
     insert(database, 5)
@@ -64,7 +64,7 @@ def test_nor_does_one_whose_table_was_emptied_before_it(
     assert reader.latestOffset(read, LIMIT) == read
 
 
-def test_a_run_without_a_last_batch_takes_what_comes(
+def test_a_run_without_a_last_batch_reads_later_rows(
     reader: TableReader, database: sqlite3.Connection
 ) -> None:
     start = reader.initialOffset()

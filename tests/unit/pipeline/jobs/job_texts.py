@@ -29,7 +29,7 @@ def read(folder: Path, text: str, environment: dict[str, str] | None = None) -> 
 
 
 def problems(folder: Path, text: str, environment: dict[str, str] | None = None) -> list[str]:
-    """`LINE: key: reason` of each."""
+    """Return `LINE: key: reason` of each problem."""
     try:
         read(folder, text, environment)
     except JobFileError as error:
@@ -38,7 +38,7 @@ def problems(folder: Path, text: str, environment: dict[str, str] | None = None)
 
 
 def with_job(*lines: str) -> str:
-    """A file with one job of these lines, which begin with line 5."""
+    """Return a file with one job of these lines, which begin on line 5."""
     return "\n".join(
         ["name: shop", "storage: state", "jobs:", "  totals:", *(f"    {line}" for line in lines)]
     )

@@ -1,4 +1,4 @@
-"""The commands before Spark is asked for anything, and how `ottla` finds them."""
+"""The commands before Spark is needed, and the way `ottla` finds them."""
 
 import errno
 from pathlib import Path
@@ -42,7 +42,7 @@ def test_without_spark_a_sentence_says_what_to_install(
     assert "no_such_module is missing" in ended.output and "install 'ottla[spark]'" in ended.output
 
 
-def test_several_files_are_judged_and_all_that_is_wrong_is_told(tmp_path: Path, good: Path) -> None:
+def test_several_files_are_checked_and_all_errors_are_reported(tmp_path: Path, good: Path) -> None:
     wrong, missing = tmp_path / "wrong.yaml", tmp_path / "missing.yaml"
     wrong.write_text(with_job(RATE, "sink: {format: nop}"))
 

@@ -1,4 +1,4 @@
-"""`${NAME}` and what is not one."""
+"""Values with `${NAME}`, and text that only looks like it."""
 
 import pytest
 
@@ -28,7 +28,7 @@ def test_references_to_files_are_left_to_clients() -> None:
     assert fill_in(text, {"X": "1"}, keeps_files=True)[0] == "1 ${file:/a:b} ${file:/a"
 
 
-def test_values_are_told_as_they_may_be_secrets() -> None:
+def test_values_are_returned_as_they_may_be_secrets() -> None:
     assert fill_in("a ${X} ${X}", {"X": "secret", "Y": "other"})[1] == {"secret"}
 
 
@@ -41,7 +41,7 @@ def test_values_are_told_as_they_may_be_secrets() -> None:
         ("${file:/a:b}", "refers to a file"),
     ],
 )
-def test_what_cannot_be_filled_in_is_told(text: str, reason: str) -> None:
+def test_invalid_variables_are_reported(text: str, reason: str) -> None:
     with pytest.raises(VariableError) as error:
         fill_in(text, {"X": "1", "a-b": "2"})
 

@@ -1,4 +1,4 @@
-"""Job files: what a right one means, and every mistake of a wrong one with its line, key and reason."""
+"""Job files: the meaning of valid ones, and every error with its line, key and reason."""
 
 from pathlib import Path
 
@@ -11,7 +11,7 @@ from tests.pages import page_blocks
 from tests.unit.pipeline.jobs.job_texts import GOOD, NOOP, RATE, problems, read, with_job
 
 
-def test_a_file_says_what_runs_and_where_it_keeps_its_progress(tmp_path: Path) -> None:
+def test_a_file_defines_the_jobs_and_the_places_of_their_progress(tmp_path: Path) -> None:
     file = read(tmp_path, GOOD)
 
     [job] = file.jobs
@@ -30,7 +30,7 @@ def test_a_file_says_what_runs_and_where_it_keeps_its_progress(tmp_path: Path) -
     assert job.work.steps == (SqlStep(query="SELECT key, value FROM source"),)
 
 
-def test_an_exactly_once_sink_is_known_by_the_names_of_file_and_job(tmp_path: Path) -> None:
+def test_an_exactly_once_sink_is_identified_by_the_names_of_file_and_job(tmp_path: Path) -> None:
     named = GOOD.replace("delivery.guarantee", "Transactional.ID: mine, delivery.guarantee")
     at_least_once = GOOD.replace("exactly_once", "at_least_once")
     ids = []
@@ -75,7 +75,7 @@ def test_several_sources_are_views_and_steps_follow_each_other(tmp_path: Path) -
     assert (job.query.trigger, job.query.checkpoint) == (AvailableNow(), "s3a://bucket/here")
 
 
-def test_all_that_is_wrong_is_told_at_once_in_the_order_of_the_file(tmp_path: Path) -> None:
+def test_all_errors_are_reported_at_once_in_the_order_of_the_file(tmp_path: Path) -> None:
     told = problems(
         tmp_path,
         """
@@ -163,11 +163,11 @@ def test_all_that_is_wrong_is_told_at_once_in_the_order_of_the_file(tmp_path: Pa
         ([RATE, "sink: {format: noop, x: '${NOT_THERE}'}"], "sink.x: uses ${NOT_THERE}, which"),
     ],
 )
-def test_a_mistake_is_told_with_its_place(tmp_path: Path, lines: list[str], told: str) -> None:
+def test_an_error_is_reported_with_its_place(tmp_path: Path, lines: list[str], told: str) -> None:
     assert [problem for problem in problems(tmp_path, with_job(*lines)) if told in problem]
 
 
-def test_jobs_do_not_share_what_is_theirs_alone(tmp_path: Path) -> None:
+def test_jobs_do_not_share_checkpoints_and_transactional_ids(tmp_path: Path) -> None:
     told = problems(
         tmp_path,
         """
@@ -188,7 +188,7 @@ def test_a_format_of_a_jar_is_known_once_jars_are_named(tmp_path: Path) -> None:
     assert problems(tmp_path, "configuration: {spark.jars: /a.jar}\n" + text) == []
 
 
-def test_a_file_is_referred_to_by_settings_of_clients_alone(tmp_path: Path) -> None:
+def test_only_settings_of_clients_may_refer_to_files(tmp_path: Path) -> None:
     (tmp_path / "secrets").write_text("host=a:9092\n")
     refers = f"'${{file:{tmp_path}/secrets:host}}'"
     connects = f"kafka.bootstrap.servers: {refers}, subscribe: b"
@@ -203,7 +203,7 @@ def test_a_file_is_referred_to_by_settings_of_clients_alone(tmp_path: Path) -> N
 @pytest.mark.parametrize(
     ("page", "title"), [("docs/jobs.md", "secured.yaml"), ("docs/mirror.md", "secured-mirror.yaml")]
 )
-def test_the_job_of_a_secured_cluster_is_right_as_its_page_has_it(
+def test_the_job_of_a_secured_cluster_is_valid_as_its_page_has_it(
     tmp_path: Path, page: str, title: str
 ) -> None:
     (tmp_path / "secrets.properties").write_text("password = canary\n")
@@ -226,7 +226,7 @@ def test_secrets_are_in_no_message(tmp_path: Path) -> None:
     assert told and "hunter22" not in "\n".join(told) and "secret-of" not in "\n".join(told)
 
 
-def test_a_file_that_cannot_be_read_is_told(tmp_path: Path) -> None:
+def test_a_file_that_cannot_be_read_is_an_error(tmp_path: Path) -> None:
     assert problems(tmp_path, "a: [\n") == [
         "2: is not valid YAML: expected the node content, but found '<stream end>'"
     ]

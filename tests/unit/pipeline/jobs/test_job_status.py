@@ -1,4 +1,4 @@
-"""States, progress and causes; what is written is what is read."""
+"""States, progress and causes of jobs; a status is read as it was written."""
 
 import json
 
@@ -59,7 +59,7 @@ def test_a_status_is_read_as_it_was_written(status: JobStatus) -> None:
         RUNNING.to_json().replace(b'"RUNNING"', b'"HAPPY"'),
     ],
 )
-def test_what_is_no_status_is_refused(content: bytes) -> None:
+def test_an_invalid_status_is_refused(content: bytes) -> None:
     with pytest.raises(StatusError):
         read_status(content)
 
@@ -117,7 +117,7 @@ def test_progress_counts_rows_since_the_start_and_the_lag_of_each_source() -> No
 @pytest.mark.parametrize(
     ("trace", "cause"),
     [
-        ("", "no cause was told"),
+        ("", "the cause is unknown"),
         ("[A] one\ntwo", "[A] one"),
         ("org.apache.spark.SparkException: [X] no\n\tat org.apache", "[X] no"),
         (
@@ -133,16 +133,16 @@ def test_progress_counts_rows_since_the_start_and_the_lag_of_each_source() -> No
         ("y" * 1000, "y" * 400 + "…"),
     ],
 )
-def test_the_cause_is_the_sentence_that_says_most(trace: str, cause: str) -> None:
+def test_the_cause_is_the_most_useful_sentence(trace: str, cause: str) -> None:
     assert cause_of(trace) == cause
 
 
-def test_the_table_has_a_line_a_job_and_says_why_one_failed() -> None:
+def test_the_table_has_a_line_for_each_job_and_the_cause_of_a_failure() -> None:
     failed = JobStatus(job="b", state=JobState.FAILED, since_ms=0, cause="it broke")
 
     lines = as_table([RUNNING, failed]).splitlines()
 
-    assert lines[0].split() == ["JOB", "STATE", "SINCE", "BATCH", "ROWS", "ROWS/S", "LAG", "TOLD"]
+    assert lines[0].split() == ["JOB", "STATE", "SINCE", "BATCH", "ROWS", "ROWS/S", "LAG", "UPDATED"]
     assert lines[1].split() == [
         "totals",
         "RUNNING",

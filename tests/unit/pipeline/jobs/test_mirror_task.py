@@ -17,7 +17,7 @@ MIRROR = (
 )
 
 
-def test_a_mirror_is_known_by_the_names_of_file_and_job(tmp_path: Path) -> None:
+def test_a_mirror_is_identified_by_the_names_of_file_and_job(tmp_path: Path) -> None:
     job = read(tmp_path, with_job(*MIRROR)).jobs[0]
 
     assert isinstance(job.work, Task)
@@ -33,7 +33,7 @@ def test_a_transactional_id_of_the_users_is_kept(tmp_path: Path) -> None:
     assert job.work.options["transactional.id"] == "mine"
 
 
-def test_secrets_of_both_clusters_lie_in_files(tmp_path: Path) -> None:
+def test_secrets_of_both_clusters_may_be_in_files(tmp_path: Path) -> None:
     (tmp_path / "secrets").write_text("password=canary\n")
     jaas = (
         'org.apache.kafka.common.security.plain.PlainLoginModule required username="anna" '
@@ -60,7 +60,7 @@ def test_secrets_of_both_clusters_lie_in_files(tmp_path: Path) -> None:
     assert "target.cluster.ssl.trustore.type: is not a security setting" in wrong[0]
 
 
-def test_each_option_that_is_wrong_is_told_with_its_line(tmp_path: Path) -> None:
+def test_each_wrong_option_is_reported_with_its_line(tmp_path: Path) -> None:
     told = problems(tmp_path, with_job(*MIRROR, "  offset.lag.max: many", "  emit.heartbeats.enabled: true"))
 
     assert [text.split(" ")[0] for text in told] == ["12:", "13:"]

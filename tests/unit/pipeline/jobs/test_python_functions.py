@@ -31,12 +31,12 @@ def folder(tmp_path: Path) -> Path:
 
 
 @pytest.mark.parametrize("function", ["imported", "renamed", "bound", "conditional", "plain", "Kind"])
-def test_what_a_module_binds_is_there(folder: Path, function: str) -> None:
+def test_a_name_that_a_module_binds_exists(folder: Path, function: str) -> None:
     check_function("package.clean", function, [str(folder)])
 
 
 @pytest.mark.parametrize("module", ["star", "dynamic"])
-def test_what_only_running_tells_is_believed(folder: Path, module: str) -> None:
+def test_a_function_that_only_running_would_show_is_assumed(folder: Path, module: str) -> None:
     check_function(module, "anything", [str(folder)])
 
 
@@ -50,7 +50,7 @@ def test_what_only_running_tells_is_believed(folder: Path, module: str) -> None:
         ("bare", "is a folder, not a module"),
     ],
 )
-def test_what_is_not_there_is_told(folder: Path, module: str, reason: str) -> None:
+def test_a_missing_function_is_reported(folder: Path, module: str, reason: str) -> None:
     with pytest.raises(FunctionError) as error:
         check_function(module, "inner", [str(folder)])
 

@@ -1,4 +1,4 @@
-"""Status files between processes: whole or not at all, and true when a process is gone."""
+"""Status files between processes: written atomically, and true after a process is gone."""
 
 import socket
 import subprocess
@@ -17,7 +17,7 @@ def test_a_job_that_never_ran_is_unassigned(tmp_path: Path) -> None:
     assert find_status(tmp_path, "a") == JobStatus(job="a")
 
 
-def test_a_status_lies_there_alone(tmp_path: Path) -> None:
+def test_a_status_is_the_only_file_beside_the_lock(tmp_path: Path) -> None:
     with running(tmp_path, ("a",)):
         write_status(tmp_path, RUNNING)
         write_status(tmp_path, RUNNING)
@@ -38,7 +38,7 @@ def test_a_running_job_whose_process_is_gone_has_failed(tmp_path: Path) -> None:
     )
 
 
-def test_of_another_host_nothing_is_known_but_what_is_written(tmp_path: Path) -> None:
+def test_a_status_of_another_host_is_believed(tmp_path: Path) -> None:
     elsewhere = JobStatus(job="a", state=JobState.RUNNING, pid=1, host="elsewhere")
     write_status(tmp_path, elsewhere)
 

@@ -1,4 +1,4 @@
-"""YAML as it was written, and what of it is refused."""
+"""YAML as it was written, and the parts of it that are refused."""
 
 import pytest
 
@@ -45,15 +45,15 @@ def test_scalars_are_the_text_that_was_written_and_know_their_lines() -> None:
         (b"a" * (MAX_FILE_BYTES + 1), 1, "are allowed"),
     ],
 )
-def test_what_is_no_file_of_jobs_is_told_with_its_line(content: bytes, line: int, reason: str) -> None:
+def test_invalid_yaml_is_reported_with_its_line(content: bytes, line: int, reason: str) -> None:
     with pytest.raises(YamlError) as error:
         read_tree(content)
 
     assert (error.value.line, reason in error.value.reason) == (line, True), error.value.reason
 
 
-def test_values_that_are_meant_many_times_stay_one() -> None:
-    # Written out, the last of them would have 9 to the power of 40 parts.
+def test_aliases_of_a_value_stay_one_value() -> None:
+    # Expanded, the last of them would have 9 to the power of 40 parts.
     rounds = [f"a{i}: &a{i} [{', '.join([f'*a{i - 1}'] * 9)}]" for i in range(1, 40)]
 
     tree = read_tree("\n".join(["a0: &a0 [x]", *rounds]).encode())

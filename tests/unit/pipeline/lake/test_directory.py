@@ -1,4 +1,4 @@
-"""A directory of batches: each is there whole or not at all, and once, wherever its writer dies."""
+"""A directory of batches: each is there whole or not at all, and once, wherever its writer crashes."""
 
 import os
 import subprocess
@@ -20,14 +20,14 @@ QUERY = Owner(writer="query 1", partition_by=("carrier",))
 
 @pytest.fixture
 def lake(tmp_path: Path) -> LakeDirectory:
-    """A directory that one writer has claimed."""
+    """Make a directory that one writer has claimed."""
     made = LakeDirectory(tmp_path / "flights", QUERY)
     made.claim()
     return made
 
 
 def write(lake: LakeDirectory, batch: int, rows: list[int]) -> Path:
-    """A staged batch, its rows in directories of two carriers."""
+    """Stage a batch with its rows in the directories of two carriers."""
     staged = lake.stage(batch)
     for carrier in ("AA", "UA"):
         folder = staged / f"carrier={carrier}"
@@ -37,13 +37,13 @@ def write(lake: LakeDirectory, batch: int, rows: list[int]) -> Path:
 
 
 def add(lake: LakeDirectory, batch: int, rows: list[int]) -> None:
-    """A whole batch."""
+    """Add a complete batch."""
     staged = write(lake, batch, rows)
     lake.commit(staged, Manifest(writer=QUERY.writer, batch=batch, files=measure(staged)))
 
 
 def seen(lake: LakeDirectory) -> list[int]:
-    """What a reader sees who knows nothing of batches."""
+    """Return the ids that a reader finds who knows nothing of batches."""
     table = ds.dataset(lake.path, format="parquet", partitioning="hive").to_table()
     return sorted(table["id"].to_pylist()) if table.num_rows else []
 
@@ -57,7 +57,7 @@ def test_a_batch_is_seen_when_it_is_committed_and_not_before(lake: LakeDirectory
     assert seen(lake) == [1, 1, 2, 2, 3, 3]
 
 
-def test_a_batch_says_what_it_has(lake: LakeDirectory) -> None:
+def test_a_manifest_lists_the_files_of_its_batch(lake: LakeDirectory) -> None:
     add(lake, 9, [1, 2])
     add(lake, 10, [3])
 
@@ -69,11 +69,11 @@ def test_a_batch_says_what_it_has(lake: LakeDirectory) -> None:
     ]
     last = lake.last_batch()
     assert last is not None
-    assert last.batch == 10  # not by the alphabet
+    assert last.batch == 10  # in numeric order
     assert lake.read_batch(11) is None
 
 
-def test_a_batch_that_is_there_is_not_replaced(lake: LakeDirectory) -> None:
+def test_an_existing_batch_is_not_replaced(lake: LakeDirectory) -> None:
     add(lake, 0, [1])
 
     with pytest.raises(LakeError, match="batch=0: already exists"):
@@ -100,7 +100,7 @@ def test_a_directory_with_other_files_is_refused(tmp_path: Path) -> None:
         LakeDirectory(tmp_path / "flights", QUERY).claim()
 
 
-def test_a_file_that_was_cut_is_told(lake: LakeDirectory) -> None:
+def test_a_file_that_was_cut_is_an_error(lake: LakeDirectory) -> None:
     add(lake, 0, [1])
     file = lake.batch_path(0) / "carrier=AA" / "part-0.parquet"
     os.truncate(file, 7)
@@ -109,7 +109,7 @@ def test_a_file_that_was_cut_is_told(lake: LakeDirectory) -> None:
         lake.read_batch(0)
 
 
-def test_a_batch_without_its_manifest_is_told(lake: LakeDirectory) -> None:
+def test_a_batch_without_its_manifest_is_an_error(lake: LakeDirectory) -> None:
     lake.batch_path(0).mkdir()
 
     with pytest.raises(LakeError, match=r"batch=0/_batch\.json: is missing"):
@@ -117,7 +117,7 @@ def test_a_batch_without_its_manifest_is_told(lake: LakeDirectory) -> None:
 
 
 class Died(BaseException):
-    """What no handler of a failure takes for one: the process is gone."""
+    """The end of the process, which no error handler may catch."""
 
 
 @pytest.mark.parametrize(

@@ -1,4 +1,4 @@
-"""The JSON beside the files of a lake: what is written is read, and anything else is told with its place."""
+"""The JSON beside the files of a lake: read as it was written; errors have their place."""
 
 import json
 from typing import Any
@@ -22,7 +22,7 @@ OF_LOAD = Manifest(writer="load", batch=7, files=FILES, offsets=OFFSETS)
 
 
 def changed(**members: Any) -> bytes:
-    """OF_LOAD with other members; ... takes one out."""
+    """Return OF_LOAD with other members; ... removes one."""
     document = json.loads(OF_LOAD.to_json()) | members
     return json.dumps({key: value for key, value in document.items() if value is not ...}).encode()
 
@@ -69,7 +69,7 @@ FILE = {"path": "a", "bytes": 1, "rows": 3}
         (changed(progress={"flights": {"0": 9}}), "endOffsets of flights-0 does not match"),
     ],
 )
-def test_what_nobody_wrote_is_told_with_its_place(text: bytes, told: str) -> None:
+def test_a_foreign_manifest_is_refused_with_the_place_of_the_error(text: bytes, told: str) -> None:
     with pytest.raises(LakeError) as refused:
         Manifest.from_json(text, "/lake/batch=7/_batch.json")
 

@@ -1,4 +1,4 @@
-"""Which offsets a group gets in the target."""
+"""The offsets that a group gets in the target."""
 
 from ottla.logstore.words.topic_partition import TopicPartition
 from ottla.pipeline.client.group_offsets import CommittedOffset
@@ -46,7 +46,7 @@ def test_a_group_never_goes_back_in_the_target() -> None:
     assert plan(12, forward=forward, there=101) == 102
 
 
-def test_where_nothing_is_known_a_group_begins_with_the_log() -> None:
+def test_without_a_known_translation_a_group_begins_with_the_log() -> None:
     assert plan(5, forward=OffsetMap(), log_start=7) == 7
     assert plan(5, forward=map_of((10, 100, 5)), log_start=7) == 7
 
@@ -59,8 +59,8 @@ def test_a_partition_that_the_target_does_not_have_yet_waits() -> None:
     assert plan(12, forward=map_of((10, 100, 5)), log_start=None) is None
 
 
-def test_rows_of_the_targets_own_that_had_not_come_back_are_not_left_out() -> None:
-    # In the target: its own rows 0 to 9, then ours from 10 on; of its own only 4 had come to the source.
+def test_rows_of_the_targets_own_that_had_not_been_copied_back_are_not_left_out() -> None:
+    # In the target: its own rows 0 to 9, then ours from 10 on; only 4 of its own had come to the source.
     forward, backward = map_of((0, 10, 5)), map_of((0, 5, 4))
 
     assert plan(5, forward=forward, backward=backward) == 0

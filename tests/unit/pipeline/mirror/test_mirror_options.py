@@ -1,4 +1,4 @@
-"""The options of a mirror: what is read, what is refused in what words."""
+"""The options of a mirror: those read, and the words of refusals."""
 
 import pytest
 
@@ -17,11 +17,11 @@ IDENTITY = {"replication.policy.class": "IdentityReplicationPolicy"}
 
 
 def options_of(**given: str) -> MirrorOptions:
-    """Underscores stand for dots."""
+    """Read options of a mirror; underscores stand for dots."""
     return MirrorOptions.from_options(NEEDED | {name.replace("_", "."): text for name, text in given.items()})
 
 
-def test_what_is_needed_is_enough() -> None:
+def test_the_required_options_are_enough() -> None:
     options = options_of()
 
     assert options.source_client == {
@@ -66,7 +66,7 @@ def test_settings_are_read_by_mirrormakers_names() -> None:
 @pytest.mark.parametrize(
     "topic", ["__consumer_offsets", "x.internal", "x-internal", "b.orders", ".hidden", "c.b.orders"]
 )
-def test_what_belongs_to_a_cluster_or_comes_from_the_target_is_never_mirrored(topic: str) -> None:
+def test_topics_of_the_cluster_itself_or_from_the_target_are_never_mirrored(topic: str) -> None:
     assert not options_of(topics=".*", topics_exclude="nothing").topics.has(topic)
 
 
@@ -78,7 +78,7 @@ def test_settings_that_depend_on_a_cluster_stay_behind() -> None:
     assert not options_of(config_properties_exclude="").excluded_configs.fullmatch("retention.ms")
 
 
-def test_the_identity_policy_marks_rows_unless_it_is_told_not_to() -> None:
+def test_the_identity_policy_marks_rows_unless_that_is_turned_off() -> None:
     assert MirrorOptions.from_options(NEEDED | IDENTITY).provenance_header == "mirror-provenance"
     assert MirrorOptions.from_options(NEEDED | IDENTITY | {"provenance.header": ""}).provenance_header is None
     assert options_of(provenance_header="from").provenance_header == "from"
@@ -104,19 +104,19 @@ def test_the_identity_policy_marks_rows_unless_it_is_told_not_to() -> None:
         ("source.cluster.bootstrap.servers", "x:y", "'x:y' is not an address"),
         ("target.cluster.acks", "0", "cannot be sent again"),
         ("emit.heartbeats.enabled", "true", "is not supported: the progress"),
-        ("sync.topic.acls.enabled", "true", "who may read a copy"),
+        ("sync.topic.acls.enabled", "true", "the administrators of the target"),
         ("tasks.max", "3", "is not an option here; the options are .*topics.exclude"),
         ("transactional.id", "", "is empty"),
     ],
 )
-def test_what_cannot_be_honoured_is_told_with_its_name(option: str, text: str, problem: str) -> None:
+def test_invalid_options_are_reported_with_their_names(option: str, text: str, problem: str) -> None:
     with pytest.raises(OptionError, match=problem) as told:
         MirrorOptions.from_options(NEEDED | {option: text})
 
     assert told.value.option == option
 
 
-def test_names_are_told_apart_without_case_as_spark_does_it() -> None:
+def test_names_are_compared_without_case_as_in_spark() -> None:
     options = options_of(FailOnDataLoss="false", Source_Cluster_Client_Id="x")
 
     assert not options.fail_on_data_loss
@@ -127,7 +127,7 @@ def test_names_are_told_apart_without_case_as_spark_does_it() -> None:
         options_of(topics="a", Topics="b")
 
 
-def test_an_id_is_taken_over_where_it_is_said() -> None:
+def test_an_id_is_taken_over_if_the_option_says_so() -> None:
     """A mirror whose checkpoint is gone is another query under the same id."""
     taken = sink_options(options_of(transactional_id_takeover="true"))
 
@@ -135,7 +135,7 @@ def test_an_id_is_taken_over_where_it_is_said() -> None:
     assert not SinkOptions.from_options(sink_options(options_of())).takes_over
 
 
-def test_what_is_done_anyway_may_be_said() -> None:
+def test_options_that_confirm_the_behaviour_are_accepted() -> None:
     said = {"exactly.once.support": "required", "emit.checkpoints.enabled": "false"}
 
     assert MirrorOptions.from_options(NEEDED | said) == options_of()

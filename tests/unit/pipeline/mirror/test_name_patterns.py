@@ -1,4 +1,4 @@
-"""Lists of names and expressions: what they mean, alone and against each other."""
+"""Lists of names and expressions: their meaning, alone and combined."""
 
 import re
 
@@ -23,7 +23,7 @@ from ottla.pipeline.words import OptionError
         ("", "", "orders", False),
     ],
 )
-def test_names_are_meant_that_are_included_and_not_excluded(
+def test_names_match_that_are_included_and_not_excluded(
     included: str, excluded: str, name: str, has: bool
 ) -> None:
     names = NameFilter(included=read_patterns("topics", included), excluded=read_patterns("x", excluded))
@@ -44,6 +44,6 @@ def test_more_can_be_excluded() -> None:
     assert [name for name in ("aa", "ab", "ac") if names.has(name)] == ["aa"]
 
 
-def test_what_is_no_expression_is_told_with_its_option() -> None:
+def test_an_invalid_expression_is_reported_with_its_option() -> None:
     with pytest.raises(OptionError, match=r"topics: '\(' is not a regular expression"):
         read_patterns("topics", "a,(")

@@ -1,4 +1,4 @@
-"""Offsets in the target: exact where runs tell, and never too late where they do not."""
+"""Offsets translated to the target: exact within runs, and never too late elsewhere."""
 
 from hypothesis import given
 from hypothesis import strategies as st
@@ -28,7 +28,7 @@ def test_an_offset_between_runs_is_where_the_one_before_ends() -> None:
     assert [offsets.translate(T, offset) for offset in (15, 17, 19)] == [105, 105, 105]
 
 
-def test_a_group_is_never_ahead_of_what_is_mirrored() -> None:
+def test_a_group_is_never_ahead_of_the_mirrored_rows() -> None:
     assert map_of((10, 100, 5)).translate(T, 10**12) == 105
 
 
@@ -38,13 +38,13 @@ def test_before_all_runs_nothing_is_known() -> None:
     assert map_of((10, 100, 5)).translate(TopicPartition("t", 1), 10) is None
 
 
-def test_a_topic_that_was_made_anew_in_the_source_begins_again() -> None:
+def test_a_topic_that_was_created_again_in_the_source_begins_again() -> None:
     offsets = map_of((0, 0, 50), (0, 51, 10))
 
     assert [offsets.translate(T, offset) for offset in (0, 5, 30)] == [51, 56, 61]
 
 
-def test_a_topic_that_was_made_anew_in_the_target_begins_again() -> None:
+def test_a_topic_that_was_created_again_in_the_target_begins_again() -> None:
     offsets = map_of((0, 0, 50), (50, 0, 10))
 
     assert [offsets.translate(T, offset) for offset in (10, 50, 55)] == [None, 0, 5]

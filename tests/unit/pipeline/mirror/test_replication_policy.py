@@ -1,4 +1,4 @@
-"""Names in the target, and topics that would go round in a circle."""
+"""Names in the target, and topics that would be copied in circles."""
 
 import pytest
 
@@ -37,13 +37,15 @@ def test_the_identity_policy_keeps_names() -> None:
         ("b.c.orders", True),
         ("orders", False),
         ("c.orders", False),
-        ("orders.b", False),  # a name of the user's that ends so has been nowhere
+        ("orders.b", False),  # a user's name with this ending has been nowhere
         ("b", False),
         ("bb.orders", False),
         ("xb.orders", False),
     ],
 )
-def test_a_topic_that_has_been_in_the_target_goes_round(topic: str, goes_round: bool) -> None:
+def test_a_topic_that_has_been_in_the_target_would_be_copied_in_a_circle(
+    topic: str, goes_round: bool
+) -> None:
     names = NameFilter(included=(".*",)).without(default().circles())
 
     assert names.has(topic) is not goes_round

@@ -1,4 +1,4 @@
-"""What is to change in the target's topics, from what both clusters say."""
+"""The changes of the target's topics, computed from both clusters."""
 
 import re
 
@@ -35,7 +35,7 @@ def test_a_topic_that_the_target_lacks_is_made_with_its_partitions_and_own_setti
     assert changes == TopicChanges(created=(made,))
 
 
-def test_partitions_are_added_and_never_taken_away() -> None:
+def test_partitions_are_added_and_never_removed() -> None:
     source, target = {"less": 4, "same": 2, "more": 1}, {"less": 2, "same": 2, "more": 3}
 
     changes = partition_changes(source, target, {}, excluded=EXCLUDED, replication_factor=-1)

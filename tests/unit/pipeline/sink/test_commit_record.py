@@ -1,4 +1,4 @@
-"""The record of a batch: packed, read again, and judged when others have written it."""
+"""The record of a batch: encoded, read again, and refused if this sink did not write it."""
 
 from base64 import b64decode, b64encode
 from dataclasses import replace
@@ -61,7 +61,7 @@ def test_seven_hundred_participants_fit_into_one_part_and_too_many_are_refused_b
 
 
 @pytest.mark.parametrize("participants", [0, 700, 900, 5_000, 30_000])
-def test_a_long_record_is_put_together_of_its_parts(participants: int) -> None:
+def test_a_long_record_is_joined_from_its_parts(participants: int) -> None:
     record = encode_record(record_of(participants))
 
     parts = split(record)
@@ -72,7 +72,7 @@ def test_a_long_record_is_put_together_of_its_parts(participants: int) -> None:
     assert join(parts) == record
 
 
-def test_parts_of_different_records_are_no_record() -> None:
+def test_parts_of_different_records_are_refused() -> None:
     one, other = (split(encode_record(record_of(2_000, first_id=number))) for number in (7_000, 900_000))
     for parts in (
         [one[0], *other[1:]],
@@ -82,12 +82,12 @@ def test_parts_of_different_records_are_no_record() -> None:
         [*one, one[-1]],
         ["", *one[1:]],
     ):
-        with pytest.raises(KafkaError, match="its parts are not of one"):
+        with pytest.raises(KafkaError, match="its parts are from different records"):
             join(parts)
 
 
 @given(st.binary(max_size=80), st.integers(0, 200))
-def test_what_others_have_written_is_refused(noise: bytes, cut: int) -> None:
+def test_foreign_metadata_is_refused(noise: bytes, cut: int) -> None:
     whole = b64decode(encode_record(record_of(3)))
     for content in (noise, whole[:cut], whole + noise):
         text = b64encode(content).decode()
@@ -98,7 +98,7 @@ def test_what_others_have_written_is_refused(noise: bytes, cut: int) -> None:
 
 
 @pytest.mark.parametrize("text", ["", "?", "{}", "ä", "AA", b64encode(bytes([2]) + bytes(60)).decode()])
-def test_text_that_is_no_record_is_refused(text: str) -> None:
+def test_text_that_is_not_a_record_is_refused(text: str) -> None:
     with pytest.raises(KafkaError, match="the record of a batch cannot be read"):
         decode_record(text)
 

@@ -1,4 +1,4 @@
-"""What drivers and tasks decide: who writes, what is completed, what is lost, who is fenced."""
+"""The decisions of drivers and tasks: what is written, completed, lost or fenced."""
 
 from uuid import UUID
 
@@ -48,7 +48,7 @@ def run(batch_id: int, query_id: UUID = QUERY, run_id: UUID = LATER) -> BatchRun
     return BatchRun(query_id=query_id, run_id=run_id, batch_id=batch_id)
 
 
-def test_a_batch_is_written_unless_its_record_says_that_it_is_there() -> None:
+def test_a_batch_is_written_unless_the_record_shows_that_it_was() -> None:
     assert judge_batch(run(0), None, takes_over=False) is Verdict.WRITE
     assert judge_batch(run(8), record(), takes_over=False) is Verdict.WRITE
     assert judge_batch(run(9), record(), takes_over=False) is Verdict.WRITE
@@ -99,7 +99,7 @@ def test_a_forgotten_id_of_a_batch_that_was_completed_is_not_lost() -> None:
     assert roll_forward(record(), {PART.slot: told("CompleteAbort")}, was_completed=True).lost == (PART,)
 
 
-def test_only_transactions_that_are_open_as_they_were_left_are_decided_over() -> None:
+def test_only_transactions_that_are_open_as_they_were_left_are_decided() -> None:
     parts = {PART: frozenset({HERE})}
 
     assert expired(parts, {PART.slot: told("Ongoing")}) == {}
@@ -107,7 +107,7 @@ def test_only_transactions_that_are_open_as_they_were_left_are_decided_over() ->
     assert expired(parts, {PART.slot: None}) == {PART: "the coordinator does not know it"}
     assert expired(parts, {PART.slot: told("CompleteAbort")}) == {PART: "it is CompleteAbort"}
     assert expired(parts, {PART.slot: told("Ongoing", ProducerPair(10, 3))}) == {PART: "it is Ongoing"}
-    # Ended and begun again under the same pair: its rows are gone.
+    # Ended and begun again under this pair: its rows are gone.
     assert expired(parts, {PART.slot: told("Ongoing", partitions=frozenset({THERE}))}) == {
         PART: "it is Ongoing"
     }
@@ -123,7 +123,7 @@ def test_slots_of_the_newest_record_keep_their_pairs() -> None:
     )
 
     assert free == [Slot(1, 2), Slot(1, 3)]
-    # Who had the fifth before may be at work with it, though nobody needs it now.
+    # A task that held the fifth may still use it, though no batch needs it now.
     assert fenced == [Slot(1, 2), Slot(1, 3), Slot(1, 4), Slot(1, 100_003), Slot(9, 5)]
 
 
@@ -145,7 +145,7 @@ def test_tickets_are_counted_until_epochs_run_out() -> None:
     assert incarnation_of(ProducerPair(1, INCARNATIONS + 1)) == 1
 
 
-def test_what_is_lost_is_told_by_name() -> None:
+def test_lost_transactions_are_reported_by_name() -> None:
     lost = str(TransactionsLost(7, ("T-1-0", "T-1-1"), "it is CompleteAbort"))
     again = str(BatchExpired(7, ("T-1-0",), "it is Empty"))
 

@@ -1,4 +1,4 @@
-"""Small batches of rows joined: every row once and in order, and none waits for more than are enough."""
+"""Small batches of rows joined: every row once and in order, and enough rows do not wait for more."""
 
 from collections.abc import Iterator
 
@@ -43,7 +43,7 @@ def test_bytes_are_enough_as_well() -> None:
     assert lengths_of(3, 2, 2, 2, enough_bytes=40) == [5, 4]
 
 
-def test_what_is_enough_does_not_wait_for_more() -> None:
+def test_enough_rows_do_not_wait_for_more() -> None:
     asked = 0
 
     def batches() -> Iterator[pa.RecordBatch]:
@@ -57,7 +57,7 @@ def test_what_is_enough_does_not_wait_for_more() -> None:
     assert asked == 2
 
 
-def test_one_batch_is_handed_on_as_it_is() -> None:
+def test_one_batch_is_passed_on_as_it_is() -> None:
     batch = batch_of(1, 2)
 
     assert next(gather([batch])) is batch

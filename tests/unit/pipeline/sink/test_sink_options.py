@@ -1,4 +1,4 @@
-"""What a sink is told: read, refused by name, contradictions found."""
+"""The options of a sink: read, refused by name, contradictions found."""
 
 import pytest
 
@@ -19,7 +19,7 @@ def refusal(options: dict[str, str]) -> OptionError:
     return refused.value
 
 
-def test_a_sink_is_at_least_once_if_nothing_is_said() -> None:
+def test_a_sink_is_at_least_once_by_default() -> None:
     options = read()
 
     assert options.guarantee is Guarantee.AT_LEAST_ONCE
@@ -35,7 +35,7 @@ def test_options_arrive_in_lower_case_beside_those_of_spark() -> None:
 
 
 @pytest.mark.parametrize("name", sorted(REFUSED))
-def test_what_is_not_for_a_sink_is_refused_in_its_own_spelling(name: str) -> None:
+def test_options_of_the_source_are_refused_in_their_own_spelling(name: str) -> None:
     for spelling in (name, name.lower()):
         error = refusal({**SERVERS, spelling: "1"})
 
@@ -44,7 +44,7 @@ def test_what_is_not_for_a_sink_is_refused_in_its_own_spelling(name: str) -> Non
 
 
 @pytest.mark.parametrize("name", ["asyncprogresstrackingenabled", "spark.speculation"])
-def test_what_is_off_is_no_reason_to_refuse(name: str) -> None:
+def test_an_option_that_is_turned_off_is_accepted(name: str) -> None:
     assert SinkOptions.from_options({**SERVERS, name: "false"})
 
 
@@ -94,11 +94,11 @@ def test_what_is_off_is_no_reason_to_refuse(name: str) -> None:
         ),
     ],
 )
-def test_what_cannot_be_honoured_is_named(given: dict[str, str], named: str) -> None:
+def test_invalid_options_are_named(given: dict[str, str], named: str) -> None:
     assert str(refusal({**SERVERS, **given})).startswith(named)
 
 
-def test_where_copied_rows_lie_is_told_in_a_topic() -> None:
+def test_the_places_of_copied_rows_go_to_a_topic() -> None:
     options = SinkOptions.from_options({**ONCE, "offset.syncs.topic": "syncs", "offset.lag.max": "7"})
 
     assert (options.offset_syncs_topic, options.offset_lag_max) == ("syncs", 7)

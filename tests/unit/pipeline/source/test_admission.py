@@ -1,4 +1,4 @@
-"""How much a micro-batch takes: fair shares, and waiting for enough."""
+"""The offsets that a micro-batch takes: fair shares, and a minimum to wait for."""
 
 from hypothesis import given
 from hypothesis import strategies as st
@@ -18,15 +18,15 @@ def test_a_small_partition_is_not_starved() -> None:
     assert rate_limit({A: 0, B: 0}, {A: 1_000_000, B: 1}, 10) == {A: 9, B: 1}
 
 
-def test_a_partition_without_news_keeps_its_end() -> None:
+def test_a_partition_without_new_records_keeps_its_end() -> None:
     assert rate_limit({A: 5, B: 0}, {A: 5, B: 10}, 4) == {A: 5, B: 4}
 
 
-def test_a_log_that_ends_before_what_was_read_is_left_to_others() -> None:
+def test_a_log_that_ends_before_the_read_offset_keeps_its_end() -> None:
     assert rate_limit({A: 50, B: 0}, {A: 20, B: 10}, 4) == {A: 20, B: 4}
 
 
-def test_nothing_new_is_nothing() -> None:
+def test_without_new_offsets_the_ends_stay() -> None:
     assert rate_limit({A: 5}, {A: 5}, 4) == {A: 5}
     assert rate_limit({}, {}, 4) == {}
 

@@ -1,4 +1,4 @@
-"""What is gone that was to be read, and how far a query is behind."""
+"""Losses of data, and the lag of a query."""
 
 import pytest
 
@@ -20,7 +20,7 @@ A0, A1, B0 = TopicPartition("a", 0), TopicPartition("a", 1), TopicPartition("b",
 
 
 def at(topic_id: bytes = OLD, **offsets: int) -> SourceOffsets:
-    """`at(a0=5)`; the topics have that id."""
+    """Return offsets such as `at(a0=5)`; the topics have that id."""
     partitions = {TopicPartition(name[0], int(name[1])): offset for name, offset in offsets.items()}
     return SourceOffsets(offsets=partitions, topic_ids=dict.fromkeys("ab", topic_id))
 
@@ -36,11 +36,11 @@ def at(topic_id: bytes = OLD, **offsets: int) -> SourceOffsets:
         (at(a0=5, a1=5), at(NEW, a0=9), ["topic a was deleted and created again"]),
     ],
 )
-def test_what_cannot_be_read_on_is_told(read: SourceOffsets, ends: SourceOffsets, losses: list[str]) -> None:
+def test_losses_are_reported(read: SourceOffsets, ends: SourceOffsets, losses: list[str]) -> None:
     assert losses_between(read, ends) == losses
 
 
-def test_a_topic_without_a_known_id_is_taken_for_the_same() -> None:
+def test_a_topic_without_a_known_id_counts_as_the_same() -> None:
     connector = SourceOffsets(offsets={A0: 5})
 
     assert not is_replaced("a", connector, at(a0=5))
@@ -57,24 +57,24 @@ def test_an_added_partition_that_does_not_begin_at_0_has_lost_rows() -> None:
     assert losses_at_beginnings({A0: 3}, at(a0=1)) == []
 
 
-def test_losses_stop_a_query_or_are_told_of() -> None:
+def test_losses_stop_a_query_or_are_logged() -> None:
     told: list[str] = []
 
     LossPolicy(fails=True, warn=told.append).judge([])
     LossPolicy(fails=False, warn=told.append).judge(["a-0 is gone"])
     with pytest.raises(
         DataLossError,
-        match=r"a-0 is gone; b-0 is gone\. To go on with the rows that are left",
+        match=r"a-0 is gone; b-0 is gone\. To continue with the rows that are left",
     ):
         LossPolicy(fails=True, warn=told.append).judge(["a-0 is gone", "b-0 is gone"])
 
-    assert told == ["rows are lost, but the query goes on, because failOnDataLoss is false: a-0 is gone"]
+    assert told == ["rows are lost, but the query continues, because failOnDataLoss is false: a-0 is gone"]
 
 
 # ---- lag ----------------------------------------------------------------------------------------
 
 
-def test_lag_is_told_by_partition_and_as_the_connector_tells_it() -> None:
+def test_lag_is_reported_by_partition_and_in_the_connectors_metrics() -> None:
     lag = lag_between(at(a0=5, a1=9), at(a0=10, a1=9, b0=7))
 
     assert lag.by_partition == {A0: 5, A1: 0, B0: 7}
@@ -86,7 +86,7 @@ def test_lag_is_told_by_partition_and_as_the_connector_tells_it() -> None:
     }
 
 
-def test_a_topic_made_anew_is_behind_with_all_it_has() -> None:
+def test_a_topic_created_again_lags_by_all_its_records() -> None:
     assert lag_between(at(a0=5), at(NEW, a0=10)).total == 10
 
 

@@ -1,4 +1,4 @@
-"""Sets of integers as ranges, against Python's own sets."""
+"""Sets of integers as ranges, compared with Python's own sets."""
 
 from hypothesis import given
 from hypothesis import strategies as st
@@ -15,7 +15,7 @@ def numbers(ranges: IntegerRanges) -> set[int]:
 
 
 def check(ranges: IntegerRanges) -> None:
-    """The ranges are not empty, in order, and apart."""
+    """Assert that the ranges are not empty, in order, and disjoint."""
     assert all(LEAST <= start < end <= MOST + 1 for start, end in ranges.ranges)
     assert all(before[1] < after[0] for before, after in zip(ranges.ranges, ranges.ranges[1:], strict=False))
 

@@ -8,7 +8,7 @@ from ottla.pipeline.source.java_regex import PatternError, translated
 
 NAMES = ("orders", "Orders", "orders.v1", "orders-v2", "x", "abc", "a1", "a12", "aa", "a_b", "9", "a]")
 
-# A pattern, and the names in which it is found, as java.util.regex finds them.
+# A pattern, and the match that java.util.regex finds.
 FOUND = [
     (r"^orders.*", "orders orders.v1 orders-v2"),
     (r"^[a-z&&[^x]]+$", "orders abc aa"),
@@ -38,7 +38,7 @@ FOUND = [
 
 
 @pytest.mark.parametrize(("pattern", "found"), FOUND, ids=[pattern for pattern, _ in FOUND])
-def test_a_pattern_of_javas_finds_the_same_names(pattern: str, found: str) -> None:
+def test_a_pattern_of_java_finds_the_same_names(pattern: str, found: str) -> None:
     compiled = re.compile(translated(pattern))
 
     names = [name for name in NAMES if compiled.search(name)]
@@ -71,7 +71,7 @@ REFUSED = [
 
 
 @pytest.mark.parametrize(("pattern", "reason"), REFUSED, ids=[pattern[:12] for pattern, _ in REFUSED])
-def test_a_pattern_that_cannot_be_is_refused_with_the_reason(pattern: str, reason: str) -> None:
+def test_an_invalid_pattern_is_refused_with_the_reason(pattern: str, reason: str) -> None:
     with pytest.raises(PatternError) as refused:
         translated(pattern)
 

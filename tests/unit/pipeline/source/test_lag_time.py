@@ -1,4 +1,4 @@
-"""How long a record has waited is told from where its log ended when."""
+"""The waiting time of a record, computed from the ends of its log that were seen earlier."""
 
 from hypothesis import given
 from hypothesis import strategies as st
@@ -7,19 +7,19 @@ from ottla.pipeline.source.lag_time import MAX_KNOWN_ENDS, KnownEnd, KnownEnds, 
 
 
 def known(*ends: tuple[int, int], read: int = 0) -> KnownEnds:
-    """Ends of a log as (moment, end), told one after the other while a query stands at `read`."""
+    """Return the ends of a log as (moment, end), reported in order while a query is at `read`."""
     found: KnownEnds = ()
     for at_ms, end in ends:
         found = with_end(found, KnownEnd(at_ms=at_ms, end=end), read)
     return found
 
 
-def test_a_query_at_the_end_of_the_log_waits_for_records_and_none_waits_for_it() -> None:
+def test_a_query_at_the_end_of_the_log_has_no_lag() -> None:
     assert waited_ms(known((1_000, 50), read=50), 50, 9_000) == 0
     assert waited_ms((), 0, 9_000) == 0
 
 
-def test_records_are_taken_to_have_come_evenly_between_two_moments() -> None:
+def test_records_between_two_moments_are_assumed_to_come_at_a_constant_rate() -> None:
     ends = known((1_000, 0), (2_000, 100))
 
     assert waited_ms(ends, 0, 5_000) == 4_000
@@ -27,22 +27,22 @@ def test_records_are_taken_to_have_come_evenly_between_two_moments() -> None:
     assert waited_ms(ends, 99, 5_000) == 3_010
 
 
-def test_a_log_that_rested_has_its_records_from_after_the_rest() -> None:
+def test_records_after_an_idle_time_came_after_it() -> None:
     ends = known((1_000, 10), (5_000, 10), (60_000, 10), (61_000, 20), read=10)
 
     assert waited_ms(ends, 10, 62_000) == 2_000
     assert len(ends) == 2
 
 
-def test_what_was_there_at_first_has_waited_at_least_since() -> None:
+def test_records_that_were_there_at_first_have_waited_at_least_since_then() -> None:
     assert waited_ms(known((1_000, 500)), 0, 4_000) == 3_000
 
 
-def test_a_log_that_was_made_anew_is_seen_for_the_first_time() -> None:
+def test_a_log_that_was_created_again_is_seen_for_the_first_time() -> None:
     assert known((1_000, 500), (2_000, 3)) == (KnownEnd(at_ms=2_000, end=3),)
 
 
-def test_time_goes_on_while_the_query_says_nothing() -> None:
+def test_lag_grows_while_the_query_reports_no_progress() -> None:
     ends = known((1_000, 0), (2_000, 100))
 
     assert waited_ms(ends, 50, 100_000) - waited_ms(ends, 50, 10_000) == 90_000

@@ -1,4 +1,4 @@
-"""Offsets as a checkpoint has them: the connector's JSON with ids of topics, read with suspicion."""
+"""Offsets in a checkpoint: the connector's JSON with ids of topics, checked when read."""
 
 import json
 
@@ -27,7 +27,7 @@ def test_offsets_are_written_as_the_connector_writes_them_with_an_id() -> None:
     assert json.dumps(offsets.to_json()) == '{"t": {"0": 1, "10": 2, ' + topic_id + '}, "u": {"0": 3}}'
 
 
-def test_what_the_connector_wrote_is_read() -> None:
+def test_offsets_of_the_connector_are_read() -> None:
     read = read_offsets(json.loads('{"t":{"0":5},"u":{"0":7}}'), "checkpoint")
 
     assert read.offsets == {T0: 5, U0: 7}
@@ -41,7 +41,7 @@ def test_what_the_connector_wrote_is_read() -> None:
     ),
     st.dictionaries(st.sampled_from("abc"), st.binary(min_size=16, max_size=16)),
 )
-def test_what_is_written_is_read_again_and_written_the_same(
+def test_written_offsets_are_read_and_written_again_unchanged(
     offsets: dict[TopicPartition, int], topic_ids: dict[str, bytes]
 ) -> None:
     written = SourceOffsets(offsets=offsets, topic_ids=topic_ids).to_json()
@@ -75,7 +75,7 @@ def test_what_is_written_is_read_again_and_written_the_same(
         ('{"t":' * 100_000, "is not valid JSON"),
     ],
 )
-def test_what_is_no_offset_is_refused_with_the_name_of_where_it_stands(text: str, reason: str) -> None:
+def test_invalid_offsets_are_refused_with_the_name_of_their_option(text: str, reason: str) -> None:
     with pytest.raises(OptionError) as told:
         read_offsets(open_json(text, "startingOffsets"), "startingOffsets")
 
@@ -84,7 +84,7 @@ def test_what_is_no_offset_is_refused_with_the_name_of_where_it_stands(text: str
     assert len(told.value.problem) < 500
 
 
-def test_latest_and_earliest_are_numbers_where_they_may_be() -> None:
+def test_latest_and_earliest_are_numbers_where_they_are_allowed() -> None:
     read = read_offsets({"t": {"0": -1, "10": -2}}, "startingOffsets", least=EARLIEST)
 
     assert read.offsets == {T0: -1, T1: -2}

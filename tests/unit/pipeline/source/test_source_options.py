@@ -1,4 +1,4 @@
-"""The options of a source: which are read, which are without effect, which are refused in what words."""
+"""The options of a source: those read, those without effect, and the words of refusals."""
 
 from collections.abc import Mapping
 from typing import Any
@@ -23,17 +23,17 @@ OFFSETS = '{"t": {"0": 5, "1": -1}}'
 
 
 def lower(options: Mapping[str, str]) -> dict[str, str]:
-    """As Spark hands them over."""
+    """Return the options in lower case, as Spark hands them over."""
     return {name.lower(): value for name, value in options.items()}
 
 
 def stream(**given: str) -> SourceOptions:
-    """Options of a stream; `__` stands for a dot."""
+    """Read options of a stream; `__` stands for a dot."""
     return _read(Mode.STREAM, given)
 
 
 def batch(**given: str) -> SourceOptions:
-    """Options of a batch; `__` stands for a dot."""
+    """Read options of a batch; `__` stands for a dot."""
     return _read(Mode.BATCH, given)
 
 
@@ -103,7 +103,7 @@ def test_a_delay_has_sparks_units(text: str, delay_ms: int) -> None:
     assert stream(maxTriggerDelay=text).max_trigger_delay_ms == delay_ms
 
 
-def test_what_is_not_said_is_the_connectors_default() -> None:
+def test_defaults_are_the_connectors() -> None:
     options = stream()
 
     assert options.start is Edge.LATEST
@@ -132,7 +132,7 @@ def test_the_time_of_a_poll_is_that_of_all_attempts_of_a_fetch() -> None:
         ),
     ],
 )
-def test_a_stream_begins_where_it_is_told(given: dict[str, str], limit: object) -> None:
+def test_a_stream_begins_where_its_options_say(given: dict[str, str], limit: object) -> None:
     assert stream(**given).start == limit
 
 
@@ -163,7 +163,7 @@ def test_an_option_of_no_use_in_a_batch_is_named_as_without_effect(name: str, va
     assert options.group_id is None
 
 
-def test_a_delay_without_a_least_number_is_without_effect() -> None:
+def test_a_delay_without_a_minimum_has_no_effect() -> None:
     assert stream(maxTriggerDelay="1s").without_effect[0][0] == "maxTriggerDelay"
     assert stream(maxTriggerDelay="1s", minOffsetsPerTrigger="2").without_effect == ()
 
@@ -186,7 +186,7 @@ def test_a_stream_may_begin_where_logs_end(given: dict[str, str], at_ends: bool)
 # ---- groups -------------------------------------------------------------------------------------
 
 
-def test_a_group_of_a_prefix_stays_the_same_and_is_another_for_other_topics() -> None:
+def test_a_group_with_a_prefix_is_stable_and_depends_on_the_topics() -> None:
     first = stream(groupIdPrefix="jobs", subscribe="a").group_id
 
     assert first is not None
@@ -202,7 +202,7 @@ def test_the_whole_name_of_a_group_wins_over_a_prefix() -> None:
     assert [idle for idle, _ in options.without_effect] == ["groupIdPrefix"]
 
 
-# ---- what is refused ----------------------------------------------------------------------------
+# ---- refusals -----------------------------------------------------------------------------------
 
 
 def refused(mode: Mode, given: Mapping[str, str]) -> OptionError:
@@ -335,7 +335,7 @@ OF_BATCHES: list[tuple[dict[str, Any], str, str]] = [
 
 @pytest.mark.parametrize("mode", Mode)
 @pytest.mark.parametrize(("changes", "option", "reason"), REFUSALS)
-def test_what_cannot_be_honoured_is_refused_by_name(
+def test_invalid_options_are_refused_by_name(
     mode: Mode, changes: dict[str, str | None], option: str, reason: str
 ) -> None:
     given = {name: value for name, value in {**LEAST, **changes}.items() if value is not None}
@@ -355,7 +355,7 @@ def test_what_cannot_be_honoured_is_refused_by_name(
         *((Mode.BATCH, *one) for one in OF_BATCHES),
     ],
 )
-def test_what_one_mode_cannot_honour_is_refused_by_name(
+def test_options_of_the_other_mode_are_refused_by_name(
     mode: Mode, changes: dict[str, str], option: str, reason: str
 ) -> None:
     error = refused(mode, {**LEAST, **changes})

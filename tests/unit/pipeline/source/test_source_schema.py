@@ -32,7 +32,7 @@ def test_a_schema_names_some_columns_in_its_own_order() -> None:
         (("headers", HEADERS_TYPE, True), "column headers: needs the option includeHeaders=true"),
     ],
 )
-def test_a_column_that_is_not_there_is_refused(column: tuple[str, str, bool], reason: str) -> None:
+def test_an_unknown_column_is_refused(column: tuple[str, str, bool], reason: str) -> None:
     with pytest.raises(OptionError) as told:
         check_columns([column], include_headers=False)
 

@@ -1,4 +1,4 @@
-"""Ranges for tasks, cut as the connector cuts them."""
+"""Ranges for tasks, divided as the connector divides them."""
 
 import pytest
 from hypothesis import given
@@ -11,7 +11,7 @@ from ottla.pipeline.words import OptionError
 
 
 def ranges(*sizes: int) -> list[OffsetRange]:
-    """One range of each size, which begin at 1, 2, 3 ..."""
+    """Return one range of each size, beginning at 1, 2, 3 and so on."""
     return [
         OffsetRange(partition=TopicPartition("t", number), start=number + 1, end=number + 1 + size)
         for number, size in enumerate(sizes)
@@ -19,11 +19,11 @@ def ranges(*sizes: int) -> list[OffsetRange]:
 
 
 def sizes(pieces: list[OffsetRange]) -> list[tuple[int, int]]:
-    """(partition, size) of each."""
+    """Return (partition, size) of each piece."""
     return [(piece.partition.partition, piece.end - piece.start) for piece in pieces]
 
 
-# The expected numbers are those of the connector's KafkaOffsetRangeCalculatorSuite's rules, counted by hand.
+# The expected numbers follow the rules of the connector's KafkaOffsetRangeCalculatorSuite, counted by hand.
 @pytest.mark.parametrize(
     ("given", "least", "most", "expected"),
     [

@@ -1,4 +1,4 @@
-"""The option `where`: what it means, and which texts are refused."""
+"""The option `where`: its meaning, and the texts that are refused."""
 
 import pytest
 
@@ -47,7 +47,7 @@ def test_offsets_are_ranges(text: str, ranges: list[tuple[int, int]]) -> None:
         ("timestamp < TIMESTAMP '2026-11-27T11:00+01:00'", [(LEAST, TEN_MS)]),
         ("TIMESTAMP '2026-11-27T10:00:00Z' >= timestamp", [(LEAST, TEN_MS + 1)]),
         (f"timestamp = {TEN_MS}", [(TEN_MS, TEN_MS + 1)]),
-        # Records have milliseconds: a part of one lies between two.
+        # Records have milliseconds: a fraction of one lies between two.
         ("timestamp >= '2026-11-27T10:00:00.000001Z'", [(TEN_MS + 1, UP)]),
         ("timestamp > '2026-11-27T10:00:00.000001Z'", [(TEN_MS + 1, UP)]),
         ("timestamp < '2026-11-27T10:00:00.000001Z'", [(LEAST, TEN_MS + 1)]),
@@ -88,7 +88,7 @@ def test_partitions_without_a_wanted_record_are_left_out(text: str, kept: list[s
 
 def test_a_first_moment_is_known_only_where_a_cluster_can_be_asked_for_it() -> None:
     assert read_where("timestamp >= 5 AND timestamp <> 5").earliest_ms == 6
-    assert read_where("timestamp >= -5").earliest_ms is None  # negative ones stand for ends of logs
+    assert read_where("timestamp >= -5").earliest_ms is None  # negative times stand for ends of logs
     assert read_where("timestamp <= 5").earliest_ms is None
     assert (KEEPS_ALL.earliest_ms, KEEPS_ALL.offsets) == (None, ALL)
     assert RecordFilter.of([]) == KEEPS_ALL
@@ -132,7 +132,7 @@ def test_a_first_moment_is_known_only_where_a_cluster_can_be_asked_for_it() -> N
         (" " * 1_000_001, "at most 1000000 are allowed"),
     ],
 )
-def test_what_cannot_be_honoured_is_refused(text: str, told: str) -> None:
+def test_invalid_text_is_refused(text: str, told: str) -> None:
     with pytest.raises(OptionError) as refused:
         read_where(text)
 

@@ -1,4 +1,4 @@
-"""Which Java is taken, of those that a machine has."""
+"""The choice among the Javas of a machine."""
 
 import subprocess
 from pathlib import Path
@@ -35,7 +35,7 @@ def test_the_java_that_the_user_names_comes_first(tmp_path: Path) -> None:
     assert (found.path, found.version) == (named, 21)
 
 
-def test_a_named_java_of_another_version_is_passed_over(tmp_path: Path) -> None:
+def test_a_named_java_of_another_version_is_ignored(tmp_path: Path) -> None:
     named = make_java(tmp_path / "named", "25.0.3")
     usual = make_java(tmp_path / "usual" / "a", "17.0.1")
 
@@ -50,7 +50,7 @@ def test_the_java_of_the_path_is_found_behind_its_links(tmp_path: Path) -> None:
     assert find_java({"PATH": str(tmp_path / "bin")}, []).path == home
 
 
-def test_of_the_usual_folders_17_comes_first(tmp_path: Path) -> None:
+def test_java_17_in_the_usual_folders_comes_first(tmp_path: Path) -> None:
     for name, version in {"a": "25.0.1", "b": "21.0.1", "c": "17.0.1", "d": "1.8.0_402"}.items():
         make_java(tmp_path / name, version)
 
@@ -77,7 +77,7 @@ def test_the_wheel_runs_behind_a_wrapper_that_drops_one_argument(tmp_path: Path)
     home = bundled_java({"XDG_CACHE_HOME": str(tmp_path)})
 
     assert home is not None
-    # Java itself would refuse the module; with the argument dropped it tells its version.
+    # Java itself would refuse the module; with the argument dropped it prints its version.
     answer = subprocess.run(
         [home.path / "bin" / "java", "--add-modules=jdk.incubator.vector", "-version"],
         capture_output=True,

@@ -1,4 +1,4 @@
-"""Filters that Spark pushes become ranges of offsets where they restrict them."""
+"""Filters that Spark pushes become ranges of offsets if they restrict them."""
 
 from datetime import UTC, datetime, timedelta, timezone
 
@@ -51,7 +51,7 @@ TEN = datetime(2026, 11, 27, 10, tzinfo=UTC)
         ([IsNotNull(OFFSET), EqualTo(("value",), b"v"), EqualTo(OFFSET, 5)], "offset = 5"),
     ],
 )
-def test_a_filter_means_what_the_same_text_does(pushed: list[Filter], where: str) -> None:
+def test_a_filter_means_the_same_as_its_text(pushed: list[Filter], where: str) -> None:
     assert wanted_by(pushed) == read_where(where)
 
 
@@ -76,7 +76,7 @@ def test_a_filter_means_what_the_same_text_does(pushed: list[Filter], where: str
         Not(StringStartsWith(TOPIC, "a")),
     ],
 )
-def test_what_is_not_understood_is_left_to_spark(pushed: Filter) -> None:
+def test_other_filters_are_left_to_spark(pushed: Filter) -> None:
     assert wanted_by([pushed]) == KEEPS_ALL
 
 

@@ -1,4 +1,4 @@
-"""Queries are told to a Prometheus from what Spark says of their progress."""
+"""Metrics of queries for a Prometheus, from the progress that Spark reports."""
 
 from typing import Any
 
@@ -12,7 +12,7 @@ OBSERVED = {"records": 30, "bytes": 900, "oldest_ms": AT_MS - 4_000, "newest_ms"
 
 
 def progress(batch: int = 7, **changed: Any) -> dict[str, Any]:
-    """Spark's JSON of a batch of thirty records; 5 are left in partition 0 and none in partition 1."""
+    """Return Spark's JSON of a batch of thirty records; 5 are left in partition 0 and none in partition 1."""
     return {
         "id": "f00d",
         "runId": "run-1",
@@ -32,7 +32,7 @@ def source(read: dict[str, int], latest: dict[str, int]) -> dict[str, Any]:
 
 
 def values(metrics: QueryMetrics, now_ms: int = AT_MS) -> dict[tuple[str, ...], float]:
-    """Every sample by its name and the values of its labels, as a Prometheus reads the text."""
+    """Return every sample by its name and the values of its labels, as a Prometheus reads the text."""
     return {
         (sample.name.removeprefix("ottla_spark_"), *sample.labels.values()): sample.value
         for family in text_string_to_metric_families(metrics.text(now_ms))
@@ -47,7 +47,7 @@ def told(*all_progress: dict[str, Any]) -> QueryMetrics:
     return metrics
 
 
-def test_lag_is_told_of_each_partition_in_records_and_in_seconds() -> None:
+def test_lag_of_each_partition_is_reported_in_records_and_in_seconds() -> None:
     found = values(told(progress()), AT_MS + 3_000)
 
     assert found["source_lag_records", "flights", "0", "flights", "0"] == 5
@@ -68,9 +68,10 @@ def test_batches_are_counted_and_triggers_without_one_are_not() -> None:
     assert found["query_batch_seconds", "flights"] == 1.5
 
 
-def test_bytes_and_the_age_of_records_are_told_of_observed_frames() -> None:
+def test_observed_frames_have_bytes_and_the_age_of_records() -> None:
     as_json = {"ottla": OBSERVED, "of the user": {"rows": 1}}
-    as_rows = {"ottla": Row(**OBSERVED), "of the user": Row(rows=1)}  # as PySpark tells its listeners
+    # the form in which PySpark passes it to listeners
+    as_rows = {"ottla": Row(**OBSERVED), "of the user": Row(rows=1)}
 
     found = values(told(progress(7, observedMetrics=as_json), progress(8, observedMetrics=as_rows)))
 
@@ -97,7 +98,7 @@ def test_partitions_that_are_gone_and_queries_that_ended_are_forgotten() -> None
     assert metrics.text(AT_MS) == ""
 
 
-def test_a_query_that_never_ended_a_batch_is_told_by_the_time_since_it_began() -> None:
+def test_a_query_without_a_batch_reports_the_time_since_it_began() -> None:
     metrics = QueryMetrics()
     metrics.started("run-1", "flights", AT_MS)
 
@@ -107,13 +108,13 @@ def test_a_query_that_never_ended_a_batch_is_told_by_the_time_since_it_began() -
     assert values(metrics, AT_MS + 60_000) == {("query_told_seconds", "flights"): 10}
 
 
-def test_a_new_run_takes_the_place_of_one_whose_end_was_not_told() -> None:
+def test_a_new_run_replaces_one_whose_end_was_not_reported() -> None:
     found = values(told(progress(), progress(8, runId="run-2", numInputRows=1)))
 
     assert found["query_records_total", "flights"] == 1
 
 
-def test_other_sources_and_queries_without_a_name_are_told_as_far_as_they_go() -> None:
+def test_other_sources_and_queries_without_a_name_have_the_metrics_that_apply() -> None:
     other = {"endOffset": 3, "latestOffset": 4}
 
     found = values(told(progress(name=None, sources=[other, source({"0": 1}, {"0": 3})])))

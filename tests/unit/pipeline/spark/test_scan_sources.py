@@ -1,4 +1,4 @@
-"""A Spark that does not take our rule of its optimizer."""
+"""A session of a Spark that does not accept our optimizer rule."""
 
 import logging
 from types import SimpleNamespace
@@ -13,7 +13,7 @@ from pyspark.sql import SparkSession
 from ottla.pipeline.spark.scan_sources import give_each_scan_a_source
 
 
-def test_a_spark_that_does_not_take_the_rule_goes_on_without(
+def test_a_spark_that_does_not_accept_the_rule_continues_without_it(
     monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
     def refuse(_source: str) -> None:

@@ -1,4 +1,4 @@
-"""A session that cannot have the format is refused in a sentence; a program that imports it needs no call."""
+"""A session without the format is refused with a sentence; an import makes the format known."""
 
 import subprocess
 import sys
@@ -12,7 +12,7 @@ from ottla.pipeline.spark.session import NoFormatError, _check_format, _planning
 
 
 class Formats:
-    """A session as far as it is asked, with what Spark answers."""
+    """A session's manager of formats, with Spark's answer."""
 
     def __init__(self, answer: bool | Exception) -> None:
         self._answer = answer

@@ -1,4 +1,4 @@
-"""The options of tables reach those that read and write them, and nobody else."""
+"""The options of tables reach their readers and writers, and no other frames."""
 
 import pyarrow as pa
 import pytest
@@ -65,7 +65,7 @@ def test_options_are_divided_into_those_for_reading_and_for_writing(
     assert for_sink({**CLUSTER, **table}) == {**CLUSTER, **written}
 
 
-def test_a_table_takes_no_secret_but_where_it_lies() -> None:
+def test_a_table_takes_references_to_secrets_but_no_secrets() -> None:
     jaas = "option.kafka.sasl.jaas.config"
     cluster = {"option.kafka.bootstrap.servers": "a:1", "option.topic": "t"}
     referring = 'a.ScramLoginModule required username="anna" password="${file:/x:y}";'
@@ -78,27 +78,27 @@ def test_a_table_takes_no_secret_but_where_it_lies() -> None:
     assert found is not None and found["kafka.sasl.jaas.config"] == referring
 
 
-def test_a_reader_has_the_options_of_the_table_under_those_of_the_query() -> None:
+def test_options_of_a_query_override_those_of_the_table() -> None:
     found = options_to_read({"startingOffsets": "latest"}, columns(FLIGHTS))
 
     assert found == {**CLUSTER, "subscribe": "flights", "startingoffsets": "latest"}
 
 
-def test_an_insert_has_the_options_of_the_table_under_its_own() -> None:
+def test_options_of_an_insert_override_those_of_the_table() -> None:
     found = options_to_write({"kafka.compression.type": "zstd"}, columns(FLIGHTS))
 
     assert found.options == {**FLIGHTS, "kafka.compression.type": "zstd"}
     assert found.of_table
 
 
-def test_a_write_that_names_its_cluster_has_nothing_of_the_table_that_its_rows_come_from() -> None:
+def test_a_write_that_names_its_cluster_takes_nothing_from_the_table_of_its_rows() -> None:
     found = options_to_write(ELSEWHERE, columns({**FLIGHTS, "kafka.acks": "1"}))
 
     assert found.options == ELSEWHERE
     assert not found.of_table
 
 
-def test_options_are_those_of_no_table_where_a_column_of_the_log_is_missing_or_computed() -> None:
+def test_options_belong_to_no_table_if_a_column_of_the_log_is_missing_or_computed() -> None:
     computed = columns(FLIGHTS)
     computed["offset"].metadata = {}
     other = columns(FLIGHTS)
@@ -120,7 +120,7 @@ def test_a_table_without_options_is_named_in_one_sentence() -> None:
     assert "only if CREATE TABLE neither names columns nor has AS SELECT" in told
 
 
-def test_a_row_that_has_an_offset_is_no_new_one() -> None:
+def test_a_row_that_has_an_offset_cannot_be_inserted() -> None:
     names = ["value", "offset", "timestampType"]
     new = pa.record_batch(
         [pa.array([b"a"]), pa.array([None], pa.int64()), pa.array([None], pa.int32())], names

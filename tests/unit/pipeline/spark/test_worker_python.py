@@ -1,4 +1,4 @@
-"""The Python of local workers has Spark's modules as they are installed, and what else it is led to."""
+"""The Python of local workers has Spark's modules as they are installed, and the rest of its path."""
 
 import os
 import subprocess
@@ -15,7 +15,7 @@ ARCHIVES = sorted(str(path) for path in (SPARK / "python" / "lib").glob("*.zip")
 
 
 def ask(python: str, path: list[str]) -> list[str]:
-    """Where it has pyspark from, and its path."""
+    """Return the places that it imports pyspark and py4j from, and its path."""
     program = "import sys, pyspark, py4j; print(pyspark.__file__, py4j.__file__, *sys.path, sep=chr(10))"
     environment = {**os.environ, "PYTHONPATH": os.pathsep.join(path)}
     ended = subprocess.run([python, "-c", program], capture_output=True, text=True, env=environment)
@@ -23,9 +23,9 @@ def ask(python: str, path: list[str]) -> list[str]:
     return ended.stdout.splitlines()
 
 
-def test_a_worker_passes_over_sparks_archives_alone(tmp_path: Path) -> None:
+def test_a_worker_skips_only_sparks_archives(tmp_path: Path) -> None:
     python = worker_python({"XDG_CACHE_HOME": str(tmp_path)})
-    archives = sorted(ARCHIVES, key=lambda path: "py4j" in path)  # as Spark names them
+    archives = sorted(ARCHIVES, key=lambda path: "py4j" in path)  # in Spark's order
     assert len(archives) == 2
 
     pyspark_file, py4j_file, *path = ask(
@@ -57,7 +57,7 @@ def test_arithmetic_has_one_thread_unless_the_user_says_otherwise(
     assert subprocess.run(program, stdout=subprocess.PIPE, text=True, check=True).stdout == "7\n"
 
 
-def test_without_a_cache_or_with_spark_elsewhere_it_is_the_python_that_runs(
+def test_without_a_cache_or_with_spark_elsewhere_it_is_the_running_python(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     (tmp_path / "ottla").write_text("a file where a folder should be")

@@ -1,4 +1,4 @@
-"""Arguments of stream functions, as a job file has them."""
+"""Arguments of stream functions, as text from a job file."""
 
 import pytest
 
@@ -8,7 +8,7 @@ from ottla.pipeline.words import OptionError
 COLUMNS = ["carrier", "origin", "dest"]
 
 
-def test_names_are_parted_by_commas() -> None:
+def test_names_are_separated_by_commas() -> None:
     assert names_of(" carrier,dest ", "by", COLUMNS) == ["carrier", "dest"]
     assert names_of("", "by", COLUMNS, may_be_empty=True) == []
 
@@ -23,7 +23,7 @@ def test_names_are_parted_by_commas() -> None:
         (",".join(["dest"] * 1_001), "by: has 1001 names; at most 1000 are allowed"),
     ],
 )
-def test_names_that_are_not_there_are_refused(text: str, problem: str) -> None:
+def test_unknown_names_are_refused(text: str, problem: str) -> None:
     with pytest.raises(OptionError) as caught:
         names_of(text, "by", COLUMNS)
 
@@ -36,7 +36,7 @@ def test_a_name_is_one_column() -> None:
         name_of("carrier, dest", "time", COLUMNS)
 
 
-def test_a_time_is_more_than_none_where_that_is_needed() -> None:
+def test_a_time_must_be_longer_than_zero_where_that_is_needed() -> None:
     assert interval_of("2 hours", "window") == "7200000 milliseconds"
     assert interval_of("0 ms", "watermark", may_be_zero=True) == "0 milliseconds"
     with pytest.raises(OptionError, match="window: must be longer than 0"):
@@ -45,7 +45,7 @@ def test_a_time_is_more_than_none_where_that_is_needed() -> None:
         interval_of("-1 hour", "window")
 
 
-def test_a_word_is_one_of_those_there_are() -> None:
+def test_a_word_is_one_of_the_choices() -> None:
     assert one_of("left", "kind", ("inner", "left")) == "left"
     with pytest.raises(OptionError, match="kind: is 'outer'; it must be one of inner, left"):
         one_of("outer", "kind", ("inner", "left"))

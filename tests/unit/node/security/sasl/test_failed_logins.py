@@ -1,4 +1,4 @@
-"""The limits of the passwords that are tried from one address."""
+"""The passwords that can be tried from one address are limited."""
 
 import logging
 
@@ -15,7 +15,7 @@ from ottla.node.settings.failed_login_settings import DEFAULT_RATE as PER_SECOND
 from ottla.node.settings.failed_login_settings import parse_exempt
 
 
-def test_the_first_failures_wait_for_nothing_and_later_ones_longer_and_longer() -> None:
+def test_the_first_failures_are_not_delayed_and_later_ones_more_and_more() -> None:
     failures = FailedLogins()
 
     assert [failures.note("a", 0.0) for _ in range(BURST)] == [0.0] * BURST
@@ -23,7 +23,7 @@ def test_the_first_failures_wait_for_nothing_and_later_ones_longer_and_longer() 
     assert failures.note("b", 0.0) == 0.0, "others are not held up"
 
 
-def test_who_has_too_many_waiting_is_refused_until_it_calms_down() -> None:
+def test_an_address_with_too_many_delayed_failures_is_rejected_until_they_slow_down() -> None:
     failures = FailedLogins()
     for _ in range(BURST + int(PER_SECOND * MAX_DELAY_S) - 1):
         failures.note("a", 0.0)
@@ -35,7 +35,7 @@ def test_who_has_too_many_waiting_is_refused_until_it_calms_down() -> None:
     assert failures.note("a", 1_000.0) == 0.0
 
 
-def test_one_line_with_a_count_tells_of_it_and_not_a_second_soon(caplog: pytest.LogCaptureFixture) -> None:
+def test_one_line_has_the_count_and_no_second_one_follows_soon(caplog: pytest.LogCaptureFixture) -> None:
     failures = FailedLogins()
 
     with caplog.at_level(logging.WARNING):
@@ -44,10 +44,10 @@ def test_one_line_with_a_count_tells_of_it_and_not_a_second_soon(caplog: pytest.
 
     (line,) = caplog.messages
     assert line.startswith(f"{BURST + 1} logins from 10.0.0.1 have failed")
-    assert "raise ottla.failed.logins.burst and ottla.failed.logins.rate, or name it in" in line
+    assert "raise ottla.failed.logins.burst and ottla.failed.logins.rate, or add it to" in line
 
 
-def test_addresses_without_end_are_not_remembered() -> None:
+def test_a_limited_number_of_addresses_is_remembered() -> None:
     failures = FailedLogins()
     for number in range(MAX_ADDRESSES + 10):
         failures.note(str(number), 0.0)
@@ -55,7 +55,7 @@ def test_addresses_without_end_are_not_remembered() -> None:
     assert len(failures) == MAX_ADDRESSES
 
 
-def test_a_host_that_has_a_whole_network_of_ipv6_is_one() -> None:
+def test_a_network_of_ipv6_counts_as_one_address() -> None:
     failures = FailedLogins()
     for number in range(BURST + int(PER_SECOND * MAX_DELAY_S)):
         failures.note(f"2001:db8::{number:x}", 0.0)
@@ -67,7 +67,7 @@ def test_a_host_that_has_a_whole_network_of_ipv6_is_one() -> None:
 
 
 def exhausted(failures: FailedLogins, address: str, attempts: int = 2_000) -> int:
-    """Have logins of an address fail until they are refused; return how many were answered at once."""
+    """Fail logins of an address until they are rejected; return the number of failures answered at once."""
     at_once = 0
     for _ in range(attempts):
         if failures.is_refused(address, 0.0):
@@ -76,7 +76,7 @@ def exhausted(failures: FailedLogins, address: str, attempts: int = 2_000) -> in
     return -1
 
 
-def test_burst_and_rate_are_those_that_are_set_also_while_somebody_waits() -> None:
+def test_changed_bursts_and_rates_apply_also_while_failures_are_delayed() -> None:
     failures = FailedLogins(FailureAllowance(burst=3, per_second=2))
     assert exhausted(failures, "10.0.0.1") == 3
     assert not failures.is_refused("10.0.0.1", 0.5), "one more in half a second"
@@ -84,7 +84,7 @@ def test_burst_and_rate_are_those_that_are_set_also_while_somebody_waits() -> No
     failures.limit(FailureAllowance(burst=500, per_second=100))
     assert exhausted(failures, "10.0.0.2") == 500
     assert not failures.is_refused("10.0.0.1", 0.5)
-    assert failures.note("10.0.0.1", 1.0) == 0.0, "who waited has the new rate, too"
+    assert failures.note("10.0.0.1", 1.0) == 0.0, "an address with delayed failures has the new rate, too"
 
     failures.limit(FailureAllowance(burst=5_000, per_second=100))
     assert failures.note("10.0.0.2", 0.0) == 0.0, "an address that has failed has what the burst has grown by"
@@ -102,10 +102,10 @@ def test_burst_and_rate_are_those_that_are_set_also_while_somebody_waits() -> No
         ("10.0.0.7", "::ffff:10.0.0.7"),
         ("2001:db8::1", "2001:db8::2"),  # the same host may have both
         ("2001:db8::/32", "2001:db8:7::1"),
-        ("2001:db8::1", "2001:db8::/64"),  # as the REST API names it
+        ("2001:db8::1", "2001:db8::/64"),  # the REST API uses this form
     ],
 )
-def test_who_is_exempt_is_never_counted_and_others_are(entry: str, address: str) -> None:
+def test_exempt_addresses_are_not_counted_and_others_are(entry: str, address: str) -> None:
     failures = FailedLogins(FailureAllowance(exempt=parse_exempt([entry])))
 
     assert exhausted(failures, address, 300) == -1 and len(failures) == 0
@@ -113,7 +113,7 @@ def test_who_is_exempt_is_never_counted_and_others_are(entry: str, address: str)
         assert exhausted(failures, other) == BURST
 
 
-def test_who_was_refused_is_let_in_when_it_is_exempt_from_now_on() -> None:
+def test_a_rejected_address_is_accepted_once_it_is_exempt() -> None:
     failures = FailedLogins()
     exhausted(failures, "10.0.0.1")
 

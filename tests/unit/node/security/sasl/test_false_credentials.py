@@ -1,4 +1,4 @@
-"""What a login shows of users that do not exist: the same each time, and nothing that users do not show."""
+"""Credentials of users that do not exist never change, and look like those of existing users."""
 
 import base64
 import hmac
@@ -19,7 +19,7 @@ Credentials = dict[ScramKey, ScramCredential]
 
 
 def in_base_36(number: int) -> bytes:
-    """Return what Java's BigInteger.toString(36) does."""
+    """Return a number in base 36, as Java's BigInteger.toString(36) does."""
     text = ""
     while number:
         number, digit = divmod(number, 36)
@@ -61,7 +61,7 @@ def shown(
     ],
     ids=["kafka", "ottla", "librdkafka", "short", "hex", "base64", "padded"],
 )
-def test_false_salts_have_the_length_and_the_letters_of_those_of_users(salt: object) -> None:
+def test_false_salts_have_the_lengths_and_alphabets_of_real_ones(salt: object) -> None:
     assert callable(salt)
     known = [salt() for _ in range(1_000)]
     credentials = shown(made(users(known, 8_192)))
@@ -76,7 +76,7 @@ def test_false_salts_have_the_length_and_the_letters_of_those_of_users(salt: obj
     assert len({one.salt for one in credentials}) == len(credentials)
 
 
-def test_a_false_credential_stays_while_users_come_and_go() -> None:
+def test_a_false_credential_does_not_change_with_the_users() -> None:
     known = users([kafkas_salt() for _ in range(90)] + [secrets.token_bytes(24) for _ in range(10)])
     before = shown(made(known))
     del known[ScramKey("user-95", SHA_512)]
@@ -100,7 +100,7 @@ def test_iterations_are_those_of_the_mechanism() -> None:
     assert {one.iterations for one in shown(made(known), mechanism=SHA_256)} == {5_000}
 
 
-def test_passwords_are_judged_by_the_mechanisms_that_judge_those_of_users() -> None:
+def test_passwords_of_unknown_users_are_checked_by_the_mechanisms_of_real_users() -> None:
     strong, weak = users([b"salt" * 6] * 3, 10_000), users([b"salt" * 4] * 4, 5_000, SHA_256)
 
     found = Counter(
@@ -112,7 +112,7 @@ def test_passwords_are_judged_by_the_mechanisms_that_judge_those_of_users() -> N
     assert 400 < found[SHA_256, 5_000] < 600, "three of four users have the stronger one, too"
 
 
-def test_nodes_with_one_key_show_the_same_and_with_another_key_nothing_alike() -> None:
+def test_nodes_with_one_key_send_equal_salts_and_with_another_key_different_ones() -> None:
     known = users([kafkas_salt() for _ in range(20)])
     turned = dict(sorted(known.items(), reverse=True))
 
@@ -121,7 +121,7 @@ def test_nodes_with_one_key_show_the_same_and_with_another_key_nothing_alike() -
     assert not {one.salt for one in others} & {one.salt for one in shown(made(known))}
 
 
-def test_a_cluster_without_users_shows_what_its_tools_would_make() -> None:
+def test_without_users_false_credentials_look_like_those_of_our_tools() -> None:
     credential = made({}).of("ann", SHA_512)
 
     assert len(credential.salt) == SALT_BYTES and credential.iterations == 4_096
@@ -129,11 +129,11 @@ def test_a_cluster_without_users_shows_what_its_tools_would_make() -> None:
     assert made({}).of_password("ann").mechanism is SHA_512
 
 
-def test_no_key_fits() -> None:
+def test_no_password_matches_a_false_credential() -> None:
     assert set(made({}).of("ann", SHA_512).stored_key) == {0}
 
 
-def test_forms_are_counted_once_for_credentials_and_of_very_many_in_part(
+def test_forms_are_counted_once_after_a_change_and_among_some_credentials_only(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     counted: list[int] = []
@@ -153,7 +153,7 @@ def test_forms_are_counted_once_for_credentials_and_of_very_many_in_part(
     assert {len(one.salt) for one in shown(false)} == {64} and counted == [20, 1]
 
 
-def test_forms_without_end_cost_little() -> None:
+def test_very_many_forms_cost_little() -> None:
     chance = random.Random(7)
     known = users([chance.randbytes(1 + number % 500) for number in range(4_000)])
 
@@ -175,6 +175,6 @@ def test_a_long_name_is_hashed_once(monkeypatch: pytest.MonkeyPatch) -> None:
     assert len(hashed) > false_credentials.MAX_FORMS and max(hashed) < 300
 
 
-def test_names_of_any_letters_have_one() -> None:
+def test_a_name_of_any_characters_has_a_false_credential() -> None:
     for name in ("", "ü,=", "\udcff", "x" * 100_000):
         assert made({}).of(name, SHA_512).salt

@@ -1,4 +1,4 @@
-"""OAUTHBEARER, by what Kafka's OAuthBearerSaslServer takes and refuses."""
+"""OAUTHBEARER, with the messages that Kafka's OAuthBearerSaslServer accepts and rejects."""
 
 import pytest
 
@@ -24,12 +24,12 @@ def verified(token: str) -> VerifiedToken:
         (b"n,,\x01auth=Bearer abc\x01\x01", "abc", ""),
         (b"n,,\x01auth=bEARER  a.b-c_~+/==\x01\x01", "a.b-c_~+/==", ""),
         (b"n,a=alice,\x01auth=Bearer abc\x01\x01", "abc", "alice"),
-        (b"n,a=al=2Cice,\x01auth=Bearer abc\x01\x01", "abc", "al=2Cice"),  # as Kafka, which leaves it so
+        (b"n,a=al=2Cice,\x01auth=Bearer abc\x01\x01", "abc", "al=2Cice"),  # not unescaped, as in Kafka
         (b"n,,\x01traceId=1 2\x01auth=Bearer abc\x01other=x=y\x01\x01", "abc", ""),
         (b"n,,\x01auth=Basic x\x01auth=Bearer abc\x01\x01", "abc", ""),
     ],
 )
-def test_the_token_stands_in_the_first_message(message: bytes, token: str, authorization_id: str) -> None:
+def test_the_first_message_has_the_token(message: bytes, token: str, authorization_id: str) -> None:
     assert read_request(message) == (token, authorization_id)
 
 
@@ -58,12 +58,12 @@ def test_the_token_stands_in_the_first_message(message: bytes, token: str, autho
         b"n,,\x01key=\xff\x01auth=Bearer abc\x01\x01",
     ],
 )
-def test_any_other_first_message_is_refused(message: bytes) -> None:
+def test_any_other_first_message_is_rejected(message: bytes) -> None:
     with pytest.raises(SaslError):
         read_request(message)
 
 
-def test_a_good_token_completes_the_exchange_until_the_token_ends() -> None:
+def test_a_valid_token_completes_the_login_until_it_expires() -> None:
     exchange = OauthBearerExchange(verified)
 
     assert exchange.respond(b"n,a=alice,\x01auth=Bearer good\x01\x01") == b""
@@ -78,10 +78,10 @@ def test_a_good_token_completes_the_exchange_until_the_token_ends() -> None:
         (b"\x01", INVALID_TOKEN),
         (b"n,,\x01auth=Bearer good\x01\x01", ""),
         (b"", ""),
-        (b"\\x01", ""),  # four letters, as sarama sends them
+        (b"\\x01", ""),  # four characters, which sarama sends
     ],
 )
-def test_a_bad_token_is_told_and_whatever_follows_fails(message: bytes, told: str) -> None:
+def test_an_invalid_token_is_reported_and_any_next_message_fails(message: bytes, told: str) -> None:
     exchange = OauthBearerExchange(verified)
 
     assert exchange.respond(b"n,,\x01auth=Bearer bad\x01\x01") == b'{"status":"invalid_token"}'
@@ -92,7 +92,7 @@ def test_a_bad_token_is_told_and_whatever_follows_fails(message: bytes, told: st
     assert (exchange.user, exchange.is_complete, exchange.expires_ms) == ("", False, None)
 
 
-def test_nobody_acts_as_another() -> None:
+def test_the_authorization_id_must_be_the_principal_of_the_token() -> None:
     exchange = OauthBearerExchange(verified)
 
     with pytest.raises(SaslError) as failed:
@@ -102,11 +102,11 @@ def test_nobody_acts_as_another() -> None:
     assert not exchange.is_complete
 
 
-def test_a_token_is_shown_nowhere() -> None:
+def test_no_representation_shows_a_token() -> None:
     assert "abc" not in repr(OauthBearerRequest("abc", "alice"))
 
 
-def test_hostile_messages_take_no_long_time() -> None:
+def test_hostile_messages_take_little_time() -> None:
     for message in (
         b"n,a=" + b"=2C" * 20_000,
         b"n,,\x01" + b"a=b\x01" * 15_000,

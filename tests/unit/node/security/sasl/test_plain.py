@@ -1,4 +1,4 @@
-"""PLAIN, by what Kafka's PlainSaslServer takes and refuses."""
+"""PLAIN, with the messages that Kafka's PlainSaslServer accepts and rejects."""
 
 import hashlib
 
@@ -18,7 +18,7 @@ from ottla.node.security.sasl.plain import (
 from ottla.node.security.sasl.sasl_error import OTHER_AUTHORIZATION_ID, SaslError
 
 
-def test_user_and_password_stand_in_one_message() -> None:
+def test_one_message_has_user_and_password() -> None:
     assert read_plain(b"\0ann\0pass") == ("ann", "pass")
     assert read_plain("ann\0ann\0p\u00e4ss".encode()) == ("ann", "p\u00e4ss")
 
@@ -35,14 +35,14 @@ def test_user_and_password_stand_in_one_message() -> None:
         (b"root\0ann\0pass", OTHER_AUTHORIZATION_ID),
     ],
 )
-def test_any_other_message_is_refused(token: bytes, told: str) -> None:
+def test_any_other_message_is_rejected(token: bytes, told: str) -> None:
     with pytest.raises(SaslError) as failed:
         read_plain(token)
 
     assert failed.value.told == told
 
 
-def test_a_password_is_compared_whole() -> None:
+def test_a_password_is_compared_as_a_whole() -> None:
     given = PlainCredentials("ann", "pass")
     check_password(given, "pass")
 
@@ -52,7 +52,7 @@ def test_a_password_is_compared_whole() -> None:
         assert failed.value.told == INVALID
 
 
-def test_a_password_is_shown_nowhere() -> None:
+def test_no_representation_shows_a_password() -> None:
     assert "secret-word" not in repr(PlainCredentials("ann", "secret-word"))
 
 
@@ -64,7 +64,7 @@ def kept(mechanism: ScramMechanism, password: bytes) -> ScramCredential:
     return ScramCredential(b"salt", *keys_of(mechanism, salted), 5_000)
 
 
-def test_users_of_a_listener_are_proven_by_their_password() -> None:
+def test_users_of_a_listener_log_in_with_their_password() -> None:
     exchange = PlainExchange({"ann": "pass"}.get)
 
     assert exchange.respond(b"\0ann\0pass") == b""
@@ -72,7 +72,7 @@ def test_users_of_a_listener_are_proven_by_their_password() -> None:
 
 
 @pytest.mark.parametrize("mechanism", [ScramMechanism.SCRAM_SHA_256, ScramMechanism.SCRAM_SHA_512])
-def test_users_of_the_cluster_are_proven_by_the_keys_of_any_mechanism(mechanism: ScramMechanism) -> None:
+def test_users_of_the_cluster_log_in_by_the_keys_of_any_mechanism(mechanism: ScramMechanism) -> None:
     users = {("ann", mechanism): kept(mechanism, b"pass")}
     exchange = StoredPlainExchange(lambda user, asked: users.get((user, asked)), FALSE.of_password)
 
@@ -81,7 +81,7 @@ def test_users_of_the_cluster_are_proven_by_the_keys_of_any_mechanism(mechanism:
 
 
 @pytest.mark.parametrize("token", [b"\0ann\0wrong", b"\0bert\0pass"])
-def test_a_wrong_password_and_a_user_that_does_not_exist_are_told_alike(token: bytes) -> None:
+def test_a_wrong_password_and_an_unknown_user_get_equal_errors(token: bytes) -> None:
     mechanism = ScramMechanism.SCRAM_SHA_512
     users = {("ann", mechanism): kept(mechanism, b"pass")}
     stored = StoredPlainExchange(lambda user, asked: users.get((user, asked)), FALSE.of_password)
@@ -90,14 +90,14 @@ def test_a_wrong_password_and_a_user_that_does_not_exist_are_told_alike(token: b
         with pytest.raises(SaslError) as failed:
             exchange.respond(token)
         assert failed.value.told == INVALID
-        # Whom it claims to be is for the audit log.
+        # The audit log records the claimed user.
         assert not exchange.is_complete and exchange.user == token.split(b"\0")[1].decode()
 
 
-def test_passwords_of_users_that_do_not_exist_are_judged_by_as_many_hashes(
+def test_passwords_of_unknown_users_take_as_many_hashes(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    """Else the time of an answer would tell which users there are."""
+    """Otherwise the time of an answer would reveal which users exist."""
     users = {ScramKey("ann", ScramMechanism.SCRAM_SHA_256): kept(ScramMechanism.SCRAM_SHA_256, b"pass")}
     asked, pbkdf2 = [], hashlib.pbkdf2_hmac
 

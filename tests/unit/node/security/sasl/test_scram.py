@@ -1,4 +1,4 @@
-"""SCRAM, by the example of RFC 7677 and by what an attacker would change."""
+"""SCRAM, with the example of RFC 7677 and with messages that an attacker changed."""
 
 import base64
 import hashlib
@@ -16,7 +16,7 @@ from ottla.node.security.sasl.scram import ScramExchange
 
 SHA_256, SHA_512 = ScramMechanism.SCRAM_SHA_256, ScramMechanism.SCRAM_SHA_512
 SALT = base64.b64decode("W22ZaJ0SNY7soEsUEjb6gQ==")
-# Of RFC 7677, section 3: user "user", password "pencil".
+# From RFC 7677, section 3: user "user", password "pencil".
 FIRST = b"n,,n=user,r=rOprNGfwEbeRWgbNEkqO"
 OURS = b"%hvYDpWUa2RaTCAfuxFIlj)hNlF$k0"
 NONCE = b"rOprNGfwEbeRWgbNEkqO" + OURS
@@ -30,7 +30,7 @@ def salted(mechanism: ScramMechanism, password: str, iterations: int) -> bytes:
 
 
 def false_of(mechanism: ScramMechanism) -> Callable[[str], ScramCredential]:
-    """Return what is shown of users that do not exist, in a cluster without users."""
+    """Return the false credentials of a cluster without users."""
     made = FalseCredentials(dict, key=b"key")
     return lambda user: made.of(user, mechanism)
 
@@ -55,7 +55,7 @@ def final_of(
     gs2: bytes = b"n,,",
     iterations: int = 4_096,
 ) -> bytes:
-    """Return the last message of a client that does everything right."""
+    """Return the correct last message of a client."""
     nonce = answer[2 : answer.index(b",")]
     without_proof = b"c=" + base64.b64encode(gs2) + b",r=" + nonce
     covered = b",".join((bare, answer, without_proof))
@@ -76,7 +76,7 @@ def test_the_example_of_the_rfc() -> None:
 
 
 @pytest.mark.parametrize("mechanism", [SHA_256, SHA_512])
-def test_a_name_with_signs_of_the_notation_and_other_iterations(mechanism: ScramMechanism) -> None:
+def test_a_name_with_escaped_characters_and_other_iterations(mechanism: ScramMechanism) -> None:
     server = exchange(mechanism, user="a=b,c", password="pass word", iterations=8_192)
     bare = b"n=a=3Db=2Cc,r=mine"
 
@@ -115,7 +115,7 @@ def test_salts_of_users_that_do_not_exist_differ_by_user_and_mechanism() -> None
 
 
 def test_an_empty_proof_for_a_user_that_does_not_exist_proves_nothing() -> None:
-    """The key of such a user is zeros, which somebody may know."""
+    """The stored key of such a user is zeros, for which an attacker may try proofs."""
     server = ScramExchange(SHA_256, lambda user: None, false_of(SHA_256), nonce=OURS)
     server.respond(FIRST)
 
@@ -137,7 +137,7 @@ def test_an_empty_proof_for_a_user_that_does_not_exist_proves_nothing() -> None:
     ],
     ids=["proof", "gs2 header", "nonce", "longer nonce", "nonce twice", "short proof", "no proof", "nothing"],
 )
-def test_a_last_message_that_is_changed_is_refused(changed: bytes, reason: str) -> None:
+def test_a_changed_last_message_is_rejected(changed: bytes, reason: str) -> None:
     server = exchange()
     server.respond(FIRST)
 
@@ -160,25 +160,25 @@ def test_a_last_message_that_is_changed_is_refused(changed: bytes, reason: str) 
         b"",
     ],
 )
-def test_a_first_message_that_is_none_is_refused(first: bytes) -> None:
+def test_a_malformed_first_message_is_rejected(first: bytes) -> None:
     with pytest.raises(SaslError, match="cannot be read"):
         exchange().respond(first)
 
 
-def test_nobody_acts_for_somebody_else() -> None:
+def test_the_authorization_id_must_be_the_user() -> None:
     with pytest.raises(SaslError) as failed:
         exchange().respond(b"n,a=root,n=user,r=x")
 
     assert failed.value.told == OTHER_AUTHORIZATION_ID
 
 
-def test_delegation_tokens_are_refused() -> None:
+def test_delegation_tokens_are_rejected() -> None:
     with pytest.raises(SaslError, match="delegation tokens"):
         exchange().respond(b"n,,n=user,r=x,tokenauth=true")
     assert exchange().respond(b"n,,n=user,r=x,other=true").startswith(b"r=x")
 
 
-def test_nothing_comes_after_the_last_message() -> None:
+def test_no_message_is_accepted_after_the_last_one() -> None:
     server = exchange()
     server.respond(FIRST)
     server.respond(FINAL)
@@ -187,7 +187,7 @@ def test_nothing_comes_after_the_last_message() -> None:
         server.respond(FINAL)
 
 
-def test_changed_bytes_are_refused_and_never_prove_anything() -> None:
+def test_changed_bytes_never_complete_a_login() -> None:
     chance = random.Random(7)
     for _ in range(2_000):
         server = exchange()
@@ -197,7 +197,7 @@ def test_changed_bytes_are_refused_and_never_prove_anything() -> None:
                 message[chance.randrange(len(message))] = chance.randrange(256)
             server.respond(bytes(message))
             last = bytearray(FINAL)
-            # Not the last letter of the proof, some bits of which mean nothing.
+            # Not the last character of the proof, some bits of which have no meaning.
             last[chance.randrange(len(last) - 2)] ^= 1 << chance.randrange(8)
             server.respond(bytes(last))
         except SaslError:

@@ -19,7 +19,7 @@ PASSWORDS = [("anna", "secret"), ("a=b,c", "pass word, =2C"), ("User", "n,,r=x,p
 
 
 def credential(mechanism: str, password: str) -> ScramCredential:
-    """Return what scramp keeps of a password."""
+    """Return the credential that scramp stores for a password."""
     kept = Theirs(mechanism).make_auth_info(password, iteration_count=ITERATIONS, salt=b"salt of sixteen!")
     return ScramCredential(*kept)
 
@@ -31,7 +31,7 @@ def our_server(mechanism: str, user: str, kept: ScramCredential) -> ScramExchang
 
 
 def talk(server: ScramExchange, mechanism: str, user: str, password: str) -> None:
-    """Let scramp's client log in at our server, and prove it."""
+    """Run a login of scramp's client at our server; each end raises an error if the other one is wrong."""
     client = TheirClient([mechanism], user, password)
     client.set_server_first(server.respond(client.get_client_first().encode()).decode())
     client.set_server_final(server.respond(client.get_client_final().encode()).decode())
@@ -39,7 +39,7 @@ def talk(server: ScramExchange, mechanism: str, user: str, password: str) -> Non
 
 @pytest.mark.parametrize("mechanism", MECHANISMS)
 @pytest.mark.parametrize(("user", "password"), PASSWORDS)
-def test_its_client_logs_in_at_our_server(mechanism: str, user: str, password: str) -> None:
+def test_scramps_client_logs_in_to_our_server(mechanism: str, user: str, password: str) -> None:
     server = our_server(mechanism, user, credential(mechanism, password))
 
     talk(server, mechanism, user, password)
@@ -49,7 +49,7 @@ def test_its_client_logs_in_at_our_server(mechanism: str, user: str, password: s
 
 @pytest.mark.parametrize("mechanism", MECHANISMS)
 @pytest.mark.parametrize(("user", "password"), [("anna", "guessed"), ("bob", "secret")])
-def test_its_client_does_not_come_in_with_what_is_wrong(mechanism: str, user: str, password: str) -> None:
+def test_scramps_client_is_rejected_with_wrong_credentials(mechanism: str, user: str, password: str) -> None:
     server = our_server(mechanism, "anna", credential(mechanism, "secret"))
 
     with pytest.raises(SaslError, match="wrong user or password"):
@@ -59,8 +59,8 @@ def test_its_client_does_not_come_in_with_what_is_wrong(mechanism: str, user: st
 
 
 @pytest.mark.parametrize("mechanism", MECHANISMS)
-def test_its_client_finds_out_a_server_of_ours_that_does_not_know_the_password(mechanism: str) -> None:
-    """A server that has only the stored key lets the client in, and cannot prove itself."""
+def test_scramps_client_detects_that_our_server_does_not_know_the_password(mechanism: str) -> None:
+    """A server that has only the stored key accepts the client, but cannot prove itself."""
     kept = credential(mechanism, "secret")
     server = our_server(mechanism, "anna", kept._replace(server_key=bytes(len(kept.server_key))))
 
@@ -69,7 +69,7 @@ def test_its_client_finds_out_a_server_of_ours_that_does_not_know_the_password(m
 
 
 def their_server(mechanism: str, password: str) -> Callable[[bytes], bytes]:
-    """Return scramp's server, which answers messages and raises ScramException for wrong ones."""
+    """Return scramp's server, which answers a message, and raises ScramException for a wrong one."""
     theirs = Theirs(mechanism)
     kept = theirs.make_auth_info(password, iteration_count=ITERATIONS)
     server, asked = theirs.make_server(lambda user: kept), 0
@@ -88,7 +88,7 @@ def their_server(mechanism: str, password: str) -> Callable[[bytes], bytes]:
 
 @pytest.mark.parametrize("mechanism", MECHANISMS)
 @pytest.mark.parametrize(("user", "password"), PASSWORDS)
-def test_our_client_logs_in_at_its_server(mechanism: str, user: str, password: str) -> None:
+def test_our_client_logs_in_to_scramps_server(mechanism: str, user: str, password: str) -> None:
     client, respond = ScramClient(mechanism, user, password, nonce=b"OURS"), their_server(mechanism, password)
 
     final = client.respond(respond(client.first()))
@@ -99,7 +99,7 @@ def test_our_client_logs_in_at_its_server(mechanism: str, user: str, password: s
 
 
 @pytest.mark.parametrize("mechanism", MECHANISMS)
-def test_our_client_does_not_come_in_with_a_wrong_password(mechanism: str) -> None:
+def test_our_client_is_rejected_with_a_wrong_password(mechanism: str) -> None:
     client = ScramClient(mechanism, "anna", "guessed", nonce=b"OURS")
     respond = their_server(mechanism, "secret")
     final = client.respond(respond(client.first()))
@@ -114,7 +114,7 @@ def test_our_client_does_not_come_in_with_a_wrong_password(mechanism: str) -> No
 
 
 @pytest.mark.parametrize("mechanism", MECHANISMS)
-def test_our_client_finds_out_a_proof_of_its_server_that_is_forged(mechanism: str) -> None:
+def test_our_client_detects_a_forged_signature_of_the_server(mechanism: str) -> None:
     client = ScramClient(mechanism, "anna", "secret", nonce=b"OURS")
     respond = their_server(mechanism, "secret")
     final = client.respond(respond(client.first()))
