@@ -102,6 +102,7 @@ def plan_balance(
     partitions: Iterable[PlacedPartition],
     *,
     leaving: Iterable[int] = (),
+    not_leading: Iterable[int] = (),
     pinned: Container[TopicPartition] = (),
     max_moves: int = MAX_MOVES,
 ) -> BalancePlan:
@@ -109,6 +110,8 @@ def plan_balance(
 
     So do partitions that are `pinned`, unless one of their brokers leaves: whoever carries out plan after
     plan pins those that have moved lately, since goals may pull a partition to and fro.
+
+    Brokers that are `not_leading` keep their replicas, but are preferred only where no other broker can be.
     """
     state = _State(list(brokers), list(partitions), frozenset(leaving), pinned, max_moves)
     before = state.shares()
@@ -117,7 +120,7 @@ def plan_balance(
     for measure in state.measures():
         state.even_out(measure)
     state.forget_round_trips()
-    state.even_out_leaders()
+    state.even_out_leaders(frozenset(not_leading))
     return BalancePlan(state.moves(), before, state.shares())
 
 
@@ -398,15 +401,15 @@ class _State:
                 self._replicas[index] = list(before)
                 del self._goals[index]
 
-    def even_out_leaders(self) -> None:
+    def even_out_leaders(self, not_leading: frozenset[int]) -> None:
         """Change the order of replicas until each is preferred for its share, by number and bytes in."""
+        leading = [one for one in self._staying if one not in not_leading]
         preferred: dict[int, dict[int, None]] = defaultdict(dict)
         for index, replicas in enumerate(self._replicas):
             preferred[replicas[0]][index] = None
-        counts = {one: float(len(preferred[one])) for one in self._staying}
-        rates = {
-            one: sum(self._partitions[index].bytes_in for index in preferred[one]) for one in self._staying
-        }
+        self._take_leaders(preferred, not_leading, leading)
+        counts = {one: float(len(preferred[one])) for one in leading}
+        rates = {one: sum(self._partitions[index].bytes_in for index in preferred[one]) for one in leading}
         mean, mean_rate = _mean(counts), _mean(rates)
         if len(counts) < 2 or not mean:
             return
@@ -417,7 +420,7 @@ class _State:
                 part + self._partitions[index].bytes_in / mean_rate if mean_rate >= LEAST_BYTES_IN else part
             )
 
-        values = {one: sum(map(weight, preferred[one])) for one in self._staying}
+        values = {one: sum(map(weight, preferred[one])) for one in leading}
         slack = max(1 / mean, LEADERS_SLACK)
         if _spread(values) <= slack:
             return
@@ -437,14 +440,28 @@ class _State:
                 stuck.add(source)
                 continue
             _, index, target = best
-            self._begin(index, Goal.LEADERS)
-            replicas = self._replicas[index]
-            place = replicas.index(target)
-            replicas[0], replicas[place] = target, source
-            del preferred[source][index]
-            preferred[target][index] = None
+            self._prefer(index, target, preferred)
             values[source] -= weight(index)
             values[target] += weight(index)
+
+    def _take_leaders(
+        self, preferred: dict[int, dict[int, None]], not_leading: frozenset[int], leading: Sequence[int]
+    ) -> None:
+        """Have the brokers of `leading` that lead least preferred instead of those that shall not lead."""
+        for source in sorted(not_leading & preferred.keys()):
+            for index in sorted(preferred[source].keys() - self._stuck):
+                targets = [one for one in self._replicas[index] if one in leading]
+                if targets and self._left > 0 and self._steps > 0:
+                    self._prefer(index, min(targets, key=lambda one: len(preferred[one])), preferred)
+
+    def _prefer(self, index: int, target: int, preferred: dict[int, dict[int, None]]) -> None:
+        """Make one of its replicas the preferred leader of a partition."""
+        self._begin(index, Goal.LEADERS)
+        replicas = self._replicas[index]
+        source, place = replicas[0], replicas.index(target)
+        replicas[0], replicas[place] = target, source
+        del preferred[source][index]
+        preferred[target][index] = None
 
 
 def _mean(values: Mapping[int, float]) -> float:

@@ -36,6 +36,7 @@ cluster_health        whether a cluster is well
 config_admin          the settings of topics, brokers and groups, with where each value comes from
 dead_letters          what the headers of a record say of its origin, if it is a dead letter
 acl_check             whether somebody may do something, and by which rule
+balance_exclusion     the lists of brokers that a balance empties, or gives no leaders
 decommission          how a broker leaves for good
 group_as_json         rebalances and resets of groups as programs read them
 share_group_as_json   what share groups have in flight, as programs read it

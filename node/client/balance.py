@@ -22,7 +22,14 @@ from ottla.node.client.config_admin import (
     describe_resources,
 )
 from ottla.node.client.log_dirs import describe_log_dirs
-from ottla.node.settings.balance_settings import ENABLE, EXCLUDED, MAX_RATE, REQUESTED, excluded_brokers
+from ottla.node.settings.balance_settings import (
+    ENABLE,
+    EXCLUDED,
+    MAX_RATE,
+    NOT_LEADING,
+    REQUESTED,
+    excluded_brokers,
+)
 from ottla.node.wire.messages.describe_cluster import DescribeClusterBroker
 
 # Over which the growth of partitions is measured for a plan that is shown, and as a part of the time for it.
@@ -37,6 +44,7 @@ class BalanceSettings(NamedTuple):
     is_requested: bool
     max_bytes_per_second: int
     excluded: frozenset[int]
+    not_leading: frozenset[int]
 
 
 class BalanceStatus(NamedTuple):
@@ -65,7 +73,8 @@ async def read_settings(client: Client) -> BalanceSettings:
         values.get(ENABLE) == "true",
         values.get(REQUESTED) == "true",
         int(values.get(MAX_RATE) or 0),
-        excluded_brokers([word for word in values.get(EXCLUDED, "").split(",") if word]),
+        excluded_brokers(values.get(EXCLUDED, "").split(",")),
+        excluded_brokers(values.get(NOT_LEADING, "").split(",")),
     )
 
 
@@ -94,7 +103,15 @@ async def make_plan(client: Client, settings: BalanceSettings, *, measures: bool
             rate = grown / sample_s if sample_s else 0.0
             partitions.append(PlacedPartition(place, replicas, size_bytes, rate))
     rooms = await _rooms(client, up)
-    return await asyncio.to_thread(partial(plan_balance, rooms, partitions, leaving=settings.excluded))
+    return await asyncio.to_thread(
+        partial(
+            plan_balance,
+            rooms,
+            partitions,
+            leaving=settings.excluded,
+            not_leading=settings.not_leading,
+        )
+    )
 
 
 async def _sizes(client: Client, up: Iterable[int]) -> dict[tuple[int, TopicPartition], int]:
@@ -153,6 +170,7 @@ def as_json(made: BalancePlan, settings: BalanceSettings, most: int | None = Non
         "requested": settings.is_requested,
         "max_bytes_per_second": settings.max_bytes_per_second,
         "excluded": sorted(settings.excluded),
+        "not_leading": sorted(settings.not_leading),
         "copied_bytes": made.copied_bytes,
         "least_ms": round(1_000 * made.least_s(settings.max_bytes_per_second)),
         "move_count": len(made.moves),

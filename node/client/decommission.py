@@ -11,19 +11,12 @@ from ottla.logstore.words.errors import KafkaError
 from ottla.logstore.words.topic_partition import TopicPartition
 from ottla.metadata_raft.drain_plan import AssignedPartition, plan_drain
 from ottla.node.client import cluster_admin, topic_admin
+from ottla.node.client.balance_exclusion import change_exclusion
 from ottla.node.client.cluster_client import Client
-from ottla.node.client.config_admin import (
-    APPEND,
-    SUBTRACT,
-    ConfigChange,
-    change_config,
-    config_of_all_brokers,
-    config_of_broker,
-    describe_resources,
-)
+from ottla.node.client.config_admin import APPEND, SUBTRACT
 from ottla.node.client.quorum_admin import describe_quorum
 from ottla.node.client.refusal import Refused, find_broker
-from ottla.node.settings.balance_settings import EXCLUDED
+from ottla.node.settings.balance_settings import EXCLUDED, NOT_LEADING
 from ottla.node.wire.messages.describe_cluster import DescribeClusterBroker
 from ottla.node.wire.messages.metadata import MetadataResponseTopic
 
@@ -125,7 +118,7 @@ async def begin_moves(client: Client, broker_id: int) -> list[Move]:
     A balance moves nothing to it from now on.
     """
     moves = await plan(client, broker_id)
-    await _change_excluded(client, broker_id, APPEND)
+    await change_exclusion(client, EXCLUDED, broker_id, APPEND)
     if moves:
         await cluster_admin.move_partitions(client, {one.partition: one.after for one in moves})
     return moves
@@ -134,19 +127,8 @@ async def begin_moves(client: Client, broker_id: int) -> list[Move]:
 async def forget(client: Client, broker_id: int) -> None:
     """Remove a broker that is stopped; one that gets its id later has its share of a balance."""
     await cluster_admin.unregister_broker(client, broker_id)
-    await _change_excluded(client, broker_id, SUBTRACT)
-
-
-async def _change_excluded(client: Client, broker_id: int, operation: int) -> None:
-    """Change whether a balance empties a broker; nothing where the cluster has no such setting or list."""
-    cluster = await cluster_admin.describe_cluster(client)
-    up = config_of_broker(min(one.broker_id for one in cluster.brokers if not one.is_fenced))
-    found = {one.name: one.value or "" for one in (await describe_resources(client, [up]))[up]}
-    is_excluded = str(broker_id) in found.get(EXCLUDED, "").split(",")
-    if EXCLUDED in found and is_excluded == (operation == SUBTRACT):
-        await change_config(
-            client, config_of_all_brokers(), [ConfigChange(EXCLUDED, operation, str(broker_id))]
-        )
+    for setting in (EXCLUDED, NOT_LEADING):
+        await change_exclusion(client, setting, broker_id, SUBTRACT)
 
 
 async def held_partitions(client: Client, broker_id: int) -> list[TopicPartition]:

@@ -6,8 +6,10 @@ from typing import NamedTuple
 from ottla.logstore.words.errors import ErrorCode
 from ottla.logstore.words.topic_partition import TopicPartition
 from ottla.node.client import cluster_admin, topic_admin
+from ottla.node.client.balance_exclusion import change_exclusion
 from ottla.node.client.cluster_admin import ElectionResult
 from ottla.node.client.cluster_client import Client
+from ottla.node.client.config_admin import APPEND, SUBTRACT
 from ottla.node.client.leadership import (
     Kept,
     LeaderPlan,
@@ -19,6 +21,7 @@ from ottla.node.client.leadership import (
     plan_transfer,
 )
 from ottla.node.client.refusal import Refused, find_broker
+from ottla.node.settings.balance_settings import NOT_LEADING
 
 
 class LeaderMoves(NamedTuple):
@@ -54,8 +57,12 @@ async def transfer(client: Client, partition: TopicPartition, leader: int) -> Le
 
 
 async def drain_leaders(client: Client, broker_id: int) -> LeaderMoves:
-    """Have others lead what a broker leads. New topics may still be placed with it as their leader."""
+    """Have others lead what a broker leads. New topics may still be placed with it as their leader.
+
+    A balance gives it no leaders from now on.
+    """
     active = await _active(client, broker_id)
+    await change_exclusion(client, NOT_LEADING, broker_id, APPEND)
     return await _carry_out(client, plan_drain_of_leaders(await led_partitions(client), broker_id, active))
 
 
@@ -63,6 +70,7 @@ async def return_leaders(client: Client, broker_id: int) -> LeaderMoves:
     """Have a broker lead its share again; Refused while it is fenced."""
     if broker_id not in await _active(client, broker_id):
         raise Refused(f"Broker {broker_id} is fenced, so it cannot lead; start it first.")
+    await change_exclusion(client, NOT_LEADING, broker_id, SUBTRACT)
     return await _carry_out(client, plan_return_of_leaders(await led_partitions(client), broker_id))
 
 

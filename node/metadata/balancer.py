@@ -121,6 +121,7 @@ class Balancer:
                 rooms(image, sizes),
                 [*placed_partitions(image, sizes, self._rates)],
                 leaving=excluded_brokers(config.ottla_balance_exclude_brokers),
+                not_leading=excluded_brokers(config.ottla_balance_exclude_leaders),
                 pinned=self._pinned(),
             )
         )

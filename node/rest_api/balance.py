@@ -50,6 +50,7 @@ _BALANCE: Final = record(
         "requested": BOOLEAN,
         "max_bytes_per_second": INT64,
         "excluded": _IDS,
+        "not_leading": _IDS,
         "copied_bytes": INT64,
         "least_ms": INT64,
         "move_count": INT64,

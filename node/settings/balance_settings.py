@@ -10,6 +10,7 @@ ENABLE: Final = "ottla.balance.enable"
 REQUESTED: Final = "ottla.balance.requested"
 MAX_RATE: Final = "ottla.balance.max.bytes.per.second"
 EXCLUDED: Final = "ottla.balance.exclude.brokers"
+NOT_LEADING: Final = "ottla.balance.exclude.leaders"
 
 
 def _problem_of_ids(value: ConfigValue) -> str | None:
@@ -74,6 +75,16 @@ BALANCE_SETTINGS: Final = (
         LIST,
         (),
         "The ids of brokers that a balance empties, and to which it moves nothing.",
+        Validator(allowed="[broker ids]", problem_of=_problem_of_ids),
+        scope=ConfigScope.CLUSTER_WIDE,
+        importance=LOW,
+    ),
+    setting(
+        NOT_LEADING,
+        LIST,
+        (),
+        "The ids of brokers that a balance does not choose as preferred leaders, unless no other broker can "
+        "lead a partition. `ottla broker drain` adds a broker, and `undrain` removes it.",
         Validator(allowed="[broker ids]", problem_of=_problem_of_ids),
         scope=ConfigScope.CLUSTER_WIDE,
         importance=LOW,

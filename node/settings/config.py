@@ -138,6 +138,7 @@ class BrokerConfig:
     ottla_balance_max_bytes_per_second: int
     ottla_balance_concurrent_moves: int
     ottla_balance_exclude_brokers: tuple[str, ...]
+    ottla_balance_exclude_leaders: tuple[str, ...]
     replica_alter_log_dirs_io_max_bytes_per_second: int
     quota_window_num: int
     quota_window_size_seconds: int

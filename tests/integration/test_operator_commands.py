@@ -83,6 +83,9 @@ def test_a_drained_broker_leads_nothing_until_it_is_undrained(cluster: Cluster) 
     topic = f"led-{uuid4().hex[:8]}"
     ottla(cluster.bootstrap, "topic", "create", topic, "-p", "6", "-r", "3")
 
+    def status() -> str:
+        return ottla(cluster.bootstrap, "cluster", "balance", "--status", "--output", "json")
+
     def led() -> object:
         [mine] = [one for one in rows(cluster, "broker", "list") if one["broker"] == 1]
         return mine["leads"]
@@ -90,9 +93,11 @@ def test_a_drained_broker_leads_nothing_until_it_is_undrained(cluster: Cluster) 
     ottla(cluster.bootstrap, "topic", "elect", topic)
     drained = ottla(cluster.bootstrap, "broker", "drain", "1")
     eventually(lambda: led() == 0, "it leads nothing")
+    eventually(lambda: json.loads(status())["not_leading"] == [1], "a balance gives it nothing to lead")
     undrained = ottla(cluster.bootstrap, "broker", "undrain", "1")
     eventually(lambda: led() != 0, "it leads again")
     again = ottla(cluster.bootstrap, "broker", "undrain", "1")
+    eventually(lambda: json.loads(status())["not_leading"] == [], "a balance may do so again")
 
     assert "handed over by broker 1" in drained
     assert "taken back by broker 1\n" in undrained and not undrained.startswith("0 ")

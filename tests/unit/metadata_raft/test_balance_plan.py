@@ -154,6 +154,16 @@ def test_leaders_change_by_the_order_of_replicas_alone() -> None:
     assert all(sorted(move.before) == sorted(move.after) for move in plan.moves)
 
 
+def test_a_broker_that_is_not_to_lead_leads_nothing_that_another_one_can() -> None:
+    partitions = placed(*[(one % 3, (one + 1) % 3) for one in range(12)], (2,), gb=0.1)
+
+    plan = plan_balance(rooms(*[None] * 3), partitions, not_leading=[2])
+
+    assert plan.before[2].leaders == 5 and plan.after[2].leaders == 1, "one partition has no other replica"
+    assert plan.after[2].replicas == plan.before[2].replicas and plan.copied_bytes == 0
+    assert abs(plan.after[0].leaders - plan.after[1].leaders) <= 1
+
+
 def test_a_broker_that_leaves_has_nothing_afterwards() -> None:
     partitions = placed(*[(one % 4, (one + 1) % 4) for one in range(20)], gb=0.1)
 
