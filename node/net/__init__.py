@@ -1,38 +1,38 @@
-"""ottla.node.net: sockets: listeners and connections, and the client side of a connection. Bottom-up:
+"""ottla.node.net: listeners, connections and the client side of connections between nodes. Bottom-up:
 
-connection_info     who is at the other end of a connection
+connection_info     the facts of a connection: addresses, listener, the client's access
 client_lines        lines of a log that clients cause, bounded by address and in all
-connection_states   the states of a connection, and all moves between them
-file_pipe           a pipe on the way from files to sockets
-gathered_answers    which answers of one turn of the loop leave first, and which together
-pacing              who is paced
+connection_states   the states of a connection and all moves between them
+file_pipe           a pipe that carries pages of files to sockets
+gathered_answers    the order of the responses of one turn of the loop, and those sent together
+pacing              turns TCP pacing (BBR) off for connections within this machine
 peer_client         a client's connection to one node
-peer_handshake      how two nodes prove who they are and that they know the secret of their cluster
-act_for             how the REST API of a node hands over who its caller is
+peer_handshake      proves two nodes to each other by the secret of their cluster
+act_for             hands the caller of a node's REST API over to a broker
 receive_memory      the budget of memory that all receive buffers of a node share
-receive_buffer      what a connection has received and not served yet; frames are found in it in place
-receive_windows     how much a client may have under way to this node
-own_hosts           the hosts at which others reach this node, by its settings
-server_tls          what the connections of a listener need of TLS
-send_buffers        how much the kernel may hold of what goes to connections that read records
-unsent_answers      answers that lie in memory because their peers do not read fast enough
-answers             the ways to answer a request
-login               logins of clients, as connections and listeners see them
-not_served          what keeps requests from being served: strange bytes, a client that has gone, failed work
-owed_answers        the answers that a connection owes, in the order of their requests
-connection_reserve  room for peers and for administrators where the limits of connections are reached
+receive_buffer      the received bytes of a connection that are not served yet; frames are found in place
+receive_windows     wider TCP receive windows for large frames, within a budget
+own_hosts           the hosts at which others reach this node, from its settings
+server_tls          the TLS contexts that a listener and its peers need
+send_buffers        the kernel's send buffers of connections that read records
+unsent_answers      the memory of responses that clients do not read fast enough
+answers             the forms in which a handler answers a request
+login               the interfaces of logins for connections and listeners
+not_served          detects why a request is not served: foreign bytes, a gone client, failed work
+owed_answers        the responses that a connection owes, in the order of their requests
+connection_reserve  room for peers and administrators beyond the limits of connections
 file_sender         sends records from files to a socket, past its transport
 file_answers        the way of a connection's answers whose records lie in files
-read_turn           how long the loop reads on for a connection that sends much
-throttle            how long a peer waits that went beyond a quota
-connection_host     what a connection needs of the listener through which it came
-handshake_lane      where handshakes of TLS are computed: in two threads beside the loop
+read_turn           the time for which the loop reads on from a connection that sends much
+throttle            the wait of a client that exceeded a quota
+connection_host     the part of a listener that its connections need
+handshake_lane      computes TLS handshakes in two threads beside the loop
 tls_transport       TLS between the socket and a connection
-peer_network        connections of this node to the others of its cluster
-connection          bytes in, requests in order, bytes out: the moves of `connection_states`, made
-arrivals            connections that wait to be let in, since they come too fast
+peer_network        the connections of this node to the other nodes of its cluster
+connection          one client's connection: receives requests, serves them in order, sends the responses
+arrivals            accepted connections that wait because they arrive faster than a quota allows
 acceptor            accepts connections on a listening socket, several in each turn of the loop
-link_door           one port for links among voters and for Kafka's protocol: the first bytes tell
-connection_quota    how many connections a node lets in over all its listeners
-listener            a listening socket and the connections that came in through it, with their limits
+link_door           tells links among voters from Kafka's protocol on one port, by the first bytes
+connection_quota    counts the connections of a node over all its listeners against their limits
+listener            a listening socket and its connections, with their limits
 """

@@ -1,6 +1,6 @@
 """Accepts connections on a listening socket: several in each turn of the loop.
 
-libuv accepts one connection a turn for each handle of a socket. While turns take 5 ms, the last of a thousand
+libuv accepts one connection a turn for each handle of a socket. When turns take 5 ms, the last of a thousand
 clients that connect at once would wait for 5 s. So the socket has several handles, which share its queue.
 """
 
@@ -16,14 +16,14 @@ ACCEPTS_A_TURN: Final = 8
 
 
 class Acceptor:
-    """One listening socket; `bind` or `take`, then `start` and `close`."""
+    """A listening socket that accepts connections after `bind` or `take` and `start`, until `close`."""
 
     def __init__(self, make_protocol: Callable[[], asyncio.BaseProtocol]) -> None:
         self._make_protocol = make_protocol
         self._servers: list[asyncio.Server] = []
 
     async def bind(self, host: str, port: int, backlog: int) -> socket.socket:
-        """Bind an address, and return its socket; from `start` on the kernel queues `backlog` connections."""
+        """Bind an address and return its socket; from `start` on the kernel queues `backlog` connections."""
         loop = asyncio.get_running_loop()
         server = await loop.create_server(
             self._make_protocol, host, port, backlog=backlog, start_serving=False
@@ -31,14 +31,14 @@ class Acceptor:
         return await self._share(server, backlog)
 
     async def take(self, sock: socket.socket, backlog: int) -> socket.socket:
-        """Take over a bound socket, and return it; else as `bind`."""
+        """Take over a bound socket and return it; the rest is as for `bind`."""
         server = await asyncio.get_running_loop().create_server(
             self._make_protocol, sock=sock, backlog=backlog, start_serving=False
         )
         return await self._share(server, backlog)
 
     async def _share(self, first: asyncio.Server, backlog: int) -> socket.socket:
-        """Make the further handles of a socket."""
+        """Create the other handles of a socket."""
         self._servers.append(first)
         bound = first.sockets[0]
         if _is_of_libuv(loop := asyncio.get_running_loop()):
@@ -56,7 +56,7 @@ class Acceptor:
             await server.start_serving()
 
     def close(self) -> None:
-        """Accept no more connections; those that were accepted go on."""
+        """Accept no more connections; those already accepted continue."""
         for server in self._servers:
             server.close()
         self._servers.clear()

@@ -1,9 +1,10 @@
-"""The REST API of a node proves to a broker that it is one, and hands over its caller.
+"""The proof by which the REST API of a node acts at a broker for its caller.
 
-Challenge and response by HMAC-SHA-256, as between peers, with one difference: what the client proves names
-the caller too, and the connection becomes the caller's. It gets the caller's rights and none of a node's, so
-nothing that a caller can have the REST API ask is more than the caller may do. A node proves itself to others
-by the secret of the cluster, and to itself by one that its process has made.
+Challenge and response by HMAC-SHA-256, as between peers, with one difference: the client's proof also names
+the caller, and the connection becomes the caller's. The connection gets the caller's rights and none of a
+node's, so a request that a caller makes through the REST API can do no more than the caller may. A node
+proves itself to other nodes by the secret of the cluster, and to itself by a secret that its process has
+generated.
 """
 
 import hmac
@@ -24,7 +25,7 @@ _CLIENT: Final = b"ottla act for 1: client"
 
 
 class Caller(NamedTuple):
-    """The client of a REST API: who it is, its address, and whether it runs on the machine of that node."""
+    """The client of a REST API: its principal, address, and whether it runs on that node's machine."""
 
     principal: str
     host: str
@@ -32,14 +33,14 @@ class Caller(NamedTuple):
 
 
 class ActingNode(NamedTuple):
-    """A node of a cluster, as far as both ends sign it."""
+    """A node of a cluster, by the fields that both ends sign."""
 
     node_id: int
     cluster_id: bytes
 
 
 class ActingChallenge(NamedTuple):
-    """The state of a connection between the two steps; both ends have it."""
+    """The state that both ends of a connection keep between the two steps."""
 
     client: ActingNode
     server_id: int
@@ -48,7 +49,7 @@ class ActingChallenge(NamedTuple):
 
 
 class ActingSecrets(NamedTuple):
-    """By what a node proves itself; `unique(n)`: n bytes that nobody can guess."""
+    """The secrets by which a node proves itself; `unique(n)` returns n unpredictable bytes."""
 
     own: bytes  # of this process, for connections to itself
     of_cluster: bytes | None  # None: there are no other nodes
@@ -60,7 +61,7 @@ class ActingSecrets(NamedTuple):
         return "ActingSecrets([hidden])"
 
     def secret(self, node_id: int) -> bytes:
-        """Return the secret that is shared with a node; CLUSTER_AUTHORIZATION_FAILED if there is none."""
+        """Return the secret shared with a node; CLUSTER_AUTHORIZATION_FAILED if there is none."""
         if node_id == self.identity().node_id:
             return self.own
         if self.of_cluster is None:
@@ -82,9 +83,9 @@ def _signed(secret: bytes, label: bytes, challenge: ActingChallenge, caller: Cal
 
 
 def answer_hello(request: ActForRequest, secrets: ActingSecrets) -> tuple[ActForResponse, ActingChallenge]:
-    """Return the answer to the first step, and what to remember.
+    """Return the response to the first step, and the challenge to keep for the second.
 
-    INVALID_REQUEST for a message that no node sends, INCONSISTENT_CLUSTER_ID for a node of another cluster.
+    INVALID_REQUEST for a message that no node sends; INCONSISTENT_CLUSTER_ID for a node of another cluster.
     """
     own = secrets.identity()
     if request.step != HELLO or len(request.nonce) != NONCE_BYTES or request.node_id < 0:
@@ -104,7 +105,7 @@ def answer_hello(request: ActForRequest, secrets: ActingSecrets) -> tuple[ActFor
 
 
 def check_caller(request: ActForRequest, challenge: ActingChallenge, secrets: ActingSecrets) -> Caller:
-    """Return whom a proven node acts for; CLUSTER_AUTHORIZATION_FAILED if it has not proven itself."""
+    """Return the caller that a proven node acts for; CLUSTER_AUTHORIZATION_FAILED if it is not proven."""
     caller = Caller(request.principal, request.host, request.is_local)
     expected = _signed(secrets.secret(challenge.client.node_id), _CLIENT, challenge, caller)
     if request.step != ACT or not hmac.compare_digest(request.proof, expected):
@@ -122,15 +123,16 @@ def check_caller(request: ActForRequest, challenge: ActingChallenge, secrets: Ac
 
 
 def hello(secrets: ActingSecrets, nonce: bytes) -> ActForRequest:
-    """Return the first step."""
+    """Return the request of the first step."""
     own = secrets.identity()
     return ActForRequest(step=HELLO, node_id=own.node_id, cluster_id=own.cluster_id, nonce=nonce)
 
 
 def act(response: ActForResponse, caller: Caller, nonce: bytes, secrets: ActingSecrets) -> ActForRequest:
-    """Return the second step.
+    """Return the request of the second step.
 
-    What the server said if it refused; CLUSTER_AUTHORIZATION_FAILED if it has not proven to be a node.
+    Raise the error of the response if there is one; CLUSTER_AUTHORIZATION_FAILED if the server's proof is
+    wrong.
     """
     if response.error_code:
         raise refusal(response)
@@ -156,7 +158,7 @@ def act(response: ActForResponse, caller: Caller, nonce: bytes, secrets: ActingS
 
 
 def refusal(response: ActForResponse) -> KafkaError:
-    """Return the error that an answer tells."""
+    """Return the error that a response carries."""
     try:
         code = ErrorCode(response.error_code)
     except ValueError:

@@ -1,7 +1,7 @@
-"""The ways to answer a request: what handlers return, and what connections take.
+"""The forms in which a handler answers a request, and those that a connection takes.
 
-A handler returns a `Result` of its response's class. The dispatcher makes of it an `Answer`, bytes that may
-leave, or something `Pending`.
+A handler returns a `Result` of its response's class. The dispatcher turns it into an `Answer`, bytes that can
+be sent, or into a `Pending`.
 """
 
 from collections.abc import Awaitable, Callable
@@ -19,17 +19,19 @@ T_co = TypeVar("T_co", covariant=True)
 
 
 class Delayed(NamedTuple, Generic[T_co]):
-    """Answer when `future` is done, with what `answer` makes of its result; Kafka's DelayedOperation.
+    """An answer that is made by `answer` from the result of `future`; Kafka's DelayedOperation.
 
-    Cheaper than a coroutine, since no task is made. In a handler's result, `answer` may return any other
+    Cheaper than a coroutine, since it needs no task. In a handler's result, `answer` may return any other
     `Result`.
 
-    `is_carried_out`: the request is done and only waits to be acknowledged. Its future is a Future, it waits
-    once, and it keeps nothing of what was received.
-    `release`: completes the future early, with what there is; the connection calls it when the request can
+    `is_carried_out`: the request is carried out and only its acknowledgement is pending. Its future is a
+    Future, it waits once, and it refers to none of the received bytes.
+    `release`: completes the future early with what is available; the connection calls it when the request can
     wait no longer.
-    `keeps_nothing`: nothing of what was received is needed any more, so the connection takes its memory back.
-    `ends_with_client`: the future is a coroutine that changes nothing, cancelled when its client has gone.
+    `keeps_nothing`: none of the received bytes are needed any more, so the connection takes their memory
+    back.
+    `ends_with_client`: the future is a coroutine that changes nothing; it is cancelled when its client is
+    gone.
     """
 
     future: Awaitable[Any]
@@ -41,7 +43,7 @@ class Delayed(NamedTuple, Generic[T_co]):
 
 
 class BuiltInThread(NamedTuple, Generic[R_co]):
-    """Answer with a large response: a thread builds it with `make` and encodes it.
+    """A large response that a thread builds with `make` and encodes.
 
     `make` must not touch anything that the loop changes.
     """
@@ -50,7 +52,7 @@ class BuiltInThread(NamedTuple, Generic[R_co]):
 
 
 class EncodedBody(NamedTuple):
-    """Answer with a body that was encoded before, in the request's version."""
+    """A body that was encoded before, in the request's version."""
 
     buffers: list[Buffer]
     error_code: int = 0  # of an answer that has one for all of its parts
@@ -66,11 +68,12 @@ Answer = list[Piece] | None  # The answer as buffers and parts of files, None fo
 
 
 class Pending(NamedTuple):
-    """An answer that has to be waited for: a coroutine or a future, and `encode`, which makes the answer of
-    its result, or finds that there is more to wait for.
+    """An answer that is still awaited: a coroutine or future, and `encode`, which turns its result into the
+    answer or into another `Pending`.
 
-    The other fields are those of `Delayed`. The next request need not wait for one that `is_carried_out`.
-    `release` is called when another request comes behind this one, and when no client is left to answer.
+    The other fields are those of `Delayed`. If it `is_carried_out`, the next request is served without
+    waiting for it. `release` is called when another request arrives behind this one, and when the client is
+    gone.
     """
 
     awaitable: Awaitable[Any]
@@ -82,7 +85,7 @@ class Pending(NamedTuple):
 
 
 class Run(NamedTuple):
-    """Requests that were served at once: where in the buffer they end, how many, and all of their answers."""
+    """Requests that were served at once: the position where they end, their number, and all their answers."""
 
     stop: int
     requests: int
@@ -94,13 +97,13 @@ def _no_run(connection: object, view: memoryview, position: int, end: int) -> Ru
 
 
 class Service(NamedTuple, Generic[C]):
-    """What serves requests: from a frame (without its length) to the answer.
+    """The functions that serve requests, from a frame (without its length) to the answer.
 
-    `serve_run` may serve several frames at once, from that whose length stands at `position` in `view`, which
-    is filled up to `end`; it serves at least two, or says None.
+    `serve_run` may serve several frames at once. The length of the first one is at `position` in `view`,
+    which is filled up to `end`. It serves at least two, or returns None.
 
-    `fail` gives the answer to a frame whose serving raised, or raises CloseConnection where the protocol
-    has no room for an error.
+    `fail` returns the answer to a frame whose serving raised an error, or raises CloseConnection if the
+    protocol has no field for an error.
     """
 
     serve: Callable[[C, memoryview], Answer | Pending]
@@ -109,4 +112,4 @@ class Service(NamedTuple, Generic[C]):
 
 
 class CloseConnection(Exception):
-    """Raised while a request is served: the only fitting answer is to close. The text goes to the log."""
+    """Raised by a request that can only be answered by closing the connection; the text is logged."""

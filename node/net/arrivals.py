@@ -1,9 +1,9 @@
-"""Connections that were accepted and are not let in yet, since they come faster than a quota allows.
+"""Accepted connections that are not let in yet, because they arrive faster than a quota allows.
 
-Nothing is read of them beyond a first small piece. Those beyond the rate of the node or their listener are
-let in one by one, addresses (of IPv6 /64 networks) taking turns, so that none makes others wait for all of
-its own. Those beyond the rate of their address are closed when their throttle time is over, as in Apache
-Kafka: a client that is closed at once would be back at once.
+Only a first small piece is read from them. Connections beyond the rate of the node or of their listener are
+let in one by one. Addresses (of IPv6, /64 networks) take turns, so that no client delays others by opening
+many. Connections beyond the rate of their address are closed when their throttle time is over, as in Apache
+Kafka: a client that was closed at once would reconnect at once.
 """
 
 import asyncio
@@ -13,14 +13,14 @@ from typing import Final, Protocol, cast
 from ottla.node.net.connection_info import network_of, plain_address
 from ottla.node.quota.connection_rates import ConnectionRates
 
-# Of one listener, those that wait and those that are throttled: each takes an open file and some kB.
+# Of one listener, the waiting and the throttled connections: each takes an open file and some kB.
 MAX_WAITING: Final = 1_000
 MAX_THROTTLED: Final = 1_000
-MAX_EARLY_BYTES: Final = 4_096  # of a client that speaks before it is let in: uvloop reads once
+MAX_EARLY_BYTES: Final = 4_096  # of a client that sends before it is let in: uvloop reads once
 
 
 class Entrance(Protocol):
-    """The listener, as far as it is needed here."""
+    """The part of the listener that arrivals need."""
 
     name: str
     loop: asyncio.AbstractEventLoop
@@ -32,7 +32,7 @@ class Entrance(Protocol):
 
 
 def give_to(protocol: asyncio.BufferedProtocol, transport: asyncio.Transport, early: memoryview) -> None:
-    """Let a connection go on with another protocol, which gets first what the client sent early."""
+    """Switch a connection to another protocol, which first receives the bytes that the client sent early."""
     transport.set_protocol(protocol)
     protocol.connection_made(transport)
     if transport.is_closing():
@@ -53,15 +53,15 @@ class Arrivals:
         self._listener = listener
         self._rates = rates
         self._waiting: dict[str, deque[Arrival]] = {}  # by network, in the order of their turns
-        self._next: Arrival | None = None  # it is counted, and its time is not over
-        self._held: set[Arrival] = set()  # those that wait, the next one too
+        self._next: Arrival | None = None  # already counted by the rates, and waiting for its time
+        self._held: set[Arrival] = set()  # all waiting connections, the next one included
         self._throttled: set[Arrival] = set()
 
     def __len__(self) -> int:
         return len(self._held) + len(self._throttled)
 
     def new(self) -> "Arrival":
-        """Return the protocol of a socket that was just accepted."""
+        """Return the protocol of a newly accepted socket."""
         return Arrival(self)
 
     def arrived(self, arrival: "Arrival") -> None:
@@ -95,14 +95,14 @@ class Arrivals:
                 del self._waiting[arrival.network]
 
     def close(self) -> None:
-        """Let nobody in any more."""
+        """Abort all waiting connections and let in no more."""
         for arrival in (*self._held, *self._throttled):
             arrival.transport.abort()
         self._held.clear()
         self._waiting.clear()
 
     def _go_on(self) -> None:
-        """Let in who may come now; the first that may not waits, and all others behind it."""
+        """Let in the connections that the rates allow; the first that must wait holds up all behind it."""
         while self._next is None and self._waiting:
             network = next(iter(self._waiting))
             of_network = self._waiting.pop(network)
@@ -130,7 +130,7 @@ class Arrivals:
         give_to(self._listener.make_protocol(), transport, arrival.early)
 
     def _make_room(self, network: str) -> bool:
-        """Give up the newest connection of the network that has most, unless that is this very one."""
+        """Abort the newest connection of the network that has most; False if that is the arriving network."""
         most = max(self._waiting, key=lambda one: len(self._waiting[one]), default=network)
         if len(self._waiting.get(network, ())) + 1 >= len(self._waiting.get(most, ())):
             return False
@@ -155,7 +155,7 @@ class Arrival(asyncio.BufferedProtocol):
 
     @property
     def early(self) -> memoryview:
-        """Return what the client sent already."""
+        """Return the bytes that the client has sent so far."""
         return memoryview(self._buffer)[: self._length]
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
@@ -175,7 +175,7 @@ class Arrival(asyncio.BufferedProtocol):
 
     def buffer_updated(self, nbytes: int) -> None:
         self._length += nbytes
-        self.transport.pause_reading()  # uvloop begins to read whatever was said before
+        self.transport.pause_reading()  # uvloop starts reading even though reading was paused before
 
     def eof_received(self) -> bool:
         return False

@@ -1,8 +1,9 @@
-"""Lines of a log that clients cause, bounded: so many in ten seconds, fewer of one address, the rest a count.
+"""Log lines that clients cause, limited in each ten seconds in all and per address; the rest is counted.
 
-Whatever a client can have logged once a request goes through here, or a stranger would fill the disk and push
-out what the operator has to read. An address gets a line only while it has less than half as many as are
-free, so a flood of a few leaves room for the lines of others. `tests/tidy/test_client_lines.py` holds it.
+Every line that a client can cause with each of its requests goes through here. Otherwise a stranger could
+fill the disk and bury the lines that an operator has to read. An address gets a line only while it has had
+less than half as many as are still free, so a flood from a few addresses leaves room for others.
+`tests/tidy/test_client_lines.py` checks that these lines are used.
 """
 
 import logging
@@ -18,14 +19,14 @@ from ottla.node.net.connection_info import network_of
 WINDOW_S: Final = 10.0
 MAX_OF_ADDRESS: Final = 20
 MAX_IN_ALL: Final = 100
-MAX_COUNTED_ADDRESSES: Final = 20  # whose lines are counted by themselves; those of others are together
+MAX_COUNTED_ADDRESSES: Final = 20  # counted one by one; the lines of any others are counted together
 SEVERAL: Final = "several addresses"
 
 _all: "WeakSet[ClientLines]" = WeakSet()
 
 
 class ClientLines:
-    """The lines of one kind that clients cause; for any thread."""
+    """The lines of one logger that clients cause. Safe for any thread."""
 
     def __init__(self, log: logging.Logger, now_s: Callable[[], float] = time.monotonic) -> None:
         self._log = log
@@ -44,7 +45,7 @@ class ClientLines:
         *values: object,
         error: BaseException | None = None,
     ) -> None:
-        """Write a line that a client at an address has caused, or count it; an `error` with its traceback."""
+        """Log a line that a client at an address has caused, or count it; an `error` is logged in full."""
         if not self._log.isEnabledFor(level):
             return
         with self._lock:
@@ -55,7 +56,7 @@ class ClientLines:
             self._log.log(level, message, *values, exc_info=_exc_info(error), stacklevel=2)
 
     def tell_left_out(self) -> None:
-        """Write how many lines were left out, if the time is over in which they were counted."""
+        """Log how many lines were left out, if the window in which they were counted is over."""
         with self._lock:
             counts = self._ended_counts()
         self._tell_counts(counts)
@@ -73,7 +74,7 @@ class ClientLines:
         return False
 
     def _ended_counts(self) -> dict[str, int]:
-        """Begin a new window if the present one is over; return how many lines it left out, by address."""
+        """Start a new window if the present one is over; return the lines that were left out, by address."""
         now_s = self._now_s()
         if now_s < self._ends_s:
             return {}
@@ -92,7 +93,7 @@ class ClientLines:
 
 
 def tell_all_left_out() -> None:
-    """Write how many lines of all kinds were left out; called every few seconds."""
+    """Log how many lines of all loggers were left out; called every few seconds."""
     for lines in list(_all):
         lines.tell_left_out()
 

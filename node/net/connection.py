@@ -1,12 +1,13 @@
-"""One client's connection: bytes in, requests served one at a time in order, bytes out in that order.
+"""One client's connection: receives requests, serves them one by one in order, sends responses in that order.
 
 The promise: whatever the peer sends, the connection holds no more than its `ReceiveBuffer` may (and all
-connections together no more than `ReceiveMemory` allows), answers in the order of the requests, and ends with
-one line in the log if the bytes are not Kafka's. The peer that does not read its answers is not read from.
+connections together no more than `ReceiveMemory` allows), answers in the order of the requests, and closes
+with one line in the log if the bytes are not Kafka's. While the peer does not read its responses, the
+connection does not read from it.
 
-Its states, and all moves between them, stand in `connection_states`. While a request waits for its answer,
-memoryviews of its records may still point into the receive buffer; so nothing received is then moved or
-overwritten.
+Its states and all moves between them are in `connection_states`. While a request waits for its answer,
+memoryviews of its records may still point into the receive buffer, so nothing received is moved or
+overwritten then.
 """
 
 import asyncio
@@ -38,14 +39,14 @@ from ottla.node.net.receive_buffer import INITIAL_BUFFER_BYTES, LARGE_FRAME_BYTE
 from ottla.node.net.receive_windows import WIDENING_FRAME_BYTES
 from ottla.node.net.throttle import Throttle
 
-WRITE_HIGH_WATER_BYTES = 256 * 1024  # More unsent than this, and the peer's next request waits.
-# Answers of one turn are joined up to this size: with 20 small ones that saves 2 us each over a writev.
+WRITE_HIGH_WATER_BYTES = 256 * 1024  # with more unsent, the peer's next request waits
+# Responses of one turn are joined up to this size: with 20 small ones that saves 2 us each over a writev.
 JOIN_LIMIT_BYTES = 16 * 1024
-FRAME_HEAD_BYTES = 8  # api key, version, correlation id: what an answer to a failure needs
-# Of one connection, before others get their turn: 32 x 20 us is 0.6 ms, and with TLS twice that. A flood
-# comes over many connections, which all have a turn in one look of the loop.
+FRAME_HEAD_BYTES = 8  # api key, version, correlation id: all that an error response needs
+# Of one connection before others get their turn: 32 x 20 us is 0.6 ms, and with TLS twice that. A flood comes
+# over many connections, each of which has a turn in one iteration of the loop.
 MAX_REQUESTS_PER_TURN = 32
-# The states by a name of the module's: to look one up in its class takes as long as a small call.
+# Enum members as names of the module: looking one up in its class takes as long as a small call.
 _READY, _BLOCKED, _YIELDING, _WAITING, _HELD, _THROTTLED, _REFUSED, _CLOSED = Serving
 _ON, _OFF, _RESTING, _STARVED = Reading
 
@@ -54,7 +55,7 @@ _lines = ClientLines(log)
 
 
 def _is_administrators(access: Access) -> bool:
-    """Return whether a principal has proven to be one that may alter the cluster."""
+    """Return True if a principal is authenticated and may alter the cluster."""
     return access.principal != ANONYMOUS and access.is_granted_of_cluster(AclOperation.ALTER)
 
 
@@ -91,26 +92,26 @@ class Connection(asyncio.BufferedProtocol):
     def __init__(self, listener: "ConnectionHost[Connection]") -> None:
         self._listener = listener
         self._service = listener.service
-        self._proven_service = listener.service  # once the other end has proven to be a node
+        self._proven_service = listener.service  # used once the other end is proven to be a node
         self._gathered: GatheredAnswers = listener.gathered
         self.buffer = ReceiveBuffer(listener.memory, listener.max_frame_bytes)
         self._owed = OwedAnswers()
         self.state: Serving = _READY
         self.reading: Reading = _ON
         self.is_write_blocked = False
-        self._has_ended = False  # the peer sends nothing more, but what it sent is still to be answered
-        self._unsent_bytes = 0  # as the peer was found not to read fast enough
-        self._throttle: Throttle | None = None  # the peer went beyond a quota
-        self._turn: ReadTurn | None = None  # of what comes in large reads
-        self._window_bytes = 0  # of the kernel's receive window, where it was widened
-        self._files: FileAnswers | None = None  # from the first answer on that has records in files
-        self._waiting: asyncio.Future[Any] | None = None  # what a request waits for
-        self._awaited: Pending | None = None  # the same, with what the request said of it
-        self._release: Callable[[], None] | None = None  # of what waits for news
+        self._has_ended = False  # the peer sends no more, but its requests are still to be answered
+        self._unsent_bytes = 0  # when the peer was found not to read fast enough
+        self._throttle: Throttle | None = None  # set once the peer exceeds a quota
+        self._turn: ReadTurn | None = None  # of large reads
+        self._window_bytes = 0  # of the kernel's receive window, if it was widened
+        self._files: FileAnswers | None = None  # from the first answer that has records in files
+        self._waiting: asyncio.Future[Any] | None = None  # the future that a request waits for
+        self._awaited: Pending | None = None  # the same answer, with the properties that its request gave it
+        self._release: Callable[[], None] | None = None  # of a request that waits for new records
         self.last_active_tick = listener.tick
         self.file_number = -1  # of its socket
-        self.peer_challenge: Any = None  # between the two steps by which a node proves itself
-        self.login: Login | None = None  # while the client logs in, or its login may end
+        self.peer_challenge: Any = None  # between the two steps of a proof that the other end is a node
+        self.login: Login | None = None  # while the client logs in, or if its login may expire
         self.info: ConnectionInfo = cast(ConnectionInfo, None)  # set by connection_made, before anything else
         self._transport: asyncio.Transport = cast(asyncio.Transport, None)
 
@@ -141,7 +142,7 @@ class Connection(asyncio.BufferedProtocol):
             self._files.close()
         self._release_waiting()
         waiting, self._waiting = self._waiting, None
-        # A request that only waits is given up; one that is under way goes on, whoever is told.
+        # A request that only waits is given up; one that is under way continues without its client.
         if waiting is not None and not self._is_under_way(waiting):
             waiting.cancel()
         self._owed.give_up()
@@ -159,24 +160,24 @@ class Connection(asyncio.BufferedProtocol):
         self.last_active_tick = self._listener.tick
         if nbytes >= LARGE_FRAME_BYTES and self._turn is None:
             self._turn = ReadTurn(self, self._listener)
-            self._gathered.send_all()  # Others do not wait for what may take so long.
+            self._gathered.send_all()  # Other responses do not wait for a read that may take long.
         if self.state is _READY:
             self._serve_frames()
             return
-        # One more read is taken while a request waits, not a second.
+        # While a request waits, one more read is taken, but not a second.
         self._pause_reading()
         self._release_waiting()
 
     def eof_received(self) -> bool:
-        """Keep a half-closed connection until what was asked is answered, as Apache Kafka does.
+        """Keep a half-closed connection until its requests are answered, as Apache Kafka does.
 
-        A request that only waits (a long poll) is given up: mostly nobody is there any more to be told.
+        A request that only waits (a long poll) is given up: in most cases the client is gone.
         """
-        self._gathered.send_all()  # The transport may close, and does not know of them.
+        self._gathered.send_all()  # The transport may close, and does not know of the gathered responses.
         if self.state is _CLOSED:
             return not self._may_write()
         if self.state is _THROTTLED and not self._owed.in_order and not self.buffer.has_whole_frame:
-            return False  # Nothing is left to be answered.
+            return False  # nothing is left to be answered
         if not self._only_waits():
             self._has_ended = self.state is not _READY or bool(self._owed.in_order)
         return self._has_ended
@@ -195,20 +196,20 @@ class Connection(asyncio.BufferedProtocol):
             self._continue()
 
     def write(self, answer: Buffer) -> None:
-        """Hand an answer to the transport (`GatheredAnswers`)."""
+        """Write a response to the transport (`GatheredAnswers`)."""
         self._transport.write(answer)
 
     # ---- called by the service ----------------------------------------------------------------------
 
     def recognize(self, peer_id: int) -> None:
-        """Note that the other end has proven to be that node of the cluster."""
+        """Note that the other end is proven to be that node of the cluster."""
         self._service = self._proven_service
         self._listener.recognize(self, peer_id)
 
     def act_for(self, caller: Caller) -> None:
-        """Note that the REST API of a node asks for this caller from now on.
+        """Note that the REST API of a node acts for this caller from now on.
 
-        The place of an administrator, which the node's own login may have had, is not for other callers.
+        If the node's own login had taken a place reserved for administrators, only an administrator keeps it.
         """
         access = self._listener.access_of(caller.principal, caller.host)
         self.info = replace(
@@ -218,24 +219,25 @@ class Connection(asyncio.BufferedProtocol):
             self.abort("the limits of connections are reached, and what is left is for administrators")
 
     def serve_by(self, service: "Service[Connection]", max_frame_bytes: int | None = None) -> None:
-        """Serve what comes from now on in another way; by default frames may have any size."""
+        """Serve all further frames by another service; by default with the usual limit of a frame's size."""
         self._service = service
         self.buffer.max_frame_bytes = max_frame_bytes or self._listener.max_frame_bytes
 
     def serve_after_login(self, service: "Service[Connection]") -> None:
-        """Serve a client that has logged in; beyond the limits only an administrator, and who proves to be a
-        node, too.
+        """Serve a client that has logged in.
+
+        Beyond the limits of connections only administrators, and clients that prove to be nodes, are served.
         """
         self._proven_service = service
         is_beyond = self._listener.is_beyond_limits(self)
         self.serve_by(self._listener.opening_service if is_beyond else service)
 
     def certificate_names(self) -> frozenset[str]:
-        """Return the names in the certificate that the other end has shown; none without one."""
+        """Return the names in the certificate that the other end has shown; empty without one."""
         return names_in(self._transport.get_extra_info("peercert"))
 
     def throttle(self, throttle_ms: int) -> None:
-        """Serve nothing more for so long; answers leave meanwhile, that to the present request, too."""
+        """Serve no more requests for this time; responses are still sent, the present request's included."""
         if self._throttle is None:
             self._throttle = Throttle(self._listener.loop)
         self._throttle.extend(throttle_ms)
@@ -245,9 +247,9 @@ class Connection(asyncio.BufferedProtocol):
     # ---- called by a transport with TLS, or by a login -------------------------------------------------
 
     def identify(self, principal: str) -> None:
-        """Note who the other end has proven to be, before it is served.
+        """Note the authenticated principal of the other end, before anything is served.
 
-        An administrator is let in beyond the limits, too.
+        An administrator is let in even beyond the limits.
         """
         access = self._listener.access_of(principal, self.info.client_host)
         self.info = replace(self.info, access=access)
@@ -257,64 +259,64 @@ class Connection(asyncio.BufferedProtocol):
                 self._service = self._proven_service
 
     def refuse(self, reason: str) -> None:
-        """Close, and say why in the log; what was answered before leaves."""
+        """Close and log the reason; responses to earlier requests are still sent."""
         if self.state is not _CLOSED:
             self._refuse_in_turn(reason, [])
 
     # ---- called by the listener ------------------------------------------------------------------
 
     def serve_only_opening(self) -> None:
-        """Serve nothing but the handshake of peers, until the other end is recognized."""
+        """Serve only the handshake of peers, until the other end is recognized."""
         self._service = self._listener.opening_service
 
     def abort(self, reason: str) -> None:
-        """Close at once, unsent answers and all, and say why in the log."""
+        """Close at once, drop unsent responses, and log the reason."""
         if self.state is not _CLOSED:
             self._end()
             self._listener.complain(self.info, reason)
         self._transport.abort()
 
     def release_unsent(self) -> None:
-        """Answers are sent, or never will be: they count no more."""
+        """Stop counting unsent responses: they were sent, or never will be."""
         self._listener.unsent.release(self, self._unsent_bytes)
         self._unsent_bytes = 0
 
     def expire(self) -> None:
-        """Close a connection that was idle for too long; Kafka does so without a word, and so do clients."""
+        """Close a connection that was idle for too long, without a log line, as Kafka and its clients do."""
         self._end()
         self._transport.abort()
 
     def close(self) -> None:
-        """Close when all answers are sent."""
+        """Close when all responses are sent."""
         if self.state is _CLOSED:
             return
         if self._owed.in_order:
             self._pay(is_last=True)
             if self.state is _CLOSED:
-                return  # for a reason that was owed
+                return  # a refusal among the owed answers has closed it
         self._gathered.send_all()
-        self._pause_reading()  # For what comes now there may be no room, and it is not served.
+        self._pause_reading()  # there may be no room for further bytes, and they are not served
         self._end()
         if self._may_write():
             self._transport.close()
 
     @property
     def is_throttled(self) -> bool:
-        """Return whether a quota makes the peer wait: it is not idle then."""
+        """Return True while a quota makes the peer wait; it does not count as idle then."""
         return self.state is _THROTTLED
 
     @property
     def is_inside_frame(self) -> bool:
-        """Whether a frame is half received that is larger than the smallest buffer."""
+        """Return True while a frame larger than the smallest buffer is partly received."""
         return self.buffer.frame_bytes > INITIAL_BUFFER_BYTES
 
     @property
     def waits_with_large_frame(self) -> bool:
-        """Whether a request waits for its answer and holds a buffer that others may need."""
+        """Return True while a request waits for its answer and holds a buffer that others may need."""
         return self._waiting is not None and len(self.buffer.view) > INITIAL_BUFFER_BYTES
 
     def shrink(self) -> None:
-        """Give memory back that was not needed since the last sweep."""
+        """Give back memory that was not needed since the last sweep."""
         self.buffer.shrink(self, is_in_use=self._waiting is not None)
 
     # ---- states ------------------------------------------------------------------------------------
@@ -329,13 +331,13 @@ class Connection(asyncio.BufferedProtocol):
             self._move(_CLOSED)
 
     def _block(self) -> None:
-        """The peer does not read its answers."""
+        """Note that the peer does not read its responses."""
         self.is_write_blocked = True
         if self.state is _READY:
             self._move(_BLOCKED)
 
     def _continue(self) -> None:
-        """Serve the next request, which need not wait any longer."""
+        """Serve the next request, which no longer has to wait."""
         if self.state is _CLOSED:
             return
         if self.is_write_blocked:
@@ -358,9 +360,9 @@ class Connection(asyncio.BufferedProtocol):
         self._continue()
 
     def end_if_peer_has_gone(self) -> bool:
-        """End a connection whose peer has gone while nothing is read: the end of the stream is not told then.
+        """Abort the connection if its peer is gone; return True if so.
 
-        Return whether that is so.
+        While reading is paused, the loop does not report the end of the stream.
         """
         if self.reading is _ON or not peer_has_ended(self._transport):
             return False
@@ -370,7 +372,7 @@ class Connection(asyncio.BufferedProtocol):
     # ---- serving ---------------------------------------------------------------------------------
 
     def _serve_frames(self) -> None:
-        """Serve what lies whole in the buffer, then make room for what is to come."""
+        """Serve all whole frames of the buffer, then make room for the next read."""
         buffer, owed = self.buffer, self._owed.in_order
         view, position, end = buffer.view, buffer.start, buffer.end
         if end - position > buffer.peak_bytes:
@@ -425,7 +427,7 @@ class Connection(asyncio.BufferedProtocol):
                     self._refuse_in_turn(str(failed), out)
                     return
                 answer = failed
-            if self._service is not service:  # The client has logged in, or begun to do so again.
+            if self._service is not service:  # the client has logged in, or started to log in again
                 service = self._service
                 serve, serve_run = service.serve, service.serve_run
             if type(answer) is list:
@@ -434,7 +436,8 @@ class Connection(asyncio.BufferedProtocol):
                     continue
                 out += answer
                 if len(answer) > 1:
-                    # Records: they may fill the peer's window, which must be known before the next request.
+                    # Records may fill the peer's window; that must be known before the next request is
+                    # served.
                     self._flush(out)
                     out = []
             elif type(answer) is Pending:
@@ -457,13 +460,13 @@ class Connection(asyncio.BufferedProtocol):
             self._make_room()
 
     def _flush(self, out: list[Piece], *, is_awaited: bool = False) -> None:
-        """Send the answers of one turn together: one write, one packet where they fit."""
+        """Send the responses of one turn together: in one write, and one packet if they fit."""
         if not out:
             return
         send_small = self._gathered.send_awaited if is_awaited else self._gathered.send
         if len(out) == 1:
             send_small(self, cast(Buffer, out[0]))
-        elif FileRecords in map(type, out):  # They are larger than what is joined, and follow a header.
+        elif FileRecords in map(type, out):  # They are larger than the join limit and follow a header.
             self._gathered.send_all()
             if self._files is None:
                 self._files = FileAnswers(
@@ -489,11 +492,11 @@ class Connection(asyncio.BufferedProtocol):
 
     def _files_failed(self, reason: str) -> None:
         log.debug("Closed connection %s: %s", self.info.connection_id, reason)
-        self.expire()  # Half an answer was its last.
+        self.expire()  # Half a response was its last.
 
     def _refuse_in_turn(self, reason: str, out: list[Piece]) -> None:
-        """Refuse what was received, once those who sent something before it have their answers."""
-        if self.state is _CLOSED:  # as what was answered before it is too much for its peer
+        """Close for bytes that are refused, once all earlier requests have their responses."""
+        if self.state is _CLOSED:  # the earlier responses may exceed what the peer reads
             return
         if not self._owed.in_order:
             self._refuse(reason, out)
@@ -504,14 +507,15 @@ class Connection(asyncio.BufferedProtocol):
         self._pause_reading()
 
     def _refuse(self, reason: str, out: list[Piece]) -> None:
-        """Send what was answered before, then close: Kafka has no other answer to senseless bytes."""
+        """Send the earlier responses, then close: Kafka has no other answer to malformed bytes."""
         self._flush(out)
         self._listener.complain(self.info, reason)
         self.close()
 
     def _fail(self, frame: memoryview, error: BaseException) -> "Answer | CloseConnection":
-        """The answer to a request that a bug of ours (or a broken disk) keeps from being served, or why the
-        connection is closed instead.
+        """Return the response to a request that failed by a bug of ours or a broken disk.
+
+        Return the reason instead if the connection has to be closed.
         """
         try:
             return self._service.fail(self, frame, error)
@@ -521,10 +525,10 @@ class Connection(asyncio.BufferedProtocol):
     # ---- answers that are owed ---------------------------------------------------------------------
 
     def _owe(self, pending: Pending, frame: memoryview | None) -> None:
-        """Let the answer come when it can; those to later requests leave after it. None for a run."""
+        """Owe an answer that comes later; later requests are answered after it. `frame` is None for a run."""
         future = cast("asyncio.Future[Any]", pending.awaitable)
         owed = self._owed.await_answer(future)
-        # The buffer goes on to be used.
+        # The buffer is reused before the answer comes.
         head = None if frame is None else bytes(frame[:FRAME_HEAD_BYTES])
         future.add_done_callback(lambda done: self._owed_is_there(owed, done, pending, head))
 
@@ -561,13 +565,13 @@ class Connection(asyncio.BufferedProtocol):
             else:
                 answer = failed
         if self._owed.settle(owed, answer, refusal):
-            # One high watermark acknowledges several: their answers leave in one write.
+            # An advance of the high watermark acknowledges several; their responses leave in one write.
             self._listener.loop.call_soon(self._pay)
 
     def _pay(self, *, is_last: bool = False) -> None:
-        """Send the answers that are there, up to the first that is not; then serve who waits for that.
+        """Send the finished answers up to the first unfinished one, then serve a request that waits for that.
 
-        When it `is_last` a peer that reads slowly is left to the transport.
+        With `is_last` the responses are written even if the peer reads slowly; the transport keeps them.
         """
         if self.state is _CLOSED or (self.is_write_blocked and not (is_last and self._may_write())):
             return
@@ -587,17 +591,17 @@ class Connection(asyncio.BufferedProtocol):
         return self._files is None or not self._files.is_sending
 
     def _only_waits(self) -> bool:
-        """Return whether a request waits that changes nothing, with no whole request behind it."""
+        """Return True if a request waits that changes nothing, and no whole request is behind it."""
         waiting = self._waiting
         return waiting is not None and not self._is_under_way(waiting) and not self.buffer.has_whole_frame
 
     def _is_under_way(self, waiting: "asyncio.Future[Any]") -> bool:
-        """Return whether a waiting request may change something, so that it goes on without its client."""
+        """Return True if a waiting request may change something; it then continues without its client."""
         awaited = self._awaited
         return isinstance(waiting, asyncio.Task) and not (awaited is not None and awaited.ends_with_client)
 
     def _wait_for(self, pending: Pending, frame: memoryview) -> None:
-        """Serve nothing more of this connection until the answer is there."""
+        """Serve no more requests of this connection until the answer is there."""
         awaitable = pending.awaitable
         future: asyncio.Future[Any]
         if asyncio.isfuture(awaitable):
@@ -605,9 +609,10 @@ class Connection(asyncio.BufferedProtocol):
         else:
             future = self._listener.start_task(outcome_of(awaitable))
             if asyncio.iscoroutine(awaitable):
-                # A node that ends in this very turn never begins it; Python would warn of that.
+                # A node that stops in this very turn never starts the coroutine; Python would warn about
+                # that.
                 future.add_done_callback(lambda _: awaitable.close())
-        if self.state is not _CLOSED:  # else `connection_lost` gives it up
+        if self.state is not _CLOSED:  # otherwise `connection_lost` gives it up
             self._move(_WAITING)
         self._waiting, self._awaited = future, pending
         future.add_done_callback(lambda done: self._answered(done, pending, frame))
@@ -620,14 +625,14 @@ class Connection(asyncio.BufferedProtocol):
             self._release_waiting()
 
     def _look_for_end(self, waiting: "asyncio.Future[Any]") -> None:
-        """See whether the client has gone: a frame that fills its buffer leaves no room to read more."""
+        """Check if the client is gone: a frame that fills its buffer leaves no room to read further."""
         if self.state is _CLOSED or self._waiting is not waiting:
             return
         if not self.end_if_peer_has_gone():
             self._listener.loop.call_later(LOOK_FOR_END_SECONDS, self._look_for_end, waiting)
 
     def _release_waiting(self) -> None:
-        """What waits for news must not keep others waiting."""
+        """Complete a request that waits for new records, since another request is behind it."""
         release, self._release = self._release, None
         if release is not None:
             release()
@@ -636,7 +641,7 @@ class Connection(asyncio.BufferedProtocol):
         self._waiting = self._awaited = self._release = None
         if self.state is _CLOSED:
             if not future.cancelled():
-                future.exception()  # Nobody is left to be told.
+                future.exception()  # mark the exception as retrieved: no client is left to answer
             return
         if future.cancelled():
             self.abort("the node is stopping")
@@ -671,7 +676,7 @@ class Connection(asyncio.BufferedProtocol):
     # ---- reading -----------------------------------------------------------------------------------
 
     def _make_room(self) -> None:
-        """See to it that the next read has room, or that there is none."""
+        """Make room for the next read, or stop reading if there is none."""
         if self.reading is _STARVED:
             return
         if self.state is not _READY:
@@ -687,7 +692,7 @@ class Connection(asyncio.BufferedProtocol):
             self._resume_reading()
 
     def turn_has_ended(self) -> None:
-        """Let the next large read begin another turn (`ReadTurn`)."""
+        """Let the next large read start another turn (`ReadTurn`)."""
         self._turn = None
         if self.reading is _RESTING:
             self._resume_reading()

@@ -21,7 +21,7 @@ C = TypeVar("C")  # the connection
 
 
 class ConnectionHost(Protocol[C]):
-    """The listener of connections, as far as they need it."""
+    """A listener, by the members that its connections need."""
 
     service: Service[C]
     opening_service: Service[C]  # for a connection beyond the limits, until it has proven itself
@@ -31,12 +31,12 @@ class ConnectionHost(Protocol[C]):
     send_buffers: SendBuffers
     unsent: UnsentAnswers
     loop: asyncio.AbstractEventLoop
-    must_rest: Callable[[], bool]  # whether those who send much had better wait for the disk
+    must_rest: Callable[[], bool]  # True while clients that send much should wait for the disk
     start_task: StartTask
     max_frame_bytes: int
-    file_limit: int  # numbers of files from here on are left to the logs
-    tick: int  # how often it has looked for idle connections
-    access_of: Callable[[str, str], Access]  # the rights of a principal from an address
+    file_limit: int  # file descriptors from this number on are left to the logs
+    tick: int  # how many times idle connections were looked for
+    access_of: Callable[[str, str], Access]  # returns the rights of a principal from an address
     login_gate: LoginGate[C] | None  # None: clients need not log in
 
     def describe(self, transport: asyncio.BaseTransport) -> ConnectionInfo: ...

@@ -1,8 +1,7 @@
-"""How many connections a node lets in over all its listeners: in all, by listener and by address; and their
-numbers.
+"""The numbers of open connections of a node over all its listeners, and their limits.
 
-The limits may change while the node runs. A lower one holds for new connections; those that are there stay,
-as in Apache Kafka.
+There are limits for the node, for each listener and for each address. They may change while the node runs. A
+lower limit holds for new connections; open ones stay, as in Apache Kafka.
 """
 
 from collections.abc import Callable, Mapping
@@ -18,7 +17,7 @@ NO_LIMIT = 2**31 - 1
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ConnectionLimits:
-    """Names and defaults are Kafka's; listeners stand in capitals, addresses as the socket tells them."""
+    """Limits with Kafka's names and defaults; listeners in capitals, addresses as the socket reports them."""
 
     max_connections: int = NO_LIMIT
     listener_max_connections: Mapping[str, int] = field(default_factory=dict)
@@ -27,7 +26,7 @@ class ConnectionLimits:
 
 
 class ConnectionQuota:
-    """Counts the open connections of a node against limits, which may be others at any time."""
+    """Counts the open connections of a node against limits, which may change at any time."""
 
     __slots__ = (
         "_by_address",
@@ -42,37 +41,37 @@ class ConnectionQuota:
     )
 
     def __init__(self, limits: ConnectionLimits | None = None, rates: ConnectionRates | None = None) -> None:
-        """`rates` limit how fast connections come; by default nothing does."""
+        """`rates` limit how fast connections arrive; by default nothing does."""
         self._limits = limits if limits is not None else ConnectionLimits()
         self.rates = rates or ConnectionRates(Windows(), lambda: int(monotonic_s() * 1_000))
         self.reserve = ConnectionReserve()
         self._on_closed: Callable[[int], None] = lambda number: None
         self._count = 0
         self._seen = 0
-        self._open: set[int] = set()  # numbers
+        self._open: set[int] = set()  # connection numbers
         self._by_listener: dict[str, int] = {}
         self._by_address: dict[str, int] = {}
 
     def limit(self, limits: ConnectionLimits) -> None:
-        """Have these limits hold for the connections that come from now on."""
+        """Replace the limits, for connections that arrive from now on."""
         self._limits = limits
 
     def tell_closed(self, listener: Callable[[int], None]) -> None:
-        """Have one listener told the number of each connection that is closed."""
+        """Register the listener that is called with the number of each closed connection."""
         self._on_closed = listener
 
     def next_number(self) -> int:
-        """The number of a connection that came in just now, through whichever listener."""
+        """Return the number of a new connection, which counts over all listeners."""
         self._seen += 1
         self._open.add(self._seen)
         return self._seen
 
     def is_open(self, number: int) -> bool:
-        """Return whether the connection with that number is open."""
+        """Return True if the connection with that number is open."""
         return number in self._open
 
     def enter(self, listener: str, address: str) -> str:
-        """Count a connection, which must `leave` in any case; a text that says why it is one too many, or
+        """Count a connection, which must `leave` in any case; return a text about a limit that it exceeds, or
         "".
         """
         limits = self._limits
@@ -90,7 +89,7 @@ class ConnectionQuota:
         return ""
 
     def leave(self, listener: str, address: str, number: int) -> None:
-        """A connection that had entered is closed."""
+        """Count a connection no more: it is closed."""
         self._count -= 1
         self._open.discard(number)
         self._on_closed(number)

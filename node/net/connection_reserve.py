@@ -1,11 +1,12 @@
-"""Room for peers and for administrators where the limits of connections are reached.
+"""Room for peers and administrators beyond the limits of connections.
 
-A node whose limits are used up by clients could not follow a leader that dials it, and nobody could look at
-it or raise the limits. So a few connections from this machine are let in beyond them, and a few from anywhere
-that have seconds to prove that they are nodes of the cluster, by the handshake of peers, or administrators,
-by a login or a certificate. Until they do, nothing else is served to them. Clients that may log in hold other
-places than those that may be peers. Where many come that have proven nothing, the oldest of the address gives
-way that has most of them; of those that may only log in, an address has a few: it pushes out its own alone.
+A node whose limits are used up by clients could not follow a leader that dials it, and no administrator could
+look at it or raise the limits. So a few connections from this machine are let in beyond the limits, and a few
+from anywhere. The latter have seconds to prove, by the handshake of peers, that they come from nodes of the
+cluster, or, by a login or a certificate, from administrators. Until then nothing else is served to them.
+Possible peers and clients that may only log in have separate places. If many connections have proven nothing,
+the address with the most of them loses its oldest. An address has only a few places to log in: it pushes out
+its own connections alone.
 """
 
 import asyncio
@@ -18,11 +19,12 @@ from ottla.node.wire.api_keys import ApiKey
 from ottla.node.wire.peer_api import PeerApi
 
 # Not one: each program of an administrator has a connection to the address that it was given and one to the
-# node that is found there, and the REST API of this node asks through connections of its own, which it keeps.
+# node found there, and the REST API of this node sends its requests over connections of its own, which it
+# keeps.
 MAX_LOCAL: Final = 32
 MAX_ADMINISTRATORS: Final = 32  # from elsewhere
-MAX_UNPROVEN: Final = 64  # of peers, and as many of administrators
-MAX_LOGGING_IN: Final = 4  # of an address, of IPv6 a /64 network
+MAX_UNPROVEN: Final = 64  # possible peers, and as many possible administrators
+MAX_LOGGING_IN: Final = 4  # of one address; of IPv6, one /64 network
 PROOF_SECONDS: Final = 3.0  # a peer proves itself in two round trips, an administrator in four
 _OPENING_KEYS: Final = frozenset(
     key.to_bytes(2, "big") for key in (int(ApiKey.API_VERSIONS), int(PeerApi.PEER_HANDSHAKE))
@@ -30,7 +32,7 @@ _OPENING_KEYS: Final = frozenset(
 
 
 class Admitted(Protocol):
-    """A connection, as the reserve sees it."""
+    """A connection, by the members that the reserve needs."""
 
     @property
     def info(self) -> ConnectionInfo: ...
@@ -39,7 +41,7 @@ class Admitted(Protocol):
 
 
 class _Unproven(NamedTuple):
-    """Why a connection was refused, where it comes from, and what ends it."""
+    """A connection that has proven nothing yet: why the limits refuse it, its network, and its timer."""
 
     refusal: str
     network: str
@@ -54,7 +56,7 @@ class ConnectionReserve:
     def __init__(self) -> None:
         self._local: set[Admitted] = set()
         self._administrators: set[Admitted] = set()
-        # The oldest first: those that may be peers, and those that may log in alone.
+        # The oldest first: those that may be peers, and those that may only log in.
         self._unproven: dict[Admitted, _Unproven] = {}
         self._logging_in: dict[Admitted, _Unproven] = {}
 
@@ -67,7 +69,7 @@ class ConnectionReserve:
         may_be_peer: bool,
         may_log_in: bool = False,
     ) -> str:
-        """Let a connection in that the limits refuse; return the refusal where there is no room for it."""
+        """Let in a connection that the limits refuse; return the refusal if there is no room for it."""
         if connection.info.is_local and len(self._local) < MAX_LOCAL:
             self._local.add(connection)
             return ""
@@ -86,22 +88,22 @@ class ConnectionReserve:
         return ""
 
     def refusal_of(self, connection: Admitted) -> str:
-        """Return why a connection is beyond the limits and has proven nothing yet, or ""."""
+        """Return the refusal of a connection beyond the limits that has proven nothing yet, or ""."""
         held = self._unproven.get(connection) or self._logging_in.get(connection)
         return "" if held is None else held.refusal
 
     def let_in(self, connection: Admitted) -> None:
-        """Keep a connection that has proven to be an administrator's, where there is room for it."""
+        """Keep a connection that is proven to be an administrator's, if there is room for it."""
         if len(self._administrators) < MAX_ADMINISTRATORS:
             self.leave(connection)
             self._administrators.add(connection)
 
     def is_administrators(self, connection: Admitted) -> bool:
-        """Return whether a connection has the place of an administrator."""
+        """Return True if a connection has a place reserved for administrators."""
         return connection in self._administrators
 
     def leave(self, connection: Admitted) -> None:
-        """Forget a connection: it has proven to be a peer's, or has ended."""
+        """Forget a connection that is proven to be a peer's, or has ended."""
         self._local.discard(connection)
         self._administrators.discard(connection)
         held = self._unproven.pop(connection, None) or self._logging_in.pop(connection, None)
@@ -118,5 +120,5 @@ class ConnectionReserve:
 
 
 def is_opening(frame: memoryview) -> bool:
-    """Return whether a frame asks for versions or belongs to the handshake of peers."""
+    """Return True if a frame requests ApiVersions or belongs to the handshake of peers."""
     return bytes(frame[:2]) in _OPENING_KEYS

@@ -1,7 +1,7 @@
-"""The way of a connection's answers whose records lie in files: past its transport, where that can be.
+"""The responses of a connection whose records lie in files, sent past its transport if possible.
 
-A transport that encrypts reads them itself. They are read here and go through the transport where it has more
-to send, or where too few files may be opened for a way of their own.
+A transport with TLS reads the files itself. Otherwise, if the transport still has unsent bytes, or too few
+file descriptors are left for a sender of its own, the records are read here and written to the transport.
 """
 
 import asyncio
@@ -18,18 +18,18 @@ from ottla.node.net.send_buffers import SendBuffers
 
 
 class FileHost(Protocol):
-    """The listener of the connection, as far as its files need it."""
+    """The listener of a connection, by the members that file responses need."""
 
     send_buffers: SendBuffers
     loop: asyncio.AbstractEventLoop
     start_task: StartTask
-    file_limit: int  # numbers of files from here on are left to the logs
+    file_limit: int  # file descriptors from this number on are left to the logs
 
     def open_pipe(self) -> FilePipe: ...
 
 
 class FileAnswers:
-    """Those of one connection, from the first on."""
+    """The file responses of one connection."""
 
     __slots__ = ("_failed", "_file_number", "_finished", "_host", "_is_encrypted", "_sender", "_transport")
 
@@ -42,7 +42,7 @@ class FileAnswers:
         finished: Callable[[], None],
         failed: Callable[[str], None],
     ) -> None:
-        """`file_number` is that of the connection's socket, -1 where there is none."""
+        """`file_number` is the descriptor of the connection's socket, -1 if there is none."""
         self._transport = transport
         self._file_number = file_number
         self._host = host
@@ -53,13 +53,14 @@ class FileAnswers:
 
     @property
     def is_sending(self) -> bool:
-        """Return whether the transport must not be written to, since a file is not sent yet."""
+        """Return True while the transport must not be written to, since a file is not fully sent."""
         return self._sender is not None and self._sender.is_sending
 
     def send(self, pieces: list[Piece]) -> bool:
-        """Return whether all has left, or is the transport's; if not, `finished` or `failed` is called, once.
+        """Send a response; return True if all of it was sent or given to the transport.
 
-        `failed` is called at once where the peer is gone or a file has become shorter.
+        Otherwise `finished` or `failed` is called later, once. `failed` is called at once if the peer is gone
+        or a file has become shorter.
         """
         if self._sender is None and not self._is_encrypted:
             self._sender = self._open_sender()
@@ -77,7 +78,7 @@ class FileAnswers:
         return True
 
     def close(self) -> None:
-        """Forget what is not sent."""
+        """Drop everything that is not sent."""
         if self._sender is not None:
             self._sender.close()
 

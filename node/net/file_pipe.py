@@ -1,8 +1,8 @@
-"""A pipe on the way from files to sockets: it takes pages of the page cache and gives them on, uncopied.
+"""A pipe between files and sockets: it moves pages of the page cache without copying them.
 
-`sendfile` from a file to a socket has such a pipe inside, of 64 KiB, and goes to the socket for each 64 KiB.
-Through this one an answer of a megabyte goes at once, with the header before it, for two thirds of the CPU.
-The promise: between two turns of the loop it is empty, so that all connections of a listener share it.
+`sendfile` from a file to a socket contains such a pipe of 64 KiB, and writes to the socket for each 64 KiB.
+Through this pipe a response of a megabyte is sent at once, together with its header, for two thirds of the
+CPU. The promise: it is empty between two turns of the loop, so all connections of a listener can share it.
 """
 
 import errno
@@ -16,27 +16,27 @@ from ottla.logstore.words.schema import Buffer
 
 Piece = Buffer | FileRecords
 
-CAPACITY_BYTES: Final = 1024 * 1024  # /proc/sys/fs/pipe-max-size, as far as the kernel goes unasked
-MIN_CAPACITY_BYTES: Final = 64 * 1024  # as of the one inside `sendfile`
+CAPACITY_BYTES: Final = 1024 * 1024  # the default of /proc/sys/fs/pipe-max-size
+MIN_CAPACITY_BYTES: Final = 64 * 1024  # the size of the pipe within `sendfile`
 _SPLICE_F_MOVE, _SPLICE_F_NONBLOCK, _SPLICE_F_MORE = 1, 2, 4
 
 
 def _widened(pipe: int) -> int:
-    """Its capacity, as large as it may be."""
+    """Enlarge a pipe as far as the kernel allows; return its capacity."""
     with suppress(OSError):
         fcntl.fcntl(pipe, fcntl.F_SETPIPE_SZ, CAPACITY_BYTES)
     capacity = fcntl.fcntl(pipe, fcntl.F_GETPIPE_SZ)
-    if capacity < MIN_CAPACITY_BYTES:  # of a user beyond pipe-user-pages-soft it is two pages
+    if capacity < MIN_CAPACITY_BYTES:  # it is two pages for a user beyond pipe-user-pages-soft
         raise OSError(errno.ENFILE, "this user has too many open pipes")
     return capacity
 
 
 class FilePipe:
-    """Filled with pieces of an answer, then emptied into a socket."""
+    """A pipe that is filled with pieces of a response, then emptied into a socket."""
 
     def __init__(self) -> None:
-        """OSError if too many files are open, or the user has so many pipes that this one would be tiny."""
-        self.size_bytes = 0  # of what it holds
+        """Open the pipe; OSError if too many files are open, or if the user's pipes would make it tiny."""
+        self.size_bytes = 0  # held at present
         self._nowhere = -1
         self._read_end, self._write_end = os.pipe2(os.O_NONBLOCK | os.O_CLOEXEC)
         try:
@@ -47,16 +47,16 @@ class FilePipe:
             raise
 
     def close(self) -> None:
-        """It takes nothing afterwards: its numbers may soon be those of other files."""
+        """Close the pipe. It takes nothing afterwards: its descriptors may soon belong to other files."""
         for descriptor in (self._read_end, self._write_end, self._nowhere):
             if descriptor >= 0:
                 os.close(descriptor)
         self._read_end = self._write_end = self._nowhere = -1
 
     def put(self, piece: Piece, size: int) -> int:
-        """Take so much from the start of a piece; how much it took, 0 where it is full.
+        """Take `size` bytes from the start of a piece; return how many it took, 0 if the pipe is full.
 
-        OSError where a file ends before that.
+        OSError if a file ends before that.
         """
         try:
             if isinstance(piece, FileRecords):
@@ -71,9 +71,9 @@ class FilePipe:
         return count
 
     def empty_into(self, socket_number: int, *, is_more: bool) -> int:
-        """Send what it holds; how much the socket took. The rest is dropped.
+        """Send the content to a socket; return how many bytes the socket took. The rest is dropped.
 
-        `is_more`: some follows at once, so that the kernel need not send a packet that is not full.
+        `is_more`: more follows at once, so the kernel need not send a packet that is not full.
         """
         held, self.size_bytes = self.size_bytes, 0
         flags = _SPLICE_F_MOVE | _SPLICE_F_NONBLOCK | (_SPLICE_F_MORE if is_more else 0)
@@ -87,7 +87,7 @@ class FilePipe:
         return sent
 
     def drop(self) -> None:
-        """Forget what it holds."""
+        """Drop the content."""
         held, self.size_bytes = self.size_bytes, 0
         self._drop(held)
 

@@ -1,8 +1,8 @@
-"""Answers whose records lie in files: past the transport, from the page cache to the socket.
+"""Sends responses whose records lie in files past the transport, from the page cache to the socket.
 
-The promise: bytes leave in their order, nothing waits for a disk on the event loop, and what is not sent yet
-takes no memory but for one chunk that had to be read. It may be used only while the transport has nothing to
-send, and the transport must not be written to until `send` has said True or `finished` was called.
+The promise: bytes are sent in their order, the event loop never waits for a disk, and unsent bytes take no
+memory except for one chunk that had to be read. It may be used only while the transport has nothing to send,
+and the transport must not be written to until `send` has returned True or `finished` was called.
 """
 
 import asyncio
@@ -17,13 +17,13 @@ from ottla.node.net.file_pipe import CAPACITY_BYTES, FilePipe, Piece
 from ottla.node.net.send_buffers import SendBuffers
 
 LARGE_BUFFER_BYTES = 64 * 1024
-CHUNK_BYTES = CAPACITY_BYTES  # Sent at once; a cold one is read into memory.
+CHUNK_BYTES = CAPACITY_BYTES  # sent at once; one that is not in the page cache is read into memory
 # Of one connection, before others get their turn: 4 MiB are about 1 ms.
 MAX_BYTES_PER_TURN = 4 * 1024 * 1024
 
 
 class FileSender:
-    """Sends to one socket, through a descriptor of its own: the loop lets nobody wait on a transport's."""
+    """Sends to one socket through a descriptor of its own: the loop allows no writer on a transport's."""
 
     __slots__ = (
         "_buffer_bytes",
@@ -49,7 +49,7 @@ class FileSender:
         finished: Callable[[], None],
         failed: Callable[[str], None],
     ) -> None:
-        """`descriptor` is a duplicate of the connection's, and from now on the sender's."""
+        """`descriptor` is a duplicate of the connection's, and owned by the sender from now on."""
         self._socket = socket.socket(fileno=descriptor)
         self._socket.setblocking(False)
         self._buffers, self._buffer_bytes = buffers, buffers.take()
@@ -61,16 +61,16 @@ class FileSender:
         self._finished = finished
         self._failed = failed
         self._pieces: deque[Piece] = deque()
-        self._waits = False  # for the socket to take more
+        self._waits = False  # True while the loop watches the socket for room
 
     @property
     def is_sending(self) -> bool:
         return bool(self._pieces)
 
     def send(self, pieces: list[Piece]) -> bool:
-        """Whether all is sent; if not, the rest follows and `finished` or `failed` is called, once.
+        """Send a response; return True if all is sent, otherwise call `finished` or `failed` later, once.
 
-        OSError when the peer is gone or the file has become shorter.
+        OSError if the peer is gone or a file has become shorter.
         """
         assert not self._pieces, "one answer after the other"
         self._pieces += filter(len, pieces)
@@ -82,14 +82,14 @@ class FileSender:
         return not self._pieces
 
     def close(self) -> None:
-        """Forget what is not sent. Until then the peer does not see that the transport was closed."""
+        """Drop everything unsent. Until then the peer does not see that the transport was closed."""
         self._pieces.clear()
         self._stop_waiting()
         self._socket.close()
         self._buffers.give_back(self._buffer_bytes)
 
     def _send_some(self) -> None:
-        """Send what the socket takes; what then is left waits for the socket or for the disk."""
+        """Send as much as the socket takes; the rest waits for the socket or the disk."""
         left_bytes = MAX_BYTES_PER_TURN
         while self._pieces:
             first = self._pieces[0]
@@ -106,23 +106,24 @@ class FileSender:
             left_bytes -= count
             self._forget(count)
             if count < asked:
-                # To try again at once would send each bit that the peer has just made room for: it would
-                # be woken for each, and read slower.
+                # Trying again at once would send each bit of room that the peer has just made: the peer would
+                # be woken for each, and read more slowly.
                 break
         if self._pieces:
             self._wait()
 
     def _send_large(self, piece: Buffer) -> int:
-        """How much the socket takes of what was read: it need not be copied into the pipe first."""
+        """Send bytes that are in memory, without the pipe; return how many the socket took."""
         try:
             return self._socket.send(piece, socket.MSG_MORE if len(self._pieces) > 1 else 0)
         except BlockingIOError:
             return 0
 
     def _fill_pipe(self, limit_bytes: int) -> tuple[int, bool]:
-        """Fill the pipe; how much it holds, and whether that is all there is to send.
+        """Fill the pipe; return how many bytes it holds, and True if that is all there is to send.
 
-        No records are put behind `limit_bytes`. It stays empty if the first piece must be read from the disk.
+        No records are put in beyond `limit_bytes`. The pipe stays empty if the first piece must be read from
+        disk.
         """
         assert not self._pipe.size_bytes, "what it holds would go to another peer"
         try:
@@ -147,7 +148,7 @@ class FileSender:
         return True
 
     def _forget(self, count: int) -> None:
-        """So many bytes are sent."""
+        """Remove the first `count` bytes from the pieces: they are sent."""
         pieces = self._pieces
         while count:
             piece = pieces[0]
@@ -186,7 +187,7 @@ class FileSender:
         self._failed(f"a response could not be sent: {error}")
 
     def _read_cold(self) -> None:
-        """The peer or another disk was slow, and memory went to others: a thread asks the disk."""
+        """Read the first piece in a thread: the peer or a disk was slow, and it left the page cache."""
         self._stop_waiting()
         records = self._pieces[0]
         assert isinstance(records, FileRecords)

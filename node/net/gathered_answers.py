@@ -1,15 +1,15 @@
-"""Which answers of one turn of the loop leave first, and which together.
+"""The order in which the responses of one turn of the loop are sent, and those that are sent together.
 
-Who waited for news is answered before those whose requests brought it: a consumer sees a record 40 us sooner
-when it need not wait until the producer was written to and has been woken.
+Requests that waited for news are answered before the requests that brought it: a consumer sees a record 40 us
+sooner if it need not wait until the producer was written to and has woken up.
 
-To wake a peer that sleeps costs more than to send to it. What is sent one behind another finds those who read
-it still awake; with the next request served in between, each is asleep again. So answers are kept until the
-loop comes round, as long as enough of them come in a turn. Where few do, an answer leaves when it is there,
-and now and then a turn is tried.
+Waking a sleeping peer costs more than sending to it. Peers that are written to one after another are woken
+together; if a request were served in between, each would sleep again. So responses are gathered until the
+loop comes round, as long as enough of them come in a turn. If few do, each response is sent at once, and
+gathering is tried again for one turn from time to time.
 
-The promise: the answers of a connection leave in their order, if it sends them here or calls `send_all`
-first; and none waits for more than `MAX_GATHERED` others of the turn, or `MAX_AHEAD` who waited.
+The promise: the responses of a connection are sent in their order, if it sends them here or calls `send_all`
+first; and none waits for more than `MAX_GATHERED` others of the turn, or `MAX_AHEAD` that were awaited.
 """
 
 import asyncio
@@ -18,20 +18,20 @@ from typing import Final, Protocol
 from ottla.logstore.words.schema import Buffer
 from ottla.node.net.connection_states import Serving
 
-# So many answers in a turn are worth its end, which is one more question to the kernel for what is ready: one
-# connection that asks for one thing at a time lost 5 us an answer, with four nothing was won.
+# At least so many responses in a turn are worth its end, which is one more poll of the kernel: a connection
+# with one request at a time lost 5 us a response, and with four nothing was gained.
 MIN_GATHERED: Final = 6
-# So many are kept at most: 16 requests take 0.4 ms to serve.
+# At most so many are gathered: 16 requests take 0.4 ms to serve.
 MAX_GATHERED: Final = 16
-MAX_KEPT_BYTES: Final = 16 * 1024  # of an answer: to send a larger one costs more than to wake for it
-MAX_AHEAD: Final = 4  # A fifth consumer of a partition waits for its producer, and not the other way round.
-# After so many that left at once one turn is tried: a try with a single connection is that one question more.
+MAX_KEPT_BYTES: Final = 16 * 1024  # of a response: sending a larger one costs more than a wake-up
+MAX_AHEAD: Final = 4  # a fifth consumer of a partition waits for its producer, and not the other way round
+# After so many responses sent at once, one turn is tried: with a single connection that costs one poll.
 TRY_EVERY: Final = 64
 _CLOSED: Final = Serving.CLOSED
 
 
 class Sender(Protocol):
-    """What a connection is to this module."""
+    """A connection, by the members that are needed here."""
 
     state: Serving
 
@@ -39,27 +39,27 @@ class Sender(Protocol):
 
 
 class GatheredAnswers:
-    """Those of all connections of a node."""
+    """The gathered responses of all connections of a node."""
 
     __slots__ = ("_ahead", "_alone", "_answers", "_ends", "_loop", "_sent")
 
     def __init__(self, loop: asyncio.AbstractEventLoop) -> None:
         self._loop = loop
         self._answers: list[tuple[Sender, Buffer]] = []
-        self._sent = 0  # of this turn's
-        self._ends = 0  # calls of `_end_turn` to come: the last one ends the turn
-        self._ahead = 0  # of those left before what is kept
-        self._alone = TRY_EVERY  # so many more leave at once
+        self._sent = 0  # in this turn
+        self._ends = 0  # pending calls of `_end_turn`: the last one ends the turn
+        self._ahead = 0  # awaited responses sent before the gathered ones
+        self._alone = TRY_EVERY  # so many more responses are sent at once
 
     def news(self) -> None:
-        """Somebody who waited will be answered: until then answers to others are kept.
+        """Gather the responses to other requests until one that waited for news is answered.
 
-        That is a callback of the loop, and known to it already: the turn ends behind it.
+        The loop already has the callback that answers it, so the turn ends after that.
         """
         self._end_turn_soon()
 
     def send_awaited(self, sender: Sender, answer: Buffer) -> None:
-        """Send an answer that had to wait: before those that had not, or with them where a turn has many."""
+        """Send an awaited response ahead of those that were not, or with them in a turn that has many."""
         if not self._alone:
             self.send(sender, answer)
             return
@@ -73,8 +73,8 @@ class GatheredAnswers:
         sender.write(answer)
 
     def send(self, sender: Sender, answer: Buffer) -> None:
-        """Send an answer, now or soon."""
-        if self._alone and not self._ends:  # else many come in a turn, or somebody who waited is first
+        """Send a response, now or at the end of the turn."""
+        if self._alone and not self._ends:  # otherwise a turn has many, or an awaited response goes first
             self._alone -= 1
             sender.write(answer)
             return
@@ -90,7 +90,7 @@ class GatheredAnswers:
             self.send_all()
 
     def send_all(self) -> None:
-        """Let go what was kept; nothing goes to connections that were closed meanwhile."""
+        """Send the gathered responses, except to connections that were closed meanwhile."""
         answers = self._answers
         self._ahead = 0
         if answers:

@@ -1,9 +1,9 @@
-"""Computes handshakes of TLS in two threads beside the loop, fairly by address.
+"""Computes TLS handshakes in two threads beside the loop, fairly by address.
 
-A signature with RSA takes a millisecond, and a fleet that comes back makes thousands at once: on the loop
-they would hold up everybody who is connected. Addresses have their turns one after another, so that who opens
-many connections waits for itself. The promise: no more than `MAX_WAITING` steps wait; beyond that the address
-that has most of them loses its newest. Of IPv6 all addresses of a /64 network are one.
+An RSA signature takes a millisecond, and a fleet that reconnects needs thousands at once: on the loop they
+would delay every connected client. Addresses take turns, so a client that opens many connections waits for
+itself. The promise: at most `MAX_WAITING` steps wait; beyond that the address that has most of them loses its
+newest. All IPv6 addresses of a /64 network count as one.
 """
 
 import asyncio
@@ -15,14 +15,14 @@ from typing import Final, NamedTuple
 from ottla.node.net.connection_info import network_of
 
 THREADS: Final = 2
-MAX_WAITING: Final = 256  # Some 0.3 s of two threads, with RSA keys of 2,048 bits.
+MAX_WAITING: Final = 256  # some 0.3 s of two threads, with RSA keys of 2,048 bits
 
 
 class _Step(NamedTuple):
-    """One step of a handshake that waits for a thread."""
+    """A step of a handshake that waits for a thread."""
 
     work: Callable[[], object]
-    done: Callable[[object], None]  # told the result, on the loop
+    done: Callable[[object], None]  # called with the result, on the loop
     refused: Callable[[], None]
 
 
@@ -34,13 +34,13 @@ class HandshakeLane:
     ) -> None:
         self._max_waiting = max_waiting
         self._threads = self._free = threads
-        self._pool = ThreadPoolExecutor(threads, name)  # it begins threads when they are needed
+        self._pool = ThreadPoolExecutor(threads, name)  # it starts threads when they are needed
         self._steps: OrderedDict[str, deque[_Step]] = OrderedDict()  # by network, the next one first
         self.waiting = 0
 
     @property
     def running(self) -> int:
-        """How many steps are in threads."""
+        """Return the number of steps that threads compute at present."""
         return self._threads - self._free
 
     def submit(
@@ -50,9 +50,9 @@ class HandshakeLane:
         done: Callable[[object], None],
         refused: Callable[[], None],
     ) -> None:
-        """Do `work`, which must not raise, in a thread, then call `done` with its result on the loop.
+        """Run `work`, which must not raise, in a thread, then call `done` with its result on the loop.
 
-        Or call `refused`, at once or later, if too many wait.
+        Instead, `refused` is called, now or later, if too many steps wait.
         """
         step = _Step(work, done, refused)
         if self._free:
@@ -62,7 +62,7 @@ class HandshakeLane:
         self._steps.setdefault(network, deque()).append(step)
         self.waiting += 1
         if self.waiting > self._max_waiting:
-            # Among equals the newcomer, or it would put off the one whose turn is next.
+            # In a tie the newcomer is refused, or it would displace the step whose turn is next.
             largest = max(self._steps, key=lambda one: (len(self._steps[one]), one == network))
             steps = self._steps[largest]
             newest = steps.pop()
@@ -72,7 +72,7 @@ class HandshakeLane:
             newest.refused()
 
     def close(self) -> None:
-        """Let go of the threads; what waits is forgotten."""
+        """Shut the threads down, and drop all waiting steps."""
         self._steps.clear()
         self.waiting = 0
         self._pool.shutdown(wait=False, cancel_futures=True)
@@ -85,7 +85,7 @@ class HandshakeLane:
     def _finished(self, step: _Step, future: "asyncio.Future[object]") -> None:
         self._free += 1
         if future.cancelled():
-            return  # the node stops
+            return  # the node is stopping
         if self._steps:
             network, steps = next(iter(self._steps.items()))
             following = steps.popleft()

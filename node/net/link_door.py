@@ -1,12 +1,12 @@
-"""One port for two protocols: links among voters, and Kafka's, which brokers and tools speak to a controller.
+"""Links among voters and Kafka's protocol on one port of a controller, which brokers and tools use too.
 
-The first bytes of a connection tell which it is. A link begins with a frame whose first byte is its purpose,
-a request of Kafka with the high byte of its API key, which is another. With TLS both are encrypted, so the
-dialling end of a link names its protocol in its ClientHello (ALPN), and no client of Kafka does. Nothing is
-answered before it is known: a link goes on in the thread of the voter, with the bytes that have come.
+The first bytes of a connection tell which it is. A link starts with a frame whose first byte is its purpose;
+a Kafka request starts with the high byte of its API key, which differs. With TLS both are encrypted, so the
+dialling end of a link names its protocol in its ClientHello (ALPN), which no Kafka client does. Nothing is
+answered before the protocol is known. A link continues in the voter's thread, with the bytes received so far.
 
-What has sent too little to be known is closed after `OPENING_SECONDS`, or earlier when too many wait; those
-of one address push out each other.
+A connection that has sent too little to be recognized is closed after `OPENING_SECONDS`, or earlier if too
+many wait; those of one address push each other out.
 """
 
 import asyncio
@@ -24,19 +24,19 @@ from ottla.node.net.tls_transport import HANDSHAKE_RECORD
 OPENING_SECONDS: Final = 5.0
 _RECORD_HEADER_BYTES: Final = 5  # kind, version, length
 MAX_OPENING_BYTES: Final = _RECORD_HEADER_BYTES + 16 * 1024  # the longest record of TLS
-_PURPOSE_AT: Final = 4  # behind the length of a frame, as the API key of a request
+_PURPOSE_AT: Final = 4  # behind the length of a frame, where a Kafka request has its API key
 _NAMED_PROTOCOL: Final = bytes([len(LINK_PROTOCOL)]) + LINK_PROTOCOL.encode()
 
-# Takes over the socket of a link, and what was received from it.
+# Takes over the socket of a link, and the bytes received from it.
 TakeLink = Callable[[socket.socket, bytes], None]
 
 
 def begins_link(received: memoryview, *, has_tls: bool) -> bool | None:
-    """Return whether a connection that begins with these bytes is a link; None while too few have come."""
+    """Return True if a connection that starts with these bytes is a link; None while there are too few."""
     if not has_tls:
         return received[_PURPOSE_AT] in (LINK, QUESTION) if len(received) > _PURPOSE_AT else None
     if len(received) and received[0] != HANDSHAKE_RECORD:
-        return False  # the listener says what is wrong with it
+        return False  # the listener rejects it and logs the reason
     if len(received) < _RECORD_HEADER_BYTES:
         return None
     end = _RECORD_HEADER_BYTES + int.from_bytes(received[3:_RECORD_HEADER_BYTES])
@@ -46,7 +46,7 @@ def begins_link(received: memoryview, *, has_tls: bool) -> bool | None:
 
 
 class Entrance(Protocol):
-    """The listener, as far as it is needed here."""
+    """The part of the listener that the door needs."""
 
     loop: asyncio.AbstractEventLoop
 
@@ -54,7 +54,7 @@ class Entrance(Protocol):
 
 
 class LinkDoor:
-    """The connections of one listener of which it is not known yet what they speak."""
+    """The connections of one listener whose protocol is not known yet."""
 
     def __init__(self, listener: Entrance, take_link: TakeLink, *, has_tls: bool) -> None:
         self._listener = listener
@@ -67,7 +67,7 @@ class LinkDoor:
         return len(self._openings)
 
     def new(self) -> "Opening":
-        """Return the protocol of a socket that was just accepted."""
+        """Return the protocol object of a newly accepted socket."""
         return Opening(self)
 
     def entered(self, opening: "Opening") -> None:
@@ -79,18 +79,18 @@ class LinkDoor:
             pushed_out.abort()
 
     def left(self, opening: "Opening") -> None:
-        """Forget a connection that has ended, or is known."""
+        """Forget a connection that has ended or is recognized."""
         opening.timer.cancel()
         self._openings.discard(opening)
         self._strangers.leave(opening)
 
     def close(self) -> None:
-        """End the connections of which nothing is known."""
+        """Abort the connections that are not recognized yet."""
         for opening in list(self._openings):
             opening.abort()
 
     def heard(self, opening: "Opening") -> None:
-        """Hand a connection on if it is known by now what it speaks."""
+        """Hand a connection on if its bytes show which protocol it speaks."""
         is_link = begins_link(opening.received, has_tls=self._has_tls)
         if is_link is None:
             return
@@ -117,16 +117,16 @@ class Opening(asyncio.BufferedProtocol):
         self._buffer = bytearray()
         self._length = 0
         self.peer_host = ""
-        self.timer: asyncio.TimerHandle = cast(asyncio.TimerHandle, None)  # set, as what follows, when made
+        self.timer: asyncio.TimerHandle = cast(asyncio.TimerHandle, None)  # set when made, as the next
         self.transport: asyncio.Transport = cast(asyncio.Transport, None)
 
     @property
     def received(self) -> memoryview:
-        """Return what has come so far."""
+        """Return the bytes received so far."""
         return memoryview(self._buffer)[: self._length]
 
     def abort(self) -> None:
-        """End the connection without a word."""
+        """Abort the connection without a log line."""
         self.transport.abort()
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:

@@ -1,7 +1,7 @@
-"""A listening socket and the connections that came in through it, with their limits.
+"""A listening socket and its connections, with their limits.
 
-Closes connections beyond the node's `ConnectionQuota` or its share of open files, and those that sent nothing
-for `connections.max.idle.ms`, and keeps the log short: a flood of bad connections is a few lines a second.
+Closes connections beyond the node's `ConnectionQuota` or beyond its share of open files, and those that sent
+nothing for `connections.max.idle.ms`. A flood of bad connections is logged in a few lines a second.
 """
 
 import asyncio
@@ -36,20 +36,20 @@ from ottla.node.net.server_tls import ListenerTls
 from ottla.node.net.tls_transport import TlsShared, TlsTransport
 from ottla.node.net.unsent_answers import UnsentAnswers
 
-MIN_BACKLOG = 512  # A whole fleet may reconnect after a restart: with Kafka's 50 the kernel dropped SYNs.
+MIN_BACKLOG = 512  # a whole fleet may reconnect after a restart: with Kafka's 50 the kernel dropped SYNs
 MAX_SWEEP_SECONDS = 5.0
-STALLED_SWEEPS = 6  # A half-sent frame that does not grow for so long is given up when memory is scarce.
-# Open files, or a quarter of ulimit -n, that connections leave to the logs: one that can open none fails.
+STALLED_SWEEPS = 6  # a half-sent frame that does not grow for so long is given up while memory is scarce
+# Open files, or a quarter of ulimit -n, that connections leave to the logs: a log that can open none fails.
 MAX_RESERVED_FILES = 1024
 STOPS = "the node is stopping"
-TLS_MECHANISM = "SSL"  # of logins by certificates, as the audit log names it
+TLS_MECHANISM = "SSL"  # the mechanism of logins by certificate in the audit log
 
 log = logging.getLogger(__name__)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ListenerLimits:
-    """What one connection may do; names and defaults are Kafka's."""
+    """Limits of each connection; names and defaults are Kafka's."""
 
     socket_request_max_bytes: int = 100 * 1024 * 1024
     connections_max_idle_ms: int = 600_000
@@ -59,7 +59,7 @@ class ListenerLimits:
 
 
 class Listener:
-    """One `host:port` of `listeners`, from `start` to `stop`."""
+    """One `host:port` of the setting `listeners`, from `start` to `stop_accepting`."""
 
     def __init__(
         self,
@@ -87,14 +87,14 @@ class Listener:
         failures: FailureLimits | None = None,
         take_link: TakeLink | None = None,
     ) -> None:
-        """`access_of` gives the rights of a principal from an address; by default everything is allowed.
-        Connections to a listener that `is_protected` do not count for the rate of the node.
+        """`access_of` returns the rights of a principal from an address; by default everything is allowed.
+        Connections to a listener that `is_protected` do not count for the connection rate of the node.
 
-        With `tls` its connections are encrypted, and shake hands in `handshakes`; with a `login_gate` its
-        clients have to log in. `on_failed_login` is told of certificates that are refused, and `failures`
-        limits how often clients may fail in either. The lane of `handshakes`, `unsent`, `receive_windows` and
-        `send_buffers` are the node's; by default each has its own. Links among voters that come in here are
-        given to `take_link`; None where there are none.
+        With `tls` its connections are encrypted, and handshakes are computed in `handshakes`; with a
+        `login_gate` its clients have to log in. `on_failed_login` is called for each refused certificate, and
+        `failures` limits how often clients may fail at either. `handshakes`, `unsent`, `receive_windows` and
+        `send_buffers` belong to the node; by default the listener has its own. Links among voters that arrive
+        here are given to `take_link`; None if there are none.
         """
         self.name = name
         self.security_protocol = security_protocol
@@ -109,10 +109,10 @@ class Listener:
         self.max_frame_bytes = limits.socket_request_max_bytes
         self.start_task = start_task
         self.gathered = gathered
-        self.must_rest = must_rest  # whether those who send much had better wait for the disk
+        self.must_rest = must_rest  # True while clients that send much should wait for the disk
         self.tick = 0
-        self.connections: dict[Connection, None] = {}  # in the order in which they came
-        self.accepted = 0  # connections since the node started, those that were refused too
+        self.connections: dict[Connection, None] = {}  # in the order of their arrival
+        self.accepted = 0  # connections since the node started, refused ones included
         self.receive_windows = receive_windows or ReceiveWindows(widest_bytes())
         self.send_buffers = send_buffers or SendBuffers(limits.socket_send_buffer_bytes)
         self.unsent = unsent or UnsentAnswers()
@@ -125,20 +125,20 @@ class Listener:
         self._shared_tls: TlsShared | None = None
         self.host = ""
         self.port = 0
-        self._congestion_control = b""  # the system's choice where connections of other machines get it back
+        self._congestion_control = b""  # the system's, for other machines; b"" if it was kept
         self._on_peer_lost = on_peer_lost
         self.arrivals = Arrivals(self, quota.rates)
         self._links = None if take_link is None else LinkDoor(self, take_link, has_tls=tls is not None)
-        self._peers: Counter[int] = Counter()  # connections of each node that has proven itself
+        self._peers: Counter[int] = Counter()  # number of connections of each proven node
         self._lines = ClientLines(log)
         self._is_stopping = False
         self._acceptor: Acceptor | None = None
         self._file_pipe: FilePipe | None = None
         self._sweep_timer: asyncio.TimerHandle | None = None
-        # The kernel gives out the lowest free number, so a high one says that few are left.
+        # The kernel assigns the lowest free descriptor, so a high one means that few are left.
         open_files = resource.getrlimit(resource.RLIMIT_NOFILE)[0]
         self.file_limit = open_files - min(open_files // 4, MAX_RESERVED_FILES)
-        # Below 1 ms stands for "never", as in Kafka.
+        # Values below 1 ms mean "never", as in Kafka.
         idle_seconds = (
             limits.connections_max_idle_ms / 1000 if limits.connections_max_idle_ms > 0 else math.inf
         )
@@ -146,9 +146,9 @@ class Listener:
         self._idle_ticks = max(1, idle_seconds / self._sweep_seconds)
 
     async def bind(self, host: str, port: int) -> None:
-        """Take the address, so that its port is known; nobody is let in before `start`.
+        """Bind the address, so that its port is known; no client is let in before `start`.
 
-        `host` "" is every address of the machine, port 0 any free one. OSError if the address is taken.
+        `host` "" is every address of the machine, port 0 any free one. OSError if the address is in use.
         """
         self.loop = asyncio.get_running_loop()
         if self.tls is not None:
@@ -173,13 +173,13 @@ class Listener:
             found = await self.loop.getaddrinfo(
                 host or "0.0.0.0", port, type=socket.SOCK_STREAM, flags=socket.AI_PASSIVE
             )
-            # The first only: with port 0 each address of a name would get a port of its own.
+            # Only the first: with port 0 each address of a name would get a port of its own.
             bound = await acceptor.bind(str(found[0][4][0]), port, backlog)
         self._congestion_control = stop_pacing(bound)
         self.host, self.port = host, bound.getsockname()[1]
 
     def _new_protocol(self) -> asyncio.BufferedProtocol:
-        """Make the protocol of an accepted socket, which may have to wait first."""
+        """Create the protocol object of an accepted socket, which may have to wait first."""
         if self._links is not None:
             return self._links.new()
         if self.quota.rates.are_set:
@@ -188,7 +188,7 @@ class Listener:
         return self.make_protocol()
 
     def make_protocol(self) -> asyncio.BufferedProtocol:
-        """Make the protocol that serves one socket."""
+        """Create the protocol object that serves one socket."""
         if self.tls is None:
             return Connection(self)
         assert self._shared_tls is not None
@@ -196,17 +196,17 @@ class Listener:
 
     @property
     def is_protected(self) -> bool:
-        """Return whether its connections do not count for the rate of the node."""
+        """Return True if its connections do not count for the connection rate of the node."""
         return self._is_protected
 
     async def start(self) -> None:
-        """Let clients in."""
+        """Start to accept connections."""
         assert self._acceptor is not None
         await self._acceptor.start()
         self._sweep_timer = self.loop.call_later(self._sweep_seconds, self.sweep)
 
     def stop_accepting(self) -> None:
-        """Take no more connections; those that are open go on."""
+        """Accept no more connections; open ones continue."""
         self._is_stopping = True
         self.arrivals.close()
         if self._links is not None:
@@ -216,14 +216,14 @@ class Listener:
             self._acceptor = None
 
     def close_connections(self) -> None:
-        """Close every connection after its last answer is sent."""
+        """Close each connection after its last response is sent."""
         if self._sweep_timer is not None:
             self._sweep_timer.cancel()
         for connection in list(self.connections):
             connection.close()
 
     def abort_connections(self) -> None:
-        """Close every connection now."""
+        """Abort all connections."""
         for connection in list(self.connections):
             connection.abort(STOPS)
 
@@ -247,17 +247,17 @@ class Listener:
         )
 
     def pace(self, connection: Connection, sock: socket.socket) -> None:
-        """What goes to other machines is sent as the system does it."""
+        """Give a connection to another machine the congestion control of the system back."""
         if self._congestion_control and not connection.info.is_local:
             pace(sock, self._congestion_control)
 
     def admit(self, connection: Connection) -> str:
-        """Count a new connection; a text that says why it is one too many, or ""."""
+        """Count a new connection; return the reason if it must not be let in, or ""."""
         self.connections[connection] = None
         self.accepted += 1
         refusal = self.quota.enter(self.name, connection.info.client_host)
         if self._is_stopping:
-            return STOPS  # it was taken in the turn in which the listener stopped, and nobody would close it
+            return STOPS  # accepted in the turn of the stop: `close_connections` would miss it
         if connection.file_number >= self.file_limit:
             return "the limit of open files is almost reached (ulimit -n), and the rest is reserved for logs"
         if refusal:
@@ -287,7 +287,7 @@ class Listener:
                     self._on_peer_lost(peer_id)
 
     def open_pipe(self) -> FilePipe:
-        """The way of records from files to the sockets of all connections, as long as there is one of them.
+        """Return the pipe from files to sockets that all connections share; the last one to end closes it.
 
         OSError if too many files are open.
         """
@@ -296,7 +296,7 @@ class Listener:
         return self._file_pipe
 
     def recognize(self, connection: Connection, peer_id: int) -> None:
-        """This connection is that of a node of the cluster; when its last one ends, that is told."""
+        """Note that a connection is a peer's; `on_peer_lost` is called when the peer's last one ends."""
         self.quota.reserve.leave(connection)
         info = connection.info
         access = Access(info.access.principal, info.client_host)  # a node may do everything
@@ -304,23 +304,23 @@ class Listener:
         self._peers[peer_id] += 1
 
     def is_beyond_limits(self, connection: Connection) -> bool:
-        """Return whether a connection was let in only to prove whose it is, and has not done so."""
+        """Return True if a connection beyond the limits has not yet proven whose it is."""
         return bool(self.quota.reserve.refusal_of(connection))
 
     def let_in(self, connection: Connection) -> None:
-        """Let a connection beyond the limits stay, if the administrator who has logged in finds room."""
+        """Keep an administrator's connection beyond the limits, if there is room for it."""
         self.quota.reserve.let_in(connection)
 
     def is_let_in(self, connection: Connection) -> bool:
-        """Return whether a connection has one of the places that administrators have beyond the limits."""
+        """Return True if a connection has a place reserved for administrators, beyond the limits."""
         return self.quota.reserve.is_administrators(connection)
 
     def has_peer(self, peer_id: int) -> bool:
-        """Whether a node of the cluster has a connection here."""
+        """Return True if a node of the cluster has a connection to this listener."""
         return peer_id in self._peers
 
     def complain(self, info: ConnectionInfo, reason: str) -> None:
-        """One line about a connection that is closed for a reason; a flood of them is only counted."""
+        """Log why a connection is closed, in one line; in a flood the lines are only counted."""
         self._lines.tell(
             logging.WARNING, info.client_host, "Closed connection %s: %s", info.connection_id, reason
         )
@@ -330,16 +330,16 @@ class Listener:
             self._on_failed_login("", plain_address(client_host), self.name, TLS_MECHANISM, reason)
 
     def _serve_opening(self, connection: Connection, frame: memoryview) -> Answer | Pending:
-        """Serve the handshake of peers to a connection beyond the limits, and close it for anything else.
+        """Serve the handshake of peers on a connection beyond the limits, and close it for any other request.
 
-        The login of an administrator is served by the gate.
+        The login of an administrator is served by the login gate.
         """
         if not is_opening(frame):
             raise CloseConnection(self.quota.reserve.refusal_of(connection))
         return self.service.serve(connection, frame)
 
     def sweep(self) -> None:
-        """Close the idle, take memory back, once every few seconds."""
+        """Close idle connections and take unused memory back; called every few seconds."""
         self.tick += 1
         tell_all_left_out()
         for connection in list(self.connections):

@@ -1,24 +1,24 @@
-"""Logins of clients, as connections and listeners see them; SASL itself is `kafka_api/sasl_gate`."""
+"""The interfaces by which connections and listeners see logins; SASL itself is `kafka_api/sasl_gate`."""
 
 from collections.abc import Callable
 from typing import Generic, Protocol, TypeVar
 
-# Takes a login that failed: user as claimed (or empty), address, listener, mechanism, reason without secrets.
+# Takes a failed login: the claimed user (or ""), address, listener, mechanism, and a reason without secrets.
 OnFailedLogin = Callable[[str, str, str, str, str], None]
 C_contra = TypeVar("C_contra", contravariant=True)  # a connection
 
-LOGIN_SECONDS = 10.0  # from the first byte until a client must have logged in
+LOGIN_SECONDS = 10.0  # from the first byte until the client must have logged in
 
 
 class LoginCounts:
-    """The numbers of logins at a listener since the node started; of one with TLS alone, of handshakes."""
+    """Counters of logins at a listener since the node started; with TLS alone, of handshakes."""
 
     __slots__ = ("expired", "failed", "failed_again", "successful", "successful_again")
 
     def __init__(self) -> None:
         self.successful = 0
         self.failed = 0
-        self.successful_again = 0  # of clients that had logged in before over the connection
+        self.successful_again = 0  # of clients that had logged in before on the same connection
         self.failed_again = 0
         self.expired = 0  # connections whose client did not log in again in time
 
@@ -28,14 +28,14 @@ class LoginCounts:
 
 
 class FailureLimits(Protocol):
-    """Limits how often clients of one address may fail to prove who they are; times are the loop's."""
+    """Limits how often the clients of an address may fail to authenticate; times are the loop's."""
 
     def is_refused(self, address: str, now_s: float) -> bool:
-        """Return whether what comes from an address is not looked at for now."""
+        """Return True while connections from an address are refused without a check."""
         ...
 
     def note(self, address: str, now_s: float) -> float:
-        """Count a failure; return how long its answer is to wait, in seconds."""
+        """Count a failure; return the delay of its answer, in seconds."""
         ...
 
 
@@ -43,24 +43,24 @@ class NoFailureLimits:
     """The limits of a listener that has none."""
 
     def is_refused(self, address: str, now_s: float) -> bool:
-        """Return that everybody is looked at."""
+        """Return False: no address is refused."""
         return False
 
     def note(self, address: str, now_s: float) -> float:
-        """Return that nobody waits."""
+        """Return 0: no answer is delayed."""
         return 0.0
 
 
 class Login(Protocol):
-    """The login of one connection, while there is one under way or it may end."""
+    """The login of one connection, while it is under way or may expire."""
 
     def connection_ended(self) -> None:
-        """Forget it; a client that leaves in the midst of it has failed to log in."""
+        """Forget the login; a client that leaves in the middle of it has failed to log in."""
         ...
 
 
 class LoginGate(Protocol, Generic[C_contra]):
-    """Lets the clients of a listener log in."""
+    """The login of a listener's clients."""
 
     counts: LoginCounts
 

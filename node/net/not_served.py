@@ -1,4 +1,4 @@
-"""Why requests are not served: bytes that begin none, a client that has gone, work that failed."""
+"""Reasons why a request is not served: bytes that are no request, a client that is gone, work that failed."""
 
 import asyncio
 import socket
@@ -7,11 +7,11 @@ from typing import Any, NamedTuple
 
 from ottla.node.wire.framing import foreign_protocol
 
-LOOK_FOR_END_SECONDS = 0.5  # how often it is seen whether the client of a request that waits is still there
+LOOK_FOR_END_SECONDS = 0.5  # the interval of checks that the client of a waiting request is still there
 
 
 def no_frame(head: memoryview, *, is_login: bool) -> str:
-    """Say why no request begins with these bytes."""
+    """Return the reason why these bytes start no request."""
     frame_bytes = int.from_bytes(head, "big", signed=True)
     foreign = foreign_protocol(head)
     if foreign == "HTTP":
@@ -26,9 +26,9 @@ def no_frame(head: memoryview, *, is_login: bool) -> str:
 
 
 def peer_has_ended(transport: asyncio.BaseTransport) -> bool:
-    """Tell whether the peer has ended its side, with nothing left before that to be read.
+    """Return True if the peer has closed its side and everything before that is read.
 
-    A transport that receives ahead of its reader knows; otherwise the socket is asked.
+    A transport that receives ahead of its reader answers this itself; otherwise the socket is checked.
     """
     tells = transport.get_extra_info("peer_has_ended")
     if tells is not None:
@@ -36,7 +36,7 @@ def peer_has_ended(transport: asyncio.BaseTransport) -> bool:
     sock = transport.get_extra_info("socket")
     if sock is None:
         return False
-    # uvloop's own object for it cannot read.
+    # uvloop's socket object cannot read.
     with socket.fromfd(sock.fileno(), sock.family, sock.type) as same:
         try:
             return not same.recv(1, socket.MSG_PEEK | socket.MSG_DONTWAIT)
@@ -47,13 +47,13 @@ def peer_has_ended(transport: asyncio.BaseTransport) -> bool:
 
 
 class Failure(NamedTuple):
-    """The error of a request that was served in a task, which must not fail, for the node would."""
+    """The error of a request that ran in a task; a task that raised it would stop the node."""
 
     error: Exception
 
 
 async def outcome_of(awaitable: Awaitable[Any]) -> Any:
-    """Return what the work of a request comes to, or the `Failure` that it ended with."""
+    """Return the result of a request's work, or the `Failure` that it ended with."""
     try:
         return await awaitable
     except Exception as error:

@@ -1,9 +1,9 @@
 """The answers that a connection owes, in the order of their requests.
 
-A Produce request whose records are appended and wait for replicas, or for a flush, holds up no other Produce
-request behind it. So several answers may be awaited at once; whatever is answered behind them waits with its
-answer until its turn has come. Nothing but Produce requests is served meanwhile: their answers are small, and
-none of them waits in another way.
+A Produce request whose records are appended, and which waits for replicas or a flush, does not hold up the
+next Produce request. So several answers may be pending at once; each answer that is ready waits until all
+before it are sent. Only Produce requests are served meanwhile: their answers are small, and none of them
+waits in another way.
 """
 
 import asyncio
@@ -13,14 +13,14 @@ from typing import Any
 from ottla.node.net.answers import Answer
 from ottla.node.net.file_pipe import Piece
 
-# Produce requests of a connection whose acknowledgements are waited for. Clients have 5 in flight; each is a
-# future and some small objects.
+# Produce requests of a connection that wait for acknowledgement. Clients have 5 in flight; each is a future
+# and some small objects.
 MAX_OWED = 64
 PRODUCE_KEY = b"\0\0"
 
 
 class Owed:
-    """An answer that is to leave after those before it; `future` while it is not there.
+    """An answer to send after all before it; it has a `future` until it is ready.
 
     With a `refusal` the connection is closed for that reason instead.
     """
@@ -41,35 +41,35 @@ class OwedAnswers:
     __slots__ = ("in_order",)
 
     def __init__(self) -> None:
-        self.in_order: deque[Owed] = deque()  # the connection looks at it with each request: is it empty?
+        self.in_order: deque[Owed] = deque()  # public: the connection checks with each request if it is empty
 
     def lets_pass(self, view: memoryview, start: int, stop: int) -> bool:
-        """Return whether the request between these positions may be served although answers are owed."""
+        """Return True if the request between these positions may be served although answers are owed."""
         return len(self.in_order) < MAX_OWED and stop - start >= 2 and view[start : start + 2] == PRODUCE_KEY
 
     def add(self, answer: Answer) -> None:
-        """Owe an answer that is there already."""
+        """Owe an answer that is ready."""
         self.in_order.append(Owed(None, answer))
 
     def add_refusal(self, reason: str) -> None:
-        """Owe the end of the connection: nothing is answered behind it."""
+        """Owe the end of the connection: nothing is answered after it."""
         self.in_order.append(Owed(None, None, reason))
 
     def await_answer(self, future: "asyncio.Future[Any]") -> Owed:
-        """Owe an answer that comes of this future; `settle` tells which."""
+        """Owe the answer to come of this future; it is set by `settle`."""
         owed = Owed(future, None)
         self.in_order.append(owed)
         return owed
 
     def settle(self, owed: Owed, answer: Answer, refusal: str | None = None) -> bool:
-        """Note an answer that was awaited, or why there is none; return whether it is the next to leave."""
+        """Set an owed answer, or the reason to close instead; return True if it is the next to send."""
         owed.future, owed.answer, owed.refusal = None, answer, refusal
         return owed is self.in_order[0]
 
     def take(self) -> tuple[list[Piece], str | None]:
-        """Take the answers that are there, up to the first that is not; the reason to close, if one is next.
+        """Take the ready answers up to the first that is not ready, and the reason to close, if that is next.
 
-        Behind that nothing is owed any more.
+        After a reason to close nothing is owed any more.
         """
         out: list[Piece] = []
         in_order = self.in_order
@@ -83,7 +83,7 @@ class OwedAnswers:
         return out, None
 
     def give_up(self) -> None:
-        """The peer is gone: nobody waits for these answers."""
+        """Cancel all owed answers: the peer is gone."""
         for owed in self.in_order:
             if owed.future is not None:
                 owed.future.cancel()

@@ -1,8 +1,8 @@
-"""Who is paced: what leaves for other machines, as the system chose; what stays on this one is not.
+"""Disables TCP pacing within this machine; connections to other machines keep the system's choice.
 
 BBR, the default of many hosts, sends by timers at the rate that it has measured. Within one machine there is
-no line whose rate could be measured, and the timers take more of the processor than the sending. Other
-algorithms that Linux has as defaults do not pace, and nothing is changed where they are.
+no line whose rate could be measured, and the timers take more CPU time than the sending. Other default
+algorithms of Linux do not pace, and are left unchanged.
 """
 
 import socket
@@ -12,13 +12,13 @@ from typing import Final, Protocol
 
 _CONGESTION: Final = getattr(socket, "TCP_CONGESTION", None)  # tcp(7); other systems than Linux have none
 _NAME_BYTES: Final = 16
-PACED: Final = b"bbr"  # and what follows it: bbr2, bbr3
-# In every kernel, and open to every user where the administrator did not forbid it.
+PACED: Final = b"bbr"  # and its successors: bbr2, bbr3
+# Every kernel has it, and every user may choose it unless the administrator forbids it.
 _UNPACED: Final = b"reno"
 
 
 class Socket(Protocol):
-    """What a socket and the loops' stand-ins for one have."""
+    """A socket, or a loop's stand-in for one, by the methods that are needed here."""
 
     def getsockopt(self, level: int, name: int, size: int, /) -> bytes: ...
 
@@ -28,9 +28,9 @@ class Socket(Protocol):
 
 
 def stop_pacing(listening: Socket, make_socket: Callable[[], Socket] = socket.socket) -> bytes:
-    """Let connections that will come in here send at once; the system's own choice, b"" if that stays.
+    """Disable pacing for future connections to a socket; return the system's algorithm, b"" if it is kept.
 
-    Before one connects: a socket that was ever paced is paced for good.
+    It must be called before a client connects: a socket that was ever paced is paced for good.
     """
     if _CONGESTION is None:
         return b""
@@ -44,7 +44,7 @@ def stop_pacing(listening: Socket, make_socket: Callable[[], Socket] = socket.so
 
 
 def pace(connection: Socket, chosen: bytes) -> None:
-    """Give a connection back what `stop_pacing` found, but where a route's own choice holds (`congctl`)."""
+    """Give a connection the algorithm from `stop_pacing`, unless its route has its own (`congctl`)."""
     assert _CONGESTION is not None
     with suppress(OSError):
         if _congestion_control(connection) == _UNPACED:
@@ -57,7 +57,7 @@ def _congestion_control(one: Socket) -> bytes:
 
 
 def _try_both(trial: Socket, chosen: bytes) -> None:
-    """OSError where one of the two is not for us to choose: other machines would not get theirs back."""
+    """Try to set both algorithms; OSError if one is not allowed: other machines would not get theirs back."""
     assert _CONGESTION is not None
     try:
         trial.setsockopt(socket.IPPROTO_TCP, _CONGESTION, _UNPACED)

@@ -1,12 +1,12 @@
-"""A client's connection to one node: requests out, answers back in order, each under a timeout.
+"""A client's connection to one node: sends requests, returns answers in order, each within a timeout.
 
-Opens with ApiVersions and then speaks, for every API, the highest version that both sides know. What goes
-wrong is a `KafkaError`: NETWORK_EXCEPTION when the connection is lost or cannot be made, REQUEST_TIMED_OUT,
-UNSUPPORTED_VERSION, and INVALID_REQUEST for bytes that are no answer. After a timeout or a bad byte the
-connection is closed, since no later answer could be told apart (Kafka's clients do the same).
+It starts with ApiVersions and then uses, for every API, the highest version that both sides know. Failures
+are a `KafkaError`: NETWORK_EXCEPTION if the connection is lost or cannot be made, REQUEST_TIMED_OUT,
+UNSUPPORTED_VERSION, and INVALID_REQUEST for bytes that are no response. After a timeout or invalid bytes the
+connection is closed, since later answers could not be matched to requests (Kafka's clients do the same).
 
-A connection may be encrypted, and begin with a login. One with a limited life is renewed before the first
-request that would come too late: requests under way are answered first, and others wait.
+A connection may be encrypted, and start with a login. If the login expires, it is renewed before the first
+request that would come too late: requests in flight are answered first, and others wait.
 """
 
 import asyncio
@@ -37,17 +37,17 @@ from ottla.node.wire.messages.api_versions import ApiVersionsRequest, ApiVersion
 
 SOFTWARE_NAME: Final = "ottla"
 SOFTWARE_VERSION: Final = "0.2.0.dev0"
-MAX_IN_FLIGHT: Final = 5  # as Kafka's max.in.flight.requests.per.connection; more wait for their turn
+MAX_IN_FLIGHT: Final = 5  # as Kafka's max.in.flight.requests.per.connection; further requests wait
 MAX_RESPONSE_BYTES: Final = 256 * 1024 * 1024  # a fetch asks for far less; metadata of a huge cluster fits
 DEFAULT_TIMEOUT_S: Final = 30.0
 CLOCK_TOLERANCE_S: Final = 0.001  # the loop's clock has milliseconds
-_API_VERSIONS_VERSION: Final = 4  # since 4 features with a minimum of 0 are told; every node answers it
+_API_VERSIONS_VERSION: Final = 4  # since 4 features with a minimum of 0 are listed; every node answers it
 
 R = TypeVar("R")
 
 
 class _Expected(NamedTuple):
-    """An answer that somebody waits for, and how long."""
+    """An awaited answer, and its deadline."""
 
     answer: "asyncio.Future[Any]"
     deadline: float  # by the loop's clock
@@ -62,7 +62,7 @@ class _Expected(NamedTuple):
 
 
 class _Awaited(NamedTuple):
-    """A request that went out, as its answer is read."""
+    """A request that was sent, with all that is needed to read its answer."""
 
     correlation_id: int
     api_key: int
@@ -71,26 +71,26 @@ class _Awaited(NamedTuple):
 
 
 class _PeerProtocol(asyncio.BufferedProtocol):
-    """The byte side of a connection: frames in, and whether the peer takes more."""
+    """The byte side of a connection: splits responses, and knows whether the peer takes more."""
 
     def __init__(self, peer: str, *, is_of_client: bool) -> None:
-        """A client is told how to connect instead; between nodes, waiting may mend everything."""
+        """If `is_of_client`, errors say how to connect; between nodes, waiting may resolve them."""
         self.peer = peer
         self.is_of_client = is_of_client
         self.has_tls = False
-        self.refusal: KafkaError | None = None  # by which a client's connection has ended
+        self.refusal: KafkaError | None = None  # that ended a client's connection
         self.transport: asyncio.Transport | None = None
         self.awaited: deque[_Awaited] = deque()
         self.writable = asyncio.Event()
         self.writable.set()
         self.loop = asyncio.get_running_loop()
         self.lost: asyncio.Future[None] = self.loop.create_future()
-        # One timer looks after all requests: most are answered long before it fires.
+        # One timer watches all requests: most are answered long before it fires.
         self._watch: asyncio.TimerHandle | None = None
         self._watched_deadline = 0.0
         self.foreign: str | None = None  # the protocol of a peer that does not speak Kafka's
-        self.tls_problem = ""  # by which the connection of a node ended
-        self.may_need_login = False  # whether to suppose so if the peer ends the connection now
+        self.tls_problem = ""  # that ended the connection of a node
+        self.may_need_login = False  # whether a missing login is the likely cause if the peer closes now
         self._splitter = FrameSplitter(MAX_RESPONSE_BYTES)
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
@@ -130,7 +130,7 @@ class _PeerProtocol(asyncio.BufferedProtocol):
             answer.set_result(response)
 
     def wait_for(self, awaited: _Awaited) -> None:
-        """A request goes out; whoever waits for its answer is told when it comes too late."""
+        """Await the answer of a request that is sent now; `fail` if it comes too late."""
         self.awaited.append(awaited)
         deadline = awaited.expected.deadline
         if self._watch is None or deadline < self._watched_deadline:
@@ -142,7 +142,7 @@ class _PeerProtocol(asyncio.BufferedProtocol):
         self._watch, self._watched_deadline = self.loop.call_at(deadline, self._look), deadline
 
     def _look(self) -> None:
-        """Some deadline was reached; mostly that of a request that was answered."""
+        """Fail the first overdue request; usually the deadline was that of a request already answered."""
         self._watch = None
         waiting = [awaited.expected for awaited in self.awaited]
         first = min(waiting, key=lambda expected: expected.deadline, default=None)
@@ -154,7 +154,7 @@ class _PeerProtocol(asyncio.BufferedProtocol):
             self._watch_until(first.deadline)
 
     def fail(self, error: KafkaError) -> None:
-        """Close, and tell everybody who waits why."""
+        """Close the connection, and fail all awaited requests with `error`."""
         if self._watch is not None:
             self._watch.cancel()
             self._watch = None
@@ -164,7 +164,7 @@ class _PeerProtocol(asyncio.BufferedProtocol):
             self.transport.abort()
 
     def connection_lost(self, exc: Exception | None) -> None:
-        # A server of TLS 1.3 judges the certificate of a client after the client has begun to send.
+        # A TLS 1.3 server checks a client's certificate after the client has started to send.
         if self.is_of_client and isinstance(exc, ssl.SSLError):
             error = self.refusal = tls_refusal(self.peer, exc)
         elif self.may_need_login and self.awaited:
@@ -202,7 +202,7 @@ class PeerClient:
         self._renewal = asyncio.Lock()
 
     def when_lost(self, tell: Callable[[], None]) -> None:
-        """Call `tell` when the connection has ended, whoever ended it."""
+        """Call `tell` when the connection has ended, no matter which side ended it."""
         self._protocol.lost.add_done_callback(lambda lost: tell())
 
     @classmethod
@@ -218,12 +218,12 @@ class PeerClient:
         login: SaslLogin | None = None,
         check_names: Callable[[frozenset[str]], None] | None = None,
     ) -> "PeerClient":
-        """A connection that has agreed on versions; NETWORK_EXCEPTION when nobody answers there.
+        """Return a connection that has agreed on versions; NETWORK_EXCEPTION if no node answers there.
 
-        `security` is that of a client of the cluster. INVALID_CONFIG where its TLS fails, the errors of
-        `authentication` where its login does. `tls` is a context to use instead of the one of `security`,
-        `login` the login of a node. `check_names` judges the names in the certificate of the other end, which
-        is told nothing before that.
+        `security` is that of a client of the cluster. INVALID_CONFIG if its TLS fails, an error of
+        `authentication` if its login does. `tls` is a context to use instead of that of `security`, `login`
+        the login of a node. `check_names` checks the names in the certificate of the other end before
+        anything is sent to it.
         """
         peer = f"{host}:{port}"
         loop = asyncio.get_running_loop()
@@ -289,26 +289,26 @@ class PeerClient:
         self.versions = {api.api_key: (api.min_version, api.max_version) for api in response.api_keys}
 
     def certificate_names(self) -> frozenset[str]:
-        """Return the names in the certificate that the node has shown; none without TLS."""
+        """Return the names in the certificate that the node has shown; empty without TLS."""
         transport = self._protocol.transport
         return names_in(None if transport is None else transport.get_extra_info("peercert"))
 
     def learn_versions(self, versions: Mapping[int, tuple[int, int]]) -> None:
-        """The peer serves these APIs too, which ApiVersions does not tell."""
+        """Add APIs that the peer serves too, but does not list in ApiVersions."""
         self.versions = {**self.versions, **versions}
 
     @property
     def is_open(self) -> bool:
-        """Return whether requests may be sent; no more where a login that is not renewed is about to end."""
+        """Return True if requests may be sent: not when the login is about to expire and is not renewed."""
         is_renewed = self._login is not None or self._protocol.loop.time() < self.renew_login_at
         return is_renewed and not self._protocol.lost.done()
 
     def keep_login(self) -> None:
-        """Renew the login no more: the connection acts for somebody who did not log in there."""
+        """Stop renewing the login: the connection acts for a caller that did not log in on it."""
         self._login = None
 
     def version_for(self, message_type: type[object], max_version: int | None = None) -> int:
-        """The highest version of a request that both sides know; UNSUPPORTED_VERSION when there is none."""
+        """Return the highest version of a request that both sides know; UNSUPPORTED_VERSION without one."""
         schema = schema_of(message_type)
         assert schema.api_key is not None
         theirs = self.versions.get(schema.api_key)
@@ -333,14 +333,14 @@ class PeerClient:
         timeout_s: float = DEFAULT_TIMEOUT_S,
         max_version: int | None = None,
     ) -> R:
-        """The answer to `message`, an instance of `response_type`. Error codes inside it are the caller's."""
+        """Return the answer to `message`, a `response_type`. Error codes in it are left to the caller."""
         version = self.version_for(type(message), max_version)
         return await self._exchange(message, response_type, version, timeout_s)
 
     # ---- login ------------------------------------------------------------------------------------
 
     async def _log_in(self, login: SaslLogin, deadline: float) -> None:
-        """Prove who this client is; the errors of `authentication`."""
+        """Authenticate this client; raises the errors of `authentication`."""
         loop = self._protocol.loop
         begun = loop.time()
         steps = authentication(login, self.peer)
@@ -356,7 +356,7 @@ class PeerClient:
         self.renew_login_at = begun + RENEWED_AT * lifetime_ms / 1000 if lifetime_ms else float("inf")
 
     async def _renew_login(self, deadline: float) -> None:
-        """Log in once more, after all that is under way was answered; others wait until it is done."""
+        """Log in again after all requests in flight are answered; other requests wait until it is done."""
         async with self._renewal:
             if self._login is None or self._protocol.loop.time() < self.renew_login_at:
                 return  # another request has done it
@@ -374,7 +374,7 @@ class PeerClient:
                 self._protocol.fail(error)
                 raise error from None
             except BaseException:
-                self.abort()  # it is not known who this client is to the peer now
+                self.abort()  # the peer's view of this client's identity is unknown now
                 raise
             finally:
                 for _ in range(taken):
@@ -397,13 +397,13 @@ class PeerClient:
             finally:
                 self._turns.release()
         except asyncio.CancelledError:
-            self.abort()  # its answer may still come; nothing behind it could be trusted
+            self.abort()  # its answer may still come, and no later one could be matched
             raise
         assert isinstance(response, response_type)
         return response
 
     async def _wait_for_turn(self, expected: _Expected) -> None:
-        """Until fewer requests are under way, and the peer reads; then the turn is the caller's."""
+        """Wait until fewer requests are in flight and the peer reads; then the turn is the caller's."""
         try:
             async with asyncio.timeout_at(expected.deadline):
                 await self._turns.acquire()
@@ -435,7 +435,7 @@ class PeerClient:
         self._next_correlation_id = (correlation_id + 1) & 0x7FFFFFFF
         try:
             frame = codec.encode_request(api_key, version, correlation_id, self._client_id, message)
-        except ValueError as error:  # what a user typed does not fit
+        except ValueError as error:  # a value typed by a user does not fit
             raise KafkaError(ErrorCode.INVALID_REQUEST, f"the request cannot be sent: {error}") from None
         if expected is not None:
             self._protocol.wait_for(_Awaited(correlation_id, api_key, version, expected))
@@ -453,7 +453,7 @@ class PeerClient:
 
 
 def _of_a_stranger(peer: str, protocol: _PeerProtocol, error: KafkaError) -> KafkaError:
-    """The error of a connection on which nothing was agreed: what answers there may be no node at all."""
+    """Return a clearer error for a connection without agreed versions: the peer may be no node at all."""
     if protocol.foreign == "HTTP":
         return KafkaError(error.code, f"{peer} speaks HTTP, {NOT_KAFKA}: is this the REST port?")
     if protocol.foreign == "TLS":
@@ -483,7 +483,7 @@ def _of_a_stranger(peer: str, protocol: _PeerProtocol, error: KafkaError) -> Kaf
 def _give(answer: "asyncio.Future[Any]", error: KafkaError) -> None:
     if not answer.done():
         answer.set_exception(error)
-        answer.exception()  # whoever waited may be gone: then nobody need hear of it
+        answer.exception()  # mark it as retrieved: the waiting task may be gone
 
 
 def _reason(error: Exception) -> str:

@@ -1,10 +1,11 @@
-"""How two nodes prove to each other who they are and that they know the secret of their cluster.
+"""The handshake in which two nodes prove their identities and that they know the secret of their cluster.
 
-Challenge and response by HMAC-SHA-256, in both directions: each end makes a nonce, and proves that it has the
-secret by signing both nonces with the names of both ends. A proof that was overheard is worth nothing on
-another connection, one of the server is none of a client, and one for node 1 is none for node 2. The secret
-itself never travels. What this does not do is protect what follows on the connection: who can change packets
-on the way can take it over. For that there is TLS, by which each end also shows a certificate of its node.
+Challenge and response by HMAC-SHA-256, in both directions: each end generates a nonce, and proves that it has
+the secret by signing both nonces together with the identities of both ends. So an intercepted proof is
+useless on another connection, a server's proof is no client's, and a proof for node 1 is none for node 2. The
+secret itself is never sent. The handshake does not protect the traffic that follows: an attacker who can
+change packets on the way can take the connection over. TLS does, and each end then also shows a certificate
+of its node.
 """
 
 import hmac
@@ -23,15 +24,15 @@ _CLIENT: Final = b"ottla peer handshake 1: client"
 
 
 class PeerIdentity(NamedTuple):
-    """What a node says it is. A node that is new to the cluster has no cluster id yet, but zeros."""
+    """The identity that a node claims. A node that is new to the cluster has zeros as its cluster id."""
 
     node_id: int
     cluster_id: bytes
-    directory_id: bytes  # of its metadata
+    directory_id: bytes  # of its metadata directory
 
 
 class Challenge(NamedTuple):
-    """What a server remembers between the two steps of one connection."""
+    """The state that a server keeps between the two steps of one connection."""
 
     peer: PeerIdentity
     server: PeerIdentity
@@ -58,9 +59,9 @@ def _proof(secret: bytes, label: bytes, challenge: Challenge) -> bytes:
 def answer_hello(
     request: PeerHandshakeRequest, *, secret: bytes, own: PeerIdentity, nonce: bytes
 ) -> tuple[PeerHandshakeResponse, Challenge]:
-    """The answer to the first step, and what to remember.
+    """Return the response to the first step, and the challenge to keep for the second.
 
-    INCONSISTENT_CLUSTER_ID for a node of another cluster, INVALID_REQUEST for one that cannot be.
+    INCONSISTENT_CLUSTER_ID for a node of another cluster, INVALID_REQUEST for a message that no node sends.
     """
     peer = PeerIdentity(request.node_id, request.cluster_id, request.directory_id)
     if len(request.nonce) != NONCE_BYTES or peer.node_id < 0:
@@ -88,7 +89,7 @@ def answer_hello(
 
 
 def check_proof(request: PeerHandshakeRequest, challenge: Challenge, *, secret: bytes) -> PeerIdentity:
-    """Who the client proved to be; CLUSTER_AUTHORIZATION_FAILED if it did not."""
+    """Return the proven identity of the client; CLUSTER_AUTHORIZATION_FAILED if its proof is wrong."""
     if not hmac.compare_digest(request.proof, _proof(secret, _CLIENT, challenge)):
         raise KafkaError(
             ErrorCode.CLUSTER_AUTHORIZATION_FAILED,
@@ -102,7 +103,7 @@ def check_proof(request: PeerHandshakeRequest, challenge: Challenge, *, secret: 
 
 
 def hello(own: PeerIdentity, nonce: bytes) -> PeerHandshakeRequest:
-    """The first step."""
+    """Return the request of the first step."""
     return PeerHandshakeRequest(
         step=HELLO,
         node_id=own.node_id,
@@ -115,10 +116,10 @@ def hello(own: PeerIdentity, nonce: bytes) -> PeerHandshakeRequest:
 def prove(
     response: PeerHandshakeResponse, *, secret: bytes, own: PeerIdentity, nonce: bytes, expected_node_id: int
 ) -> tuple[PeerHandshakeRequest, PeerIdentity]:
-    """The second step, and who the server proved to be.
+    """Return the request of the second step, and the proven identity of the server.
 
-    CLUSTER_AUTHORIZATION_FAILED if it does not know the secret, INCONSISTENT_CLUSTER_ID if it is of another
-    cluster, BROKER_ID_NOT_REGISTERED if it is another node than the one that was meant (-1: any).
+    CLUSTER_AUTHORIZATION_FAILED if it does not know the secret, INCONSISTENT_CLUSTER_ID if it belongs to
+    another cluster, BROKER_ID_NOT_REGISTERED if it is not the expected node (-1: any).
     """
     if response.error_code:
         raise KafkaError(_code(response.error_code), response.error_message or "")
@@ -156,12 +157,12 @@ def _code(value: int) -> ErrorCode:
 
 
 class PeerGate(NamedTuple):
-    """What a node needs to prove itself and to judge others; `unique(n)`: n bytes that nobody can guess."""
+    """The means to prove this node and to check others; `unique(n)` returns n unpredictable bytes."""
 
     secret: bytes
     identity: Callable[[], PeerIdentity]
     unique: Callable[[int], bytes]
-    hosts_of: Callable[[int], Collection[str]] = lambda node_id: ()  # at which the cluster knows a node
+    hosts_of: Callable[[int], Collection[str]] = lambda node_id: ()  # where the cluster knows a node
 
     def __repr__(self) -> str:
         """Return a text without the secret."""

@@ -1,8 +1,8 @@
-"""Connections of this node to the others of its cluster: proven by handshake, kept, and made anew when lost.
+"""The connections of this node to others of its cluster: proven by handshake, kept, and replaced when lost.
 
-One for each peer and purpose, so that a long poll of one does not stand before requests of another.
-Names are resolved at every dial. A peer that cannot be reached is dialled again after a back-off with jitter,
-twice as long each time up to a limit; whoever asks meanwhile waits for that dial and shares its outcome.
+There is one for each peer and purpose, so that a long poll does not delay requests with another purpose. Host
+names are resolved at every dial. A peer that cannot be reached is dialled again after a back-off with jitter,
+which doubles each time up to a limit; requests in the meantime wait for that dial and share its outcome.
 """
 
 import asyncio
@@ -21,7 +21,7 @@ from ottla.node.secure_client.client_security import SaslLogin
 from ottla.node.wire.messages.peer_handshake import PeerHandshakeResponse
 from ottla.node.wire.peer_api import PeerApi
 
-DIAL_TIMEOUT_S: Final = 5.0  # for a connection and its handshake; a living peer on a full machine needs less
+DIAL_TIMEOUT_S: Final = 5.0  # for a connection and its handshake; even on a busy machine a peer needs less
 PROBE_TIMEOUT_S: Final = 0.5
 FIRST_BACKOFF_S: Final = 0.05
 MAX_BACKOFF_S: Final = 1.0
@@ -38,29 +38,29 @@ class EndedConnection(NamedTuple):
 
 
 class ControllerDoor(NamedTuple):
-    """How to dial nodes that are only controllers; see `tls` and `login` of a `PeerNetwork`."""
+    """The way to dial nodes that are only controllers; see `tls` and `login` of a `PeerNetwork`."""
 
-    is_one: Callable[[int], bool]  # whether a node is only a controller
+    is_one: Callable[[int], bool]  # returns True if a node is only a controller
     tls: Callable[[], DialTls] | None
     login: Callable[[], SaslLogin | None]
 
 
 class _Peer:
-    """What there is to one peer for one purpose."""
+    """The state of dialling one peer for one purpose."""
 
     __slots__ = ("client", "dials", "failure", "failures", "retry_at", "turn")
 
     def __init__(self) -> None:
         self.client: PeerClient | None = None
-        self.dials = 0  # that came to an end
-        self.failure: KafkaError | None = None  # of the last of them
+        self.dials = 0  # that have ended
+        self.failure: KafkaError | None = None  # of the last dial
         self.turn = asyncio.Lock()
         self.failures = 0
         self.retry_at = 0.0  # by the loop's clock
 
 
 class PeerNetwork:
-    """All connections that this node opened to peers; `endpoint_of` says where a node is at present."""
+    """All connections that this node opened to peers; `endpoint_of` returns the present address of a node."""
 
     def __init__(
         self,
@@ -74,10 +74,11 @@ class PeerNetwork:
         login: Callable[[], SaslLogin | None] = lambda: None,
         controllers: ControllerDoor | None = None,
     ) -> None:
-        """`on_lost` is told of each connection that ends.
+        """`on_lost` is called for each connection that ends.
 
-        `tls` gives by what nodes are dialled whose listener has TLS, `login` the user for those whose
-        listener has SASL, both as of now; `controllers` the same for nodes that are only controllers.
+        `tls` returns the context to dial nodes whose listener has TLS, and `login` the user for nodes whose
+        listener has SASL, both as of now; `controllers` has the equivalents for nodes that are only
+        controllers.
         """
         self._gate = gate
         self._client_id = CLIENT_ID.format(node_id)
@@ -92,12 +93,12 @@ class PeerNetwork:
         self._is_closed = False
 
     async def client(self, node_id: int, purpose: str = "") -> PeerClient:
-        """An open connection to that node; NETWORK_EXCEPTION or what the handshake was refused with."""
+        """Return an open connection to a node; NETWORK_EXCEPTION, or the error of its handshake."""
         peer = self._peers.get((node_id, purpose))
         if peer is None:
             peer = self._peers[node_id, purpose] = _Peer()
         if peer.client is not None and peer.client.is_open:
-            return peer.client  # nobody dials
+            return peer.client  # open already: no dial
         dials = peer.dials
         async with peer.turn:
             if peer.client is not None and peer.client.is_open:
@@ -128,7 +129,7 @@ class PeerNetwork:
     ) -> R:
         """Return a node's answer, within `timeout_s` for the connection and the answer together.
 
-        REQUEST_TIMED_OUT when it does not come in time; else a KafkaError as `client` and its requests raise.
+        REQUEST_TIMED_OUT if it does not come in time; otherwise the errors of `client` and of its requests.
         """
         try:
             async with asyncio.timeout(timeout_s):
@@ -152,7 +153,7 @@ class PeerNetwork:
     async def dial(
         self, endpoint: Endpoint, *, expected_node_id: int = -1
     ) -> tuple[PeerClient, PeerIdentity]:
-        """A new connection, proven, and who is at its other end; the caller closes it."""
+        """Return a new, proven connection and the identity of the other end; the caller closes it."""
         gate = self._gate
         if gate is None:
             raise KafkaError(ErrorCode.CLUSTER_AUTHORIZATION_FAILED, "This node has no cluster.secret.")
@@ -173,7 +174,7 @@ class PeerNetwork:
         if tls is not None and tls.checks_names:
             hosts = [] if tls.needs_node_id else [endpoint.host]
         if hosts is not None and expected_node_id >= 0:
-            # Not everybody with a certificate of that authority is a node, who may be told a password.
+            # Other holders of a certificate of that authority are no nodes, and must not learn a password.
             check_names = partial(check_certificate_names, node_id=expected_node_id, hosts=hosts)
         try:
             client = await PeerClient.connect(
@@ -188,7 +189,7 @@ class PeerNetwork:
         except KafkaError as error:
             if login is None or error.code is ErrorCode.NETWORK_EXCEPTION:
                 raise
-            # Whoever asks this node for something is not to believe that his own login has failed.
+            # A client of this node must not be led to think that its own login has failed.
             raise KafkaError(ErrorCode.CLUSTER_AUTHORIZATION_FAILED, error.detail) from None
         try:
             return client, await _shake_hands(client, gate, expected_node_id, hosts)
@@ -197,9 +198,9 @@ class PeerNetwork:
             raise
 
     def registered(self, node_id: int, broker_epoch: int) -> None:
-        """A node has registered, perhaps as another process: what is asked of an earlier one has no answer.
+        """Drop the connections to a node that has registered as another process: the old one will not answer.
 
-        Where a host lost its power nobody ends its connections, and who waits would wait for a time-out.
+        If a host lost its power, its connections are not closed, and requests would wait until they time out.
         """
         known = self._broker_epochs.get(node_id)
         self._broker_epochs[node_id] = broker_epoch
@@ -211,7 +212,7 @@ class PeerNetwork:
                 peer.client = None
 
     def has_connection(self, node_id: int) -> bool:
-        """Whether any connection to that node stands."""
+        """Return True if any connection to that node is open."""
         return any(
             peer.client is not None and peer.client.is_open
             for (other, _), peer in self._peers.items()
@@ -219,7 +220,7 @@ class PeerNetwork:
         )
 
     async def is_refused(self, node_id: int) -> bool:
-        """Whether nobody listens where that node was: its machine is there, its process is not."""
+        """Return True if a node's address refuses connections: its machine is up, its process is not."""
         endpoint = self._endpoint_of(node_id)
         if endpoint is None:
             return False
@@ -235,7 +236,7 @@ class PeerNetwork:
         return False
 
     def close(self) -> None:
-        """Drop all connections and make no more."""
+        """Abort all connections and open no more."""
         self._is_closed = True
         for peer in self._peers.values():
             if peer.client is not None:
@@ -243,7 +244,7 @@ class PeerNetwork:
 
 
 def _login_at(endpoint: Endpoint, login_of: Callable[[], SaslLogin | None]) -> SaslLogin | None:
-    """Return by which user this node logs in there; None where nobody has to."""
+    """Return the user as which this node logs in there; None if no login is needed."""
     if endpoint.security_protocol not in (SASL_PLAINTEXT, SASL_SSL):
         return None
     login = login_of()
@@ -259,9 +260,9 @@ def _login_at(endpoint: Endpoint, login_of: Callable[[], SaslLogin | None]) -> S
 async def _shake_hands(
     client: PeerClient, gate: PeerGate, expected_node_id: int, hosts: Sequence[str] | None
 ) -> PeerIdentity:
-    """Prove this node to another, and return who that is.
+    """Prove this node to another, and return the other's identity.
 
-    With `hosts` the certificate of the other must name it, or one of these.
+    With `hosts` the certificate of the other must contain its node id or one of these hosts.
     """
     own, nonce = gate.identity(), gate.unique(NONCE_BYTES)
     client.learn_versions({int(PeerApi.PEER_HANDSHAKE): (0, 0)})

@@ -1,7 +1,7 @@
-"""The turn of a connection that sends in large reads: so long the loop reads on, then others have theirs.
+"""The turn of a connection that sends in large reads: the time for which the loop reads on before others.
 
-Where the turn is over before the loop has come round, the connection rests until it has; while the disk is
-behind, it rests on, step by step.
+If the turn is over before the loop has come round, the connection rests until it has. While the disk is
+behind, it continues to rest, step by step.
 """
 
 import asyncio
@@ -11,10 +11,10 @@ from typing import Protocol
 
 from ottla.node.net.connection_states import Reading, Serving
 
-# Of large reads of one connection, before others get their turn: the loop reads on as long as a read fills
-# its room. These are 3 to 5 MB; with less, batches of 1 MB push each other out of the processor's caches.
+# For large reads of one connection, before others get their turn: the loop reads on as long as a read fills
+# its room. These are 3 to 5 MB; with less, batches of 1 MB push each other out of the CPU caches.
 MAX_TURN_SECONDS = 0.0015
-# While the disk is behind, those who had a turn are asked to rest so long, again and again.
+# While the disk is behind, connections that had a turn rest for so long, again and again.
 REST_SECONDS = 0.01
 _RESTING, _CLOSED = Reading.RESTING, Serving.CLOSED
 
@@ -29,10 +29,10 @@ class Reader(Protocol):
 
 
 class TurnHost(Protocol):
-    """The listener of the connection, as far as its turns need it."""
+    """The listener of a connection, by the members that its turns need."""
 
     loop: asyncio.AbstractEventLoop
-    must_rest: Callable[[], bool]  # whether those who send much had better wait for the disk
+    must_rest: Callable[[], bool]  # True while clients that send much should wait for the disk
 
 
 class ReadTurn:
@@ -47,7 +47,7 @@ class ReadTurn:
         host.loop.call_soon(self._come_round)
 
     def is_over(self) -> bool:
-        """Return whether the connection is to read no more before the loop has come round."""
+        """Return True if the connection must not read before the loop has come round."""
         return time.perf_counter() >= self._ends
 
     def _come_round(self) -> None:

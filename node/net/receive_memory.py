@@ -1,17 +1,18 @@
 """The budget of memory that all receive buffers of a node share.
 
-A connection asks before its buffer grows, and its buffer grows only when the bytes that it has are full: a
-frame that announces 100 MB and sends 1 KB holds 8 KB here. When the budget is spent, connections that need
-more stop reading and queue up; memory goes to them in the order of asking. So that half-received frames can
-not lock each other out for ever, the first in the queue may overdraw the budget: the node holds at most
+A connection reserves memory before its buffer grows, and its buffer grows only when it is full: a frame that
+announces 100 MB and sends 1 KB takes 8 KB here. When the budget is spent, connections that need more stop
+reading and queue up; they are granted memory in the order of their requests. To keep half-received frames
+from blocking each other forever, the first in the queue may overdraw the budget: the node holds at most
 `limit_bytes` plus one frame of `socket.request.max.bytes`, and one frame at a time always makes progress.
 """
 
 from collections import deque
 from collections.abc import Callable
 
-# Kafka leaves `queued.max.request.bytes` unlimited (-1) and dies of it. Two largest frames and some: enough
-# for thousands of producers with ordinary batches, a bounded part of a small machine.
+# Kafka leaves `queued.max.request.bytes` unlimited (-1) and can run out of memory. This is twice the largest
+# frame and some: enough for thousands of producers with ordinary batches, and a bounded part of a small
+# machine.
 DEFAULT_LIMIT_BYTES = 256 * 1024 * 1024
 
 
@@ -27,9 +28,10 @@ class ReceiveMemory:
         self.owner_in_debt: object = None
 
     def reserve(self, owner: object, size_bytes: int, granted: Callable[[], None]) -> bool:
-        """Take `size_bytes` now and return True, or return False and call `granted` once they were taken.
+        """Take `size_bytes` now and return True, or return False and call `granted` once they are taken.
 
-        The owner that overdraws may go on doing so until it calls `settle`, for its frame is half received.
+        An owner that overdraws may continue to do so until it calls `settle`, since its frame is half
+        received.
         """
         if owner is not self.owner_in_debt:
             if self._queue or (not self._fits(size_bytes) and self.owner_in_debt is not None):
@@ -41,16 +43,16 @@ class ReceiveMemory:
         return True
 
     def take(self, size_bytes: int) -> None:
-        """Take what a new connection starts with; their number has a limit of its own."""
+        """Take the bytes that a new connection starts with; connections have a limit of their own."""
         self.used_bytes += size_bytes
 
     def release(self, size_bytes: int) -> None:
-        """Give bytes back; whoever waits for them is served."""
+        """Give bytes back, and grant them to waiting owners."""
         self.used_bytes -= size_bytes
         self._serve_queue()
 
     def settle(self, owner: object) -> None:
-        """The owner's frame is whole, or the owner is gone: it waits no more and owes nothing."""
+        """End an owner's wait and debt: its frame is whole, or the owner is gone."""
         if owner is self.owner_in_debt:
             self.owner_in_debt = None
         elif self._queue:
@@ -59,12 +61,12 @@ class ReceiveMemory:
 
     @property
     def is_scarce(self) -> bool:
-        """Whether buffers that are larger than they need to be should shrink at once."""
+        """Return True if buffers that are larger than needed should shrink at once."""
         return self.used_bytes * 2 > self.limit_bytes
 
     @property
     def is_plentiful(self) -> bool:
-        """Whether buffers may be larger than they need to be, for the sake of speed."""
+        """Return True if buffers may be larger than needed, for speed."""
         return self.used_bytes * 8 < self.limit_bytes
 
     def _fits(self, size_bytes: int) -> bool:

@@ -1,9 +1,10 @@
-"""How much a client may have under way to this node: at once a lot for some of those that send large frames.
+"""Wide TCP receive windows for some of the connections that send large frames, within a budget.
 
-The kernel begins with 64 KiB and gives more as it is read from. Until then each read lets the client send a
-little, and that work is done where the read is: a fifth of a producer's megabyte on the loop. The window of a
-socket that is to wake its reader for `SO_RCVLOWAT` bytes is widened for them, up to half of the largest of
-net.ipv4.tcp_rmem, which it could come to by itself; told to wake for one byte again, it keeps it.
+The kernel starts with a window of 64 KiB and widens it as the socket is read. Until then each read lets the
+client send a little more, and that work happens within the read: a fifth of the cost of a producer's megabyte
+on the loop. If a socket is set to wake its reader after `SO_RCVLOWAT` bytes, the kernel widens its window for
+them, up to half of the maximum in net.ipv4.tcp_rmem, which it could reach by itself. Set back to one byte,
+the socket keeps the wide window.
 """
 
 import socket
@@ -11,31 +12,31 @@ from contextlib import suppress
 from pathlib import Path
 from typing import Any, Final
 
-# Less is of no use, so nothing is done where the kernel allows less: as by default, with 3 MiB.
+# Less is of no use, so nothing is done if the kernel allows less, as with its default maximum of 3 MiB.
 WIDE_BYTES: Final = 8 * 1024 * 1024
-# A client that is not read from, as memory is scarce, may fill its window; the kernel counts twice as much.
+# A client that is not read while memory is scarce may fill its window; the kernel counts twice as much.
 DEFAULT_LIMIT_BYTES: Final = 64 * 1024 * 1024
-WIDENING_FRAME_BYTES: Final = 512 * 1024  # more than that, of which a part was sent already
+WIDENING_FRAME_BYTES: Final = 512 * 1024  # windows are widened for larger frames, once a part has arrived
 _RECEIVE_MEMORY: Final = Path("/proc/sys/net/ipv4/tcp_rmem")
 
 
 def widest_bytes() -> int:
-    """What the kernel widens a window to; 0 where it does not say."""
+    """Return the largest window that the kernel allows; 0 if that is unknown."""
     with suppress(OSError, ValueError, IndexError):
         return int(_RECEIVE_MEMORY.read_text().split()[2]) // 2
     return 0
 
 
 class ReceiveWindows:
-    """Those of all connections of a node."""
+    """The widened receive windows of all connections of a node."""
 
     def __init__(self, widest: int, limit_bytes: int = DEFAULT_LIMIT_BYTES) -> None:
-        """`widest`: the `widest_bytes` of this machine; `limit_bytes`: of all wide windows together."""
+        """`widest` is this machine's `widest_bytes`; `limit_bytes` the limit of all wide windows together."""
         self.used_bytes = 0
         self.limit_bytes = limit_bytes if widest >= WIDE_BYTES else 0
 
     def widen(self, sock: Any) -> int:
-        """Widen that of a socket; how much that takes, to be given back."""
+        """Widen the window of a socket if the limit allows; return the bytes to give back later, or 0."""
         if sock is None or self.used_bytes + WIDE_BYTES > self.limit_bytes:
             return 0
         with suppress(OSError):

@@ -1,4 +1,4 @@
-"""The time for which a peer waits with its next request after it went beyond a quota."""
+"""The time for which a peer's next request waits after the peer exceeded a quota."""
 
 import asyncio
 from typing import Protocol
@@ -19,7 +19,7 @@ class Throttled(Protocol):
 
 
 class Throttle:
-    """One throttle time, which may become longer while it lasts."""
+    """One throttle time, which may be extended while it lasts."""
 
     __slots__ = ("_loop", "_until")
 
@@ -28,15 +28,15 @@ class Throttle:
         self._until = 0.0
 
     def extend(self, throttle_ms: int) -> None:
-        """Let it last so long from now, if that is later than before."""
+        """Extend it to this time from now, if that is later."""
         self._until = max(self._until, self._loop.time() + throttle_ms / 1_000)
 
     def is_over(self) -> bool:
-        """Return whether the next request may be served."""
+        """Return True if the next request may be served."""
         return self._until <= self._loop.time()
 
     def wait_out(self, connection: Throttled) -> None:
-        """Tell a connection when the time is over; until then see whether its peer has gone."""
+        """Call the connection when the time is over; until then check that its peer is still there."""
         if connection.state is not _THROTTLED:
             return
         left_s = self._until - self._loop.time()

@@ -1,17 +1,18 @@
-"""TLS between the socket and a `Connection`: below, a protocol of the loop's transport; above, a transport
-itself.
+"""TLS between a socket and a `Connection`: a protocol of the loop's transport, a transport of the connection.
 
-asyncio's own TLS would shake hands on the loop, keep 256 KiB for each connection and buffer answers without
-end. Here the steps of a handshake are computed in the `HandshakeLane`; afterwards records are opened and
-sealed on the loop, which takes some 10 us for 16 KiB.
+asyncio's own TLS would shake hands on the loop, take 256 KiB for each connection and buffer responses without
+a limit. Here the steps of a handshake are computed in the `HandshakeLane`; after it, records are decrypted
+and encrypted on the loop, which takes some 10 us for 16 KiB.
 
-The promises: - While a thread computes, the loop touches neither the TLS object nor its two buffers: nothing
-is read then. - What was received is opened only as far as the connection reads; the rest waits as it came, at
-most one read. When the connection reads again, that comes first, and nothing is left behind without being
-looked at. - What is to be sent is sealed in pieces of `SEAL_BYTES`, and only as the socket takes them.
-Records in files are read in pieces of `FILE_BYTES`: at once where they are in the page cache, else in a
-thread. - The end is told when all before it was given to the connection, both by close_notify and by a bare
-end of the stream: Kafka's frames have their lengths, so one that was cut off is seen.
+The promises:
+
+- While a thread computes, the loop touches neither the TLS object nor its two buffers: nothing is read then.
+- Received bytes are decrypted only as far as the connection reads; the rest is kept encrypted, at most one
+read. When the connection reads again, that comes first, and no part of it is left unprocessed.
+- Bytes to send are encrypted in pieces of `SEAL_BYTES`, and only as fast as the socket takes them. Records in
+files are read in pieces of `FILE_BYTES`: at once if they are in the page cache, else in a thread.
+- The end of the stream, by close_notify or by a bare end, is reported after all before it was given to the
+connection. Kafka's frames have lengths, so a frame that was cut off is noticed.
 """
 
 import asyncio
@@ -36,19 +37,19 @@ from ottla.node.net.login import FailureLimits, LoginCounts, NoFailureLimits
 from ottla.node.net.server_tls import ServerTls
 
 HANDSHAKE_SECONDS: Final = 10.0
-# Of a client's side of a handshake: OpenSSL takes chains of certificates of 100 KiB.
+# For a client's side of a handshake: OpenSSL accepts certificate chains of 100 KiB.
 MAX_HANDSHAKE_BYTES: Final = 256 * 1024
-READ_BYTES: Final = 128 * 1024  # at once from the socket; one such buffer serves all connections
-OPEN_BYTES: Final = 32 * 1024  # Given to OpenSSL at once: its buffer keeps the size that it once had.
-SEAL_BYTES: Final = 32 * 1024  # the same for what is sent
-SEAL_TURN_BYTES: Final = 1024 * 1024  # of one connection in a turn of the loop: 1 to 3 ms
+READ_BYTES: Final = 128 * 1024  # read from the socket at once; one such buffer serves all connections
+OPEN_BYTES: Final = 32 * 1024  # given to OpenSSL at once: its buffer never shrinks
+SEAL_BYTES: Final = 32 * 1024  # the same limit for sending
+SEAL_TURN_BYTES: Final = 1024 * 1024  # encrypted for one connection in a turn of the loop: 1 to 3 ms
 FILE_BYTES: Final = 128 * 1024
 WRITE_HIGH_WATER_BYTES: Final = 256 * 1024
-# Answers of TLS itself, to a peer that asks for new keys and reads none of them.
+# Answers by TLS itself to a peer that requests new keys and reads none of the answers.
 MAX_UNASKED_BYTES: Final = 1024 * 1024
 HANDSHAKE_RECORD, ALERT_RECORD, DATA_RECORD = 22, 21, 23
-_CLOSE_NOTIFY_BYTES: Final = 19  # within a record of TLS 1.3: two bytes of alert, its kind, and a tag of 16
-_CLOSE_WAIT: Final = 8  # state of TCP: the peer has ended its side
+_CLOSE_NOTIFY_BYTES: Final = 19  # in a record of TLS 1.3: two bytes of alert, its type, and a tag of 16
+_CLOSE_WAIT: Final = 8  # TCP state: the peer has closed its side
 
 
 class _State(Enum):
@@ -56,12 +57,12 @@ class _State(Enum):
 
     HANDSHAKE = 0
     OPEN = 1
-    CLOSING = 2  # what is unsent leaves, nothing more is read
+    CLOSING = 2  # unsent bytes are still sent, nothing more is read
     CLOSED = 3
 
 
 class Upper(Protocol):
-    """The connection above, as far as it is needed here."""
+    """The connection above, by the methods that are needed here."""
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None: ...
     def connection_lost(self, exc: Exception | None) -> None: ...
@@ -76,7 +77,7 @@ class Upper(Protocol):
 
 
 class _Step:
-    """The result of a step of a handshake."""
+    """The result of one step of a handshake."""
 
     __slots__ = ("is_done", "is_of_certificate", "principal", "refusal")
 
@@ -95,7 +96,7 @@ class _Step:
 
 
 class TlsShared:
-    """The parts that all connections with TLS of a listener share."""
+    """The state that all TLS connections of a listener share."""
 
     __slots__ = (
         "counts",
@@ -123,12 +124,12 @@ class TlsShared:
         limits: FailureLimits | None = None,
         is_for_peers: bool = False,
     ) -> None:
-        """A connection is closed so many seconds after its handshake failed, or later, by the `limits`.
+        """A connection is closed `failed_delay_s` after a failed handshake, or later as the `limits` demand.
 
-        `on_refused` is told the address of a client, and why, when a certificate is refused. A handshake that
-        fails is a failed login in `counts`, and one that succeeds a successful one, unless the client has to
-        log in after it. Where nodes dial, nobody is refused unseen: a client on the machine of a node, which
-        fails again and again, would keep that node out.
+        `on_refused` is called with a client's address and the reason when a certificate is refused. In
+        `counts` a failed handshake is a failed login, and a successful one a successful login, unless the
+        client has to log in after it. If nodes dial this listener, no address is refused without a check: a
+        client on a node's machine that fails again and again would lock that node out.
         """
         self.is_for_peers = is_for_peers
         self.counts = LoginCounts() if counts is None else counts
@@ -139,7 +140,7 @@ class TlsShared:
         self.start_task = start_task
         self.failed_delay_s = failed_delay_s
         self.on_refused = on_refused
-        # The loop asks for room, reads, and says how much it was, before it serves another.
+        # The loop asks for a buffer, reads, and reports the count before it serves another connection.
         self.scratch = memoryview(bytearray(READ_BYTES))
 
 
@@ -185,19 +186,19 @@ class TlsTransport(asyncio.BufferedProtocol):
         self._lower: asyncio.Transport = cast(asyncio.Transport, None)
         self._address = ""
         self._timer: asyncio.TimerHandle | None = None
-        self._received_bytes = 0  # in the handshake
-        self._is_in_lane = False  # a thread computes, or will
-        self._is_noted = False  # a failure, against the address
+        self._received_bytes = 0  # during the handshake
+        self._is_in_lane = False  # a thread computes a step, or will
+        self._is_noted = False  # a failure was counted against the address
         self._is_reading = True  # from the socket
         self._is_upper_reading = True
-        self._is_giving = False  # what was received to the connection
+        self._is_giving = False  # true while `_give` runs
         self._rest = memoryview(b"")  # received, and not yet given to OpenSSL
         self._has_ended = False  # the peer sends nothing more
         self._told_end = False
-        self._pieces: deque[Piece] = deque()  # to be sealed and sent
+        self._pieces: deque[Piece] = deque()  # to be encrypted and sent
         self._is_reading_file = False
         self._is_waiting_for_turn = False
-        self._left_in_turn = 0  # bytes that may be sealed
+        self._left_in_turn = 0  # bytes that may still be encrypted
         self._is_blocked = False  # the socket takes no more for now
         self._is_upper_blocked = False
 
@@ -226,7 +227,7 @@ class TlsTransport(asyncio.BufferedProtocol):
     def buffer_updated(self, nbytes: int) -> None:
         received = self._shared.scratch[:nbytes]
         if self._has_ended:
-            return  # nothing counts behind close_notify
+            return  # bytes after close_notify are ignored
         if self._state is _State.OPEN:
             self._give(received)
         elif self._state is _State.HANDSHAKE:
@@ -236,7 +237,7 @@ class TlsTransport(asyncio.BufferedProtocol):
         self._has_ended = True
         if self._state is _State.HANDSHAKE:
             if not self._received_bytes:
-                self.abort()  # it only looked whether somebody listens
+                self.abort()  # a client that only checked if the port is open
             elif not self._is_in_lane:
                 self._note_left()
                 self._upper.abort("it ended the connection before the TLS handshake was complete")
@@ -274,19 +275,19 @@ class TlsTransport(asyncio.BufferedProtocol):
         self._shared.lane.submit(self._address, self._take_step, self._step_taken, self._step_refused)
 
     def _take_step(self) -> _Step:
-        """Go on with the handshake, in a thread."""
+        """Continue the handshake, in a thread."""
         try:
             self._tls_object.do_handshake()
             certificate = self._tls_object.getpeercert(binary_form=True)
             return _Step(is_done=True, principal=self._tls.principal_of(certificate))
         except ssl.SSLWantReadError:
             return _Step()
-        except (OSError, ValueError) as error:  # Errors of TLS, and PermissionError, are such.
+        except (OSError, ValueError) as error:  # TLS errors, and PermissionError, are subclasses
             return _Step(
                 refusal=f"the TLS handshake failed: {_said_by(error)}",
                 is_of_certificate=_is_of_certificate(error),
             )
-        except Exception as error:  # a bug of ours must not take the thread's result with it
+        except Exception as error:  # a bug of ours must not lose the thread's result
             return _Step(refusal=f"the TLS handshake failed: {error!r}")
 
     def _step_taken(self, step: object) -> None:
@@ -299,7 +300,7 @@ class TlsTransport(asyncio.BufferedProtocol):
         if step.refusal:
             if step.is_of_certificate:
                 self._shared.on_refused(self._address, step.refusal)
-            self._stop_timer()  # The alert that says so to the peer is on its way.
+            self._stop_timer()  # the alert to the peer is sent already
             held_s = max(self._note_failure(), self._shared.failed_delay_s)
             self._timer = self._shared.loop.call_later(held_s, self._refuse_handshake, step.refusal)
         elif step.is_done:
@@ -316,20 +317,20 @@ class TlsTransport(asyncio.BufferedProtocol):
             self._read_on(True)
 
     def _is_refused(self) -> bool:
-        """Return whether handshakes from this address are not computed for now."""
+        """Return True if handshakes from this address are not computed at present."""
         shared = self._shared
         return not shared.is_for_peers and shared.limits.is_refused(self._address, shared.loop.time())
 
     def _note_failure(self) -> float:
-        """Count a handshake that failed; return how long the end of the connection is to wait, in seconds."""
+        """Count a failed handshake; return the delay until the connection is closed, in seconds."""
         self._shared.counts.failed += 1
         self._is_noted = True
         return self._shared.limits.note(self._address, self._shared.loop.time())
 
     def _note_left(self) -> None:
-        """Count a handshake that its client has begun and left against the address: a signature is dear.
+        """Count a handshake that its client started and left against the address: a signature is expensive.
 
-        It is no failed login, as in Kafka: nobody has shown anything.
+        As in Kafka it is no failed login: no credentials were shown.
         """
         if self._received_bytes and not self._is_noted:
             self._is_noted = True
@@ -349,7 +350,7 @@ class TlsTransport(asyncio.BufferedProtocol):
     def _handshake_took_too_long(self) -> None:
         self._timer = None
         self._shared.counts.failed += 1
-        if not self._is_in_lane:  # else it was its turn that did not come
+        if not self._is_in_lane:  # otherwise the step still waited for a thread
             self._note_left()
         self._upper.abort(f"its TLS handshake took longer than {HANDSHAKE_SECONDS:.0f} s")
 
@@ -361,7 +362,7 @@ class TlsTransport(asyncio.BufferedProtocol):
     # ---- receiving -------------------------------------------------------------------------------------
 
     def _give(self, received: memoryview | None) -> None:
-        """Open what was received and give it to the connection, as far as it reads."""
+        """Decrypt received bytes and give them to the connection, as far as it reads."""
         if received is not None:
             if self._rest:
                 self._rest = memoryview(bytes(self._rest) + received)
@@ -383,12 +384,12 @@ class TlsTransport(asyncio.BufferedProtocol):
             self._upper.refuse(f"what it sent is not TLS: {_said_by(error)}")
         finally:
             self._is_giving = False
-            if self._rest:  # the scratch is another's from now on
+            if self._rest:  # the scratch buffer belongs to other connections from now on
                 self._rest = memoryview(bytes(self._rest))
         self._received()
 
     def _received(self) -> None:
-        """Do what follows once something was given to the connection."""
+        """Send TLS's own answers and report the end of the stream, after bytes were given upwards."""
         if self._state is not _State.OPEN:
             return
         if self._outgoing.pending:
@@ -404,7 +405,7 @@ class TlsTransport(asyncio.BufferedProtocol):
             self._read_on(self._is_upper_reading)
 
     def _give_some(self) -> bool:
-        """Fill the room that the connection has with what OpenSSL has; return whether there may be more."""
+        """Fill the connection's buffer with plaintext from OpenSSL; return True if there may be more."""
         if not self._incoming.pending and not self._tls_object.pending():
             return False
         view = self._upper.get_buffer(-1)
@@ -417,16 +418,16 @@ class TlsTransport(asyncio.BufferedProtocol):
                 is_more = False
                 break
             except ssl.SSLError:
-                # The plaintext that came before it is served.
+                # Plaintext before the error is served.
                 if filled:
                     self._upper.buffer_updated(filled)
                 raise
             if not count:  # close_notify
                 self._has_ended = True
-                self._rest = memoryview(b"")  # nothing counts that follows it
+                self._rest = memoryview(b"")  # bytes after it are ignored
                 is_more = False
                 break
-            filled += cast(int, count)  # with a buffer it says how much it read
+            filled += cast(int, count)  # given a buffer, `read` returns the count
             if not self._incoming.pending and not self._tls_object.pending():
                 is_more = False
                 break
@@ -435,7 +436,7 @@ class TlsTransport(asyncio.BufferedProtocol):
         return is_more
 
     def _read_on(self, is_wanted: bool) -> None:
-        """Read from the socket, or stop that."""
+        """Start or stop reading from the socket."""
         if is_wanted is self._is_reading or self._lower.is_closing():
             return
         self._is_reading = is_wanted
@@ -459,7 +460,7 @@ class TlsTransport(asyncio.BufferedProtocol):
     # ---- the transport of the connection: sending --------------------------------------------------------
 
     def set_write_buffer_limits(self, high: int | None = None, low: int | None = None) -> None:
-        """The limit is that of what is sealed, which is here."""
+        """Ignore the limits: they apply to encrypted bytes, which the transport below holds."""
 
     def get_write_buffer_size(self) -> int:
         """Return the unsent bytes in memory; records in files take none."""
@@ -470,14 +471,14 @@ class TlsTransport(asyncio.BufferedProtocol):
         self.writelines((data,))
 
     def writelines(self, pieces: Sequence[Piece]) -> None:
-        """Send these, also records that lie in files, in their order and as the socket takes them."""
+        """Send these pieces, file records included, in their order and as fast as the socket takes them."""
         if self._state is not _State.OPEN:
             return
         self._pieces += filter(len, pieces)
         self._send()
 
     def _send(self) -> None:
-        """Seal what the socket takes of what waits; a large rest waits for the next turn of the loop."""
+        """Encrypt and send waiting pieces; a large rest waits for the next turn of the loop."""
         if (
             self._is_reading_file
             or self._is_waiting_for_turn
@@ -521,7 +522,7 @@ class TlsTransport(asyncio.BufferedProtocol):
             self._lower.write(self._outgoing.read())
 
     def _send_file(self, records: FileRecords) -> bool:
-        """Seal the first bytes of records in a file; return False if they have to be read from the disk."""
+        """Encrypt the first bytes of records in a file; return False if they have to be read from disk."""
         size = min(records.size, FILE_BYTES)
         if records.size > size:
             self._pieces.appendleft(records.after(size))
@@ -546,7 +547,7 @@ class TlsTransport(asyncio.BufferedProtocol):
             self._send()
 
     def _failed(self, error: Exception) -> None:
-        """Half an answer was the last of this connection."""
+        """Abort the connection: part of a response could not be sent."""
         if self._state is not _State.CLOSED:
             self._upper.abort(f"a response could not be sent: {_said_by(error)}")
 
@@ -561,7 +562,7 @@ class TlsTransport(asyncio.BufferedProtocol):
             self._upper.resume_writing()
 
     def _flush(self) -> None:
-        """Send what TLS itself has to say."""
+        """Send the bytes that TLS itself has produced."""
         if self._outgoing.pending and not self._lower.is_closing():
             self._lower.write(self._outgoing.read())
 
@@ -589,11 +590,11 @@ class TlsTransport(asyncio.BufferedProtocol):
         return self._state in (_State.CLOSING, _State.CLOSED)
 
     def _finish_closing(self) -> None:
-        """Say goodbye and let the socket's transport close, if all is sent."""
+        """Send close_notify and close the transport below, if all is sent."""
         if self._state is not _State.CLOSING or self._pieces or self._is_reading_file or self._is_in_lane:
             return
         self._state = _State.CLOSED
-        with suppress(ssl.SSLError, ValueError):  # a handshake that did not end has nothing to say
+        with suppress(ssl.SSLError, ValueError):  # an unfinished handshake has nothing to send
             self._tls_object.unwrap()
         self._flush()
         self._lower.close()
@@ -610,7 +611,7 @@ class TlsTransport(asyncio.BufferedProtocol):
         return self._lower.get_extra_info(name, default)
 
     def _peer_has_ended(self) -> bool:
-        """Return whether the peer has ended its side, with nothing left before that but its goodbye."""
+        """Return True if the peer has closed its side, and at most its close_notify is left to read."""
         sock = self._lower.get_extra_info("socket")
         if self._has_ended:
             return not self._rest and not self._incoming.pending and not self._tls_object.pending()
@@ -620,7 +621,7 @@ class TlsTransport(asyncio.BufferedProtocol):
 
 
 def _only_goodbye_is_left(descriptor: int, family: int, kind: int) -> bool:
-    # uvloop's own object for a socket cannot read.
+    # uvloop's socket object cannot read.
     with socket.fromfd(descriptor, family, kind) as same:
         try:
             if same.getsockopt(socket.IPPROTO_TCP, socket.TCP_INFO, 1)[0] != _CLOSE_WAIT:
@@ -639,15 +640,15 @@ def _only_goodbye_is_left(descriptor: int, family: int, kind: int) -> bool:
 
 
 def _is_of_certificate(error: Exception) -> bool:
-    """Return whether a handshake failed by a certificate: the client's, or ours that the client refuses."""
+    """Return True if a handshake failed by a certificate: the client's, or ours that the client refused."""
     if not isinstance(error, ssl.SSLError):
-        return True  # no rule makes a principal of its name
+        return True  # a PermissionError: no rule makes a principal of the certificate's name
     reason = error.reason or ""
     return isinstance(error, ssl.SSLCertVerificationError) or "CERTIFICATE" in reason or "_CA" in reason
 
 
 def _said_by(error: Exception) -> str:
-    """Return what OpenSSL says, without its numbers and places in its sources."""
+    """Return OpenSSL's message without its error numbers and source locations."""
     if isinstance(error, ssl.SSLCertVerificationError):
         return f"its certificate is refused: {error.verify_message}"
     if isinstance(error, ssl.SSLError) and error.reason:

@@ -1,7 +1,8 @@
-"""Answers of all connections that lie in memory because their peers do not read fast enough.
+"""The responses of all connections that are held in memory because their peers do not read fast enough.
 
-Too many end the connections that hold theirs for longest. At half of it fetches get one batch each, so that
-readers who do not read cannot fill the memory; but thousands of peers may ask for one and never read it.
+If they exceed the limit, the connections that have held theirs for longest are aborted. From half the limit
+on each fetch gets a single batch, so that readers that do not read cannot fill the memory; even so, thousands
+of peers may request one batch each and never read it.
 """
 
 from typing import Protocol
@@ -10,16 +11,16 @@ DEFAULT_LIMIT_BYTES = 512 * 1024 * 1024
 
 
 class Holder(Protocol):
-    """A connection with answers that its peer does not read."""
+    """A connection with responses that its peer does not read."""
 
     def release_unsent(self) -> None:
-        """Count them no more."""
+        """Stop counting them."""
 
     def abort(self, reason: str) -> None: ...
 
 
 class UnsentAnswers:
-    """Counts the bytes of all listeners of a node against one limit."""
+    """Counts the unsent bytes of all listeners of a node against one limit."""
 
     __slots__ = ("_holders", "_scarce_bytes", "limit_bytes", "used_bytes")
 
@@ -31,11 +32,11 @@ class UnsentAnswers:
 
     @property
     def is_scarce(self) -> bool:
-        """Return whether so much is unsent that answers should be as small as they can be."""
+        """Return True if so much is unsent that responses should be as small as possible."""
         return self.used_bytes > self._scarce_bytes
 
     def hold(self, holder: Holder, size_bytes: int) -> None:
-        """Count the answers of a connection until it calls `release`."""
+        """Count the responses of a connection until it calls `release`."""
         self.used_bytes += size_bytes
         self._holders[holder] = None
         while self.used_bytes > self.limit_bytes:
@@ -44,6 +45,6 @@ class UnsentAnswers:
             slowest.abort("the client does not read its responses while memory is short")
 
     def release(self, holder: Holder, size_bytes: int) -> None:
-        """Those answers are sent, or never will be."""
+        """Stop counting responses that were sent, or never will be."""
         self.used_bytes -= size_bytes
         self._holders.pop(holder, None)
