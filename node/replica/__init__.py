@@ -1,21 +1,21 @@
-"""ottla.node.replica: the partitions that this node has, as leader or follower. Bottom-up:
+"""ottla.node.replica: the partitions that this node hosts, as leader or follower. Bottom-up:
 
-backlog            partitions for which something is still to be done here
-delayed_fetch      a fetch that found too few bytes, at rest until an append (or a timer) wakes it
-delayed_operation  a request at rest until each of its partitions has come to what it waits for
+backlog            a queue of partitions with pending work, in turns by topic
+delayed_fetch      a fetch that waits for more bytes until an append or a timer wakes it
+delayed_operation  a request that waits until each of its partitions has reached a goal
 fetch_session      incremental fetch sessions (KIP-227)
-isr                what a leader knows of its followers, and the ISR that follows from it
-refused_batches    batches of idempotent producers that a replica refused as it did not lead yet
-delayed_delete     a DeleteRecords, at rest until all living replicas have deleted too (or its time is over)
-delayed_produce    a produce at rest until its records are as safe as it asks for (or its time is over)
-replica_context    what the partitions of a node ask of the node
-partition          one partition as this node has it
+isr                a leader's knowledge of its followers, and the ISR and high watermark that follow from it
+refused_batches    batches of idempotent producers that a replica rejected before it became leader
+delayed_delete     a DeleteRecords that waits until all live replicas have deleted, or its time is over
+delayed_produce    a produce that waits until its records are replicated or flushed, or its time is over
+replica_context    the functions of the node that its partitions use
+partition          one replica of a partition on this node
 follower_session   the leader's side of a follower's incremental fetch session (KIP-227)
-follower_state     a follower's partitions
-isr_updates        has the controller change ISRs
-read_replica       from which replica a consumer had best read
-replication_quota  how fast throttled replication may be
-follower_fetcher   copies from one leader what this node follows of it
-replica_manager    all partitions of this node, and the requests that wait for one of them to change
-replication        keeps this node's replicas alike with their leaders', and the ISRs that it leads true
+follower_state     decides a follower's next fetch, and the step that follows each answer
+isr_updates        requests changes of ISRs from the controller
+read_replica       chooses the replica that a consumer should read from
+replication_quota  the rate of throttled replication
+follower_fetcher   copies the partitions that this node follows from one leader
+replica_manager    all partitions of this node, and the requests that wait for changes of them
+replication        keeps replicas in sync with their leaders, and the ISRs that this node leads up to date
 """

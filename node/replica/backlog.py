@@ -1,7 +1,7 @@
-"""Partitions for which something is still to be done here, by topic.
+"""A queue of partitions with pending work on this node, by topic.
 
-A topic has up to ten thousand partitions, so they are put down a topic at a time, and what is done about them
-is done in turns with the event loop. They are taken from each topic in turn: a small one does not wait for a
+A topic has up to ten thousand partitions, so they are added a topic at a time, and the work on them is done
+in turns with the event loop. They are taken from the topics in rotation: a small topic does not wait for a
 large one.
 """
 
@@ -10,14 +10,15 @@ from collections.abc import Iterable
 
 
 class Backlog:
-    """Each partition stands in it once, with a mark of its own."""
+    """The queue. Each partition is in it at most once, with a mark of its own."""
 
     __slots__ = ("_by_topic", "_turns")
 
     def __init__(self) -> None:
-        # Of each topic the last one goes next: from the front of a dict each look would pass those that went.
+        # Each topic's partitions are taken from the end: a search from the front of a dict would pass deleted
+        # slots.
         self._by_topic: dict[str, dict[int, bool]] = {}
-        self._turns: deque[str] = deque()  # of topics; those that were dropped meanwhile are passed over
+        self._turns: deque[str] = deque()  # of topics; dropped ones are skipped
 
     def __bool__(self) -> bool:
         return bool(self._by_topic)
@@ -30,7 +31,7 @@ class Backlog:
         return sum(map(len, self._by_topic.values()))
 
     def add(self, topic: str, indexes: Iterable[int], *, mark: bool = False) -> None:
-        """Put down partitions of a topic; those that wait already get this mark instead."""
+        """Add partitions of a topic; those already waiting get this mark instead."""
         added = dict.fromkeys(reversed(list(indexes)), mark)
         if not added:
             return
@@ -42,7 +43,7 @@ class Backlog:
             waiting.update(added)
 
     def take(self, topic_partition: tuple[str, int]) -> bool | None:
-        """Take a partition out and return its mark; None if it does not wait."""
+        """Remove a partition and return its mark; None if it is not waiting."""
         topic, index = topic_partition
         waiting = self._by_topic.get(topic)
         if waiting is None:
@@ -53,7 +54,7 @@ class Backlog:
         return mark
 
     def take_next(self) -> tuple[str, int, bool]:
-        """Take the partition whose turn it is, with its mark; its topic goes behind the others."""
+        """Remove the partition whose turn it is and return it with its mark; its topic goes to the back."""
         while (topic := self._turns.popleft()) not in self._by_topic:
             pass
         waiting = self._by_topic[topic]
@@ -65,7 +66,7 @@ class Backlog:
         return topic, index, mark
 
     def drop(self, topic: str) -> None:
-        """Take out all partitions of a topic."""
+        """Remove all partitions of a topic."""
         self._by_topic.pop(topic, None)
         if not self._by_topic:
             self._turns.clear()

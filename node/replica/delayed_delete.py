@@ -1,7 +1,6 @@
-"""A DeleteRecords, at rest until all living replicas have deleted too (or its time is over).
+"""A DeleteRecords request that waits until all live replicas have deleted too, or its time is over.
 
-Only then is it sure that no election brings the records back: the log start of each replica is what it tells
-with its fetches.
+Only then can no election bring the records back. Each replica reports its log start offset with its fetches.
 """
 
 from typing import Final, NamedTuple, Protocol, TypeAlias
@@ -11,19 +10,19 @@ from ottla.node.replica.delayed_operation import DelayedOperation, Kind
 
 
 class Deletion(NamedTuple):
-    """How a partition's part of it ended, and where the log starts on all living replicas."""
+    """The result for one partition, and the lowest log start offset among its live replicas."""
 
     code: ErrorCode
     low_watermark: int
 
 
 class DeletablePartition(Protocol):
-    """What a delayed deletion needs of a partition."""
+    """A partition, by the members that a delayed deletion needs."""
 
     delayed_deletes: "dict[DelayedDelete, None]"
 
     def low_watermark(self) -> int:
-        """Below it no living replica has anything; NOT_LEADER_OR_FOLLOWER as -1 with `is_leader` false."""
+        """Return the offset below which no live replica has records; it is called while `is_leader`."""
         ...
 
     is_leader: bool
@@ -44,7 +43,7 @@ def _late(partition: DeletablePartition) -> Deletion:
     return Deletion(ErrorCode.REQUEST_TIMED_OUT, low_watermark)
 
 
-# The low watermark of each partition is to come to an offset.
+# Waits until the low watermark of each partition has reached an offset.
 DELETES: Final = Kind[DeletablePartition, int, Deletion](
     waiting=lambda partition: partition.delayed_deletes, result=_result, late=_late, both=max
 )

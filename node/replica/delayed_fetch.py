@@ -1,7 +1,7 @@
-"""A fetch that found too few bytes, at rest until an append (or a timer) wakes it.
+"""A fetch that found too few bytes and waits until an append, or a timer, wakes it.
 
-It knows how many bytes each of its partitions could give when it was last asked, and asks again only for the
-partition that changed: an append costs one look, however many partitions the fetch has.
+It remembers how many bytes each of its partitions offered when last measured, and measures only the partition
+that changed: an append costs one measurement, no matter how many partitions the fetch has.
 """
 
 from collections.abc import Callable
@@ -9,13 +9,13 @@ from typing import Protocol
 
 
 class WatchedPartition(Protocol):
-    """What a delayed fetch needs of a partition: a place to be woken from."""
+    """A partition, by the member that a delayed fetch needs."""
 
-    delayed_fetches: "dict[DelayedFetch, None]"  # in the order in which they came
+    delayed_fetches: "dict[DelayedFetch, None]"  # in the order of their arrival
 
 
 class DelayedFetch:
-    """One waiting fetch. `wake` is called once: when there are enough bytes, or something went wrong."""
+    """One waiting fetch. `wake` is called once: when there are enough bytes, or a partition has an error."""
 
     __slots__ = ("_available_bytes", "_measures", "_min_bytes", "_total_bytes", "_wake", "is_done")
 
@@ -30,9 +30,9 @@ class DelayedFetch:
     def watch(
         self, partition: WatchedPartition, available_bytes: int, measure: Callable[[], int | None]
     ) -> None:
-        """Wait for `partition` too, which can give `available_bytes` now.
+        """Wait for `partition` too, which offers `available_bytes` now.
 
-        `measure` tells the bytes that it could give, None if a fetch of it would answer with an error.
+        `measure` returns the bytes that it offers, None if a fetch of it would be answered with an error.
         """
         self._measures[partition] = measure
         self._available_bytes[partition] = available_bytes
@@ -40,7 +40,7 @@ class DelayedFetch:
         partition.delayed_fetches[self] = None
 
     def check(self, partition: WatchedPartition) -> None:
-        """The partition has changed: wake if that makes enough."""
+        """Measure a partition that has changed, and wake if the bytes are enough now."""
         if self.is_done:
             return
         measured_bytes = self._measures[partition]()
@@ -53,13 +53,13 @@ class DelayedFetch:
             self.finish()
 
     def finish(self) -> None:
-        """Wake, whatever there is."""
+        """Wake, no matter how many bytes there are."""
         if not self.is_done:
             self.cancel()
             self._wake()
 
     def cancel(self) -> None:
-        """Nobody waits any more."""
+        """Stop waiting: no client is left to answer."""
         self.is_done = True
         for partition in self._measures:
             partition.delayed_fetches.pop(self, None)

@@ -1,15 +1,15 @@
-"""A request at rest until each partition that it names has come to what the request waits for, or its time is
-over (Kafka's DelayedOperation).
+"""A request that waits until each of its partitions has reached a goal, or its time is over.
 
-Each partition waits on its own; the answer leaves when the last one has come to it.
+Kafka's DelayedOperation. Each partition waits separately; the response is sent when the last one has its
+result.
 """
 
 from collections.abc import Callable, Iterable
 from typing import Generic, NamedTuple, Protocol, TypeVar
 
 P = TypeVar("P")  # the partition
-G = TypeVar("G")  # what it has to come to
-R = TypeVar("R")  # how its part of the request ended
+G = TypeVar("G")  # the goal of a partition
+R = TypeVar("R")  # the result of one partition
 
 
 C = TypeVar("C", contravariant=True)
@@ -17,25 +17,25 @@ C = TypeVar("C", contravariant=True)
 
 class WaitsFor(Protocol[C]):
     def check(self, partition: C) -> None:
-        """The partition has changed."""
+        """Check the operation again: this partition has changed."""
         ...
 
 
 class Kind(NamedTuple, Generic[P, G, R]):
-    """The functions by which one kind of operation differs from others."""
+    """The functions by which one kind of operation differs from the others."""
 
-    # Those of this kind that wait for a partition, in the order in which they came.
+    # Returns the operations of this kind that wait for a partition, in the order of their arrival.
     waiting: "Callable[[P], dict[DelayedOperation[P, G, R], None]]"
-    # How the part of a partition ended; None: wait.
+    # Returns the result of a partition; None: it has not reached its goal.
     result: Callable[[P, G], R | None]
-    # What is said of a partition when the time is over before it came to its goal.
+    # Returns the result of a partition whose time is over before it has reached its goal.
     late: Callable[[P], R]
-    # The goal of a partition that is watched twice, from the first one and the last.
+    # Combines the first and the last goal of a partition that is watched twice.
     both: Callable[[G, G], G]
 
 
 class DelayedOperation(Generic[P, G, R]):
-    """One waiting request; `results` has every partition once `wake` was called."""
+    """One waiting request; `results` has every partition once `wake` is called."""
 
     __slots__ = ("_goals", "_wake", "is_done", "kind", "results")
 
@@ -47,13 +47,13 @@ class DelayedOperation(Generic[P, G, R]):
         self.is_done = False
 
     def watch(self, partition: P, goal: G) -> None:
-        """Wait until `partition` has come to `goal`."""
+        """Wait until `partition` has reached `goal`."""
         known = self._goals.get(partition)
         self._goals[partition] = goal if known is None else self.kind.both(known, goal)
         self.kind.waiting(partition)[self] = None
 
     def check(self, partition: P) -> None:
-        """The partition has changed: wake if that was the last one."""
+        """Check a partition that has changed, and wake if it was the last to wait for."""
         if self.is_done or partition in self.results:
             return
         result = self.kind.result(partition, self._goals[partition])
@@ -66,7 +66,7 @@ class DelayedOperation(Generic[P, G, R]):
             self._wake()
 
     def expire(self) -> None:
-        """The client's timeout is over: what has not come to its goal by now says so."""
+        """End the wait at the client's timeout; partitions short of their goals get the result `late`."""
         if self.is_done:
             return
         self.cancel()
@@ -76,13 +76,13 @@ class DelayedOperation(Generic[P, G, R]):
         self._wake()
 
     def cancel(self) -> None:
-        """Nobody waits any more."""
+        """Stop waiting: no client is left to answer."""
         self.is_done = True
         for partition in self._goals:
             self.kind.waiting(partition).pop(self, None)
 
 
 def check_all(waiting: "Iterable[WaitsFor[C]]", partition: C) -> None:
-    """Ask every request that waits for `partition` whether it is done now; one that is takes itself out."""
+    """Check every operation that waits for `partition`; a finished one removes itself."""
     for delayed in tuple(waiting):
         delayed.check(partition)

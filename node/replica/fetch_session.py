@@ -1,13 +1,13 @@
-"""Incremental fetch sessions (KIP-227): a client names its partitions once and then only what changed.
+"""Incremental fetch sessions (KIP-227): a client names its partitions once, and then only changes.
 
-A session is created by a full fetch (epoch 0), goes on with epoch 1, 2, ... and is ended by a fetch with
-epoch -1 or by one that starts anew. The cache has a fixed number of slots, and a limit of the memory that all
-partitions take. A session gives way when its client has gone, when it was not used for
-`min.incremental.fetch.session.eviction.ms`, or, if slots are short, when it has had its slot for that
-long and a larger one (or a follower's) wants it. A client without a session just goes on with full fetches.
+A session is created by a full fetch (epoch 0), continues with epochs 1, 2, ... and is ended by a fetch with
+epoch -1 or by another full fetch. The cache has a fixed number of slots, and a limit of the memory for all
+partitions. A session is evicted when its client is gone, when it was not used for
+`min.incremental.fetch.session.eviction.ms`, or, if slots are short, when it has had its slot for that time
+and a larger session (or a follower's) needs one. A client without a session continues with full fetches.
 
-No session has more than a quarter of the memory, and those of many partitions leave a quarter to the others.
-One with many partitions that do not exist is ended with its answer: nothing is gained by it.
+No session takes more than a quarter of the memory, and sessions of many partitions leave a quarter to the
+others. A session with many partitions that do not exist ends with its response: it would save nothing.
 """
 
 from collections.abc import Callable, Iterable, Sequence
@@ -18,13 +18,14 @@ from ottla.logstore.words.errors import ErrorCode, KafkaError
 from ottla.node.wire.messages.fetch import FetchPartition, ForgottenTopic, PartitionData
 
 NO_SESSION = 0
-INITIAL_EPOCH = 0  # of a fetch that wants a session
-FINAL_EPOCH = -1  # of a fetch that wants none, or ends one
+INITIAL_EPOCH = 0  # of a fetch that requests a session
+FINAL_EPOCH = -1  # of a fetch that requests none, or ends one
 MAX_EPOCH = 2**31 - 1
-# Of one partition, with what the client asked of it, as measured; and of a session itself.
+# Measured, of one partition with the client's request for it; and of a session itself.
 PARTITION_BYTES = 600
 SESSION_BYTES = 1_000
-# Of a session that may take the last quarter of the memory; and so many may not exist in one that is kept.
+# Up to this size a session may take the last quarter of the memory. A session is not kept if more of its
+# partitions than this do not exist.
 FEW_PARTITIONS = 1_000
 DEFAULT_LIMIT_BYTES = 1 << 30
 
@@ -34,7 +35,7 @@ PartitionKey = tuple[TopicKey, int]
 
 
 class FetchItem(NamedTuple):
-    """One partition of a fetch: how the client names the topic, and what it asks."""
+    """One partition of a fetch: the topic as the client names it, and the request for it."""
 
     topic: TopicKey
     wanted: FetchPartition
@@ -45,10 +46,10 @@ class FetchItem(NamedTuple):
 
 
 class CachedPartition:
-    """What a session remembers of a partition: the client's last wish and what it was told last.
+    """A partition of a session: the client's latest request, and the offsets that the client was last sent.
 
-    `topic_name` is what the topic was called when it was last found, None if it never was: who names a topic
-    by its id hears what became of the name once the id is gone.
+    `topic_name` is the topic's name when it was last found, None if it never was: a client that names a topic
+    by its id is answered by that name's state once the id is gone.
     """
 
     __slots__ = ("high_watermark", "item", "log_start_offset", "topic_name")
@@ -60,15 +61,15 @@ class CachedPartition:
         self.log_start_offset = -1
 
     def must_tell(self, data: PartitionData, size_bytes: int) -> bool:
-        """Whether the client has to hear of the partition; remembers what it is told."""
+        """Return True if the response has to contain the partition; remember what is sent."""
         tell = self.has_news(data, size_bytes)
-        # After an error the client must hear when things are well again, whatever the offsets are then.
+        # After an error the client must be sent the recovery, whatever the offsets are then.
         self.high_watermark = -1 if _is_failed(data) else data.high_watermark
         self.log_start_offset = data.log_start_offset
         return tell
 
     def has_news(self, data: PartitionData, size_bytes: int) -> bool:
-        """Return whether the client has not heard this yet."""
+        """Return True if the client has not been sent this state yet."""
         return (
             size_bytes > 0
             or data.high_watermark != self.high_watermark
@@ -83,19 +84,19 @@ def _is_failed(data: PartitionData) -> bool:
 
 @dataclass(slots=True, eq=False)
 class FetchSession:
-    """The partitions of one client, in the order in which they are to be read next."""
+    """The partitions of one client, in the order in which they are read next."""
 
     session_id: int
     uses_topic_ids: bool
     is_privileged: bool  # a follower's
     created_ms: int
     last_used_ms: int
-    connection_number: int = 0  # over which it was used last
+    connection_number: int = 0  # of the last connection that used it
     epoch: int = 1
     partitions: dict[PartitionKey, CachedPartition] = field(default_factory=dict)
 
     def update(self, items: Iterable[FetchItem], forgotten: Sequence[ForgottenTopic]) -> None:
-        """Take the client's changes over. A partition that is both changed and forgotten is forgotten."""
+        """Apply the client's changes. A partition that is both changed and forgotten is forgotten."""
         partitions = self.partitions
         for item in items:
             cached = partitions.get(item.key)
@@ -109,12 +110,12 @@ class FetchSession:
                 partitions.pop((name, index), None)
 
     def move_to_end(self, key: PartitionKey) -> None:
-        """A partition that gave records is read last next time, so that none starves behind `max_bytes`."""
+        """Read a partition that returned records last next time, so that none starves behind `max_bytes`."""
         self.partitions[key] = self.partitions.pop(key)
 
 
 class FetchSessionCache:
-    """All sessions of a node."""
+    """All sessions of a node, except its followers'."""
 
     def __init__(
         self,
@@ -126,10 +127,10 @@ class FetchSessionCache:
         is_open: Callable[[int], bool] = lambda number: True,
         others_bytes: Callable[[], int] = lambda: 0,
     ) -> None:
-        """`random_id` gives ids of 1 to 2^31 - 1; a client cannot guess those of others.
+        """`random_id` returns ids of 1 to 2^31 - 1; a client cannot guess the ids of others.
 
-        `is_open` tells of a connection's number whether it has not ended, `others_bytes` what sessions that
-        are not in this cache take of `limit_bytes`.
+        `is_open` returns True if the connection with a number is open; `others_bytes` the part of
+        `limit_bytes` that sessions outside this cache take.
         """
         self._max_slots = max_slots
         self._eviction_ms = eviction_ms
@@ -161,12 +162,14 @@ class FetchSessionCache:
         forgotten: Sequence[ForgottenTopic],
         now_ms: int,
     ) -> None:
-        """Take a client's changes over. FETCH_SESSION_ID_NOT_FOUND if there is no memory for what they add:
-        the session ends, and the client fetches in full.
+        """Apply a client's changes.
+
+        FETCH_SESSION_ID_NOT_FOUND if there is no memory for the partitions that they add: the session ends,
+        and the client continues with full fetches.
         """
         known = session.partitions
         more = sum(1 for item in items if item.key not in known) if items else 0
-        # Whoever forgets as many as it adds needs nothing.
+        # Partitions that the same change forgets still count here.
         if more and not self._make_room(len(known), more, session, now_ms):
             self.remove(session.session_id)
             raise KafkaError(
@@ -178,9 +181,9 @@ class FetchSessionCache:
         self._partition_count += len(known) - before
 
     def resume(self, session_id: int, epoch: int, *, uses_topic_ids: bool) -> FetchSession:
-        """The session that an incremental fetch goes on with.
+        """Return the session that an incremental fetch continues.
 
-        FETCH_SESSION_ID_NOT_FOUND, INVALID_FETCH_SESSION_EPOCH or FETCH_SESSION_TOPIC_ID_ERROR otherwise.
+        FETCH_SESSION_ID_NOT_FOUND, INVALID_FETCH_SESSION_EPOCH or FETCH_SESSION_TOPIC_ID_ERROR if it cannot.
         """
         session = self._sessions.get(session_id)
         if session is None:
@@ -192,7 +195,7 @@ class FetchSessionCache:
         return session
 
     def advance(self, session: FetchSession, now_ms: int, connection_number: int = 0) -> None:
-        """The fetch is accepted: the next one has the next epoch. A session without partitions ends."""
+        """Advance the epoch after an accepted fetch. A session without partitions ends."""
         if not session.partitions:
             self.remove(session.session_id)
             return
@@ -209,7 +212,7 @@ class FetchSessionCache:
         now_ms: int,
         connection_number: int = 0,
     ) -> FetchSession | None:
-        """A new session over these partitions, None if no slot or no memory is to be had."""
+        """Return a new session over these partitions, None if there is no slot or no memory for it."""
         size = len(items)
         if not self._make_room(0, size, None, now_ms):
             return None
@@ -225,7 +228,7 @@ class FetchSessionCache:
         return session
 
     def _make_room(self, has: int, more: int, growing: FetchSession | None, now_ms: int) -> bool:
-        """Return whether a session may have `more` partitions; unused sessions are evicted for them."""
+        """Return True if a session may have `more` partitions; unused sessions are evicted for them."""
         size = has + more
         limit_bytes = self._limit_bytes
         if size * PARTITION_BYTES * 4 > limit_bytes:
@@ -243,7 +246,7 @@ class FetchSessionCache:
         return False
 
     def _unused(self, now_ms: int) -> list[FetchSession]:
-        """Sessions of clients that have gone, then those that were not used for long; the stalest first."""
+        """Return sessions of clients that are gone, then long unused ones; the least recently used first."""
         gone, stale = [], []
         for session in self._sessions.values():
             if not self._is_open(session.connection_number):
@@ -253,7 +256,7 @@ class FetchSessionCache:
         return sorted(gone, key=_last_used) + sorted(stale, key=_last_used)
 
     def _evict(self, size: int, is_privileged: bool, now_ms: int) -> bool:
-        """Free a slot for a session of `size` partitions if one of the others is worth less."""
+        """Free a slot for a session of `size` partitions if another session is unused or worth less."""
         if not self._sessions:
             return False
         unused = self._unused(now_ms)

@@ -1,9 +1,9 @@
-"""Copies from one leader what this node follows of it: one task, one connection, one fetch at a time.
+"""Fetches from one leader the partitions that this node follows: one task, connection and fetch at a time.
 
-A fetch names only what has changed and may wait at the leader for news. When this node has news itself (a
-partition that it is to follow now, or one whose pause is over), another connection has the waiting one
-answered. Records are written from the buffer in which they were received. A partition that fails is left out
-for a while and stops no other.
+A fetch names only changed partitions and may wait at the leader for news. If this node itself has news (a
+partition to follow, or one whose pause is over), a request over another connection makes the leader answer
+the waiting fetch. Records are written from the buffer in which they were received. A partition that fails is
+left out for a while and does not stop the others.
 """
 
 import asyncio
@@ -43,13 +43,13 @@ from ottla.node.wire.messages.list_offsets import (
     ListOffsetsTopic,
 )
 
-THROTTLED_PAUSE_MS: Final = 100  # a throttled partition is looked at again after this
-DAMAGE_TOLD_FAILURE: Final = 5  # so often in a row the leader's own bytes are wrong, not the network's
-# Who has taken so much by its last fetch looks whether the disk is behind, and then again after this.
+THROTTLED_PAUSE_MS: Final = 100  # the pause of a throttled partition
+DAMAGE_TOLD_FAILURE: Final = 5  # after so many in a row the leader's own data is wrong, not the network
+# A fetcher whose last fetch took so much waits while the disk is behind, and checks again after this time.
 MIN_RESTING_BYTES: Final = 256 * 1024
 REST_S: Final = 0.01
-TAKEN_AT_ONCE: Final = 256  # partitions of an answer; without records each takes 5 to 30 us
-LOST_PAUSE_S: Final = 0.02  # after a lost connection; dialling has a back-off of its own
+TAKEN_AT_ONCE: Final = 256  # partitions of a response; without records each takes 5 to 30 us
+LOST_PAUSE_S: Final = 0.02  # after a lost connection; dialling has its own back-off
 
 log = logging.getLogger(__name__)
 R = TypeVar("R")
@@ -63,7 +63,7 @@ class Peer(Protocol):
 
 @dataclass(slots=True, kw_only=True)
 class FetcherSettings:
-    """What a fetcher takes from the configuration; read anew for each request."""
+    """The settings of a fetcher, read again for each request."""
 
     bounds: FetchBounds
     backoff_ms: int  # replica.fetch.backoff.ms
@@ -72,20 +72,20 @@ class FetcherSettings:
 
 @dataclass(slots=True, kw_only=True)
 class FetcherWorld:
-    """What all fetchers of a node share."""
+    """The functions and values that all fetchers of a node share."""
 
     broker_id: int
     broker_epoch: Callable[[], int]
     connect: Callable[[int, str], Awaitable[Peer]]  # (node, purpose) -> a proven connection
     settings: Callable[[], FetcherSettings]
     quotas: ReplicationQuotas
-    now_ms: Callable[[], int]  # the wall clock, for the log
+    now_ms: Callable[[], int]  # the wall clock, for timestamps in the log
     chance: random.Random
     start_task: StartTask
-    until_safe: Callable[[Partition], Awaitable[None]]  # until nothing in its log waits for a flush
-    keep_log_starts: Callable[[], Awaitable[None]]  # have them written where a kill does not undo it
+    until_safe: Callable[[Partition], Awaitable[None]]  # waits until no flush of its log is due
+    keep_log_starts: Callable[[], Awaitable[None]]  # writes the checkpoint, to survive a kill
     keep_recovery_points: Callable[[], Awaitable[None]]
-    must_rest: Callable[[], bool]  # whether the disk is behind
+    must_rest: Callable[[], bool]  # returns True while the disk is behind
 
 
 def _timeout_s(settings: FetcherSettings) -> float:
@@ -93,10 +93,10 @@ def _timeout_s(settings: FetcherSettings) -> float:
 
 
 class _Failures:
-    """Why partitions could not be fetched: a line for all that fail alike, as those of a topic that goes."""
+    """Failed partitions, with one log line for all with the same error, such as those of a deleted topic."""
 
     def __init__(self) -> None:
-        self._alike: dict[tuple[bool, str], tuple[TopicPartition, int]] = {}  # the first one, how many others
+        self._alike: dict[tuple[bool, str], tuple[TopicPartition, int]] = {}  # the first, how many others
 
     def add(self, name: TopicPartition, error: KafkaError, *, is_first: bool) -> None:
         alike = is_first, str(error)
@@ -104,7 +104,7 @@ class _Failures:
         self._alike[alike] = first, others + 1
 
     def tell(self) -> None:
-        """Log them."""
+        """Log the failures."""
         for (is_first, error), (name, others) in self._alike.items():
             log.log(
                 logging.WARNING if is_first else logging.INFO,
@@ -116,7 +116,7 @@ class _Failures:
 
 
 class FollowerFetcher:
-    """What this node fetches from one leader over one connection; `run` is its task."""
+    """The fetches from one leader over one connection; `run` is its task."""
 
     def __init__(self, leader_id: int, lane: int, world: FetcherWorld) -> None:
         self.leader_id = leader_id
@@ -124,26 +124,26 @@ class FollowerFetcher:
         self._world = world
         self._fetches = FollowerFetches()
         self._has_news = asyncio.Event()
-        self._is_waiting = False  # a fetch of ours is at the leader
+        self._is_waiting = False  # one of our fetches is at the leader
         self._is_waking = False
         self._retry: asyncio.TimerHandle | None = None
-        self._unsafe: dict[Partition, None] = {}  # wait for a flush: a fetch would acknowledge what they have
-        self._was_durable = False  # what was cut: the written recovery points may be ahead of the logs
+        self._unsafe: dict[Partition, None] = {}  # wait for a flush: a fetch would acknowledge their records
+        self._was_durable = False  # a cut reached flushed records, so written recovery points may be ahead
         self._taken_bytes = 0  # by the last fetch
-        self._moved_starts: dict[FollowedPartition, None] = {}  # not on the disk yet
+        self._moved_starts: dict[FollowedPartition, None] = {}  # not written to the checkpoint yet
         self._is_keeping = False
-        self._is_lost = False  # told once, not with each attempt
+        self._is_lost = False  # so that a lost connection is logged once, not with each attempt
 
     def __len__(self) -> int:
         return len(self._fetches)
 
-    # ---- what the metadata say -------------------------------------------------------------------
+    # ---- changes by the metadata -----------------------------------------------------------------
 
     def add(self, partition: Partition) -> None:
-        """Follow a partition that this leader has now."""
+        """Follow a partition that this node's leader leads now."""
         log_ = partition.log
         if log_.latest_epoch < 0 and log_.log_end_offset > log_.high_watermark:
-            # Nothing tells in which reign this was written, so only what is committed can stay.
+            # Nothing shows in which leader epoch this was written, so only committed records can stay.
             self._cut(partition, log_.high_watermark)
         if log_.flush_due_from is not None:
             self._unsafe[partition] = None
@@ -151,26 +151,26 @@ class FollowerFetcher:
             self._tell()
 
     def remove(self, key: Key) -> None:
-        """Another leads it now, or nobody follows it here."""
+        """Stop following a partition: another node leads it, or this node no longer follows it."""
         self._fetches.remove(key)
 
     def tell_anew(self, key: Key) -> None:
-        """Tell the leader how this replica of a partition is now."""
+        """Report the state of this replica to the leader with the next fetch."""
         if self._fetches.touch_key(key):
             self._tell()
 
     def _tell(self) -> None:
-        """There is something to ask that the leader has not been asked."""
+        """Note that the next fetch has news, and have the fetch at the leader answered."""
         self._has_news.set()
         if self._is_waiting and not self._is_waking:
             self._is_waking = True
             self._world.start_task(self._wake())
 
     async def _wake(self) -> None:
-        """Have the fetch answered that waits at the leader."""
+        """Have the leader answer the fetch that waits there."""
         world = self._world
         try:
-            await asyncio.sleep(0)  # news come in crowds
+            await asyncio.sleep(0)  # news tends to come in bursts
             request = self._fetches.wake_request(
                 replica_id=world.broker_id, broker_epoch=world.broker_epoch()
             )
@@ -190,7 +190,7 @@ class FollowerFetcher:
             await self.fetch()
 
     async def fetch(self) -> None:
-        """One fetch, or a wait until there is something to fetch."""
+        """Fetch once, or wait until there is something to fetch."""
         world, fetches = self._world, self._fetches
         settings = world.settings()
         await self._until_safe()
@@ -229,8 +229,10 @@ class FollowerFetcher:
             await asyncio.sleep(LOST_PAUSE_S * (0.5 + world.chance.random() / 2))
 
     async def _until_safe(self) -> None:
-        """Have made durable what the next fetch says is here, as `flush.messages` asks; and before there are
-        other records where durable ones were, that they are not.
+        """Wait until the disk agrees with what the next fetch reports.
+
+        Records are flushed first as `flush.messages` asks. If flushed records were cut, the recovery points
+        are written before other records take their place.
         """
         if self._was_durable:
             self._was_durable = False
@@ -241,7 +243,7 @@ class FollowerFetcher:
             self._unsafe.pop(partition, None)
 
     async def _rest(self) -> None:
-        """Who writes much lets the disk catch up before the kernel stops the whole node."""
+        """Wait while the disk is behind, if the last fetch took much, before the kernel stops the node."""
         taken_bytes, self._taken_bytes = self._taken_bytes, 0
         if taken_bytes >= MIN_RESTING_BYTES:
             while self._world.must_rest():
@@ -258,7 +260,7 @@ class FollowerFetcher:
         return int(asyncio.get_running_loop().time() * 1000)
 
     def _schedule_retry(self, now_ms: int) -> None:
-        """Be told when the next delayed partition is due, though a fetch may wait at the leader then."""
+        """Set a timer for the next delayed partition, since a fetch may wait at the leader when it is due."""
         if self._retry is not None:
             self._retry.cancel()
         due_ms = self._fetches.next_retry_ms()
@@ -276,8 +278,9 @@ class FollowerFetcher:
     # ---- answers ---------------------------------------------------------------------------------
 
     async def _take(self, response: FetchResponse) -> list[FollowedPartition]:
-        """Carry out what the leader answered, of very many partitions in turns with the loop; the partitions
-        for which its range must be asked.
+        """Carry out the leader's response; return the partitions for which the leader's range must be asked.
+
+        A response with very many partitions is carried out in turns with the loop.
         """
         fetches = self._fetches
         if not fetches.answered(response):
@@ -295,7 +298,7 @@ class FollowerFetcher:
                     await asyncio.sleep(0)
                 followed = fetches.find((topic.topic_id, data.partition_index))
                 if followed is None:
-                    continue  # it has changed since it was asked for
+                    continue  # it has changed since the request
                 try:
                     if self._carry_out(followed, data):
                         asking.append(followed)
@@ -307,7 +310,7 @@ class FollowerFetcher:
         return asking
 
     def _carry_out(self, followed: FollowedPartition, data: PartitionData) -> bool:
-        """Whether the leader's range must be asked for."""
+        """Carry out the response for one partition; return True if the leader's range must be asked."""
         step = step_for(data)
         if step is Step.APPEND:
             self._append(followed, data)
@@ -325,7 +328,7 @@ class FollowerFetcher:
     def _append(self, followed: FollowedPartition, data: PartitionData) -> None:
         partition, wanted = followed.partition, followed.wanted
         assert wanted is not None, "it was just answered"
-        records = cast(Buffer, data.records or b"")  # as they were received, in one piece
+        records = cast(Buffer, data.records or b"")  # as received, in one piece
         partition.append_as_follower(
             records,
             high_watermark=data.high_watermark,
@@ -352,7 +355,7 @@ class FollowerFetcher:
                 self._fetches.delay(followed, now_ms + THROTTLED_PAUSE_MS)
 
     def _keep_log_start(self, followed: FollowedPartition) -> None:
-        """The leader counts on what it is told, also when this node is killed: it is told what is written."""
+        """Write the log start to the checkpoint: the leader must learn the one that survives a kill."""
         self._moved_starts[followed] = None
         if not self._is_keeping:
             self._is_keeping = True
@@ -407,7 +410,7 @@ class FollowerFetcher:
         self._was_durable |= log_.recovery_point < recovery_point
 
     def _failed(self, followed: FollowedPartition, error: KafkaError, failures: "_Failures") -> None:
-        """Leave the partition out for a while, or for good where its own disk has failed."""
+        """Leave the partition out for a while, or for good if its own disk has failed."""
         name = followed.partition.topic_partition
         if error.code is ErrorCode.KAFKA_STORAGE_ERROR and followed.partition.log.failure is not None:
             log.error("%s is no longer followed: %s", name, error)
@@ -415,7 +418,7 @@ class FollowerFetcher:
             return
         followed.got_damage = error.code is ErrorCode.CORRUPT_MESSAGE
         if error.code is ErrorCode.CORRUPT_MESSAGE and followed.failures == DAMAGE_TOLD_FAILURE:
-            # Spoilt on the way it would have come whole by now.
+            # Damage on the way would have been repaired by a repeated fetch by now.
             log.error(
                 "The replica of %s on node %d, its leader, is damaged at or after "
                 "offset %d: it sent data without a whole batch %d times (%s). This "
@@ -438,7 +441,7 @@ class FollowerFetcher:
     # ---- out of range ----------------------------------------------------------------------------
 
     async def _ask_offsets(self, peer: Peer, asking: Sequence[FollowedPartition]) -> None:
-        """Ask where the leader's logs lie, and bring ours there."""
+        """Ask for the leader's offsets, and adjust our logs to them."""
         failures = _Failures()
         ends = await self._offsets(peer, asking, LATEST_TIMESTAMP)
         starts = await self._offsets(peer, asking, EARLIEST_TIMESTAMP)

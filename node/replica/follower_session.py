@@ -1,9 +1,9 @@
-"""The leader's side of a follower's incremental fetch session (KIP-227): thousands of partitions for the
-price of those in which something happened.
+"""The leader's side of a follower's incremental fetch session (KIP-227).
 
-A partition is *dirty* while there is something to tell of it: records, an error, another high watermark. One
-whose log the follower has whole is *watched*: the next append makes it dirty and wakes the fetch that waits.
-Only what is dirty is looked at. News of offsets alone do not wake: they go with the next records, or soon.
+A fetch over thousands of partitions costs only as much as those that changed. A partition is *dirty* while
+there is news for the follower: records, an error, another high watermark. A partition whose log the follower
+has in full is *watched*: the next append makes it dirty and wakes the waiting fetch. Only dirty partitions
+are read. New offsets alone do not wake at once: they are sent with the next records, or a moment later.
 """
 
 from collections.abc import Callable, Iterable, Sequence
@@ -22,12 +22,12 @@ from ottla.node.replica.isr import InSyncReplicas
 from ottla.node.replica.partition import Partition
 from ottla.node.wire.messages.fetch import ForgottenTopic
 
-# num.replica.fetchers of a follower may be larger than one; what it had before a lost connection is useless.
+# A follower may set num.replica.fetchers above one; its sessions from before a lost connection are useless.
 MAX_SESSIONS_OF_A_FOLLOWER: Final = 16
 
 
 class FedPartition:
-    """One partition of a session: what the follower wants of it, and what it was told last."""
+    """One partition of a session: the follower's request for it, and the offsets that it was last sent."""
 
     __slots__ = (
         "is_watching",
@@ -42,8 +42,8 @@ class FedPartition:
     def __init__(self, session: "FollowerSession", item: FetchItem) -> None:
         self.session = session
         self.item = item
-        self.partition: Partition | None = None  # as it was found last
-        self.known_to: InSyncReplicas | None = None  # who was told how far the follower is
+        self.partition: Partition | None = None  # as it was last found
+        self.known_to: InSyncReplicas | None = None  # the ISR state that knows the follower's position
         self.told_high_watermark = -1
         self.told_log_start_offset = -1
         self.is_watching = False
@@ -59,20 +59,20 @@ class FedPartition:
         self.session.mark(self, is_urgent=False)
 
     def watch(self) -> None:
-        """The follower has the whole log: tell when it grows."""
+        """Watch the log: the follower has all of it."""
         if not self.is_watching and self.partition is not None:
             self.is_watching = True
             self.partition.watchers.append(self)
 
     def leave(self) -> None:
-        """Nobody wants to hear of it any more."""
+        """Stop watching the log."""
         if self.is_watching and self.partition is not None:
             self.partition.watchers.remove(self)
         self.is_watching = False
 
 
 class FollowerSession:
-    """What one connection of one follower fetches."""
+    """The partitions that one connection of a follower fetches."""
 
     __slots__ = (
         "broker_epoch",
@@ -94,17 +94,17 @@ class FollowerSession:
         self.broker_epoch = -1
         self.last_fetch_ms = 0
         self.partitions: dict[PartitionKey, FedPartition] = {}
-        self.dirty: dict[FedPartition, None] = {}  # in the order in which they are to be read
-        self.on_news: Callable[[bool], None] | None = None  # of the fetch that waits; whether it is urgent
+        self.dirty: dict[FedPartition, None] = {}  # in the order in which they are read next
+        self.on_news: Callable[[bool], None] | None = None  # of the waiting fetch; its argument: is it urgent
 
     def mark(self, fed: FedPartition, *, is_urgent: bool) -> None:
-        """There is something to tell of this partition."""
+        """Note that there is news of this partition for the follower."""
         self.dirty[fed] = None
         if self.on_news is not None:
             self.on_news(is_urgent)
 
     def update(self, items: Iterable[FetchItem], forgotten: Sequence[ForgottenTopic]) -> list[FedPartition]:
-        """Take the follower's changes over; the partitions whose position it tells."""
+        """Apply the follower's changes; return the partitions whose position it reports."""
         changed = []
         for item in items:
             fed = self.partitions.get(item.key)
@@ -112,7 +112,7 @@ class FollowerSession:
                 fed = self.partitions[item.key] = FedPartition(self, item)
             else:
                 if item.wanted.fetch_offset == fed.item.wanted.fetch_offset:
-                    # It may have dropped the last answer: another reign had begun there.
+                    # It may have dropped the last response, since another leader epoch began there.
                     fed.told_high_watermark = fed.told_log_start_offset = -1
                 fed.item = item
             self.dirty[fed] = None
@@ -127,7 +127,7 @@ class FollowerSession:
         return changed
 
     def told(self, fed: FedPartition, *, high_watermark: int, log_start_offset: int, has_more: bool) -> None:
-        """The answer under way says this of the partition; `has_more` if it may have to say more."""
+        """Note what the response under way contains; `has_more` if there may be more to send afterwards."""
         fed.told_high_watermark = high_watermark
         fed.told_log_start_offset = log_start_offset
         del self.dirty[fed]
@@ -135,7 +135,7 @@ class FollowerSession:
             self.dirty[fed] = None  # behind the others
 
     def close(self) -> None:
-        """The follower goes on without it."""
+        """End the session: the follower continues without it."""
         for fed in self.partitions.values():
             fed.leave()
         self.partitions.clear()
@@ -146,7 +146,7 @@ class FollowerSessions:
     """All sessions of all followers of this node."""
 
     def __init__(self, random_id: Callable[[], int]) -> None:
-        """`random_id` gives ids of 1 to 2^31 - 1."""
+        """`random_id` returns ids of 1 to 2^31 - 1."""
         self._random_id = random_id
         self._sessions: dict[int, FollowerSession] = {}
 
@@ -155,22 +155,22 @@ class FollowerSessions:
 
     @property
     def used_bytes(self) -> int:
-        """Return the bytes of these sessions. None is refused: followers name partitions that exist."""
+        """Return the bytes of these sessions. None is rejected: followers name existing partitions."""
         return sum(
             SESSION_BYTES + PARTITION_BYTES * len(session.partitions) for session in self._sessions.values()
         )
 
     def find(self, session_id: int, replica_id: int) -> FollowerSession | None:
-        """That session, if it is this follower's."""
+        """Return the session with this id if it is this follower's."""
         session = self._sessions.get(session_id)
         return session if session is not None and session.replica_id == replica_id else None
 
     def resume(
         self, session_id: int, epoch: int, *, replica_id: int, uses_topic_ids: bool
     ) -> FollowerSession:
-        """The session that an incremental fetch goes on with; its next fetch has the next epoch.
+        """Return the session that an incremental fetch continues; its next fetch has the next epoch.
 
-        FETCH_SESSION_ID_NOT_FOUND, INVALID_FETCH_SESSION_EPOCH or FETCH_SESSION_TOPIC_ID_ERROR otherwise.
+        FETCH_SESSION_ID_NOT_FOUND, INVALID_FETCH_SESSION_EPOCH or FETCH_SESSION_TOPIC_ID_ERROR if it cannot.
         """
         session = self.find(session_id, replica_id)
         if session is None:
@@ -183,7 +183,7 @@ class FollowerSessions:
         return session
 
     def create(self, replica_id: int, *, uses_topic_ids: bool) -> FollowerSession:
-        """A new session; the oldest of a follower that has too many gives way."""
+        """Return a new session; the oldest one of a follower with too many is removed."""
         own = [one for one in self._sessions.values() if one.replica_id == replica_id]
         if len(own) >= MAX_SESSIONS_OF_A_FOLLOWER:
             self.remove(own[0].session_id)

@@ -1,8 +1,9 @@
-"""A follower's partitions: where each fetches on, and what an answer of its leader makes it do.
+"""The partitions of a follower: where each fetches next, and the step that an answer of its leader demands.
 
-Pure: it decides, `follower_fetcher` carries out. As Apache Kafka's fetcher: whoever parted from the leader's
-log cuts until they agree (KIP-101, KIP-279, KIP-595); whoever is out of the leader's range asks where that
-lies; whoever cannot be served tries again after a pause; whoever is fenced waits for the metadata.
+Pure: it decides, and `follower_fetcher` carries out. As in Apache Kafka's fetcher, a log that diverged from
+the leader's is cut until both agree (KIP-101, KIP-279, KIP-595); a position outside the leader's range is
+resolved by asking for that range; a partition that cannot be served is retried after a pause; a fenced one
+waits for the metadata.
 """
 
 from collections.abc import Callable, Iterator
@@ -26,22 +27,22 @@ from ottla.node.wire.messages.fetch import (
     ReplicaState,
 )
 
-Key = tuple[bytes, int]  # topic id and partition, as they stand in requests
+Key = tuple[bytes, int]  # topic id and partition, as in requests
 
-FIRST_BACKOFF_MS: Final = 20  # of a partition; mostly its new leader just has to hear that it is one
+FIRST_BACKOFF_MS: Final = 20  # of a partition; usually its new leader has not learnt yet that it leads
 _MAX_DOUBLINGS: Final = 12
 
 
 class Phase(Enum):
-    """What a partition of a follower is about."""
+    """The state of a followed partition."""
 
     FETCHING = "fetching"
     ASKING = "asking where the leader's log lies"
     DELAYED = "delayed"
-    FAILED = "failed"  # until the metadata give it another leader or epoch
+    FAILED = "failed"  # until the metadata assign another leader or epoch
 
 
-# Every legal move; a new leader or epoch makes a new `FollowedPartition`.
+# All legal moves; a new leader or epoch creates a new `FollowedPartition`.
 MOVES: Final = {
     Phase.FETCHING: frozenset({Phase.ASKING, Phase.DELAYED, Phase.FAILED}),
     Phase.ASKING: frozenset({Phase.FETCHING, Phase.DELAYED, Phase.FAILED}),
@@ -51,7 +52,7 @@ MOVES: Final = {
 
 
 class Step(Enum):
-    """What an answer for one partition asks for."""
+    """The step that an answer for one partition demands."""
 
     APPEND = "append"
     TRUNCATE = "truncate"
@@ -61,26 +62,26 @@ class Step(Enum):
 
 
 def step_for(data: PartitionData) -> Step:
-    """What to do with an answer to what was asked last."""
+    """Return the step that the answer to the latest request demands."""
     code = data.error_code
     if code == ErrorCode.NONE:
-        # The offsets that come with a divergence hold for another log than ours still is.
+        # The offsets beside a divergence belong to a log from which ours still differs.
         return Step.TRUNCATE if data.diverging_epoch.epoch >= 0 else Step.APPEND
     if code == ErrorCode.OFFSET_OUT_OF_RANGE:
         return Step.ASK_OFFSETS
     if code == ErrorCode.FENCED_LEADER_EPOCH:
-        return Step.FAIL  # the leader knows a newer epoch, of which the metadata will tell us
+        return Step.FAIL  # the leader knows a newer epoch, which the metadata will bring
     return Step.RETRY
 
 
 def truncation_offset(
     leader: EpochEndOffset, own: EpochEndOffset, *, log_end_offset: int, high_watermark: int
 ) -> int:
-    """Where to cut a log that parted from the leader's.
+    """Return the offset to which to cut a log that diverged from the leader's.
 
-    `leader` is the largest epoch of the leader's at or below our last one, and where it ended there; `own` is
-    the same of our log for that epoch. If we do not know it, we cut to the end of the one before, and ask
-    again with that (KIP-279).
+    `leader` is the leader's largest epoch at or below our last one, and its end offset there; `own` is the
+    same for that epoch in our log. If our log does not have the epoch, it is cut to the end of the one
+    before, and the next fetch asks again with that (KIP-279).
     """
     if leader.end_offset < 0:
         return min(high_watermark, log_end_offset)
@@ -92,21 +93,21 @@ def truncation_offset(
 
 
 class Range(NamedTuple):
-    """Where a leader's log begins and ends."""
+    """The start and end of a leader's log."""
 
     start_offset: int
     end_offset: int
 
 
 class Reset(NamedTuple):
-    """Where an own log that is out of the leader's range goes on, and whether it begins anew there."""
+    """The offset at which a log outside its leader's range continues, and True if it starts empty there."""
 
     offset: int
     begins_anew: bool
 
 
 def reset_for(leader: Range, own_end_offset: int) -> Reset:
-    """A log beyond the leader's end is cut to it; one before its start is dropped; else the range was old."""
+    """Cut a log beyond the leader's end to it, drop one before its start, and keep one within the range."""
     if leader.end_offset < own_end_offset:
         return Reset(leader.end_offset, begins_anew=False)
     if leader.start_offset > own_end_offset:
@@ -115,7 +116,7 @@ def reset_for(leader: Range, own_end_offset: int) -> Reset:
 
 
 class FollowedPartition:
-    """One partition under one leader epoch."""
+    """A partition followed under one leader epoch."""
 
     __slots__ = (
         "failures",
@@ -135,8 +136,8 @@ class FollowedPartition:
         self.failures = 0
         self.retry_at_ms = 0
         self.is_in_sync = False
-        self.got_damage = False  # the last answer held no whole batches
-        self.wanted: FetchPartition | None = None  # None: to be made from the log as it is then
+        self.got_damage = False  # the last answer contained no whole batch
+        self.wanted: FetchPartition | None = None  # None: to be made from the log at the next fetch
 
     @property
     def key(self) -> Key:
@@ -150,7 +151,7 @@ class FollowedPartition:
             self.phase = phase
 
     def want(self, max_bytes: int) -> FetchPartition:
-        """What to ask for: the same object for as long as nothing has changed."""
+        """Return the request for this partition: the same object as long as nothing has changed."""
         if self.wanted is None:
             log = self.partition.log
             self.wanted = FetchPartition(
@@ -165,14 +166,14 @@ class FollowedPartition:
         return self.wanted
 
     def backoff_ms(self, max_backoff_ms: int, chance: float) -> int:
-        """The next pause after a failure; `chance` is between 0 and 1."""
+        """Return the next pause after a failure; `chance` is between 0 and 1."""
         backoff_ms = min(max_backoff_ms, FIRST_BACKOFF_MS * 2 ** min(self.failures, _MAX_DOUBLINGS))
         self.failures += 1
         return max(1, int(backoff_ms * (0.5 + chance / 2)))
 
 
 class FetchBounds(NamedTuple):
-    """What a follower asks for at most, at least, and for how long it lets the leader wait."""
+    """The largest and smallest size of a response that a follower asks for, and its longest wait."""
 
     max_bytes: int  # replica.fetch.response.max.bytes
     min_bytes: int
@@ -181,16 +182,16 @@ class FetchBounds(NamedTuple):
 
 
 class FollowerFetches:
-    """The fetches of one follower from one leader: its partitions, and the session over them (KIP-227).
+    """The fetches of one follower from one leader: its partitions, and their session (KIP-227).
 
-    A request names what is new or has changed since the last one, so thousands of idle partitions cost
-    nothing.
+    A request names only partitions that are new or have changed since the last one, so thousands of idle
+    partitions cost nothing.
     """
 
     def __init__(self) -> None:
         self._partitions: dict[Key, FollowedPartition] = {}
         self._changed: dict[Key, None] = {}
-        self._told: dict[Key, FetchPartition] = {}  # what the leader takes us to want
+        self._told: dict[Key, FetchPartition] = {}  # the requests that the leader knows
         self._delayed: list[tuple[int, int, FollowedPartition]] = []  # a heap by time
         self._delays = 0
         self.session_id = NO_SESSION
@@ -205,7 +206,7 @@ class FollowerFetches:
     # ---- partitions ------------------------------------------------------------------------------
 
     def add(self, partition: Partition) -> bool:
-        """Follow it in its present leader epoch; False if that is done already."""
+        """Follow a partition in its present leader epoch; False if that is done already."""
         followed = FollowedPartition(partition)
         known = self._partitions.get(followed.key)
         is_known = known is not None and known.partition is partition
@@ -220,14 +221,14 @@ class FollowerFetches:
             self._changed[key] = None
 
     def find(self, key: Key, answered: FetchPartition | None = None) -> FollowedPartition | None:
-        """The partition if what the leader has answered is still what we want."""
+        """Return the partition if the leader's answer is to its present request."""
         followed = self._partitions.get(key)
         if followed is None or followed.phase is not Phase.FETCHING:
             return None
         return followed if followed.wanted is not None and self._told.get(key) is followed.wanted else None
 
     def touch_key(self, key: Key) -> bool:
-        """Tell the leader anew of a partition, with the next fetch; False if it is not fetched now."""
+        """Name a partition in the next fetch again; False if it is not fetched at present."""
         followed = self._partitions.get(key)
         if followed is None:
             return False
@@ -235,16 +236,16 @@ class FollowerFetches:
         return followed.phase is Phase.FETCHING
 
     def holds(self, followed: FollowedPartition) -> bool:
-        """Whether it is followed still, under the same leader epoch."""
+        """Return True if the partition is still followed, under the same leader epoch."""
         return self._partitions.get(followed.key) is followed
 
     def touch(self, followed: FollowedPartition) -> None:
-        """Its log has changed: ask for what comes next."""
+        """Request what comes next, since the log has changed."""
         followed.wanted = None
         self._changed[followed.key] = None
 
     def delay(self, followed: FollowedPartition, until_ms: int) -> None:
-        """Leave it out until then."""
+        """Leave a partition out until this time."""
         followed.move(Phase.DELAYED)
         followed.retry_at_ms = until_ms
         self._delays += 1
@@ -256,7 +257,7 @@ class FollowerFetches:
         self.touch(followed)
 
     def next_retry_ms(self) -> int | None:
-        """When the next delayed partition is due."""
+        """Return the time at which the next delayed partition is due."""
         return self._delayed[0][0] if self._delayed else None
 
     def _release(self, now_ms: int) -> None:
@@ -268,7 +269,7 @@ class FollowerFetches:
     # ---- the session -----------------------------------------------------------------------------
 
     def restart(self) -> None:
-        """The connection or the session is lost: the next request tells everything."""
+        """Name everything in the next request, since the connection or the session is lost."""
         self.session_id = NO_SESSION
         self._epoch = INITIAL_EPOCH
         self._told.clear()
@@ -282,7 +283,7 @@ class FollowerFetches:
         now_ms: int,
         must_wait: Callable[[FollowedPartition], bool] = lambda _: False,
     ) -> FetchRequest | None:
-        """The next fetch, None while there is nothing to fetch. `must_wait`: of those beyond their quota."""
+        """Return the next fetch, None if there is nothing to fetch. `must_wait` is True beyond a quota."""
         self._release(now_ms)
         if self._epoch == INITIAL_EPOCH:
             self._changed = dict.fromkeys(self._partitions)
@@ -299,7 +300,7 @@ class FollowerFetches:
                     wanted.setdefault(key[0], []).append(want)
                 continue
             if followed is not None and followed.phase is Phase.FETCHING:
-                self._changed[key] = None  # looked at again with the next request
+                self._changed[key] = None  # checked again with the next request
             if told.pop(key, None) is not None:
                 forgotten.setdefault(key[0], []).append(key[1])
         if not told and not forgotten:
@@ -318,12 +319,12 @@ class FollowerFetches:
         )
 
     def answered(self, response: FetchResponse) -> bool:
-        """Take the session over; False if the leader does not go on with it, and the answer holds nothing."""
+        """Continue the session; False if the leader ended it, and the response contains nothing."""
         if response.error_code:
             self.restart()
             return False
         if response.session_id == NO_SESSION:
-            # No slot is to be had: each request tells everything.
+            # The leader has no slot for a session: each request names everything.
             self._epoch = INITIAL_EPOCH
             return True
         self.session_id = response.session_id
@@ -331,7 +332,7 @@ class FollowerFetches:
         return True
 
     def wake_request(self, *, replica_id: int, broker_epoch: int) -> FetchRequest | None:
-        """What has the leader answer the fetch that waits there; None where there is no session."""
+        """Return a request that has the leader answer the waiting fetch; None without a session."""
         if self.session_id == NO_SESSION:
             return None
         return FetchRequest(

@@ -1,9 +1,9 @@
-"""What a leader knows of its followers, and from it: the high watermark, and who is in sync.
+"""A leader's knowledge of its followers, and the high watermark and ISR that follow from it.
 
-As Apache Kafka: a follower is in sync while it has all of the leader's log, or had it not longer than
-`replica.lag.time.max.ms` ago. The controller commits every change of the ISR. Until it has, a follower that
-shall come in counts already, and one that shall go still counts (the *maximal* ISR, KIP-497): the high
-watermark is then right whatever the controller decides. Pure: the time and the metadata are arguments.
+As in Apache Kafka, a follower is in sync while it has all of the leader's log, or had it no longer than
+`replica.lag.time.max.ms` ago. The controller commits every change of the ISR. Until then, a follower that is
+to join counts already, and one that is to leave still counts (the *maximal* ISR, KIP-497): so the high
+watermark is right whatever the controller decides. Pure: time and metadata are arguments.
 """
 
 from collections.abc import Callable, Sequence
@@ -13,15 +13,16 @@ from ottla.logstore.words.errors import ErrorCode
 
 UNKNOWN_OFFSET: Final = -1
 UNKNOWN_BROKER_EPOCH: Final = -1
-# One that was not in sync does not hold up the high watermark before it has caught up.
+# A follower outside the ISR does not hold the high watermark back before it has caught up.
 NEVER_MS: Final = -(2**62)
 
-# (broker id, broker epoch with which it fetched) -> whether the controller would take it into an ISR.
+# (broker id, broker epoch of its fetch) -> True if the controller would accept it into an ISR.
 Eligible = Callable[[int, int], bool]
 
-# After these nothing was changed, and the state that we changed from is the present one.
+# After these errors nothing was changed, and the state that the proposal was based on is still the present
+# one.
 _NOT_APPLIED: Final = frozenset({ErrorCode.INELIGIBLE_REPLICA, ErrorCode.OPERATION_NOT_ATTEMPTED})
-# After these the metadata have moved on, or will: what they say next ends the proposal.
+# After these errors the metadata have changed, or will: the next change ends the proposal.
 _OVERTAKEN: Final = frozenset(
     {
         ErrorCode.UNKNOWN_TOPIC_OR_PARTITION,
@@ -35,7 +36,7 @@ _OVERTAKEN: Final = frozenset(
 
 
 class Follower:
-    """How far one follower is, as its fetches tell."""
+    """The state of one follower, as its fetches report it."""
 
     __slots__ = (
         "broker_epoch",
@@ -54,7 +55,7 @@ class Follower:
         self.last_fetch_ms = 0
         self.last_caught_up_ms = last_caught_up_ms
         self.broker_epoch = UNKNOWN_BROKER_EPOCH
-        self.is_damaged = False  # it has said that batches of its log are
+        self.is_damaged = False  # it has reported damaged batches in its log
 
     def fetched(
         self,
@@ -66,9 +67,9 @@ class Follower:
         now_ms: int,
         is_damaged: bool = False,
     ) -> None:
-        """It asks for what comes at `offset`, so it has everything below.
+        """Note a fetch at `offset`: the follower has everything below.
 
-        It has caught up now if that is all there is. If it is all that there was at its last fetch, it had
+        It is caught up now if that is all there is. If it is all that there was at its previous fetch, it was
         caught up then: a follower of a busy leader never is at the end.
         """
         if offset >= leader_end_offset:
@@ -87,12 +88,12 @@ class Follower:
 
 
 class IsrProposal(NamedTuple):
-    """An ISR that the controller is asked for, as (broker id, broker epoch), and the state it changes."""
+    """An ISR to request from the controller, as (broker id, broker epoch), and the state that it changes."""
 
     isr: tuple[tuple[int, int], ...]
     leader_epoch: int
     partition_epoch: int
-    damaged: tuple[int, ...] = ()  # of those that shall leave: they lack acknowledged records
+    damaged: tuple[int, ...] = ()  # members to remove because they lack acknowledged records
 
     @property
     def broker_ids(self) -> frozenset[int]:
@@ -100,7 +101,7 @@ class IsrProposal(NamedTuple):
 
 
 class InSyncReplicas:
-    """The followers of one partition during the reign of this leader, and its ISR."""
+    """The followers of one partition during one leader epoch of this leader, and its ISR."""
 
     __slots__ = (
         "_leader_id",
@@ -125,7 +126,7 @@ class InSyncReplicas:
         leader_end_offset: int,
         now_ms: int,
     ) -> None:
-        """A reign begins. What followers had under another leader says nothing about this one's log."""
+        """Start a leader epoch. Positions under another leader say nothing about this leader's log."""
         self._leader_id = leader_id
         self.leader_epoch = leader_epoch
         self.epoch_start_offset = leader_end_offset
@@ -133,14 +134,14 @@ class InSyncReplicas:
         self.committed: tuple[int, ...] = ()
         self.maximal: frozenset[int] = frozenset()
         self.pending: IsrProposal | None = None
-        self.is_damaged = False  # batches of the leader's own log are
+        self.is_damaged = False  # the leader's own log has damaged batches
         self._partition_epoch = partition_epoch
         self._take(partition_epoch, replicas, in_sync_replicas, now_ms)
 
     def update(
         self, *, partition_epoch: int, replicas: Sequence[int], in_sync_replicas: Sequence[int], now_ms: int
     ) -> None:
-        """The metadata say this now, in the same reign; they end what was proposed before."""
+        """Apply the metadata of the same leader epoch; they end an earlier proposal."""
         if partition_epoch >= self._partition_epoch:
             self._take(partition_epoch, replicas, in_sync_replicas, now_ms)
 
@@ -161,10 +162,10 @@ class InSyncReplicas:
         self.maximal = frozenset(in_sync_replicas)
         self.pending = None
 
-    # ---- what the followers' positions mean ------------------------------------------------------
+    # ---- offsets from the followers' positions ----------------------------------------------------
 
     def safe_offset(self, leader_end_offset: int) -> int:
-        """Below it every member of the maximal ISR has everything; -1 where one has not fetched yet."""
+        """Return the offset below which the whole maximal ISR has all; -1 if a member has not fetched yet."""
         offset = leader_end_offset
         for replica_id in self.maximal:
             if replica_id != self._leader_id:
@@ -175,10 +176,10 @@ class InSyncReplicas:
     def high_watermark(
         self, leader_end_offset: int, *, now_ms: int, max_lag_ms: int, is_eligible: Eligible
     ) -> int:
-        """The high watermark that the positions allow; it may be below the present one, which stays then.
+        """Return the high watermark that the positions allow; if it is below the present one, that stays.
 
-        It also waits for a follower that has nearly caught up and is about to come in: else it might run away
-        from a follower of a busy leader for ever.
+        It also waits for a follower that has nearly caught up and is about to join the ISR: otherwise it
+        might stay ahead of a follower of a busy leader forever.
         """
         offset = leader_end_offset
         for replica_id, follower in self.followers.items():
@@ -193,7 +194,7 @@ class InSyncReplicas:
         return offset
 
     def low_watermark(self, leader_start_offset: int, is_alive: Callable[[int], bool]) -> int:
-        """Below it no living replica has anything; -1 while one of them has not fetched yet."""
+        """Return the offset below which no live replica has records; -1 while one has not fetched yet."""
         offset = leader_start_offset
         for replica_id, follower in self.followers.items():
             if follower.log_start_offset < offset and is_alive(replica_id):
@@ -211,11 +212,11 @@ class InSyncReplicas:
         own_broker_epoch: int,
         is_eligible: Eligible,
     ) -> IsrProposal | None:
-        """What to ask of the controller because this follower has caught up, None if it has not.
+        """Return the ISR to request because this follower has caught up, None if it has not.
 
-        It must have what is committed, and the log up to where this reign began: before that there may be
-        more that is committed than this leader knows. And it must not have what is deleted, nor batches that
-        are damaged, for it may lead.
+        It must have all committed records, and the log up to the start of this leader epoch: before that,
+        more may be committed than this leader knows. Since it may lead, it must not have deleted records, nor
+        damaged batches.
         """
         follower = self.followers.get(replica_id)
         if self.pending is not None or replica_id in self.maximal or follower is None:
@@ -233,10 +234,10 @@ class InSyncReplicas:
     def propose_shrinking(
         self, leader_end_offset: int, *, now_ms: int, max_lag_ms: int, own_broker_epoch: int
     ) -> IsrProposal | None:
-        """Return the ISR to ask the controller for as followers lag behind or are damaged; None if none is.
+        """Return the ISR to request because followers lag or are damaged, None if none is.
 
-        They count until the controller has agreed. A damaged leader keeps damaged followers: what one of them
-        has lost another may have.
+        They count until the controller has agreed. A damaged leader keeps damaged followers: each may have
+        records that another has lost.
         """
         if self.pending is not None:
             return None
@@ -256,9 +257,9 @@ class InSyncReplicas:
     def propose_leaving(
         self, leader_end_offset: int, *, now_ms: int, max_lag_ms: int, own_broker_epoch: int
     ) -> IsrProposal | None:
-        """The ISR without this leader, whose log is damaged: the controller then elects one of the others.
+        """Return the ISR without this leader, whose log is damaged: the controller then elects another.
 
-        None while none of them is whole and in time.
+        None while no other member is undamaged and in time.
         """
         if self.pending is not None:
             return None
@@ -298,13 +299,13 @@ class InSyncReplicas:
         return follower is not None and follower.is_damaged
 
     def _broker_epoch_of(self, replica_id: int) -> int:
-        # Unknown for one that has not fetched yet: should it die, the controller takes it out by itself, and
-        # what was asked for on the older state is refused.
+        # Unknown for a follower that has not fetched yet. If it dies, the controller removes it by itself,
+        # and rejects the proposal, which is based on the older state.
         follower = self.followers.get(replica_id)
         return UNKNOWN_BROKER_EPOCH if follower is None else follower.broker_epoch
 
     def take_up(self, proposal: IsrProposal) -> bool:
-        """Stand by what was proposed before this reign was interrupted, if it changes the present state."""
+        """Resume a proposal from before an interruption of leadership, if it changes the present state."""
         is_ours = (proposal.leader_epoch, proposal.partition_epoch) == (
             self.leader_epoch,
             self._partition_epoch,
@@ -318,10 +319,10 @@ class InSyncReplicas:
         return self.pending is proposal
 
     def settle(self, proposal: IsrProposal, error: ErrorCode) -> bool:
-        """What the controller said to it; whether it is to be asked again.
+        """Apply the controller's answer to a proposal; return True if it has to be sent again.
 
-        After NONE the image of this node has the change already and has ended the proposal, unless nothing
-        changed: then what was proposed is what is committed.
+        After NONE the image of this node already has the change and has ended the proposal, unless nothing
+        changed: then the proposed ISR is the committed one.
         """
         if self.pending is not proposal:
             return False
@@ -330,7 +331,7 @@ class InSyncReplicas:
             return False
         is_leaving = self._leader_id not in proposal.broker_ids
         if error in _NOT_APPLIED or (is_leaving and error is ErrorCode.INVALID_REQUEST):
-            # A controller of an earlier version does not let a leader leave.
+            # A controller of an earlier version does not let a leader leave the ISR.
             self._commit(self.committed)
             return False
         return error not in _OVERTAKEN

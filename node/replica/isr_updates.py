@@ -1,7 +1,7 @@
-"""Has the controller change ISRs: the proposals of all partitions that this node leads, in one command.
+"""Requests ISR changes from the controller: proposals of all partitions that this node leads, in one command.
 
-A proposal that got lost, or could not be decided, is sent again for as long as its partition stands by it.
-What was committed comes with the metadata, as everything does.
+A proposal that was lost, or could not be decided, is sent again for as long as its partition stands by it.
+The committed ISR arrives with the metadata, as all metadata do.
 """
 
 import asyncio
@@ -21,13 +21,13 @@ from ottla.node.replica.isr import IsrProposal
 from ottla.node.replica.partition import Partition
 
 RETRY_S: Final = 0.05
-MAX_PROPOSALS: Final = 2_000  # of one command, which may need a record for each
+MAX_PROPOSALS: Final = 2_000  # in one command, which may need a record for each
 
 log = logging.getLogger(__name__)
 
 
 class IsrUpdates:
-    """The proposals under way. Lives on the event loop; `run` is its task."""
+    """The pending proposals. It runs on the event loop; `run` is its task."""
 
     def __init__(
         self,
@@ -44,19 +44,19 @@ class IsrUpdates:
         self._has_news = asyncio.Event()
 
     def propose(self, partition: Partition, proposal: IsrProposal) -> None:
-        """Ask for this with the next command."""
+        """Send this proposal with the next command."""
         self._proposals[partition] = proposal
         self._has_news.set()
 
     async def run(self) -> None:
-        """Ask for what is proposed, for as long as the node runs."""
+        """Send proposals for as long as the node runs."""
         while True:
             await self._has_news.wait()
             if not await self.submit():
                 await asyncio.sleep(RETRY_S)
 
     async def submit(self) -> bool:
-        """One command with what is proposed now; False if some of it is to be sent again."""
+        """Send one command with the present proposals; False if some have to be sent again."""
         asked = self._take()
         if not asked:
             self._has_news.clear()

@@ -1,7 +1,7 @@
-"""One partition as this node has it: leader or follower, its log, and whoever waits for it to change.
+"""A replica of one partition on this node: leader or follower, its log, and the requests that wait for it.
 
-The promise: what an acks=all produce was told to be safe is below the high watermark, and nothing at or above
-the high watermark is shown to a consumer. A request that names a leader epoch is served in that epoch only.
+The promise: records that an acks=all produce was acknowledged for are below the high watermark, and consumers
+are shown nothing at or above it. A request that names a leader epoch is served in that epoch only.
 """
 
 from collections.abc import Sequence
@@ -40,7 +40,7 @@ NO_EPOCH = -1
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Assignment:
-    """Who has a partition, as the metadata say."""
+    """The replicas and leader of a partition, as in the metadata."""
 
     leader_id: int
     leader_epoch: int
@@ -48,18 +48,18 @@ class Assignment:
     replicas: tuple[int, ...]
     in_sync_replicas: tuple[int, ...]
     adding_replicas: tuple[int, ...] = ()
-    eligible_replicas: tuple[int, ...] = ()  # that may still lead, though they are not in sync
+    eligible_replicas: tuple[int, ...] = ()  # replicas outside the ISR that may still lead (KIP-966)
 
 
 class LogWatcher(Protocol):
-    """Who wants to hear what happens to a log: the fetches of one follower."""
+    """A watcher of a log: a partition in the fetch session of one follower."""
 
     def log_grew(self) -> None:
-        """There is more to fetch, or the role has changed. Told once; then it watches no more."""
+        """Handle new records, or a change of the role. Called once; then the watch is over."""
         ...
 
     def offsets_moved(self) -> None:
-        """The high watermark or the log start is another."""
+        """Handle a new high watermark or log start."""
         ...
 
 
@@ -96,9 +96,7 @@ class Partition:
         context: "ReplicaContext[Partition] | None" = None,
         counters: TopicCounters | None = None,
     ) -> None:
-        """`context` is that of the node; without one `broker_id` has no other nodes. `counters` are those of
-        its topic.
-        """
+        """`context` is the node's; without it `broker_id` is a node alone. `counters` are the topic's."""
         self.counters = TopicCounters() if counters is None else counters
         self._context = lone_context(broker_id) if context is None else context
         self.topic_partition: TopicPartition = log.topic_partition
@@ -112,16 +110,16 @@ class Partition:
         self.assignment = assignment
         self.is_leader = False
         self.isr: InSyncReplicas | None = None  # of a leader
-        self._interrupted: IsrProposal | None = None  # was under way when the last reign here ended
+        self._interrupted: IsrProposal | None = None  # pending when the last leader epoch here ended
         self._refused: RefusedBatches | None = None  # while there are any, and a little longer
-        self.damaged = False  # batches of the log are, as far as is known
+        self.damaged = False  # whether damaged batches of the log are known
         self.leader_epoch = NO_EPOCH
         self.assign(assignment)
 
     # ---- roles -----------------------------------------------------------------------------------
 
     def assign(self, assignment: Assignment) -> bool:
-        """Take the role that the metadata give this node; whether role or leader epoch are new."""
+        """Take the role that the metadata assign to this node; return True if role or epoch are new."""
         context = self._context
         is_leader = assignment.leader_id == context.broker_id and not context.is_fenced
         is_new = (
@@ -158,7 +156,7 @@ class Partition:
             self._wake_all()
         if is_leader:
             self._advance_high_watermark()
-            # A smaller ISR may be too small for those who wait.
+            # The ISR may now be too small for requests that wait.
             check_all(self.delayed_produces, self)
             check_all(self.delayed_deletes, self)
         if (is_new or assignment.in_sync_replicas != known_isr) and self._should_flush():
@@ -166,10 +164,11 @@ class Partition:
         return is_new
 
     def _should_flush(self) -> bool:
-        """Return whether what was acknowledged must not hang on the power of this host any more.
+        """Return True if acknowledged records must no longer depend on this host's power.
 
-        That is so where others have replicas and may not lead, or are too few in sync to be relied on: also
-        at a replica that does not lead just now, as the quorum was lost, and is the only one that may.
+        That is so if other nodes have replicas but may not lead, or if too few are in sync to rely on; also
+        on a replica that does not lead at present, because the quorum was lost, and is the only one that may
+        lead.
         """
         if self.is_leader and self.log.flush_due_from is not None:
             return True
@@ -181,21 +180,21 @@ class Partition:
         return self.is_leader and not self.has_enough_replicas()
 
     def _take_up_interrupted(self, isr: InSyncReplicas) -> None:
-        """A leader that was cut off begins anew, but what it had asked for before may still be granted."""
+        """Propose again what an interrupted leader epoch had proposed: the controller may still accept it."""
         proposal, self._interrupted = self._interrupted, None
         if proposal is not None and isr.take_up(proposal):
             self._context.propose(self, proposal)
 
     def close(self) -> None:
-        """The partition leaves this node: whoever waits for it is answered."""
+        """Answer all waiting requests: the partition leaves this node."""
         self.is_leader = False
         self.isr = None
         self._wake_all()
 
     def check_leader(self, current_leader_epoch: int = NO_EPOCH) -> None:
-        """Raise unless this node leads the partition in the epoch that the client knows (KIP-320).
+        """Raise an error unless this node leads the partition in the epoch that the client knows (KIP-320).
 
-        FENCED_LEADER_EPOCH if the client's is older, UNKNOWN_LEADER_EPOCH if ours is,
+        FENCED_LEADER_EPOCH if the client's epoch is older, UNKNOWN_LEADER_EPOCH if ours is,
         NOT_LEADER_OR_FOLLOWER if another node leads.
         """
         self.check_epoch(current_leader_epoch)
@@ -203,20 +202,20 @@ class Partition:
             raise KafkaError(ErrorCode.NOT_LEADER_OR_FOLLOWER)
 
     def check_epoch(self, current_leader_epoch: int) -> None:
-        """Raise unless the client and this replica, whatever its role, know the same leader epoch."""
-        # Any negative epoch stands for "I know none".
+        """Raise an error unless the client and this replica, in either role, know the same leader epoch."""
+        # Any negative epoch means that the client knows none.
         if current_leader_epoch >= 0 and current_leader_epoch != self.leader_epoch:
             if current_leader_epoch < self.leader_epoch:
                 raise KafkaError(ErrorCode.FENCED_LEADER_EPOCH)
             raise KafkaError(ErrorCode.UNKNOWN_LEADER_EPOCH)
 
-    # ---- leading: what followers have ------------------------------------------------------------
+    # ---- leading: positions of followers ---------------------------------------------------------
 
     def check_follower(self, replica_id: int, broker_epoch: int) -> None:
-        """Raise unless this broker is a follower here, in its newest process as far as we know.
+        """Raise an error unless this broker is a follower here, in its newest known process.
 
-        UNKNOWN_LEADER_EPOCH for one that our metadata do not name yet, NOT_LEADER_OR_FOLLOWER for a process
-        that was replaced: what it had says nothing about what its successor has.
+        UNKNOWN_LEADER_EPOCH for a broker that our metadata do not name yet; NOT_LEADER_OR_FOLLOWER for a
+        process that was replaced: its position says nothing about its successor's.
         """
         if self.isr is None or replica_id not in self.isr.followers:
             raise KafkaError(ErrorCode.UNKNOWN_LEADER_EPOCH)
@@ -232,7 +231,7 @@ class Partition:
         broker_epoch: int = UNKNOWN_BROKER_EPOCH,
         is_damaged: bool = False,
     ) -> None:
-        """A follower has everything below this offset, down to its log start; damaged, if it says so."""
+        """Note a fetch of a follower, which has all records from its log start up to this offset."""
         isr = self.isr
         follower = None if isr is None else isr.followers.get(replica_id)
         if isr is None or follower is None:
@@ -256,14 +255,14 @@ class Partition:
             check_all(self.delayed_deletes, self)
 
     def follower_was_caught_up(self, replica_id: int, at_ms: int) -> None:
-        """A follower that had everything has asked for more at this time, before the log grew."""
+        """Note that a follower that had everything asked for more at this time, before the log grew."""
         follower = None if self.isr is None else self.isr.followers.get(replica_id)
         if follower is not None:
             follower.last_fetch_ms = max(follower.last_fetch_ms, at_ms)
             follower.last_caught_up_ms = max(follower.last_caught_up_ms, at_ms)
 
     def check_isr(self) -> None:
-        """Ask for the changes of the ISR that time, or a broker that came back, makes necessary."""
+        """Request the ISR changes that the time, or a broker that came back, makes necessary."""
         isr, context = self.isr, self._context
         if isr is None or isr.pending is not None:
             return
@@ -285,9 +284,10 @@ class Partition:
         self._advance_high_watermark()
 
     def set_damaged(self, damaged: bool) -> None:
-        """Note that batches of the log are damaged, or whole again.
+        """Note that batches of the log are damaged, or intact again.
 
-        A leader then gives way as soon as a whole replica is in sync. A follower has to tell its leader.
+        A damaged leader gives up leadership once an intact replica is in sync. A follower must report it to
+        its leader.
         """
         self.damaged = damaged
         if self.isr is not None:
@@ -297,7 +297,7 @@ class Partition:
 
     @property
     def may_be_relieved(self) -> bool:
-        """Return whether this replica is in sync, and others could do without it."""
+        """Return True if this replica is in sync and the others could do without it."""
         isr, own_id = self.isr, self._context.broker_id
         in_sync = self.assignment.in_sync_replicas
         others = [one for one in in_sync if one != own_id and self._context.is_alive(one)]
@@ -306,7 +306,7 @@ class Partition:
         return own_id in in_sync and bool(others)
 
     def isr_settled(self) -> None:
-        """A proposal has ended: the ISR may be another."""
+        """Apply the end of a proposal: the ISR may have changed."""
         self._advance_high_watermark()
         check_all(self.delayed_produces, self)
 
@@ -337,7 +337,7 @@ class Partition:
         guard: Guard | None = None,
         valid: ValidBatch | None = None,
     ) -> AppendResult:
-        """Append a producer's batch; KafkaError says why not. With acks=all the ISR must be large enough."""
+        """Append a producer's batch, or raise a KafkaError. With acks=all the ISR must be large enough."""
         isr = self.isr
         if isr is None:
             if self._refused is None:
@@ -361,7 +361,7 @@ class Partition:
         return result
 
     def _check_turn(self, refused: RefusedBatches, records: Buffer, now_ms: int) -> None:
-        """NOT_LEADER_OR_FOLLOWER for what its producer sent behind a batch that was refused so just now."""
+        """Raise NOT_LEADER_OR_FOLLOWER for a batch that its producer sent behind a rejected one."""
         if refused.holds_back(records, now_ms, self.log.last_sequence):
             raise KafkaError(
                 ErrorCode.NOT_LEADER_OR_FOLLOWER, "An earlier batch of this producer was rejected."
@@ -372,7 +372,7 @@ class Partition:
     def begin_verification(
         self, producer_id: int, producer_epoch: int, base_sequence: int, *, bumps_epoch: bool, now_ms: int
     ) -> Guard | None:
-        """`PartitionLog.begin_verification`, by the leader."""
+        """Call `PartitionLog.begin_verification`, on the leader only."""
         if self.isr is None:
             raise KafkaError(ErrorCode.NOT_LEADER_OR_FOLLOWER)
         return self.log.begin_verification(
@@ -388,7 +388,7 @@ class Partition:
         transaction_version: int,
         now_ms: int,
     ) -> AppendResult:
-        """`PartitionLog.append_marker`, with acks=all: the ISR must be large enough."""
+        """Call `PartitionLog.append_marker`, with acks=all: the ISR must be large enough."""
         isr = self.isr
         if isr is None:
             raise KafkaError(ErrorCode.NOT_LEADER_OR_FOLLOWER)
@@ -421,7 +421,7 @@ class Partition:
         now_ms: int,
         produce_version: int = LATEST_PRODUCE_VERSION,
     ) -> list[tuple[int, int]]:
-        """`PartitionLog.append_run`, as far as this replica may take anything."""
+        """Call `PartitionLog.append_run`; append nothing if this replica may not take the batches."""
         isr = self.isr
         if (
             isr is None
@@ -440,8 +440,9 @@ class Partition:
         return places
 
     def _log_grew(self, isr: InSyncReplicas, batches: int = 0, size_bytes: int = 0, records: int = 0) -> None:
-        """Count what producers appended, and tell those who wait for more of the log. Every append as the
-        leader ends here.
+        """Count what producers appended, and wake the requests that wait for more of the log.
+
+        Every append on the leader ends here.
         """
         counters, log = self.counters, self.log
         counters.total_produce_requests += batches
@@ -451,13 +452,13 @@ class Partition:
             self._tell_watchers()
         if log.flush_due_from is not None:
             self._context.flush_soon(log)
-        if len(isr.maximal) == 1:  # else it waits for what another replica has, which is what it was
+        if len(isr.maximal) == 1:  # otherwise another replica's position decides, which is unchanged
             self._advance_high_watermark()
 
     def delete_records_before(self, offset: int) -> int:
-        """Move the log start up to `offset` (-1: the high watermark); returns the offset meant.
+        """Move the log start up to `offset` (-1: the high watermark); return the resulting offset.
 
-        It is done when `low_watermark` is there.
+        The deletion is complete once `low_watermark` has reached that offset.
         """
         self.check_leader()
         high_watermark = self.log.high_watermark
@@ -473,13 +474,13 @@ class Partition:
         return offset
 
     def log_start_moved(self) -> None:
-        """The log starts later: by DeleteRecords, or because retention took segments."""
+        """Inform waiting fetches and followers that the log starts later, by DeleteRecords or retention."""
         check_all(self.delayed_fetches, self)
         for watcher in tuple(self.watchers):
             watcher.offsets_moved()
 
     def low_watermark(self) -> int:
-        """Return the offset below which no replica that lives, or may still lead, has anything."""
+        """Return the offset below which no replica that is alive, or may still lead, has records."""
         log_start_offset = self.log.log_start_offset
         if self.isr is None:
             return log_start_offset
@@ -487,7 +488,7 @@ class Partition:
         return self.isr.low_watermark(log_start_offset, lambda one: one in eligible or is_alive(one))
 
     def acknowledgement_of(self, required: RequiredOffset) -> ErrorCode | None:
-        """Return the answer to a produce that waits for `required`; None: wait on."""
+        """Return the result of a produce that waits for `required`, or None while it has to wait."""
         isr, required_offset = self.isr, required.required_offset
         if self.log.failure is not None:
             return ErrorCode.KAFKA_STORAGE_ERROR
@@ -505,8 +506,10 @@ class Partition:
         return None
 
     def has_enough_replicas(self) -> bool:
-        """Whether a leader takes acks=all now. A topic with fewer replicas than min.insync.replicas can be
-        written to, as in Kafka 4. Damaged ones do not count where there are others.
+        """Return True if the leader accepts acks=all at present.
+
+        A topic with fewer replicas than min.insync.replicas can be written to, as in Kafka 4. Damaged
+        replicas do not count if there are others.
         """
         isr = self.isr
         assert isr is not None
@@ -518,8 +521,9 @@ class Partition:
 
     def _advance_high_watermark(self) -> None:
         isr, log, context = self.isr, self.log, self._context
-        # As Kafka 4: what too few replicas have is not shown either (KIP-966). A node that is fenced
-        # acknowledges nothing, though of very many partitions some hear later that they lead no more.
+        # As in Kafka 4, records on too few replicas are not shown either (KIP-966). A fenced node
+        # acknowledges nothing, even though some of very many partitions learn only later that they no longer
+        # lead.
         if isr is None or context.is_fenced or not self.has_enough_replicas():
             return
         high_watermark = log.log_end_offset
@@ -537,14 +541,14 @@ class Partition:
             self._high_watermark_moved()
 
     def replace_log(self, log: PartitionLog) -> None:
-        """The log lies in another log directory from now on."""
+        """Continue with the log in another log directory."""
         self.log = log
         if log.flush_due_from is not None:
             self._context.flush_soon(log)
         self.log_flushed()
 
     def log_flushed(self) -> None:
-        """More of the log is on the disk: what waited for that goes on."""
+        """Advance the high watermark and waiting produces: more of the log is flushed."""
         self._advance_high_watermark()
         check_all(self.delayed_produces, self)
 
@@ -562,7 +566,7 @@ class Partition:
             watcher.log_grew()
 
     def _wake_all(self) -> None:
-        """The role is another: a reader that waits must learn of it, whatever there is to read."""
+        """Wake all waiting requests: the role has changed, and readers must learn of it in any case."""
         check_all(self.delayed_produces, self)
         for fetch in tuple(self.delayed_fetches):
             fetch.finish()
@@ -574,9 +578,9 @@ class Partition:
     def append_as_follower(
         self, records: Buffer, *, high_watermark: int, log_start_offset: int, now_ms: int
     ) -> None:
-        """Write what the leader has, and take over its high watermark and log start.
+        """Append the leader's batches, and adopt its high watermark and log start.
 
-        KafkaError as `PartitionLog.append_as_follower`; nothing is written then.
+        KafkaError as for `PartitionLog.append_as_follower`; nothing is written then.
         """
         assert not self.is_leader, "a leader copies from nobody"
         log = self.log
@@ -587,7 +591,7 @@ class Partition:
             log.append_as_follower(records, now_ms=now_ms)
             self.counters.replication_bytes_in += len(records)
         safe = min(high_watermark, log.log_end_offset)
-        if safe > log.high_watermark:  # a new leader may know less of it than the one before
+        if safe > log.high_watermark:  # a new leader may know a lower one than its predecessor
             log.update_high_watermark(safe)
             if self.delayed_fetches:
                 check_all(self.delayed_fetches, self)
@@ -596,7 +600,7 @@ class Partition:
             check_all(self.delayed_fetches, self)
 
     def _batch_over_log_start(self, records: Buffer) -> BatchHeader | None:
-        """The first batch if the leader's log start lies within it and this log, empty, begins there."""
+        """Return the first batch if this log is empty and starts within it, at the leader's log start."""
         log = self.log
         if log.log_end_offset != log.log_start_offset or len(records) < HEADER_SIZE:
             return None
@@ -606,22 +610,22 @@ class Partition:
 
     @property
     def kept_log_start(self) -> int:
-        """Where the log would begin if this node were killed now: records below do not come back."""
+        """Return the log start after a kill at this moment: records below it do not come back."""
         log = self.log
         return min(log.log_start_offset, max(log.segments[0].base_offset, self._checkpointed_log_start))
 
     def log_start_is_kept(self, offset: int) -> None:
-        """The checkpoint of log starts has this one, or a later one."""
+        """Note that the checkpoint of log starts has this offset, or a later one."""
         self._checkpointed_log_start = max(offset, self._checkpointed_log_start)
 
     def truncate_to(self, offset: int, *, now_ms: int) -> None:
-        """Cut what the leader does not have."""
+        """Cut the log to `offset`: the leader does not have the rest."""
         assert not self.is_leader, "a leader's log is the truth"
         if self.log.truncate_to(offset, now_ms=now_ms):
             check_all(self.delayed_fetches, self)
 
     def start_again_at(self, offset: int, *, now_ms: int) -> None:
-        """Drop everything: the leader has nothing below this offset any more, and we nothing above."""
+        """Drop all records and continue at this offset: the leader's log now starts there."""
         assert not self.is_leader, "a leader's log is the truth"
         self.log.truncate_fully_and_start_at(offset, now_ms=now_ms)
         check_all(self.delayed_fetches, self)
@@ -629,7 +633,7 @@ class Partition:
     # ---- reading ---------------------------------------------------------------------------------
 
     def end_offset(self, isolation: FetchIsolation) -> int:
-        """The first offset that a reader of this isolation is not shown."""
+        """Return the first offset that a reader of this isolation level is not shown."""
         if isolation is FetchIsolation.HIGH_WATERMARK:
             return self.log.high_watermark
         if isolation is FetchIsolation.TXN_COMMITTED:
@@ -637,7 +641,7 @@ class Partition:
         return self.log.log_end_offset
 
     def check_offset(self, offset: int) -> None:
-        """OFFSET_OUT_OF_RANGE unless the log has this offset, or it is where the log ends."""
+        """Raise OFFSET_OUT_OF_RANGE unless the offset is in the log or is its end."""
         log = self.log
         if not log.log_start_offset <= offset <= log.log_end_offset:
             raise KafkaError(
@@ -649,16 +653,15 @@ class Partition:
     def readable_bytes(
         self, fetch_offset: int, max_bytes: int, isolation: FetchIsolation, *, enough_bytes: int
     ) -> int | None:
-        """How much a fetch could have now, where a part of a batch lies from there on; None if it would get
-        an error.
+        """Return how many bytes a fetch at this offset would return now; None if it would get an error.
 
-        What is beyond `enough_bytes` need not be counted.
+        Bytes beyond `enough_bytes` need not be counted.
         """
         end_offset = self.end_offset(isolation)
         if fetch_offset == end_offset:
             return 0
         if enough_bytes <= HEADER_SIZE and self.log.log_start_offset <= fetch_offset < end_offset:
-            return HEADER_SIZE  # No batch is smaller.
+            return HEADER_SIZE  # no batch is smaller
         try:
             found = self.log.read(fetch_offset, max_bytes, isolation=isolation, minimum_one_batch=True)
         except KafkaError:
@@ -666,10 +669,10 @@ class Partition:
         return found.readable_bytes
 
     def end_offset_for_epoch(self, epoch: int) -> EpochEndOffset:
-        """Where a leader epoch, or the last known one before it, ended; (-1, -1) when that is not known.
+        """Return the end offset of a leader epoch, or of the last known one before it; (-1, -1) if unknown.
 
-        The log learns of an epoch with its first batch, so that a start need not write a file for each
-        partition; until then this leader's epoch begins, and ends, at the log end.
+        The log learns of an epoch with its first batch, so a start need not write a file for each partition;
+        until then this leader's epoch starts and ends at the log end.
         """
         latest_epoch = self.log.latest_epoch
         if self.is_leader and latest_epoch < epoch <= self.leader_epoch:
@@ -678,9 +681,9 @@ class Partition:
         return self.log.end_offset_for_epoch(epoch)
 
     def diverging_epoch(self, fetch_offset: int, last_fetched_epoch: int) -> EpochEndOffset | None:
-        """Where the log of a reader that has read up to here parts from ours (KIP-595), None if it does not.
+        """Return where a reader's log diverges from ours (KIP-595), None if it does not.
 
-        OFFSET_OUT_OF_RANGE if nothing of ours tells.
+        OFFSET_OUT_OF_RANGE if our log cannot tell.
         """
         ours = self.end_offset_for_epoch(last_fetched_epoch)
         if ours.leader_epoch == NO_EPOCH or ours.end_offset < 0:
@@ -690,7 +693,7 @@ class Partition:
         return None
 
     def offset_for_timestamp(self, timestamp: int, isolation: FetchIsolation) -> TimestampAndOffset | None:
-        """The first offset at or after a timestamp (or at a special place), if this reader may see it."""
+        """Return the first offset at or after a timestamp (or a special one), if this reader may see it."""
         if timestamp == LATEST_TIMESTAMP:
             self._check_end_is_known(isolation)
             end_offset = self.end_offset(isolation)
@@ -700,7 +703,7 @@ class Partition:
     def offset_to_show(
         self, timestamp: int, found: TimestampAndOffset | None, isolation: FetchIsolation
     ) -> TimestampAndOffset | None:
-        """What this reader is told of the answer that the log gave."""
+        """Return the part of the log's answer that this reader may see."""
         is_time = timestamp >= 0 or timestamp == MAX_TIMESTAMP
         if is_time and (found is None or found.offset >= self.end_offset(isolation)):
             self._check_end_is_known(isolation)
@@ -710,7 +713,7 @@ class Partition:
         return found
 
     def _check_end_is_known(self, isolation: FetchIsolation) -> None:
-        """OFFSET_NOT_AVAILABLE while this leader does not know how much was committed before it (KIP-207)."""
+        """Raise OFFSET_NOT_AVAILABLE while this leader may not know all committed records (KIP-207)."""
         if isolation is FetchIsolation.LOG_END or self.isr is None:
             return
         if self.isr.epoch_start_offset > self.log.high_watermark:

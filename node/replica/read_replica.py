@@ -1,4 +1,4 @@
-"""From which replica a consumer had best read: one in its own rack (`replica.selector.class`, KIP-392)."""
+"""Chooses a replica in the rack of a consumer to read from (`replica.selector.class`, KIP-392)."""
 
 from collections.abc import Mapping
 from typing import Final
@@ -17,10 +17,10 @@ def preferred_read_replica(
     listener_name: str,
     brokers: Mapping[int, BrokerImage],
 ) -> int:
-    """A follower in this rack that has the offset, -1 for the leader itself.
+    """Return an in-sync follower in this rack that has the offset, -1 for the leader itself.
 
-    As Apache Kafka's RackAwareReplicaSelector: the leader if it is in the rack, else of the in-sync followers
-    there the one with the most; those that lag would send the reader back here.
+    As in Apache Kafka's RackAwareReplicaSelector: the leader if it is in the rack, otherwise the in-sync
+    follower there with the most records; followers that lag would send the reader back here.
     """
     isr = partition.isr
     if isr is None or not rack:

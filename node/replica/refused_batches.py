@@ -1,10 +1,11 @@
-"""Batches of idempotent producers that a replica has refused as it did not lead yet, for a moment.
+"""Batches of idempotent producers that a replica rejected because it did not lead yet, remembered briefly.
 
-A producer has several requests on their way. When the first is refused and the replica leads once the second
-comes, that one is out of order, through nobody's fault; or it is taken for its producer's first, if the log
-does not know the producer, and the first is out of order for ever. Told so, librdkafka takes a new epoch and
-sends all anew that is not acknowledged, also to other partitions: what one of these had taken already is
-there twice then. Refused like the first, both are sent again in their order.
+A producer has several requests in flight. If the first is rejected and the replica leads when the second
+arrives, the second is out of order through no fault of the producer. If the log does not know the producer,
+the second is even accepted as its first batch, and the real first one is out of order forever. librdkafka
+reacts to that error with a new epoch, and sends everything unacknowledged again, also to other partitions,
+where records that were already accepted are then duplicated. If the second is rejected like the first, both
+are sent again in order.
 """
 
 from collections.abc import Callable
@@ -14,9 +15,9 @@ from ottla.logstore.record_batch import NO_PRODUCER_ID, BatchHeader, read_header
 from ottla.logstore.words.errors import KafkaError
 from ottla.logstore.words.varint import ByteSource
 
-# For so long a request may have been on its way behind a refused one. Clients ask again after some 0.1 s.
+# The longest time that a request is expected to arrive after a rejected one. Clients retry after some 0.1 s.
 WINDOW_MS: Final = 1_000
-MAX_PRODUCERS: Final = 1_000  # of a partition; what others send is judged by its sequence alone
+MAX_PRODUCERS: Final = 1_000  # of a partition; those of further producers are judged by sequence alone
 
 
 class _Refused(NamedTuple):
@@ -26,7 +27,7 @@ class _Refused(NamedTuple):
 
 
 class RefusedBatches:
-    """Those of one partition: of each producer the first."""
+    """The rejected batches of one partition: the first of each producer."""
 
     __slots__ = ("_by_producer",)
 
@@ -37,7 +38,7 @@ class RefusedBatches:
         return bool(self._by_producer)
 
     def note(self, records: ByteSource, now_ms: int) -> None:
-        """A batch is refused because this replica does not lead."""
+        """Remember a batch that is rejected because this replica does not lead."""
         self._forget_old(now_ms)
         header = _idempotent(records)
         if header is None:
@@ -54,10 +55,10 @@ class RefusedBatches:
         self._by_producer[header.producer_id] = _Refused(header.producer_epoch, header.base_sequence, now_ms)
 
     def holds_back(self, records: ByteSource, now_ms: int, last_sequence: Callable[[int, int], int]) -> bool:
-        """Whether a batch for the leader is behind one that was refused and that the log does not have yet.
+        """Return True if a batch follows a rejected one that the log does not have yet.
 
-        `last_sequence` tells what the log has of a producer id and epoch: the refused one may have come here,
-        or by way of another leader.
+        `last_sequence` returns the last sequence in the log of a producer id and epoch: the rejected batch
+        may have arrived here since, or through another leader.
         """
         self._forget_old(now_ms)
         header = _idempotent(records)
@@ -78,7 +79,7 @@ class RefusedBatches:
 
 
 def _idempotent(records: ByteSource) -> BatchHeader | None:
-    """The header of a batch that has a place in its producer's order; None of any other bytes."""
+    """Return the header of a batch with a sequence number, None for any other bytes."""
     try:
         header = read_header(records)
     except KafkaError:

@@ -1,7 +1,7 @@
 """All partitions of this node, and the requests that wait for one of them to change.
 
-The door between the pure replicas and the event loop: it makes the futures and timers of waiting produces and
-fetches. The metadata publisher tells it which partitions to host, in which role.
+The door between the pure replicas and the event loop: it creates the futures and timers of waiting produces
+and fetches. The metadata publisher tells it which partitions to host, and in which role.
 """
 
 import asyncio
@@ -35,21 +35,21 @@ from ottla.node.work.turns import give_way
 # Kafka's default of max.incremental.fetch.session.cache.slots and min.incremental.fetch.session.eviction.ms.
 DEFAULT_SESSION_SLOTS = 1000
 DEFAULT_SESSION_EVICTION_MS = 120_000
-# How long a new high watermark waits for records to go with. No acknowledgement waits for it, only readers of
-# followers do; sent at once it would double the requests of a busy node.
+# The time for which a new high watermark waits for records to be sent with. No acknowledgement waits for it,
+# only readers of followers do; sent at once it would double the requests of a busy node.
 OFFSET_NEWS_WAIT_S = 0.005
 DEFAULT_LAG_MS = 30_000  # of replica.lag.time.max.ms
-# A new log costs some 1.5 ms of file operations. So many are made before a change of the metadata is
-# answered, or between two turns of the loop; the rest of a large topic follows, or comes when asked for.
+# A new log costs some 1.5 ms of file operations. So many are created before a change of the metadata is
+# answered, or between two turns of the loop; the rest of a large topic is created later, or when requested.
 HOSTED_AT_ONCE = 4
-# To rename a log's directory takes some 0.2 ms, and ten times as long on a disk that is busy.
+# Renaming a log's directory takes some 0.2 ms, and ten times as long on a busy disk.
 REMOVED_AT_ONCE = 8
-# To look at a partition's ISR takes some 5 us, to change its role or take it off this node 5 to 10 us.
+# Checking a partition's ISR takes some 5 us; changing its role, or removing it, 5 to 10 us.
 CHECKED_AT_ONCE = 512
 SETTLED_AT_ONCE = 256
-# The settings of a topic take some 50 us.
+# Updating the settings of a topic takes some 50 us.
 CONFIGURED_AT_ONCE = 32
-# A partition and its log, as the collector of garbage counts: some more are made while they go.
+# Of a partition and its log, as the garbage collector counts; some more are created during the removal.
 OBJECTS_OF_A_PARTITION = 60
 
 G = TypeVar("G")
@@ -61,10 +61,10 @@ log = logging.getLogger(__name__)
 class ReplicaManager:
     """The partitions that this node hosts, by name.
 
-    A change of the metadata may concern very many of them, so it is carried out in turns with the event loop.
-    Whoever asks for a partition by its name finds it as the metadata of this node say, at any time: what is
-    still to be done about it is done then. Whoever holds one for longer, as a fetch that waits, hears of its
-    new role some turns later.
+    A change of the metadata may affect very many of them, so it is carried out in turns with the event loop.
+    A caller that looks a partition up by name always finds it as this node's metadata say: pending work on it
+    is then done first. A caller that holds one for longer, such as a waiting fetch, learns of its new role
+    some turns later.
     """
 
     def __init__(
@@ -88,12 +88,12 @@ class ReplicaManager:
         on_freed: Callable[[int], None] = lambda objects: None,
         on_fetch_woken: Callable[[], None] = lambda: None,
     ) -> None:
-        """`on_placed` is told where a partition's log lies, None if that is not known; `on_freed`, how many
-        objects were given back; `on_fetch_woken`, each fetch that has waited and need not any longer.
+        """`on_placed` is called with a partition's log, or None if it is not known; `on_freed` with the
+        number of objects that were freed; `on_fetch_woken` for each waiting fetch that is woken.
 
-        `session_bytes` is what fetch sessions may take, `is_open` tells of a connection's number whether it
-        has not ended. A node among others needs a clock that only goes forward, `replica.lag.time.max.ms` and
-        its own epoch.
+        `session_bytes` is the memory limit of fetch sessions; `is_open` returns True if the connection with a
+        number is open. A node among others needs a clock that only goes forward, `replica.lag.time.max.ms`
+        and its broker epoch.
         """
         source = chance if chance is not None else random.SystemRandom()
         self._broker_id = broker_id
@@ -121,15 +121,16 @@ class ReplicaManager:
         self._on_placed = on_placed
         self._on_freed = on_freed
         self._partitions: dict[tuple[str, int], Partition] = {}
-        # Of topics that have, or had, a partition here, and of those that were deleted: DELETED_TOPICS.
+        # Of topics with a partition here, now or earlier, and of those that were deleted: DELETED_TOPICS.
         self.counters: dict[str, TopicCounters] = {}
-        # The changes that `apply` leaves to later turns, which go by the metadata that were applied last.
+        # The changes that `apply` leaves to later turns are carried out by the metadata that were applied
+        # last.
         self._applied = image()
-        self._changed = Backlog()  # whose roles may be others, or which may be here no more
-        self._unhosted = Backlog()  # whose logs are to be made or found; those of new topics are marked
-        self._unconfigured: dict[str, None] = {}  # topics whose logs may have other settings
-        self._unchecked: Iterator[Partition] = iter(())  # whose ISRs may get back who has come back
-        self.is_behind = False  # whether there is any of the first three
+        self._changed = Backlog()  # whose roles may have changed, or which may be gone
+        self._unhosted = Backlog()  # whose logs are to be created or opened; those of new topics are marked
+        self._unconfigured: dict[str, None] = {}  # topics whose logs may have changed settings
+        self._unchecked: Iterator[Partition] = iter(())  # whose ISRs may take back a broker that came back
+        self.is_behind = False  # true while any of the first three is not empty
         self._doomed: dict[TopicPartition, None] = {}  # whose logs are to be removed
         self._has_unchecked = False
         self._has_rest = asyncio.Event()
@@ -146,30 +147,31 @@ class ReplicaManager:
             others_bytes=lambda: self.follower_sessions.used_bytes + self._other_sessions_bytes(),
         )
 
-    # ---- parts that are made later ---------------------------------------------------------------
+    # ---- parts that are created later ------------------------------------------------------------
 
     def watch(
         self,
         on_role: Callable[[Partition], None],
         on_dropped: Callable[[TopicPartition], None] = lambda name: None,
     ) -> None:
-        """Tell one more of each partition whose role or leader epoch is new, and of each that is served no
-        more; who watches first is told first.
+        """Register callbacks for partitions with a new role or leader epoch, and for dropped ones.
+
+        They are called in the order of their registration.
         """
         self._role_watchers.append(on_role)
         self._drop_watchers.append(on_dropped)
 
     def flush_by(self, flush_soon: Callable[[PartitionLog], None]) -> None:
-        """Have partitions ask for what is in their logs to be made durable."""
+        """Set the function by which partitions request a flush of their logs."""
         self.context.flush_soon = flush_soon
 
     @property
     def all_sessions_bytes(self) -> int:
-        """The bytes that fetch sessions of clients, of followers and of share groups take."""
+        """Return the bytes that fetch sessions of clients, of followers and of share groups take."""
         return self.sessions.used_bytes + self.follower_sessions.used_bytes + self._other_sessions_bytes()
 
     def count_other_sessions(self, used_bytes: Callable[[], int]) -> None:
-        """Have others take of the memory for fetch sessions, too."""
+        """Count further sessions against the memory of fetch sessions."""
         self._other_sessions_bytes = used_bytes
 
     def _tell_role(self, partition: Partition) -> None:
@@ -179,10 +181,10 @@ class ReplicaManager:
     # ---- partitions ------------------------------------------------------------------------------
 
     def partition(self, topic_partition: tuple[str, int]) -> Partition:
-        """The replica of a partition on this node.
+        """Return the replica of a partition on this node.
 
         UNKNOWN_TOPIC_OR_PARTITION if the cluster has no such partition, NOT_LEADER_OR_FOLLOWER if other nodes
-        have it, KAFKA_STORAGE_ERROR if the disk that it lies on has failed.
+        have it, KAFKA_STORAGE_ERROR if its disk has failed.
         """
         partition = self.find(topic_partition) if self.is_behind else self._partitions.get(topic_partition)
         if partition is not None:
@@ -197,18 +199,18 @@ class ReplicaManager:
         raise KafkaError(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION)
 
     def find(self, topic_partition: tuple[str, int]) -> Partition | None:
-        """The replica of a partition on this node, None if it hosts none."""
+        """Return the replica of a partition on this node, None if it hosts none."""
         if self.is_behind:
             self._catch_up(topic_partition)
         return self._partitions.get(topic_partition)
 
     def counters_of(self, topic: str) -> TopicCounters | None:
-        """What is counted of a topic, None if none of its partitions is here."""
+        """Return the counters of a topic, None if none of its partitions is here."""
         return self.counters.get(topic)
 
     @property
     def offline_count(self) -> int:
-        """Partitions that should be here and whose disk has failed."""
+        """Return the number of partitions that should be here and whose disk has failed."""
         return len(self._offline)
 
     def __iter__(self) -> Iterator[Partition]:
@@ -217,14 +219,14 @@ class ReplicaManager:
     def __len__(self) -> int:
         return len(self._partitions)
 
-    # ---- what the metadata say -------------------------------------------------------------------
+    # ---- changes by the metadata -----------------------------------------------------------------
 
     def apply(self, image: MetadataImage, changes: MetadataChanges) -> None:
-        """Host, lead, follow and drop partitions as the new image says, and hand new settings to their logs.
+        """Host, lead, follow and drop partitions as the new image says, and update their logs' settings.
 
-        The first call, at start, brings everything that there is. A log that cannot be opened does not hold
-        up the others: its partition is offline. Where very much changes, the first of it is done at once, and
-        the rest by `carry_out_the_rest`, or when somebody asks for the partition.
+        The first call, at start, brings all partitions. A log that cannot be opened does not hold up the
+        others: its partition is offline. If very much changes, the first part is carried out at once, and the
+        rest by `carry_out_the_rest`, or when a caller looks the partition up.
         """
         self._applied = image
         self.is_behind = True
@@ -244,20 +246,20 @@ class ReplicaManager:
                 self._unconfigured.update(dict.fromkeys(image.topics.by_name))
         self._settle_some(SETTLED_AT_ONCE)
         self._remove_some(REMOVED_AT_ONCE)
-        # What is there at start is open already: only its roles are given out.
+        # At start all existing logs are open already: only roles are assigned.
         self._host_some(HOSTED_AT_ONCE if self._has_started else len(self._unhosted))
         self._has_started = True
         self._configure_some(CONFIGURED_AT_ONCE)
-        if changes.brokers:  # one that came back may be let in
+        if changes.brokers:  # a broker that came back may join ISRs again
             self._unchecked = iter(tuple(self._partitions.values()))
             self._check_some(CHECKED_AT_ONCE)
         self._tell_rest()
 
     def _note_topic(self, before: TopicImage | None, after: TopicImage | None) -> None:
-        """Put down which partitions of a topic may have to be others than they are here."""
+        """Note which partitions of a topic may have to change on this node."""
         is_new = before is None and self._has_started
         if before is not None and (after is None or after.topic_id != before.topic_id):
-            self._unhosted.drop(before.name)  # there is nothing of them yet
+            self._unhosted.drop(before.name)  # they have no log yet
             every = range(len(before.partitions))
             self._changed.add(before.name, (one for one in every if self._has((before.name, one))))
             before = None
@@ -277,20 +279,20 @@ class ReplicaManager:
             self._changed.add(after.name, (one for one in every if (after.name, one) in self._offline))
 
     def replace_log(self, topic_partition: TopicPartition, partition_log: PartitionLog) -> None:
-        """The partition's log lies in another log directory from now on."""
+        """Continue with a partition's log in another log directory."""
         partition = self._partitions.get(topic_partition)
         if partition is not None:
             partition.replace_log(partition_log)
             self._on_placed(topic_partition, partition_log)
 
     def log_flushed(self, partition_log: PartitionLog) -> None:
-        """More of this log is on the disk."""
+        """Advance a partition: more of its log is flushed."""
         partition = self._partitions.get(partition_log.topic_partition)
         if partition is not None and partition.log is partition_log:
             partition.log_flushed()
 
     def update_config(self, image: MetadataImage, topic: str) -> None:
-        """The settings of a topic (or of the broker below it) have changed."""
+        """Apply changed settings of a topic (or of the broker below it) to its logs."""
         topic_image = image.topics.by_name.get(topic)
         if topic_image is None:
             return
@@ -301,12 +303,13 @@ class ReplicaManager:
                 partition.log.update_config(config)
 
     def _has(self, topic_partition: tuple[str, int]) -> bool:
-        """Return whether a partition is here, or would be but for its disk."""
+        """Return True if a partition is here, or should be but its disk has failed."""
         return topic_partition in self._partitions or topic_partition in self._offline
 
     async def carry_out_the_rest(self) -> None:
-        """Do what `apply` left, some of it in each turn of the loop, for as long as the node runs; what is to
-        be removed then is removed at its end.
+        """Carry out in each turn of the loop some of what `apply` left, for as long as the node runs.
+
+        Partitions that are still to be removed at the end are removed then.
         """
         try:
             while True:
@@ -314,7 +317,7 @@ class ReplicaManager:
                 self._settle_some(SETTLED_AT_ONCE)
                 await give_way()
                 if self._changed:
-                    continue  # others wait for those who lead
+                    continue  # roles first: requests wait for the leaders
                 self._host_some(HOSTED_AT_ONCE)
                 await give_way()
                 self._remove_some(REMOVED_AT_ONCE)
@@ -335,7 +338,7 @@ class ReplicaManager:
             self._has_rest.clear()
 
     def _catch_up(self, topic_partition: tuple[str, int]) -> None:
-        """Do what is to be done about one partition, as somebody asks for it."""
+        """Do the pending work on one partition, which a caller needs now."""
         topic = topic_partition[0]
         if topic in self._unconfigured:
             del self._unconfigured[topic]
@@ -353,7 +356,7 @@ class ReplicaManager:
             count -= 1
 
     def _settle(self, topic_partition: TopicPartition) -> None:
-        """Have a partition lead, follow or go as the metadata say; a log that it needs is made later."""
+        """Make a partition lead, follow or leave as the metadata say; a log that it lacks comes later."""
         topic = self._applied.topics.by_name.get(topic_partition.topic)
         one = None if topic is None else _partition_of(topic, topic_partition.partition)
         hosted = self._partitions.get(topic_partition)
@@ -385,7 +388,7 @@ class ReplicaManager:
         self._check_isrs(one for one in some if self._partitions.get(one.topic_partition) is one)
 
     def _host_some(self, count: int) -> None:
-        """Make so many logs, of each topic one in turn."""
+        """Create up to `count` logs, from each topic in turn."""
         while count > 0 and self._unhosted:
             topic, index, is_new = self._unhosted.take_next()
             topic_partition = TopicPartition(topic, index)
@@ -406,7 +409,7 @@ class ReplicaManager:
             self._on_freed(OBJECTS_OF_A_PARTITION * len(some))
 
     def _host(self, topic_partition: TopicPartition, *, is_new: bool) -> None:
-        """Open or make the partition's log and serve it; it is offline where that fails."""
+        """Open or create the partition's log and serve it; if that fails, the partition is offline."""
         topic = self._applied.topics.by_name[topic_partition.topic]
         if topic_partition in self._doomed:
             del self._doomed[topic_partition]
@@ -437,7 +440,7 @@ class ReplicaManager:
         self._tell_role(partition)
 
     def _remove(self, topic_partition: TopicPartition) -> None:
-        """The partition leaves this node, and its files go soon."""
+        """Remove a partition from this node; its files are deleted soon."""
         self._drop(topic_partition)
         self._doomed[topic_partition] = None
 
@@ -452,7 +455,7 @@ class ReplicaManager:
         return partition
 
     def take_offline(self, topic_partitions: Iterable[TopicPartition]) -> None:
-        """The disk of these partitions has failed."""
+        """Mark these partitions as offline: their disk has failed."""
         for topic_partition in topic_partitions:
             self._drop(topic_partition)
             self._offline.add(topic_partition)
@@ -472,7 +475,7 @@ class ReplicaManager:
         return broker is None or broker_epoch >= broker.broker_epoch
 
     def check_isrs(self) -> None:
-        """Have replicas let into the ISRs that this node leads, or put out, where it is time."""
+        """Request due changes of the ISRs that this node leads."""
         self._check_isrs(self._partitions.values())
 
     async def check_isrs_in_turns(self) -> None:
@@ -489,15 +492,16 @@ class ReplicaManager:
                 partition.check_isr()
 
     def fence(self) -> None:
-        """The controller has not heard of this node for a session: others may lead what it leads.
+        """Stop leading until `unfence`: the controller has not heard of this node for a session.
 
-        It leads nothing until `unfence`, so it acknowledges nothing that nobody else has. That holds from
-        this moment on, though of very many partitions those who wait hear of it some turns later.
+        Other nodes may lead its partitions by now, so it must not acknowledge records that they do not have.
+        That holds from this moment on, even though waiting requests of very many partitions are answered some
+        turns later.
         """
         self._set_fenced(True)
 
     def unfence(self) -> None:
-        """The controller has heard of this node: the metadata say what it leads."""
+        """Lead again what the metadata say: the controller has heard of this node."""
         self._set_fenced(False)
 
     def _set_fenced(self, is_fenced: bool) -> None:
@@ -515,11 +519,11 @@ class ReplicaManager:
     def delay_produce(
         self, required: Mapping[Partition, RequiredOffset], timeout_ms: int
     ) -> "asyncio.Future[Mapping[Partition, ErrorCode]]":
-        """Wait until what each partition has before its offset is safe, or `timeout_ms` are over."""
+        """Wait until the records of each partition are safe up to its offset, or for `timeout_ms`."""
         return self._delay(PRODUCES, required, timeout_ms)
 
     def delay_fetch(self, min_bytes: int, max_wait_ms: int) -> "tuple[DelayedFetch, asyncio.Future[None]]":
-        """A fetch that will wait for what it is made to watch, `max_wait_ms` at most."""
+        """Return a fetch that waits for the partitions that it will watch, for `max_wait_ms` at most."""
         loop = asyncio.get_running_loop()
         future: asyncio.Future[None] = loop.create_future()
 
@@ -540,7 +544,7 @@ class ReplicaManager:
         has_offsets: bool,
         is_enough: Callable[[], bool],
     ) -> "asyncio.Future[None]":
-        """A follower's fetch that waits until `is_enough` after news; a moment only if it `has_offsets`."""
+        """Wait until news and `is_enough` end a follower's fetch; only for a moment if it `has_offsets`."""
         loop = asyncio.get_running_loop()
         delayed, future = self.delay_fetch(1, max_wait_ms)
         soon: asyncio.TimerHandle | None = None
@@ -568,7 +572,7 @@ class ReplicaManager:
     def delay_delete(
         self, places: Mapping[Partition, int], timeout_ms: int
     ) -> "asyncio.Future[Mapping[Partition, Deletion]]":
-        """Wait until all living replicas of a partition start at its offset, or `timeout_ms` are over."""
+        """Wait until all live replicas of each partition start at its offset, or for `timeout_ms`."""
         return self._delay(DELETES, places, timeout_ms)
 
     def _delay(
@@ -598,7 +602,7 @@ class ReplicaManager:
         self._delayed[delayed] = None
 
         def forget(_: object) -> None:
-            # Also when the connection is gone: its future is cancelled, and nobody waits any more.
+            # Also if the connection is gone: its future is cancelled, and no client waits.
             timer.cancel()
             if not delayed.is_done:
                 delayed.cancel()
@@ -607,14 +611,14 @@ class ReplicaManager:
         future.add_done_callback(forget)
 
     def waiting_counts(self) -> dict[str, int]:
-        """How many requests wait, by kind."""
+        """Return the number of waiting requests, by kind."""
         fetches = sum(type(one) is DelayedFetch for one in self._delayed)
         produces = sum(type(one) is DelayedOperation and one.kind is PRODUCES for one in self._delayed)
         rest = len(self._delayed) - fetches - produces
         return {"Fetch": fetches, "Produce": produces, "DeleteRecords": rest}
 
     def answer_waiting(self) -> None:
-        """Answer all waiting fetches and produces with what there is: the node stops."""
+        """Answer all waiting requests with what there is, since the node stops."""
         for delayed in tuple(self._delayed):
             if isinstance(delayed, DelayedFetch):
                 delayed.finish()

@@ -1,7 +1,8 @@
-"""Keeps this node's replicas alike with their leaders', and the ISRs that it leads true.
+"""Keeps this node's replicas in sync with their leaders, and the ISRs that it leads up to date.
 
-The replica manager says which roles change; here a fetcher for each leader copies, proposals of ISRs go to
-the controller, and time is watched: a follower that lags is put out, one that came back is let in.
+The replica manager reports changed roles. Here each leader has a fetcher that copies from it, ISR proposals
+are sent to the controller, and ISRs are checked in time: a follower that lags is removed, one that came back
+is added.
 """
 
 import asyncio
@@ -17,12 +18,12 @@ from ottla.node.replica.isr_updates import IsrUpdates
 from ottla.node.replica.partition import NO_LEADER, Partition
 from ottla.node.replica.replica_manager import ReplicaManager
 
-# As often as half of replica.lag.time.max.ms in Apache Kafka; a second is soon enough for one that came back.
+# Apache Kafka checks every half of replica.lag.time.max.ms; a second is soon enough for one that came back.
 MAX_CHECK_S: Final = 1.0
 
 
 class Replication:
-    """Lives on the event loop; `run` is its task."""
+    """The replication of one node. It runs on the event loop; `run` is its task."""
 
     def __init__(
         self,
@@ -50,7 +51,7 @@ class Replication:
 
     @property
     def isr_updates(self) -> IsrUpdates:
-        """How ISRs change, and how often they did."""
+        """Return the ISR proposals, with counters of ISR changes."""
         return self._updates
 
     @property
@@ -58,7 +59,7 @@ class Replication:
         return tuple(self._fetchers.values())
 
     def role_changed(self, partition: Partition) -> None:
-        """Follow whom the metadata name, or nobody."""
+        """Follow the leader that the metadata name, if it is another node."""
         leader_id = partition.assignment.leader_id
         name = partition.topic_partition
         if partition.is_leader or leader_id in (NO_LEADER, self._world.broker_id):
@@ -73,14 +74,14 @@ class Replication:
         fetcher.add(partition)
 
     def tell_anew(self, name: TopicPartition) -> None:
-        """Tell the leader, if this node follows one, how its replica is now."""
+        """Report the state of this replica to the leader again, if this node follows one."""
         followed = self._followed.get(name)
         if followed is not None:
             fetcher, key = followed
             fetcher.tell_anew(key)
 
     def dropped(self, name: TopicPartition) -> None:
-        """Follow nobody with this partition."""
+        """Stop following a leader with this partition."""
         followed = self._followed.pop(name, None)
         if followed is not None:
             fetcher, key = followed
@@ -112,7 +113,7 @@ class Replication:
 
 
 def _begin(tasks: asyncio.TaskGroup, work: Coroutine[Any, Any, None]) -> None:
-    """Metadata still come while a node ends, and its tasks take no new ones then."""
+    """Start a task, unless the node is stopping: metadata still arrive then, but no new task may start."""
     try:
         tasks.create_task(work)
     except RuntimeError:

@@ -1,9 +1,9 @@
-"""How fast throttled replication may be: `leader.` and `follower.replication.throttled.rate` (KIP-73).
+"""The limits of throttled replication: `leader.` and `follower.replication.throttled.rate` (KIP-73).
 
-The rate is that of a window of samples, as Apache Kafka measures it: a sample is `window size` long, and the
-oldest goes when there are too many. Only replicas that a topic's `*.replication.throttled.replicas` names
-count, and only those that are not in sync wait: a follower that is in sync must not fall out of the ISR
-because others are copied.
+The rate is measured over a window of samples, as in Apache Kafka: a sample has the length of the window size,
+and the oldest is dropped when there are too many. Only replicas that a topic's
+`*.replication.throttled.replicas` names count, and only replicas outside the ISR wait: an in-sync follower
+must not leave the ISR because others are copied.
 """
 
 from collections import deque
@@ -17,7 +17,7 @@ UNLIMITED: Final = 2**63 - 1
 
 
 class ReplicationQuota:
-    """The bytes of one direction, and whether they are too many."""
+    """The replicated bytes of one direction, against a limit."""
 
     __slots__ = ("_samples", "_window_ms", "_windows", "bytes_per_second")
 
@@ -32,7 +32,7 @@ class ReplicationQuota:
         return self.bytes_per_second < UNLIMITED
 
     def record(self, size_bytes: int, now_ms: int) -> None:
-        """So much was copied now."""
+        """Count bytes that were copied now."""
         samples = self._samples
         if samples and now_ms - samples[-1][0] < self._window_ms:
             start_ms, before_bytes = samples[-1]
@@ -42,14 +42,14 @@ class ReplicationQuota:
         self._forget(now_ms)
 
     def is_exceeded(self, now_ms: int) -> bool:
-        """Whether the rate of the last samples is above the limit."""
+        """Return True if the rate of the last samples is above the limit."""
         if not self.is_limited:
             return False
         self._forget(now_ms)
         samples = self._samples
         if not samples:
             return False
-        # As if all samples but the present one were there: a first burst is not taken for a rate.
+        # As if all samples but the present one were there: a first burst does not count as a rate.
         elapsed_ms = now_ms - samples[0][0]
         missing = self._windows - 1 - elapsed_ms // self._window_ms
         elapsed_ms += max(0, missing) * self._window_ms
@@ -62,14 +62,14 @@ class ReplicationQuota:
 
 
 def is_throttled(replicas: Sequence[str], partition: int, broker_id: int) -> bool:
-    """Whether `*.replication.throttled.replicas` (PARTITION:BROKER, or * for all) names this replica."""
+    """Return True if `*.replication.throttled.replicas` (PARTITION:BROKER, or *) names this replica."""
     return bool(replicas) and (EVERY_REPLICA in replicas or f"{partition}:{broker_id}" in replicas)
 
 
 class ReplicationQuotas:
-    """Both directions of this node, and what it fetches for replicas that are being added to it.
+    """The quotas of both directions of this node, and of its fetches for replicas that are being added.
 
-    The limit of the latter (`moves`) is set while the cluster balances itself; it needs no lists of replicas.
+    The last one, `moves`, has a limit while the cluster balances itself; it needs no lists of replicas.
     """
 
     __slots__ = ("_broker_id", "follower", "leader", "moves")
@@ -93,18 +93,18 @@ class ReplicationQuotas:
         follower_bytes_per_second: int,
         moved_bytes_per_second: int = UNLIMITED,
     ) -> None:
-        """Other limits hold from now on."""
+        """Replace the limits."""
         self.leader.bytes_per_second = leader_bytes_per_second
         self.follower.bytes_per_second = follower_bytes_per_second
         self.moves.bytes_per_second = moved_bytes_per_second
 
     @property
     def limits_fetches(self) -> bool:
-        """Return whether anything that this node fetches may have to wait."""
+        """Return True if anything that this node fetches may have to wait."""
         return self.follower.is_limited or self.moves.is_limited
 
     def leader_must_wait(self, partition: Partition, replica_id: int, *, now_ms: int) -> bool:
-        """Whether a follower is to get nothing of this partition now."""
+        """Return True if a follower must not be sent records of this partition now."""
         return (
             self.leader.is_limited
             and (partition.isr is None or replica_id not in partition.isr.committed)
@@ -113,12 +113,12 @@ class ReplicationQuotas:
         )
 
     def leader_sent(self, partition: Partition, size_bytes: int, *, now_ms: int) -> None:
-        # Of replicas in sync too: they do not wait, but they use what there is.
+        # Also for in-sync replicas: they do not wait, but they use the bandwidth.
         if self.leader.is_limited and self._is_throttled_leader(partition):
             self.leader.record(size_bytes, now_ms)
 
     def follower_must_wait(self, partition: Partition, *, is_in_sync: bool, now_ms: int) -> bool:
-        """Whether nothing of this partition is to be fetched now."""
+        """Return True if nothing of this partition may be fetched now."""
         return not is_in_sync and any(quota.is_exceeded(now_ms) for quota in self._quotas_of(partition))
 
     def follower_received(self, partition: Partition, size_bytes: int, *, now_ms: int) -> None:
@@ -126,7 +126,7 @@ class ReplicationQuotas:
             quota.record(size_bytes, now_ms)
 
     def _quotas_of(self, partition: Partition) -> Iterator[ReplicationQuota]:
-        """Yield the limits for what this node fetches of a partition."""
+        """Yield the quotas that apply to fetches of a partition by this node."""
         if self.follower.is_limited and self._is_throttled_follower(partition):
             yield self.follower
         if self.moves.is_limited and self._broker_id in partition.assignment.adding_replicas:
