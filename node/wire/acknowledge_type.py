@@ -1,10 +1,10 @@
-"""The ways to acknowledge a record of a share group (KIP-932), by the numbers that messages have."""
+"""The ways to acknowledge a record of a share group (KIP-932), by their numbers in messages."""
 
 from enum import IntEnum
 
 
 class AcknowledgeType(IntEnum):
-    """What a member says of a record that it has acquired."""
+    """The acknowledgement of a record that a member has acquired."""
 
     GAP = 0
     ACCEPT = 1

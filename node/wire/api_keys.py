@@ -1,17 +1,19 @@
 """The APIs of the Kafka protocol by number.
 
 `FETCH.name.lower()` is the module of its messages (`messages/fetch.py`) and of its handler; `FETCH.api_name`
-is what Apache Kafka calls it (`Fetch`). What a node really serves is the table in `kafka_api/served_apis.py`.
+is its name in Apache Kafka (`Fetch`). The APIs that a node serves are in the table of
+`kafka_api/served_apis.py`.
 """
 
 from enum import IntEnum
 
 
 class ApiKey(IntEnum):
-    """The number of an API, as it stands first in a request header (int16).
+    """The number of an API: the first field of a request header (int16).
 
-    Some have no messages here: 4 to 7 died with ZooKeeper; 52 to 54, 59, 70 and 82 are spoken between Apache
-    Kafka's own controllers. Kafka serves 71 and 72 (telemetry) where a plugin receives what clients push.
+    Some have no messages here: 4 to 7 were removed with ZooKeeper; 52 to 54, 59, 70 and 82 are used between
+    Apache Kafka's own controllers. Kafka serves 71 and 72 (telemetry) only with a plugin that receives what
+    clients push.
     """
 
     PRODUCE = 0
@@ -112,5 +114,5 @@ class ApiKey(IntEnum):
 
     @property
     def api_name(self) -> str:
-        """The name in Apache Kafka's words: `ListOffsets` for LIST_OFFSETS."""
+        """Return the name in Apache Kafka's spelling: `ListOffsets` for LIST_OFFSETS."""
         return "".join(word.capitalize() for word in self.name.split("_"))

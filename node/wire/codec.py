@@ -1,8 +1,8 @@
-"""Whole frames: header and body of a request or a response, to objects and back.
+"""Encodes and decodes whole frames: header and body of a request or a response.
 
 A node reads requests and writes responses; a client (our command line, followers, the tests) does the
-reverse. Frames are read without their length prefix and written with it. Modules of messages are imported
-when their API is first used.
+reverse. Frames are read without their length prefix and written with it. Message modules are imported when
+their API is first used.
 """
 
 import struct
@@ -28,10 +28,10 @@ _NO_LENGTH_YET = bytes(_LENGTH.size)
 
 _classes: dict[int, tuple[type[Any], type[Any], int]] = {}  # request, response, first flexible version
 _NEVER_FLEXIBLE = 2**15
-# By API and version, for every request needs them; only versions that exist get in.
+# By API and version, since every request needs them; only existing versions are added.
 _request_decoders: dict[tuple[int, int], Decoder[Any]] = {}
-_response_encoders: dict[tuple[int, int], tuple[Encoder[Any], int]] = {}  # with the bytes before the body
-# The same of a client, with the version of the header.
+_response_encoders: dict[tuple[int, int], tuple[Encoder[Any], int]] = {}  # and the bytes before the body
+# The counterparts for a client, with the version of the header.
 _request_encoders: dict[tuple[int, int], tuple[Encoder[Any], int]] = {}
 _response_decoders: dict[tuple[int, int], tuple[Decoder[Any], int]] = {}
 
@@ -63,22 +63,22 @@ def _import_classes(api_key: int) -> tuple[type[Any], type[Any], int]:
 
 
 def request_class(api_key: int) -> type[Any]:
-    """The class of an API's requests; KafkaError(UNSUPPORTED_VERSION) where there is none."""
+    """Return the class of an API's requests; KafkaError(UNSUPPORTED_VERSION) if there is none."""
     return _classes_of(api_key)[0]
 
 
 def response_class(api_key: int) -> type[Any]:
-    """The class of an API's responses; KafkaError(UNSUPPORTED_VERSION) where there is none."""
+    """Return the class of an API's responses; KafkaError(UNSUPPORTED_VERSION) if there is none."""
     return _classes_of(api_key)[1]
 
 
 def request_header_version(api_key: int, api_version: int) -> int:
-    """2 for flexible versions (KIP-482), 1 for others; also for versions beyond the last known."""
+    """Return 2 for flexible versions (KIP-482) and 1 for others, unknown later versions included."""
     return 2 if api_version >= _classes_of(api_key)[2] else 1
 
 
 def response_header_version(api_key: int, api_version: int) -> int:
-    """1 for flexible versions, else 0; always 0 for ApiVersions (KIP-511)."""
+    """Return 1 for flexible versions and 0 for others; always 0 for ApiVersions (KIP-511)."""
     if api_key == ApiKey.API_VERSIONS:
         return 0
     return 1 if api_version >= _classes_of(api_key)[2] else 0
@@ -88,7 +88,7 @@ def response_header_version(api_key: int, api_version: int) -> int:
 
 
 def decode_request_header(frame: Buffer, position: int = 0) -> tuple[RequestHeader, int]:
-    """The header of a request and the position of its body.
+    """Return the header of a request and the position of its body.
 
     KafkaError(UNSUPPORTED_VERSION) for an unknown API, INVALID_REQUEST for malformed bytes.
     """
@@ -97,7 +97,7 @@ def decode_request_header(frame: Buffer, position: int = 0) -> tuple[RequestHead
 
 
 def decode_request(api_key: int, api_version: int, frame: Buffer, position: int) -> Any:
-    """The body of a request. Bytes behind it are ignored: librdkafka sends some (trap 1)."""
+    """Return the body of a request. Bytes after it are ignored: librdkafka sends some (trap 1)."""
     decode = _request_decoders.get((api_key, api_version))
     if decode is None:
         decode = decoder(_classes_of(api_key)[0], api_version)
@@ -106,7 +106,7 @@ def decode_request(api_key: int, api_version: int, frame: Buffer, position: int)
 
 
 def encode_response(api_key: int, api_version: int, correlation_id: int, response: object) -> list[Buffer]:
-    """The frame of a response, with its length: one buffer, or several where records go uncopied."""
+    """Return the frame of a response with its length: one buffer, or several to avoid copying records."""
     known = _response_encoders.get((api_key, api_version))
     if known is None:
         encode = encoder(_classes_of(api_key)[1], api_version)
@@ -126,7 +126,7 @@ def encode_response(api_key: int, api_version: int, correlation_id: int, respons
 def encode_request(
     api_key: int, api_version: int, correlation_id: int, client_id: str | None, request: object
 ) -> list[Buffer]:
-    """The frame of a request, with its length: one buffer, or several where records go uncopied."""
+    """Return the frame of a request with its length: one buffer, or several to avoid copying records."""
     known = _request_encoders.get((api_key, api_version))
     if known is None:
         known = encoder(request_class(api_key), api_version), request_header_version(api_key, api_version)
@@ -142,7 +142,7 @@ def encode_request(
 
 
 def decode_response(api_key: int, api_version: int, frame: Buffer, position: int = 0) -> tuple[int, Any]:
-    """The correlation id and the body of a response."""
+    """Return the correlation id and the body of a response."""
     known = _response_decoders.get((api_key, api_version))
     if known is None:
         known = decoder(response_class(api_key), api_version), response_header_version(api_key, api_version)

@@ -1,4 +1,4 @@
-"""The headers by which a dead letter tells of its record (KIP-1191), as Apache Kafka's brokers write them."""
+"""The headers by which a dead letter describes its record (KIP-1191), as in Apache Kafka's brokers."""
 
 from typing import Final
 

@@ -1,7 +1,7 @@
-"""Messages in words, for the tools and for logs.
+"""Messages as readable text, for the tools and for logs.
 
-UUIDs read as Kafka prints them, other bytes as hex and record batches as their size; long values are cut,
-since whoever reads them wants to see the shape of a message, and a log line has an end.
+UUIDs are printed as in Kafka, other bytes as hex and record batches as their size. Long values are cut, since
+a reader needs the shape of a message, and a log line has a limit.
 """
 
 import json
@@ -9,15 +9,15 @@ import json
 from ottla.logstore.words.schema import SECRET, Field, Kind, is_secret, schema_of
 from ottla.logstore.words.topic_partition import uuid_to_text
 
-MAX_BYTES = 64  # of one bytes field: enough for a member's metadata to be recognized
-MAX_ELEMENTS = 1000  # of one array; a dump is for eyes
+MAX_BYTES = 64  # of a bytes field: enough to recognize a member's metadata
+MAX_ELEMENTS = 1000  # of an array: a dump is read by people
 MAX_LINE_CHARACTERS = 2000
 
 Json = None | bool | int | float | str | list["Json"] | dict[str, "Json"]
 
 
 def describe(message: object, version: int | None = None) -> dict[str, Json]:
-    """A message or struct as JSON-able values; with a version, only the fields which that one has."""
+    """Return a message or struct as values for JSON; with a version, only the fields of that version."""
     described: dict[str, Json] = {}
     for field in schema_of(type(message)).fields:
         if version is None or field.is_in(version):
@@ -28,7 +28,7 @@ def describe(message: object, version: int | None = None) -> dict[str, Json]:
 
 
 def describe_line(message: object, version: int | None = None) -> str:
-    """A message as one line: its class, its version and the fields that differ from their default."""
+    """Return a message as one line: its class, its version and the fields that differ from their default."""
     named = "" if version is None else f" v{version}"
     line = f"{type(message).__name__}{named} {_changed(message, version)}"
     return line if len(line) <= MAX_LINE_CHARACTERS else f"{line[: MAX_LINE_CHARACTERS - 3]}..."

@@ -1,8 +1,8 @@
-"""Frames in a stream of bytes: four bytes of length, then so many of content.
+"""Splits a stream of bytes into frames: four bytes of length, then the content.
 
-What a length announces costs 16 MiB at most: beyond that, twice what has arrived. A length that is negative
-or beyond the limit (`socket.request.max.bytes`) is KafkaError(INVALID_REQUEST), and the stream is of no use
-from there on.
+A length that is announced costs 16 MiB at most; beyond that, twice the bytes that have arrived. A negative
+length, or one beyond the limit (`socket.request.max.bytes`), raises KafkaError(INVALID_REQUEST); the rest of
+the stream is then useless.
 """
 
 import struct
@@ -13,7 +13,7 @@ from ottla.logstore.words.schema import Buffer
 LENGTH_BYTES = 4
 NOT_KAFKA = "not the Kafka protocol"
 SMALL_BUFFER_BYTES = 64 * 1024
-TRUSTED_BYTES = 16 * 1024 * 1024  # the most that one answer to a fetch has
+TRUSTED_BYTES = 16 * 1024 * 1024  # the largest response to a fetch
 SMALL_FRAMES_BEFORE_FORGETTING = 100
 _HTTP = frozenset((b"HTTP", b"GET ", b"HEAD", b"POST", b"PUT ", b"DELE", b"OPTI", b"PATC", b"CONN", b"PRI "))
 _TLS = (b"\x15\x03", b"\x16\x03")  # records: alert, handshake
@@ -21,7 +21,7 @@ _LENGTH = struct.Struct(">i")
 
 
 def foreign_protocol(head: Buffer) -> str | None:
-    """Name the protocol other than Kafka's whose first bytes these are: HTTP or TLS; None for neither."""
+    """Return the other protocol, HTTP or TLS, that starts with these bytes; None for neither."""
     first = bytes(head[:LENGTH_BYTES])
     if first in _HTTP:
         return "HTTP"
@@ -29,7 +29,7 @@ def foreign_protocol(head: Buffer) -> str | None:
 
 
 def frame_at(buffer: Buffer, position: int, end: int, max_bytes: int) -> tuple[int, int] | None:
-    """Start and stop of the content of the frame at `position`, or None if it is not whole before `end`."""
+    """Return start and stop of the content of the frame at `position`, None if it exceeds `end`."""
     if end - position < LENGTH_BYTES:
         return None
     (length,) = _LENGTH.unpack_from(buffer, position)
@@ -40,7 +40,7 @@ def frame_at(buffer: Buffer, position: int, end: int, max_bytes: int) -> tuple[i
 
 
 def _refusal(buffer: Buffer, position: int, length: int, max_bytes: int) -> str:
-    """Say why no frame begins there."""
+    """Return the reason why no frame starts there."""
     foreign = foreign_protocol(memoryview(buffer)[position : position + LENGTH_BYTES])
     if foreign is not None:
         return f"its bytes are {foreign}, {NOT_KAFKA}"
@@ -50,33 +50,33 @@ def _refusal(buffer: Buffer, position: int, length: int, max_bytes: int) -> str:
 
 
 class FrameSplitter:
-    """Receives what a peer sends, in pieces of any size, and cuts it into the contents of frames.
+    """Receives bytes in pieces of any size, and splits them into the contents of frames.
 
-    Small frames are copied out of one buffer. A large one is received straight into a buffer of its own,
-    which serves the next large one when nobody uses this one any more.
+    Small frames are copied out of one buffer. A large frame is received directly into a buffer of its own,
+    which is reused for the next large frame once no view of it is left.
     """
 
     def __init__(self, max_bytes: int) -> None:
         self._max_bytes = max_bytes
         self._small = bytearray(SMALL_BUFFER_BYTES)
         self._buffer = self._small
-        self._start = self._end = 0  # of what was received and is no whole frame yet
-        self._frame_bytes = 0  # of the large frame under way, with its length
+        self._start = self._end = 0  # of the received bytes that are no whole frame yet
+        self._frame_bytes = 0  # of the large frame being received, with its length
         self._spare: bytearray | None = None
-        self._small_since = 0  # frames since the spare buffer was of use
+        self._small_since = 0  # frames since the spare buffer was last used
 
     def room(self) -> memoryview:
-        """Where the next bytes are to go; never empty."""
+        """Return the room for the next bytes; never empty."""
         stop = self._frame_bytes or len(self._buffer)
         return memoryview(self._buffer)[self._end : min(stop, len(self._buffer))]
 
     @property
     def head(self) -> memoryview:
-        """The first bytes of what was received and is no whole frame yet."""
+        """Return the first of the received bytes that are no whole frame yet."""
         return memoryview(self._buffer)[self._start : min(self._end, self._start + LENGTH_BYTES)]
 
     def received(self, count: int) -> list[memoryview]:
-        """The frames that are whole now that `count` bytes more are there, in order."""
+        """Return the frames that are whole after `count` more bytes, in order."""
         self._end += count
         if self._frame_bytes:
             return self._large_frame()
@@ -94,7 +94,7 @@ class FrameSplitter:
         buffer, total = self._buffer, self._frame_bytes
         if self._end < total:
             if self._end == len(buffer):
-                # More than was trusted on its word alone: as much again as has come.
+                # More than an announced length alone may take: as much again as has arrived.
                 self._buffer = bytearray(min(total, 2 * self._end))
                 self._buffer[: self._end] = buffer
             return []
@@ -104,7 +104,7 @@ class FrameSplitter:
         return [memoryview(buffer)[LENGTH_BYTES:total]]
 
     def _make_room(self) -> None:
-        """Move the unfinished frame to the front, or into a buffer in which it has room."""
+        """Move the unfinished frame to the front, or into a buffer that is large enough."""
         rest_bytes = self._end - self._start
         frame_bytes = 0
         if rest_bytes >= LENGTH_BYTES:
@@ -120,7 +120,7 @@ class FrameSplitter:
         spare, self._spare = self._spare, None
         if spare is not None and len(spare) >= min(frame_bytes, TRUSTED_BYTES):
             try:
-                del spare[-1:]  # refused while somebody has a view of it
+                del spare[-1:]  # raises BufferError while a view of it exists
                 spare.append(0)
                 return spare
             except BufferError:

@@ -1,8 +1,8 @@
-"""What stands before every body: version 1 or 2 of the request header, version 0 or 1 of the response header.
+"""The headers before every body: versions 1 and 2 of the request header, 0 and 1 of the response header.
 
-Which one is `codec`'s to say. `client_id` is never compact, not even in the flexible header 2, because a
-broker must find it before it knows the API's version. The tagged fields of both headers are empty today;
-what a peer puts there is skipped.
+`codec` decides which version applies. `client_id` is never compact, not even in the flexible version 2,
+because a broker has to find it before it knows the API's version. The tagged fields of both headers are empty
+today; fields that a peer puts there are skipped.
 """
 
 import struct
@@ -13,19 +13,19 @@ from ottla.logstore.words.schema import Buffer
 from ottla.logstore.words.schema_decode import FieldLimit, malformed, read_uvarint, too_long
 
 _REQUEST = struct.Struct(">hhih")  # api key, api version, correlation id, length of the client id
-_START = struct.Struct(">hhi")  # the same without the last
+_START = struct.Struct(">hhi")  # all but the last of these
 _LENGTH = struct.Struct(">h")
 _RESPONSE = struct.Struct(">i")  # correlation id
 _NO_LENGTH = -1
-# None is known. A frame of 100 MiB could have fifty million, each of which takes a microsecond to skip.
+# No tags are known. A frame of 100 MiB could have fifty million, each of which takes a microsecond to skip.
 MAX_HEADER_TAGS = 1_000
-# It becomes a part of member ids, logs and metrics.
+# The client id becomes part of member ids, logs and metrics.
 CLIENT_ID = FieldLimit(1_024, ErrorCode.INVALID_REQUEST)
 NO_LIMIT = FieldLimit(2**15, ErrorCode.INVALID_REQUEST)
 
 
 class RequestHeader(NamedTuple):
-    """Whose request of which API it is; `client_id` is None where the client gave none."""
+    """The header of a request; `client_id` is None if the client sent none."""
 
     api_key: int
     api_version: int
@@ -34,7 +34,7 @@ class RequestHeader(NamedTuple):
 
 
 def peek_api(frame: Buffer, position: int = 0) -> tuple[int, int]:
-    """The api key and version of a request, which decide how its header goes on; KafkaError if cut short."""
+    """Return the api key and version of a request, which decide how its header continues."""
     if len(frame) - position < 4:
         raise KafkaError(ErrorCode.INVALID_REQUEST, "malformed request header: it ends too early")
     api_key, api_version = struct.unpack_from(">hh", frame, position)
@@ -44,7 +44,7 @@ def peek_api(frame: Buffer, position: int = 0) -> tuple[int, int]:
 def decode_request_header(
     frame: Buffer, position: int = 0, *, header_version: int
 ) -> tuple[RequestHeader, int]:
-    """The header of a request and the position of its body; KafkaError(INVALID_REQUEST) if malformed."""
+    """Return a request's header and the position of its body; KafkaError(INVALID_REQUEST) if malformed."""
     try:
         api_key, api_version, correlation_id = _START.unpack_from(frame, position)
     except struct.error as fault:
@@ -80,7 +80,7 @@ def decode_client_id(
 
 
 def encode_request_header(header: RequestHeader, *, header_version: int) -> bytearray:
-    """The header, to which a body can be appended."""
+    """Return the encoded header, to which a body can be appended."""
     text = b"" if header.client_id is None else header.client_id.encode()
     length = _NO_LENGTH if header.client_id is None else len(text)
     encoded = bytearray(_REQUEST.pack(header.api_key, header.api_version, header.correlation_id, length))
@@ -91,7 +91,7 @@ def encode_request_header(header: RequestHeader, *, header_version: int) -> byte
 
 
 def decode_response_header(frame: Buffer, position: int = 0, *, header_version: int) -> tuple[int, int]:
-    """The correlation id of a response and the position of its body."""
+    """Return the correlation id of a response and the position of its body."""
     try:
         (correlation_id,) = _RESPONSE.unpack_from(frame, position)
         position += _RESPONSE.size

@@ -2,8 +2,8 @@
 
     org.apache.kafka.common.security.scram.ScramLoginModule required username="anna" password="...";
 
-It is Java's StreamTokenizer: words, strings in either quote with escapes, comments. A value that begins like
-a number must be quoted there, and must be here.
+The syntax is that of Java's StreamTokenizer: words, strings in either quote with escapes, comments. A value
+that starts like a number must be quoted, as in Kafka.
 """
 
 import re
@@ -25,12 +25,12 @@ _LETTERS: Final = {"a": "\a", "b": "\b", "f": "\f", "n": "\n", "r": "\r", "t": "
 
 
 class JaasError(ValueError):
-    """A text that is no list of login modules; it says where, and nothing that may be a value."""
+    """The text is no list of login modules; the message names the place, and nothing that may be a value."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class LoginModule:
-    """One login module, with the options that it was given."""
+    """One login module with its options."""
 
     name: str
     flag: str
@@ -38,7 +38,7 @@ class LoginModule:
 
 
 def parse_jaas(text: str) -> tuple[LoginModule, ...]:
-    """Return the login modules of a text, at least one; JaasError for what is none."""
+    """Return the login modules of a text, at least one; JaasError for invalid text."""
     if len(text) > MAX_CHARS:
         raise JaasError(f"it is longer than {MAX_CHARS} characters")
     tokens = _tokens(text)
@@ -58,7 +58,7 @@ def _module(tokens: Iterator[tuple[str, str]]) -> LoginModule | None:
     short = name.rpartition(".")[2][:80]
     kind, flag = next(tokens)
     if kind not in ("word", "string") or flag.lower() not in FLAGS:
-        # Not even the name is told: who forgets all but the password has it there.
+        # Not even the name is shown: if all but the password was forgotten, the name is the password.
         raise JaasError(f"after the name of a login module one of {', '.join(FLAGS)} is missing")
     options: dict[str, str] = {}
     while (token := next(tokens)) != ("sign", ";"):
@@ -68,19 +68,19 @@ def _module(tokens: Iterator[tuple[str, str]]) -> LoginModule | None:
         if kind not in ("word", "string"):
             raise JaasError(f"in {short} there is {option!r} instead of the name of an option")
         if next(tokens) != ("sign", "="):
-            # A password without quotes may be what looks like the name of an option.
+            # This option may be a password that was not quoted.
             raise JaasError(f"in {short} the option after {len(options)} others has no value")
         kind, value = next(tokens)
         if kind not in ("word", "string"):
-            # A password without quotes may be what looks like the name of an option.
+            # This option may be a password that was not quoted.
             raise JaasError(f"in {short} the option after {len(options)} others has no value")
         options[option] = value
     return LoginModule(name=name, flag=flag.lower(), options=options)
 
 
 def _tokens(text: str) -> Iterator[tuple[str, str]]:
-    """Yield kinds with texts, without comments; "end" for ever at the end."""
-    token = re.compile(_TOKEN, re.DOTALL)  # it takes some ms, and few processes that load this need it
+    """Yield kinds and texts without comments, and "end" forever at the end."""
+    token = re.compile(_TOKEN, re.DOTALL)  # compiled here, since it takes some ms and few processes need it
     at = 0
     while at < len(text):
         match = token.match(text, at)

@@ -1,7 +1,7 @@
-"""The APIs that nodes of a cluster speak among themselves, by number; clients are neither told nor served.
+"""The APIs that nodes of a cluster use among themselves, by number; they are not offered to clients.
 
-They run over the listener of the brokers, beside Apache Kafka's own APIs, once both ends have proven by
-PEER_HANDSHAKE that they belong to the cluster. Their numbers are far from Kafka's, their notation the same.
+They use the brokers' listener, beside Apache Kafka's own APIs, once PEER_HANDSHAKE has proven that both ends
+belong to the cluster. Their numbers are far above Kafka's; their notation is the same.
 """
 
 from enum import IntEnum
@@ -14,7 +14,7 @@ FIRST_PEER_API: Final = 30_000
 
 
 class PeerApi(IntEnum):
-    """The number of a private API, as it stands first in a request header (int16)."""
+    """The number of a private API: the first field of a request header (int16)."""
 
     PEER_HANDSHAKE = 30_000
     SUBMIT_COMMAND = 30_001
@@ -26,16 +26,16 @@ class PeerApi(IntEnum):
 
     @property
     def api_name(self) -> str:
-        """The name as Kafka would write it: `SubmitCommand`."""
+        """Return the name in Kafka's spelling: `SubmitCommand`."""
         return "".join(word.capitalize() for word in self.name.split("_"))
 
 
 def api_of(api_key: int) -> ApiKey | PeerApi:
-    """The API of that number; ValueError if there is none."""
+    """Return the API of that number; ValueError if there is none."""
     return PeerApi(api_key) if api_key >= FIRST_PEER_API else ApiKey(api_key)
 
 
 @cache
 def name_of(api_key: int) -> str:
-    """The name of the API of that number, as Kafka writes it; ValueError if there is none."""
+    """Return the name of the API of that number, in Kafka's spelling; ValueError if there is none."""
     return api_of(api_key).api_name

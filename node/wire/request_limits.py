@@ -1,15 +1,15 @@
-"""The limits of requests: how long their texts and bytes may be, and how many elements they may have.
+"""The limits of requests: the length of their texts and bytes, and the number of their elements.
 
-Which of them an API has stands in the description of its module (`kafka_api/api_description`). A text of the
-wire may have 32,767 bytes and a frame 100 MiB of them. What is an id here is hashed, compared, kept and
-written to logs, so it is refused beyond 1,024 bytes where its length stands in the frame, before anything is
-done with it. Apache Kafka has no such limit; its clients' names are below 300 bytes (topics 249, member ids a
-client's id and a UUID). What lies in logs from before may be longer: it is read, and small requests still
-find, show and remove it (`old_ids` of an API).
+The limits of an API are in the description of its module (`kafka_api/api_description`). The protocol allows
+texts of 32,767 bytes and frames of 100 MiB. Ids are hashed, compared, kept and logged, so an id of more than
+1,024 bytes is rejected as soon as its length is read, before it is processed. Apache Kafka has no such limit;
+the names of its clients are below 300 bytes (topics 249, member ids a client id and a UUID). Older logs may
+contain longer ids: they are read, and small requests can still find, show and remove them (`old_ids` of an
+API).
 
-Names of topics are held against Kafka's 249 characters where topics are created; a longer one cannot exist,
-and up to this limit it is answered as one that does not. Values of settings and the metadata of commits are
-no ids: they have limits of their own where they are taken.
+Kafka's limit of 249 characters for topic names is checked where topics are created. A longer name cannot
+exist; up to the limit here it is answered like any unknown topic. Values of settings and the metadata of
+commits are no ids: they have limits of their own where they are used.
 """
 
 from typing import Final, NamedTuple
@@ -19,42 +19,42 @@ from ottla.logstore.words.schema_decode import FieldLimit, Limits
 from ottla.logstore.words.schema_source import STRING_MAX_BYTES
 
 MAX_ID_BYTES: Final = 1_024
-# Elements of a client's request, more of which are refused; nodes of the cluster may send more. What is done
-# with so many at once holds up the loop for less than 50 ms.
+# Elements of a client's request; requests with more are rejected. Nodes of the cluster may send more.
+# Processing so many at once holds up the loop for less than 50 ms.
 MANY: Final = 32_768  # topics, groups or ids to look up
 MANY_CHANGED: Final = 12_000  # topics and settings; a command of the controller makes at most 10,000 records
-# Partitions: a cluster has at most 200,000, and a client asks the leader of some of them.
+# Partitions: a cluster has at most 200,000, and a client asks a leader for some of them.
 MANY_PARTITIONS: Final = 100_000
-MANY_TOPICS: Final = 40_000  # in Metadata, which answers 30,000
+MANY_TOPICS: Final = 40_000  # in Metadata, which answers at most 30,000
 MANY_FETCHED: Final = 20_000  # partitions that one consumer reads from one node
 MANY_MOVED: Final = 6_000  # partitions whose replicas are to move
 MANY_LEAVING: Final = 6_000  # members of a group
 MANY_ELECTED: Final = 3_000  # topics whose leaders are to be elected, or four times as many partitions
-SEVERAL: Final = 10_000  # where one client or group has a few
+SEVERAL: Final = 10_000  # for APIs in which one client or group has a few
 
 GROUP: Final = FieldLimit(MAX_ID_BYTES, ErrorCode.INVALID_GROUP_ID)
-# No member has such an id: a client that believes it joins anew.
+# No member has such an id: a client that receives this error joins again.
 MEMBER: Final = FieldLimit(MAX_ID_BYTES, ErrorCode.UNKNOWN_MEMBER_ID)
 TOPIC: Final = FieldLimit(MAX_ID_BYTES, ErrorCode.INVALID_TOPIC_EXCEPTION)
 REGEX: Final = FieldLimit(MAX_ID_BYTES, ErrorCode.INVALID_REGULAR_EXPRESSION)
 NAME: Final = FieldLimit(MAX_ID_BYTES, ErrorCode.INVALID_REQUEST)
 PATH: Final = FieldLimit(4_096, ErrorCode.INVALID_REQUEST)  # as file systems allow
-# Values of settings (lists of throttled replicas are long) and metadata of commits, which have a limit and a
-# code of their own (offset.metadata.max.bytes).
+# Values of settings (lists of throttled replicas are long) and commit metadata, which have a limit and an
+# error code of their own (offset.metadata.max.bytes).
 VALUE: Final = FieldLimit(STRING_MAX_BYTES, ErrorCode.INVALID_REQUEST)
-# Metadata of a member, or an assignment; a copy of so much takes a millisecond. The group refuses those that
-# do not fit in a record of __consumer_offsets.
+# The metadata of a member, or an assignment; copying this much takes a millisecond. The group rejects those
+# that do not fit in a record of __consumer_offsets.
 PAYLOAD: Final = FieldLimit(4 << 20, ErrorCode.INVALID_REQUEST)
-# Metrics that a client pushes; telemetry.max.bytes is their limit, and this the most that it can allow.
+# Metrics that a client pushes: telemetry.max.bytes is their limit, and this is its largest value.
 METRICS: Final = FieldLimit(16 << 20, ErrorCode.TELEMETRY_TOO_LARGE)
-COMMAND: Final = FieldLimit(
-    16 << 20, ErrorCode.INVALID_REQUEST
-)  # of nodes of the cluster, which have proven it
+COMMAND: Final = FieldLimit(16 << 20, ErrorCode.INVALID_REQUEST)  # of nodes of the cluster, which are proven
 
 
 class RequestLimits(NamedTuple):
-    """`fields` by path; `elements` of all arrays together, where four numbers count as one, and the code that
-    refuses more.
+    """The limits of one API.
+
+    `fields` are by path; `elements` is the limit of all arrays together, in which four numbers count as one,
+    and `too_many` the error beyond it.
     """
 
     elements: int

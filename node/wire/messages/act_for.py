@@ -1,7 +1,7 @@
-"""ActFor (key 30005, ours): the REST API of a node hands over who its caller is.
+"""ActFor (key 30005, ours): the REST API of a node hands its caller over to a broker.
 
-HELLO brings a nonce, and the server's proof; ACT names the caller, with the client's proof over all of it.
-What comes over the connection after that is judged by the rights of the caller. See `node/net/act_for`.
+HELLO has a nonce, and its answer the server's proof; ACT names the caller, with the client's proof over all
+of it. Later requests on the connection are judged by the caller's rights. See `node/net/act_for`.
 """
 
 from ottla.logstore.words import schema

@@ -1,4 +1,4 @@
-"""AlterShareGroupOffsets (key 91): set where a share group starts to read (KIP-932)."""
+"""AlterShareGroupOffsets (key 91): set the offsets at which a share group starts to read (KIP-932)."""
 
 from collections.abc import Sequence
 

@@ -1,4 +1,4 @@
-"""ApiVersions (key 18): what a node speaks, and the features of its cluster.
+"""ApiVersions (key 18): the APIs and versions of a node, and the features of its cluster.
 
 The response always has header version 0, so that a client that guessed too high can read it (KIP-511).
 """

@@ -1,4 +1,4 @@
-"""AssignReplicasToDirs (key 73): on which disk a broker has put its replicas (KIP-858)."""
+"""AssignReplicasToDirs (key 73): a broker reports the disks of its replicas (KIP-858)."""
 
 from collections.abc import Sequence
 

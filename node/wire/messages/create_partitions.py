@@ -1,4 +1,4 @@
-"""CreatePartitions (key 37): let topics grow (KIP-195)."""
+"""CreatePartitions (key 37): add partitions to topics (KIP-195)."""
 
 from collections.abc import Sequence
 

@@ -1,4 +1,4 @@
-"""DeleteShareGroupOffsets (key 92): a share group forgets topics (KIP-932)."""
+"""DeleteShareGroupOffsets (key 92): delete a share group's offsets of topics (KIP-932)."""
 
 from collections.abc import Sequence
 

@@ -1,7 +1,7 @@
 """DescribeCluster (key 60): the brokers or controllers of a cluster (KIP-700).
 
-Tags from 10000 on are Ottla's own: who asks by one is told what the node that answers has counted, or what it
-knows of the leader of the metadata quorum.
+Tags from 10000 on are Ottla's own: a client that sends them is also sent the answering node's counters, or
+its knowledge of the leader of the metadata quorum.
 """
 
 from collections.abc import Sequence
@@ -41,7 +41,7 @@ class CountedMeter:
 class CountedRequests:
     api: str = schema.string()
     count: int = schema.int64()
-    latencies: Sequence[int] = schema.array(schema.int64)  # how many took how long, as in LatencyHistogram
+    latencies: Sequence[int] = schema.array(schema.int64)  # number by duration, as in LatencyHistogram
 
 
 @struct
@@ -66,8 +66,8 @@ class DescribeClusterResponse:
     cluster_authorized_operations: int = schema.int32(default=-(2**31))
     meters: Sequence[CountedMeter] = schema.array(CountedMeter, tag=10_000)
     requests: Sequence[CountedRequests] = schema.array(CountedRequests, tag=10_001)
-    # The leader of the quorum, -1 if unknown, -2 if not told; `controller_id` only says whom to ask.
+    # The leader of the quorum, -1 if unknown, -2 if not sent; `controller_id` only names a node to ask.
     quorum_leader_id: int = schema.int32(tag=10_002, default=-2)
-    # Since when the node that answers has no contact to a leader; -1 if it has, or it was not told.
+    # The time since when the answering node has had no contact to a leader; -1 if it has, or if not sent.
     cut_off_since_ms: int = schema.int64(tag=10_003, default=-1)
     history: KeptHistory = schema.struct_(KeptHistory, tag=10_004)

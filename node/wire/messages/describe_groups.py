@@ -1,6 +1,6 @@
 """DescribeGroups (key 15): state and members of classic groups.
 
-Tags from 10000 on are Ottla's own, answered only to those who ask with one; others pass over them.
+Tags from 10000 on are Ottla's own, answered only to clients that send one; others skip them.
 """
 
 from collections.abc import Sequence
@@ -18,7 +18,7 @@ class DescribeGroupsRequest:
 
 @struct
 class RebalanceEvent:
-    """One thing for which a group rebalanced, or that happened while it did."""
+    """A cause of a rebalance, or an event during it."""
 
     cause: str = schema.string()
     timestamp_ms: int = schema.int64()
@@ -29,7 +29,7 @@ class RebalanceEvent:
 
 @struct
 class GroupRebalance:
-    """One of the last rebalances of a group; -1 for what is not known before it ended."""
+    """One of the last rebalances of a group; -1 for values that were unknown when it ended."""
 
     began_ms: int = schema.int64()
     ended_ms: int = schema.int64()

@@ -1,4 +1,4 @@
-"""DescribeLag (key 30004, ours): a coordinator asks a leader how far groups are behind in its partitions."""
+"""DescribeLag (key 30004, ours): a coordinator asks a leader for the lag of groups in its partitions."""
 
 from collections.abc import Sequence
 
@@ -20,13 +20,13 @@ class LagTopic:
 
 @message(api_key=30_004, versions=(0, 0), flexible_since=0)
 class DescribeLagRequest:
-    timeout_ms: int = schema.int32()  # for all of it; what is not known by then is left out
+    timeout_ms: int = schema.int32()  # for all of it; results that are not known by then are left out
     topics: Sequence[LagTopic] = schema.array(LagTopic)
 
 
 @struct
 class LagPartitionResult:
-    """What is known of a partition that this node leads; those of which nothing is are left out."""
+    """The lag in a partition that this node leads; partitions without a known lag are left out."""
 
     partition_index: int = schema.int32()
     committed_offset: int = schema.int64(default=-1)

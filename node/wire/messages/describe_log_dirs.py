@@ -1,4 +1,4 @@
-"""DescribeLogDirs (key 35): the disks of a broker and how much each replica takes (KIP-113)."""
+"""DescribeLogDirs (key 35): the disks of a broker and the size of each replica (KIP-113)."""
 
 from collections.abc import Sequence
 

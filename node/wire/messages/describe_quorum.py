@@ -1,6 +1,6 @@
 """DescribeQuorum (key 55): leader, voters and observers of the metadata quorum (KIP-595, KIP-836).
 
-Tags from 10000 on are Ottla's own: who asks by one takes what a node knows that is cut off."""
+Tags from 10000 on are Ottla's own: a client that sends them is answered by a node that is cut off, too."""
 
 from collections.abc import Sequence
 
@@ -32,8 +32,8 @@ class ReplicaState:
     log_end_offset: int = schema.int64()
     last_fetch_timestamp: int = schema.int64(since=1, default=-1)
     last_caught_up_timestamp: int = schema.int64(since=1, default=-1)
-    is_disk_old: bool = schema.boolean(tag=10_000)  # it has no vote until it has all that it acknowledged
-    is_disk_copied: bool = schema.boolean(tag=10_001)  # nor until a leader knows what it may have promised
+    is_disk_old: bool = schema.boolean(tag=10_000)  # no vote until it has all that it acknowledged
+    is_disk_copied: bool = schema.boolean(tag=10_001)  # nor until a leader knows its possible promises
 
 
 @struct

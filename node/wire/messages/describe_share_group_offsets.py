@@ -1,6 +1,6 @@
-"""DescribeShareGroupOffsets (key 90): where share groups start to read (KIP-932).
+"""DescribeShareGroupOffsets (key 90): the offsets at which share groups start to read (KIP-932).
 
-Tags from 10000 on are Ottla's own, answered only to those who ask with one; others pass over them.
+Tags from 10000 on are Ottla's own, answered only to clients that send one; others skip them.
 """
 
 from collections.abc import Sequence
@@ -40,7 +40,7 @@ class DescribeShareGroupOffsetsResponsePartition:
     lag: int = schema.int64(since=1, default=-1)
     error_code: int = schema.int16()
     error_message: str | None = schema.string(nullable_since=0, default=None)
-    # What its leader tells; None while no member reads the partition, or where nobody asked for it.
+    # As its leader reports it; None while no member reads the partition, or if the client did not request it.
     in_flight: InFlightState | None = schema.struct_(
         InFlightState, tag=10_000, nullable_since=0, default=None
     )

@@ -1,4 +1,4 @@
-"""DescribeSharePartitions (key 30006, ours): a coordinator asks a leader what share groups have in flight."""
+"""DescribeSharePartitions (key 30006, ours): a coordinator asks leaders for in-flight records."""
 
 from collections.abc import Sequence
 
@@ -26,7 +26,7 @@ class DescribeSharePartitionsRequest:
 
 @struct
 class InFlightRange:
-    """Neighbouring records that are alike."""
+    """Adjacent records in the same state."""
 
     first_offset: int = schema.int64()
     last_offset: int = schema.int64()
@@ -38,7 +38,7 @@ class InFlightRange:
 
 @struct
 class InFlightState:
-    """What a share-partition has in flight, in numbers of records."""
+    """The in-flight records of a share-partition, in numbers."""
 
     start_offset: int = schema.int64()
     end_offset: int = schema.int64()
@@ -49,19 +49,19 @@ class InFlightState:
     delayed: int = schema.int64()
     backing_off: int = schema.int64()
     delivery_count_limit: int = schema.int32()
-    stalled_ms: int = schema.int64()  # for so long `oldest` has been the same
-    # That is not done with; None while nothing is in flight.
+    stalled_ms: int = schema.int64()  # the time for which `oldest` has not changed
+    # The oldest records that are not done; None while nothing is in flight.
     oldest: InFlightRange | None = schema.struct_(InFlightRange, nullable_since=0, default=None)
     most_delivered: Sequence[InFlightRange] = schema.array(InFlightRange)
     next_locks: Sequence[InFlightRange] = schema.array(InFlightRange)
-    letter_failure: int = schema.int16(tag=0)  # by which the last attempt to write its dead letters failed
-    letter_failure_ms: int = schema.int64(tag=1, default=-1)  # so long ago; nodes of before do not tell
-    letters_go_on: bool = schema.boolean(tag=2)  # whether other attempts follow, and none was lost so far
+    letter_failure: int = schema.int16(tag=0)  # the error of the last attempt to write its dead letters
+    letter_failure_ms: int = schema.int64(tag=1, default=-1)  # the time since; not sent by earlier versions
+    letters_go_on: bool = schema.boolean(tag=2)  # whether further attempts follow, and none was lost so far
 
 
 @struct
 class DescribedSharePartition:
-    """One that this node leads and that members read; others are left out."""
+    """A share-partition that this node leads and that members read; others are left out."""
 
     partition_index: int = schema.int32()
     in_flight: InFlightState = schema.struct_(InFlightState)

@@ -1,4 +1,4 @@
-"""DescribeUserScramCredentials (key 50): which SCRAM mechanisms users have (KIP-554)."""
+"""DescribeUserScramCredentials (key 50): the SCRAM mechanisms of users (KIP-554)."""
 
 from collections.abc import Sequence
 

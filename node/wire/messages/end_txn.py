@@ -1,4 +1,4 @@
-"""EndTxn (key 26): commit or abort a transaction; since 5 the answer bears the next epoch (KIP-890)."""
+"""EndTxn (key 26): commit or abort a transaction; since 5 the response has the next epoch (KIP-890)."""
 
 from ottla.logstore.words import schema
 from ottla.logstore.words.schema import message

@@ -1,4 +1,4 @@
-"""ExpireDelegationToken (key 40): an earlier end for a token."""
+"""ExpireDelegationToken (key 40): let a token expire earlier."""
 
 from ottla.logstore.words import schema
 from ottla.logstore.words.schema import message

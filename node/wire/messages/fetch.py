@@ -2,8 +2,8 @@
 
 Sessions since 7 (KIP-227), diverging epochs since 12 (KIP-595), topic ids since 13 (KIP-516).
 
-`damage` is not Kafka's: with it a follower tells its leader of damaged batches. Readers skip a tag that they
-do not know, so nodes of earlier versions and other programs never notice.
+`damage` is not Kafka's: with it a follower reports damaged batches to its leader. Readers skip tags that they
+do not know, so it does not affect nodes of earlier versions and other programs.
 """
 
 from collections.abc import Sequence
@@ -11,10 +11,10 @@ from collections.abc import Sequence
 from ottla.logstore.words import schema
 from ottla.logstore.words.schema import message, struct
 
-DAMAGE_TAG = 10_000  # far above what Apache Kafka has given out
+DAMAGE_TAG = 10_000  # far above the tags that Apache Kafka has assigned
 # The bits of `damage`.
-OWN_LOG_IS_DAMAGED = 1  # the follower must not be in sync until it says otherwise
-LEADER_SENT_DAMAGE = 2  # what the leader sent for `fetch_offset` were no whole batches
+OWN_LOG_IS_DAMAGED = 1  # the follower must not be in sync until it reports otherwise
+LEADER_SENT_DAMAGE = 2  # the leader sent no whole batches for `fetch_offset`
 
 
 @struct

@@ -1,7 +1,8 @@
-"""FetchMetadata (key 30002, ours): a node that is no voter asks a voter for what was committed since.
+"""FetchMetadata (key 30002, ours): a node that is no voter asks a voter for newly committed metadata.
 
-Answered at once if there is something, else when there is, or after `max_wait_ms` with nothing. Who is behind
-what the voter has in memory and on disk, or ahead of it in another history, is told which snapshot to fetch.
+The response is sent at once if there is any, otherwise when there is, or empty after `max_wait_ms`. It names
+the snapshot to fetch if the node needs records that the voter no longer has, or has records of a diverging
+log.
 """
 
 from collections.abc import Sequence
@@ -12,15 +13,15 @@ from ottla.logstore.words.schema import message, struct
 
 @message(api_key=30_002, versions=(0, 0), flexible_since=0)
 class FetchMetadataRequest:
-    fetch_offset: int = schema.int64()  # the first that is wanted
-    last_epoch: int = schema.int32()  # of the record before
+    fetch_offset: int = schema.int64()  # the first offset requested
+    last_epoch: int = schema.int32()  # of the record before it
     max_bytes: int = schema.int32()
     max_wait_ms: int = schema.int32()
 
 
 @struct
 class VoterAddress:
-    """Where a voter serves brokers."""
+    """The address at which a voter serves brokers."""
 
     node_id: int = schema.int32()
     host: str = schema.string()
@@ -33,8 +34,8 @@ class FetchMetadataResponse:
     error_code: int = schema.int16()
     leader_id: int = schema.int32(default=-1)
     epoch: int = schema.int32(default=-1)
-    end_offset: int = schema.int64(default=-1)  # after the last that is committed
-    snapshot_offset: int = schema.int64(default=-1)  # after the last in the snapshot; -1: none is needed
+    end_offset: int = schema.int64(default=-1)  # after the last committed record
+    snapshot_offset: int = schema.int64(default=-1)  # after the snapshot's last record; -1: none is needed
     snapshot_epoch: int = schema.int32(default=-1)
     snapshot_bytes: int = schema.int64(default=-1)
     voters: Sequence[VoterAddress] = schema.array(VoterAddress)

@@ -15,5 +15,5 @@ class FetchMetadataSnapshotRequest:
 @message(api_key=30_003, versions=(0, 0), flexible_since=0)
 class FetchMetadataSnapshotResponse:
     error_code: int = schema.int16()
-    snapshot_bytes: int = schema.int64(default=-1)  # of the whole
+    snapshot_bytes: int = schema.int64(default=-1)  # of the whole snapshot
     content: bytes = schema.secret()

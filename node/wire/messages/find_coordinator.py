@@ -1,4 +1,4 @@
-"""FindCoordinator (key 10): which broker keeps a group, a transactional id or a share partition.
+"""FindCoordinator (key 10): find the broker that coordinates groups, transactional ids or share-partitions.
 
 Several keys in one request since 4 (KIP-699).
 """

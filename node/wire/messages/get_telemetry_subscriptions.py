@@ -1,4 +1,4 @@
-"""GetTelemetrySubscriptions (key 71): which of its metrics a client is to push, and how often (KIP-714)."""
+"""GetTelemetrySubscriptions (key 71): the metrics that a client has to push, and the interval (KIP-714)."""
 
 from collections.abc import Sequence
 

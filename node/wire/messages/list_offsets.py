@@ -1,6 +1,6 @@
-"""ListOffsets (key 2): the first offset at or after a timestamp, or one of the special places of a log.
+"""ListOffsets (key 2): the first offset at or after a timestamp, or a special offset of a log.
 
-Since 4 the leader epoch goes with the offset (KIP-320).
+Since 4 the leader epoch is sent with the offset (KIP-320).
 """
 
 from collections.abc import Sequence

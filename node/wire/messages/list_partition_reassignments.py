@@ -1,4 +1,4 @@
-"""ListPartitionReassignments (key 46): the moves that are under way (KIP-455)."""
+"""ListPartitionReassignments (key 46): the reassignments in progress (KIP-455)."""
 
 from collections.abc import Sequence
 

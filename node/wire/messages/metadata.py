@@ -1,7 +1,7 @@
 """Metadata (key 3): brokers, topics, partitions and their leaders.
 
-Version 0 asks for all topics with an empty list, later ones with None. Topic ids since
-10, look-up by id since 12.
+Version 0 requests all topics with an empty list, later versions with None. Topic ids since 10, look-up by id
+since 12.
 """
 
 from collections.abc import Sequence

@@ -1,4 +1,4 @@
-"""OffsetCommit (key 8): the offsets up to which a group has worked.
+"""OffsetCommit (key 8): commit the offsets up to which a group has processed records.
 
 From 9 on `generation_id_or_member_epoch` may be a member epoch (KIP-848); topic ids since 10.
 """

@@ -1,4 +1,4 @@
-"""OffsetDelete (key 47): forget what a group committed for some partitions (KIP-496)."""
+"""OffsetDelete (key 47): delete a group's committed offsets of some partitions (KIP-496)."""
 
 from collections.abc import Sequence
 

@@ -1,7 +1,7 @@
 """OffsetFetch (key 9): the offsets that groups have committed.
 
-Versions to 7 ask for one group, from 8 on for several (KIP-709). Tags from 10000 on are Ottla's own, answered
-only to those who ask with one; others pass over them.
+Versions up to 7 are for one group, from 8 on for several (KIP-709). Tags from 10000 on are Ottla's own,
+answered only to clients that send one; others skip them.
 """
 
 from collections.abc import Sequence
@@ -67,7 +67,7 @@ class OffsetFetchResponsePartitions:
     metadata: str | None = schema.string(nullable_since=0)
     error_code: int = schema.int16()
     log_end_offset: int = schema.int64(tag=10_000, since=8, default=-1)  # the high watermark; -1: not known
-    lag_ms: int = schema.int64(tag=10_001, since=8, default=-1)  # age of the oldest record not committed
+    lag_ms: int = schema.int64(tag=10_001, since=8, default=-1)  # age of the oldest uncommitted record
 
 
 @struct
@@ -82,9 +82,7 @@ class OffsetFetchResponseGroup:
     group_id: str = schema.string()
     topics: Sequence[OffsetFetchResponseTopics] = schema.array(OffsetFetchResponseTopics)
     error_code: int = schema.int16()
-    has_lag: bool = schema.boolean(
-        tag=10_000, since=8
-    )  # whether partitions without it have none that is known
+    has_lag: bool = schema.boolean(tag=10_000, since=8)  # whether partitions without a lag have no known one
 
 
 @message(api_key=9, versions=(1, 10), flexible_since=6)

@@ -1,4 +1,4 @@
-"""OffsetForLeaderEpoch (key 23): where a leader epoch ended in the leader's log (KIP-101, KIP-320)."""
+"""OffsetForLeaderEpoch (key 23): the end of a leader epoch in the leader's log (KIP-101, KIP-320)."""
 
 from collections.abc import Sequence
 

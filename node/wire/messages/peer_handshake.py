@@ -1,7 +1,7 @@
 """PeerHandshake (key 30000, ours): two nodes prove to each other that they belong to one cluster.
 
-HELLO brings names and nonces, and the server's proof; PROVE brings the client's proof, and with the answer
-the versions of the private APIs. See `node/net/peer_handshake`.
+HELLO has identities and nonces, and its answer the server's proof; PROVE has the client's proof, and its
+answer the versions of the private APIs. See `node/net/peer_handshake`.
 """
 
 from collections.abc import Sequence

@@ -1,7 +1,7 @@
-"""Produce (key 0): record batches for partitions, and where each of them was put.
+"""Produce (key 0): record batches for partitions, and the offsets that they were assigned.
 
 Topic ids since 13 (KIP-516), the leader's endpoint on an error since 10 (KIP-951). Versions 0 to 2 are
-advertised and never served, see the handler.
+advertised and never served; see the handler.
 """
 
 from collections.abc import Sequence

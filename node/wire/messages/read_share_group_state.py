@@ -42,8 +42,8 @@ class PartitionResult:
     state_batches: Sequence[StateBatch] = schema.array(StateBatch)
     dead_letters: bytes = schema.bytes_(
         tag=10_000
-    )  # of nodes of Ottla: those that a leader was about to produce
-    incarnation: int = schema.int64(tag=10_001, default=-1)  # of nodes of Ottla: to be sent with writes
+    )  # Ottla's own: the dead letters that a leader was about to produce
+    incarnation: int = schema.int64(tag=10_001, default=-1)  # Ottla's own: to be sent with writes
 
 
 @struct

@@ -1,4 +1,4 @@
-"""RenewDelegationToken (key 39): a later end for a token."""
+"""RenewDelegationToken (key 39): let a token expire later."""
 
 from ottla.logstore.words import schema
 from ottla.logstore.words.schema import message

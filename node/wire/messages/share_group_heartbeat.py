@@ -1,4 +1,4 @@
-"""ShareGroupHeartbeat (key 76): a member of a share group is alive, and what it gets (KIP-932)."""
+"""ShareGroupHeartbeat (key 76): a member of a share group is alive, and its assignment (KIP-932)."""
 
 from collections.abc import Sequence
 

@@ -1,4 +1,4 @@
-"""StreamsGroupTopologyDescriptionUpdate (key 93): a Streams group's topology in words, for tools."""
+"""StreamsGroupTopologyDescriptionUpdate (key 93): a Streams group's topology as text, for tools."""
 
 from collections.abc import Sequence
 

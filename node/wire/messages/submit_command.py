@@ -1,8 +1,8 @@
 """SubmitCommand (key 30001, ours): a node has the controller decide a command of `metadata_raft/commands`.
 
-A command that is sent again bears the same (broker epoch, sequence), and is carried out once.
-`oldest_open_sequence` is the lowest that its sender still waits for: what is below need not be remembered.
-Since 1 the sender names the client that asked for the command, and None where it asks for itself.
+A command that is sent again has the same (broker epoch, sequence), and is carried out once.
+`oldest_open_sequence` is the lowest that its sender still waits for: results below it need not be kept. Since
+1 the sender names the client that requested the command, or None for a command of its own.
 """
 
 from ottla.logstore.words import schema
@@ -23,7 +23,7 @@ class SubmitCommandRequest:
     sequence: int = schema.int64(default=-1)
     oldest_open_sequence: int = schema.int64(default=-1)
     timeout_ms: int = schema.int32()
-    command: bytes = schema.secret()  # as metadata_raft.command_codec writes it
+    command: bytes = schema.secret()  # as encoded by metadata_raft.command_codec
     client: Client | None = schema.struct_(Client, since=1, nullable_since=1, default=None)
 
 
@@ -31,7 +31,7 @@ class SubmitCommandRequest:
 class SubmitCommandResponse:
     error_code: int = schema.int16()
     error_message: str | None = schema.string(nullable_since=0, default=None)
-    leader_id: int = schema.int32(default=-1)  # who leads the quorum, as far as the answering node knows
+    leader_id: int = schema.int32(default=-1)  # the leader of the quorum, as far as the answering node knows
     epoch: int = schema.int32(default=-1)
-    offset: int = schema.int64(default=-1)  # the metadata up to here show what the command did
+    offset: int = schema.int64(default=-1)  # the metadata up to here contain the result
     reply: bytes = schema.bytes_()

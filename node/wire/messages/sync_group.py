@@ -1,4 +1,4 @@
-"""SyncGroup (key 14): the leader hands out assignments, each member takes its own."""
+"""SyncGroup (key 14): the leader of a group sends all assignments, each member receives its own."""
 
 from collections.abc import Sequence
 

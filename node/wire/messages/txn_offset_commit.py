@@ -1,4 +1,4 @@
-"""TxnOffsetCommit (key 28): a group's offsets that hold once the transaction commits."""
+"""TxnOffsetCommit (key 28): a group's offsets, which take effect when the transaction commits."""
 
 from collections.abc import Sequence
 

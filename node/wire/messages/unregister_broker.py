@@ -1,4 +1,4 @@
-"""UnregisterBroker (key 64): forget a broker that is gone for good."""
+"""UnregisterBroker (key 64): remove a broker that is gone for good."""
 
 from ottla.logstore.words import schema
 from ottla.logstore.words.schema import message

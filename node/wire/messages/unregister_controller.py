@@ -1,4 +1,4 @@
-"""UnregisterController (key 94): forget a controller that is gone for good."""
+"""UnregisterController (key 94): remove a controller that is gone for good."""
 
 from ottla.logstore.words import schema
 from ottla.logstore.words.schema import message

@@ -22,9 +22,9 @@ class PartitionData:
     start_offset: int = schema.int64()
     delivery_complete_count: int = schema.int32(since=1, default=-1)
     state_batches: Sequence[StateBatch] = schema.array(StateBatch)
-    # Of nodes of Ottla: the dead letters that the leader is about to produce; null leaves what is known.
+    # Ottla's own: the dead letters that the leader is about to produce; null keeps the known ones.
     dead_letters: bytes | None = schema.bytes_(tag=10_000, nullable_since=0, default=None)
-    # Of nodes of Ottla: the incarnation of the state that the leader has read; -1 is not compared.
+    # Ottla's own: the incarnation of the state that the leader has read; -1 is not compared.
     incarnation: int = schema.int64(tag=10_001, default=-1)
 
 

@@ -1,7 +1,7 @@
-"""WriteTxnMarkers (key 27): the coordinator tells leaders how a transaction ended.
+"""WriteTxnMarkers (key 27): the coordinator informs leaders of the end of a transaction.
 
-Tags from 10000 on are Ottla's own, and count between nodes that have proven themselves: by them a leader
-knows a late copy of a request whose connection was given up.
+Tags from 10000 on are Ottla's own, and count between nodes that are proven: by them a leader recognizes a
+late copy of a request whose connection was given up.
 """
 
 from collections.abc import Sequence
@@ -33,7 +33,7 @@ class WriteTxnMarkersRequest:
     sender_epoch: int = schema.int64(tag=10_000, default=-1)  # of the sender's process: its broker epoch
     number: int = schema.int64(
         tag=10_001, default=-1
-    )  # grows with each request of that process to this leader
+    )  # increases with each request of that process to this leader
 
 
 @struct
