@@ -1,8 +1,8 @@
-"""A cluster inside the process of its user, with nodes that can be killed, paused, cut off. Bottom-up:
+"""A cluster within one process, with nodes that can be killed, paused and cut off. Bottom-up:
 
-network         the network among the nodes, which can be cut
-secured_access  the users of a secured cluster, and how clients of several libraries connect as them
-cluster         the nodes, their threads and directories
+network         the network between the nodes, which can be cut
+secured_access  the users of a secured cluster, with their client settings and ACLs
+cluster         the cluster: its nodes, their threads and directories
 """
 
 from ottla.node.embedded.cluster import Cluster

@@ -1,12 +1,12 @@
-"""A cluster inside the process of its user: for tests, and for whoever wants to see one fail.
+"""A cluster within one process, for tests and for watching a cluster fail.
 
     with Cluster(nodes=3) as cluster:
         producer = Producer({"bootstrap.servers": cluster.bootstrap})
         cluster.kill(0)
 
-Every node has a thread with its own event loop and a directory of its own; clients reach it over loopback as
-any other cluster. What is done to a node here is what happens to one elsewhere: `kill` leaves its files as
-they are, `pause` stops it in the middle of whatever it does, `partition` lets no byte pass between nodes.
+Every node has its own thread, event loop and directory; clients reach it over loopback, as any other cluster.
+The methods do to a node what happens to nodes elsewhere: `kill` leaves its files as they are, `pause` stops
+it in the middle of its work, `partition` cuts off all traffic between nodes.
 """
 
 import asyncio
@@ -43,12 +43,12 @@ from ottla.node.start.world import World
 HOST: Final = "127.0.0.1"
 IDENTITY_FILE: Final = "cluster.properties"
 SECURE_FOLDER: Final = "secure"
-MAX_VOTERS: Final = 5  # as `ottla cluster up`
+MAX_VOTERS: Final = 5  # as in `ottla cluster up`
 THREAD_TIMEOUT_S: Final = 60.0
-# Below those that Linux gives to clients: nobody takes the port of a dead node before it comes back, neither
-# a client of something else nor one that dials this very port and so reaches itself.
+# Below Linux's ephemeral ports, so that the port of a dead node stays free until it comes back: neither
+# another program's client gets it, nor a client that dials this very port and so connects to itself.
 PORTS: Final = range(12_000, 32_000)
-# What makes a cluster for tests quick; `overrides` has the last word.
+# Settings that make a test cluster fast; `overrides` take precedence.
 QUICK: Final = {
     "group.initial.rebalance.delay.ms": "0",
     "offsets.topic.num.partitions": "4",
@@ -60,7 +60,7 @@ QUICK: Final = {
 
 @dataclass(slots=True)
 class _Node:
-    """One node and the thread in which it lives; `thread` is None while it is dead."""
+    """One node and the thread that it runs in; `thread` is None while the node is dead."""
 
     node_id: int
     texts: Mapping[str, str]
@@ -70,17 +70,17 @@ class _Node:
     loops: list[asyncio.AbstractEventLoop] = field(default_factory=list)
     is_ending: bool = False
     is_killed: bool = False
-    hands_over: bool = True  # what it leads, when it is stopped
+    hands_over: bool = True  # its leaderships, when it is stopped
     problem: BaseException | None = None
     _main: asyncio.Task[None] | None = None
     _stop: asyncio.Event | None = None
     _is_ready: threading.Event = field(default_factory=threading.Event)
     _resume: threading.Event | None = None
-    # A thread can be waited for only once it runs, and who ends a node may come before.
+    # A thread can be joined only once it is started, and the node may be ended before that.
     _starting: threading.Lock = field(default_factory=threading.Lock)
 
     def start(self) -> None:
-        """Begin to start; `wait_until_ready` tells when it serves."""
+        """Start the thread; `wait_until_ready` returns when the node serves."""
         self.is_ending, self.is_killed, self.problem = False, False, None
         self._main, self._stop = None, None
         self._is_ready = threading.Event()
@@ -89,7 +89,7 @@ class _Node:
             self.thread.start()
 
     def wait_until_ready(self) -> None:
-        """Raises what kept it from serving; RuntimeError if somebody ended it meanwhile."""
+        """Wait until the node serves; raise its error if it cannot, RuntimeError if it was ended."""
         if not self._is_ready.wait(THREAD_TIMEOUT_S):
             raise TimeoutError(f"node {self.node_id} is not ready after {THREAD_TIMEOUT_S:.0f} s")
         if self.problem is not None:
@@ -98,26 +98,26 @@ class _Node:
             raise RuntimeError(f"node {self.node_id} stopped before it was ready")
 
     def stop(self, *, hands_over: bool = True) -> None:
-        """As SIGTERM; nothing if it is dead."""
+        """Stop the node as SIGTERM does; no effect if it is dead."""
         self.hands_over = hands_over
         self.resume()
         self._end()
 
     def kill(self) -> None:
-        """As SIGKILL: its files stay as they are, its peers see their connections end."""
+        """Kill the node as SIGKILL does: its files stay as they are, its peers see their connections end."""
         self.is_killed = True
         self.resume()
         self._end()
 
     def pause(self) -> None:
-        """As SIGSTOP: its loops stand still, its sockets stay open."""
+        """Pause the node as SIGSTOP does: its loops stand still, its sockets stay open."""
         if self._resume is None and self.thread is not None:
             self._resume = threading.Event()
             for loop in self.loops:
                 call(loop, self._resume.wait)
 
     def resume(self) -> None:
-        """As SIGCONT."""
+        """Resume the node as SIGCONT does."""
         if self._resume is not None:
             self._resume.set()
             self._resume = None
@@ -145,7 +145,7 @@ class _Node:
                 runner.run(self._live())
         except asyncio.CancelledError:  # it was ended while it started
             return
-        except BaseException as problem:  # told to the caller, in whose thread this is not
+        except BaseException as problem:  # raised again in the caller's thread
             self.problem = problem
         finally:
             self.loops.clear()
@@ -163,7 +163,7 @@ class _Node:
         return loop
 
     def _ask_to_end(self) -> None:
-        """A node that still starts may wait for others that will never come: it is not waited for."""
+        """Stop the node; cancel a start, which may wait for nodes that will never come."""
         if self._stop is not None and self._main is not None:
             self._stop.set()
             if not self._is_ready.is_set():
@@ -172,7 +172,7 @@ class _Node:
     async def _live(self) -> None:
         self._main, self._stop = asyncio.current_task(), asyncio.Event()
         if self.is_ending:
-            raise asyncio.CancelledError  # who ended it found nobody to ask
+            raise asyncio.CancelledError  # it was ended before the main task could be cancelled
         self.broker = Broker(
             parse_config(dict(self.texts)),
             World(voter_loop=self._make_voter_loop, rest_loop=self._make_loop),
@@ -187,15 +187,17 @@ class _Node:
 
 
 class Cluster:
-    """`nodes` brokers, up to five of them voters. Use it with `with`, `async with`, or `start` and `stop`.
+    """A cluster of `nodes` brokers, up to five of them voters.
 
-    `data` keeps the directories of the nodes, and what makes the cluster the same one when it is started
-    there again, its ports too; without it they are temporary. Topics have a replica on each of up to three
-    nodes unless they are created with another number. `overrides` are settings of all nodes, and one that
-    does not exist is a KafkaError that names the nearest. With `rest` each node has the REST API, on a port
-    of its own that `rest_urls` tells. With `secure` it is as `ottla start --secure` makes it: clients log in
-    over TLS, by what `client_config` tells, as an administrator or as users of `add_user`. Its methods block
-    for as long as what they do takes; the asynchronous context does not.
+    Use it with `with`, `async with`, or `start` and `stop`.
+
+    `data` keeps the directories of the nodes, and the identity and ports with which a later cluster in the
+    same place continues; by default they are temporary. Topics have a replica on each of up to three nodes
+    unless they are created with another number. `overrides` are settings of all nodes; an unknown one is a
+    KafkaError that names the nearest. With `rest` each node serves the REST API, on a port of its own that is
+    in `rest_urls`. With `secure` the cluster is secured as by `ottla start --secure`: clients log in over
+    TLS, with the settings of `client_config`, as the administrator or as users of `add_user`. The methods
+    block until they are done; the asynchronous context does not block the loop.
     """
 
     def __init__(
@@ -219,14 +221,14 @@ class Cluster:
             else _kept_identity(data / IDENTITY_FILE, nodes, secure)
         )
         self.cluster_id = identity.cluster_id
-        # A secured one has ports for nodes behind those of the controllers.
+        # A secured cluster has ports for nodes, after those of the controllers.
         clients, controllers, peers = (
             identity.ports[begin : begin + nodes] for begin in (0, nodes, 2 * nodes)
         )
         voters = nodes if nodes <= 3 else 3 if nodes == 4 else MAX_VOTERS
         shared = {
             **QUICK,
-            # A topic that a client creates by writing to it outlives the loss of a node, too.
+            # A topic that a client creates by writing to it survives the loss of a node, too.
             "default.replication.factor": str(min(nodes, 3)),
             "cluster.id": identity.cluster_id,
             "cluster.secret": identity.secret,
@@ -264,7 +266,7 @@ class Cluster:
     # ---- start and stop --------------------------------------------------------------------------
 
     def start(self) -> "Cluster":
-        """All nodes at once; returns when they serve."""
+        """Start all nodes at once; return when they serve."""
         try:
             for node in self._nodes:
                 node.start()
@@ -276,10 +278,10 @@ class Cluster:
         return self
 
     def stop(self) -> None:
-        """All nodes at once: each flushes its logs and ends cleanly; temporary directories go."""
+        """Stop all nodes at once, cleanly: each flushes its logs; temporary directories are removed."""
         self.heal()
         try:
-            # Whoever is last would wait for a quorum that is gone.
+            # The last node would wait for a quorum that is gone.
             _all_at_once(self._nodes, lambda node: node.stop(hands_over=False))
         finally:
             self._kill_all()
@@ -306,24 +308,24 @@ class Cluster:
     ) -> None:
         await asyncio.to_thread(self.stop)
 
-    # ---- what a user asks ------------------------------------------------------------------------
+    # ---- information -----------------------------------------------------------------------------
 
     @property
     def bootstrap(self) -> str:
-        """HOST:PORT of all nodes, for `bootstrap.servers`."""
+        """Return HOST:PORT of all nodes, for `bootstrap.servers`."""
         return ",".join(f"{HOST}:{port}" for port in self._ports)
 
     def client_config(self, library: Library = "confluent", *, user: str = ADMINISTRATOR) -> dict[str, Any]:
-        """Return what a client of a library is given to connect, as this user where the cluster is secured.
+        """Return the settings with which a client library connects, as this user if the cluster is secured.
 
         "confluent": for `Producer({**config})`; "java": properties; "kafka-python" and "aiokafka": arguments.
         """
         return client_config(library, self.bootstrap, self._access, user)
 
     def add_user(self, name: str, password: str | None = None) -> str:
-        """Add a user who logs in by SCRAM-SHA-512, or give it this password; return the password.
+        """Add a user who logs in by SCRAM-SHA-512, or change its password; return the password.
 
-        Without one it is random. What the user may do is for `allow` to say.
+        Without `password` it is random. The user's rights are granted by `allow`.
         """
         return self._secured().add_user(name, password)
 
@@ -336,9 +338,9 @@ class Cluster:
         transactional_id: str | None = None,
         prefixed: bool = False,
     ) -> None:
-        """Let a user do these operations ("READ", "WRITE", ...) with each resource named that has them.
+        """Allow a user these operations ("READ", "WRITE", ...) on each named resource that supports them.
 
-        With `prefixed` the names are beginnings of names.
+        With `prefixed` the names are prefixes.
         """
         self._secured().allow(
             user,
@@ -354,24 +356,24 @@ class Cluster:
 
     @property
     def rest_urls(self) -> list[str]:
-        """The URLs of the REST API of each living node; a node that starts anew may have another."""
+        """Return the REST API's URL of each live node; a restarted node may have another one."""
         urls = [self.rest_url(node.node_id) for node in self._nodes]
         return [url for url in urls if url is not None]
 
     def rest_url(self, node_id: int) -> str | None:
-        """The same of one node; None while it is dead, or has none."""
+        """Return the REST API's URL of one node; None if the node is dead or has none."""
         broker = self._nodes[node_id].broker
         addresses = [] if broker is None else broker.rest.addresses
         return addresses[0].url if addresses else None
 
     @property
     def node_ids(self) -> list[int]:
-        """All nodes, dead ones too."""
+        """Return the ids of all nodes, dead ones included."""
         return [node.node_id for node in self._nodes]
 
     @property
     def controller_id(self) -> int:
-        """The node that leads the metadata quorum as the living nodes know it, -1 if none does."""
+        """Return the node that leads the metadata quorum as live nodes know it, -1 if none does."""
         for node in self._nodes:
             quorum = None if node.broker is None else node.broker.quorum_services
             if node.thread is not None and quorum is not None and quorum.metadata.is_controller:
@@ -379,7 +381,7 @@ class Cluster:
         return -1
 
     def leader_of(self, topic: str, partition: int) -> int:
-        """The node that leads a partition as the newest metadata say, -1 if none does or it is unknown."""
+        """Return the leader of a partition in the newest metadata, -1 if it has none or is unknown."""
         quorums = (node.broker.quorum_services for node in self._nodes if node.broker is not None)
         images = [quorum.image for quorum in quorums if quorum is not None]
         if not images:
@@ -390,33 +392,33 @@ class Cluster:
             return -1
         return found.partitions[partition].leader
 
-    # ---- what can happen to a node ---------------------------------------------------------------
+    # ---- failures --------------------------------------------------------------------------------
 
     def kill(self, node_id: int) -> None:
-        """End a node in the middle of what it does, as SIGKILL."""
+        """Kill a node in the middle of its work, as SIGKILL does."""
         self._nodes[node_id].kill()
 
     def shut_down(self, node_id: int) -> None:
-        """Stop a node in order, as SIGTERM: it hands over what it leads first."""
+        """Stop a node cleanly, as SIGTERM does: it first hands its leaderships over."""
         self._nodes[node_id].stop()
 
     def restart(self, node_id: int) -> None:
-        """Start a node that is dead, or stop one in order and start it again, with the files that it left."""
+        """Start a dead node, or stop a running one cleanly and start it again, on the files that it left."""
         node = self._nodes[node_id]
         node.stop()
         node.start()
         node.wait_until_ready()
 
     def pause(self, node_id: int) -> None:
-        """Make a node hang, as SIGSTOP."""
+        """Make a node hang, as SIGSTOP does."""
         self._nodes[node_id].pause()
 
     def resume(self, node_id: int) -> None:
-        """Let it go on."""
+        """Resume a paused node."""
         self._nodes[node_id].resume()
 
     def partition(self, *groups: Iterable[int]) -> None:
-        """Cut the network between groups of nodes; nodes in no group are each alone. Clients reach all."""
+        """Cut the network between groups of nodes; a node in no group is alone. Clients reach all nodes."""
         self._network.divide(groups)
 
     def isolate(self, node_id: int) -> None:
@@ -424,12 +426,12 @@ class Cluster:
         self.partition([one for one in self.node_ids if one != node_id])
 
     def heal(self) -> None:
-        """Join what `partition` has cut."""
+        """Restore the network after `partition`."""
         self._network.heal()
 
 
 def _all_at_once(nodes: Iterable[_Node], action: Callable[[_Node], None]) -> None:
-    """Do it to each in a thread of its own; the first error is raised when all are done."""
+    """Run `action` for each node in a thread of its own; raise the first error when all are done."""
     problems: list[BaseException] = []
 
     def run(node: _Node) -> None:
@@ -448,11 +450,11 @@ def _all_at_once(nodes: Iterable[_Node], action: Callable[[_Node], None]) -> Non
 
 
 class _Identity(NamedTuple):
-    """What makes a cluster the same one at its next start; the voters know each other by their ports."""
+    """The identity with which a cluster starts again; the voters know each other by their ports."""
 
     cluster_id: str
     secret: str
-    ports: Sequence[int]  # for clients, then for controllers, then for nodes if it is secured
+    ports: Sequence[int]  # for clients, then for controllers, then for nodes if the cluster is secured
 
 
 def _new_identity(nodes: int, is_secure: bool) -> _Identity:
@@ -461,9 +463,9 @@ def _new_identity(nodes: int, is_secure: bool) -> _Identity:
 
 
 def _kept_identity(path: Path, nodes: int, is_secure: bool) -> _Identity:
-    """The identity that was written there, or a new one, written; ValueError for another number of nodes.
+    """Return the identity in a file, or write a new one.
 
-    ValueError, too, if it was secured and is not to be any more, or the other way round.
+    ValueError if the cluster there has another number of nodes, or differs in being secured.
     """
     if not path.exists():
         identity = _new_identity(nodes, is_secure)
@@ -471,7 +473,7 @@ def _kept_identity(path: Path, nodes: int, is_secure: bool) -> _Identity:
         listed = ",".join(map(str, identity.ports))
         text = f"cluster.id={identity.cluster_id}\ncluster.secret={identity.secret}\nports={listed}\n"
         text += "secure=true\n" if is_secure else ""
-        path.touch(mode=0o600)  # the secret is its owner's alone
+        path.touch(mode=0o600)  # only its owner may read the secret
         path.write_text(text)
         return identity
     texts = parse_properties(path.read_bytes())
@@ -486,7 +488,7 @@ def _kept_identity(path: Path, nodes: int, is_secure: bool) -> _Identity:
 
 
 def _free_ports(count: int) -> list[int]:
-    """Ports that nobody has, by chance; all are held until the last is found, so that none comes twice."""
+    """Return random free ports; all are held until the last is found, so that none is found twice."""
     probes: list[socket.socket] = []
     try:
         while len(probes) < count:

@@ -1,4 +1,4 @@
-"""The network among the nodes of an embedded cluster: what a node dials goes through it, and can be cut."""
+"""The network between the nodes of an embedded cluster; each connection between them can be cut."""
 
 import asyncio
 import threading
@@ -10,15 +10,15 @@ import uvloop
 
 
 def call(loop: asyncio.AbstractEventLoop, action: Callable[..., object]) -> None:
-    """Do it on a loop of another thread, if that still runs."""
+    """Run `action` on a loop of another thread, if that is still running."""
     try:
         loop.call_soon_threadsafe(action)
-    except RuntimeError:  # The loop is closed: nothing is left to be done to it.
+    except RuntimeError:  # the loop is closed: nothing is left to do
         return
 
 
 class Network:
-    """Which nodes can reach which; the loops of all nodes ask it before they dial."""
+    """The connections that are allowed between nodes; the loops of all nodes check it when they dial."""
 
     def __init__(self) -> None:
         self._owner_of_port: dict[int, int] = {}
@@ -27,11 +27,11 @@ class Network:
         self._open: list[_Dialled] = []
 
     def assign(self, port: int, node_id: int) -> None:
-        """This node listens there."""
+        """Note that this node listens on a port."""
         self._owner_of_port[port] = node_id
 
     def divide(self, groups: Iterable[Iterable[int]]) -> None:
-        """Let nodes reach those of their own group only; nodes in none are each alone."""
+        """Let nodes reach only nodes of their own group; a node in no group is alone."""
         everyone = set(self._owner_of_port.values())
         with self._lock:
             self._group_of = {node_id: -1 - node_id for node_id in everyone}
@@ -46,14 +46,14 @@ class Network:
         self._group_of = {}
 
     def passes(self, node_id: int, port: int) -> bool:
-        """Whether a node may open, or keep, a connection to a port."""
+        """Return True if a node may open, or keep, a connection to a port."""
         groups, owner = self._group_of, self._owner_of_port.get(port)
         return owner is None or groups.get(node_id, 0) == groups.get(owner, 0)
 
     def note(self, dialled: "_Dialled") -> None:
-        """A node has opened a connection; on its loop."""
+        """Note a connection that a node has opened; called on the node's loop."""
         with self._lock:
-            # A transport of TLS takes no weak reference, so those that have ended are looked for here.
+            # A TLS transport supports no weak reference, so ended connections are removed here.
             self._open = [one for one in self._open if not one.has_ended(dialled.loop)]
             self._open.append(dialled)
 
@@ -66,15 +66,15 @@ class _Dialled:
     transport: asyncio.WriteTransport
 
     def has_ended(self, this_loop: asyncio.AbstractEventLoop) -> bool:
-        """Return whether the connection is known to have ended; only the own loop is asked."""
+        """Return True if the connection is known to have ended; only its own loop can tell."""
         if self.loop is not this_loop:
             return self.loop.is_closed()
-        # One of TLS that was lost does not say that it is closing, but has no socket any more.
+        # A lost TLS transport does not report that it is closing, but it has no socket any more.
         return self.transport.is_closing() or self.transport.get_extra_info("socket") is None
 
 
 class NodeLoop(uvloop.Loop):
-    """The loop of a node; what it dials goes through the network of the cluster."""
+    """The event loop of a node; its connections go through the cluster's network."""
 
     network: Network
     node_id: int
@@ -86,7 +86,7 @@ class NodeLoop(uvloop.Loop):
 
 
 class VoterLoop(asyncio.SelectorEventLoop):
-    """The same for the loop of its voter."""
+    """The event loop of a node's voter; its connections go through the cluster's network."""
 
     network: Network
     node_id: int
@@ -105,7 +105,7 @@ async def _dial(
         raise ConnectionRefusedError(f"the network between node {loop.node_id} and port {port} is cut")
     transport, protocol = await connect(factory, host, port, **rest)
     loop.network.note(_Dialled(loop.node_id, number, loop, transport))
-    # It may have been cut while we dialled.
+    # The network may have been cut during the dial.
     if not loop.network.passes(loop.node_id, number):
         transport.abort()
     return transport, protocol

@@ -1,4 +1,4 @@
-"""The users of a secured cluster: how clients of several libraries connect as them, and what they may do."""
+"""The users of a secured cluster: their client settings for several libraries, and their ACLs."""
 
 import asyncio
 import secrets
@@ -34,7 +34,7 @@ Library = Literal["confluent", "java", "kafka-python", "aiokafka"]
 
 
 class SecuredAccess:
-    """The users of a cluster whose keys lie in `files`, and their passwords."""
+    """The users of a cluster whose keys are in `files`, and their passwords."""
 
     def __init__(self, files: SecureFiles, bootstrap: str) -> None:
         self._files = files
@@ -43,7 +43,7 @@ class SecuredAccess:
         self._passwords = {self._admin.name: self._admin.password}
 
     def login(self, user: str) -> ClientLogin:
-        """Return how a user logs in; ValueError for one whose password is not known here."""
+        """Return the login of a user; ValueError if its password is not known here."""
         if user not in self._passwords:
             raise ValueError(f"there is no user {user!r}: add it with add_user")
         return ClientLogin(
@@ -54,7 +54,7 @@ class SecuredAccess:
         )
 
     def add_user(self, name: str, password: str | None) -> str:
-        """Add a user, or give it another password; return the password."""
+        """Add a user, or change its password; return the password."""
         password = secrets.token_urlsafe(PASSWORD_BYTES) if password is None else password
         change = upsertion(name, password, ScramMechanism.SCRAM_SHA_512, MIN_ITERATIONS)
         _raise_refused(self._ask(lambda client: alter_users(client, upsertions=[change])))
@@ -69,7 +69,7 @@ class SecuredAccess:
         *,
         is_prefixed: bool,
     ) -> None:
-        """Create an ACL for each resource whose name is given with each operation that there is for it."""
+        """Create an ACL for each named resource and each of the operations that it supports."""
         given = {ResourceType[kind]: name for kind, name in names.items() if name is not None}
         entries = [
             AccessControlEntry(
@@ -92,7 +92,7 @@ class SecuredAccess:
         _raise_refused(self._ask(lambda client: create_acls(client, entries)))
 
     def _ask(self, question: Callable[[Client], Awaitable[Mapping[Any, KafkaError]]]) -> list[KafkaError]:
-        """Ask the cluster as its administrator, in a thread: whoever calls may have a loop of its own."""
+        """Send requests as the administrator, in a thread: the caller may run an event loop of its own."""
         security, _ = read_client_security(self.login(self._admin.name).of_java())
         answers: list[list[KafkaError]] = []
         problems: list[BaseException] = []
@@ -107,7 +107,7 @@ class SecuredAccess:
         def run() -> None:
             try:
                 asyncio.run(ask())
-            except BaseException as problem:  # told to the caller, in whose thread this is not
+            except BaseException as problem:  # raised again in the caller's thread
                 problems.append(problem)
 
         thread = threading.Thread(target=run, name="ottla-administrator")
@@ -133,7 +133,7 @@ def _raise_refused(refused: Sequence[KafkaError]) -> None:
 def client_config(
     library: Library, bootstrap: str, access: SecuredAccess | None, user: str
 ) -> dict[str, Any]:
-    """Return what a client of a library is given to connect to a cluster, secured or not."""
+    """Return the settings with which a client library connects to a cluster, secured or not."""
     is_python = library in ("kafka-python", "aiokafka")
     if access is None:
         return {"bootstrap_servers" if is_python else "bootstrap.servers": bootstrap}
