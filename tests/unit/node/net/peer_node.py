@@ -1,4 +1,4 @@
-"""A node that peers can dial: a listener, the dispatcher, and metadata; no partitions."""
+"""A node that peers can dial: a listener, the dispatcher, and metadata, but no partitions."""
 
 import asyncio
 import random
@@ -32,7 +32,7 @@ CLUSTER_ID = b"the cluster's id"
 
 
 class Unique:
-    """Bytes that differ each time and are the same in every run."""
+    """Bytes that differ on each call and are the same in every run."""
 
     def __init__(self, seed: int) -> None:
         self._chance = random.Random(seed)
@@ -47,7 +47,7 @@ def gate(node_id: int, *, secret: bytes = SECRET, cluster_id: bytes = CLUSTER_ID
 
 
 class PeerNode(MetadataNode):
-    """What the dispatcher sees of a broker with peers."""
+    """A broker with peers, by the members that the dispatcher needs."""
 
     def __init__(
         self,
@@ -103,7 +103,7 @@ def network(
     own_gate: PeerGate | None = None,
     on_lost: Callable[[EndedConnection], None] = lambda ended: None,
 ) -> PeerNetwork:
-    """The connections of node `node_id` to these nodes, which it finds by their ids."""
+    """Return the connections of node `node_id` to these nodes, which it finds by their ids."""
     endpoints = {node.config.node_id: node.endpoint for node in nodes}
     return PeerNetwork(
         gate=own_gate or gate(node_id),

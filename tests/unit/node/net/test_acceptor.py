@@ -21,7 +21,7 @@ def _listening() -> socket.socket:
 async def _count_by_turn(
     acceptor: Acceptor, address: tuple[str, int], made: list[asyncio.Protocol]
 ) -> list[int]:
-    """Connect all clients, then return how many were accepted in each turn."""
+    """Connect all clients; return the number of connections accepted in each turn."""
     counts = []
     with ExitStack() as clients:
         for _ in range(CLIENTS):

@@ -1,4 +1,4 @@
-"""How a node hands over the caller of its REST API: both ends prove themselves, nothing can be changed."""
+"""A node hands over the caller of its REST API: both ends prove themselves, and nothing can be altered."""
 
 import os
 
@@ -28,7 +28,7 @@ def node(node_id: int, secret: bytes | None = b"secret", cluster: bytes = CLUSTE
 def shaken(
     client: ActingSecrets, server: ActingSecrets, caller: Caller = ANN
 ) -> tuple[ActForRequest, ActingChallenge]:
-    """Return the last message of the client, and what the server remembers then."""
+    """Return the client's last message, and the server's challenge."""
     nonce = client.unique(32)
     answer, challenge = answer_hello(hello(client, nonce), server)
     return act(answer, caller, nonce, client), challenge
@@ -56,7 +56,7 @@ def test_a_node_acts_at_itself_without_a_secret_of_the_cluster() -> None:
 
 
 def test_another_process_with_the_same_id_is_not_this_node() -> None:
-    """It knows the secret of the cluster, but not the one of this process."""
+    """It knows the secret of the cluster, but not that of this process."""
     server = node(1)
     answer, _ = answer_hello(hello(node(1), bytes(32)), server)
 

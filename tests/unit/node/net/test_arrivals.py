@@ -13,7 +13,7 @@ from tests.unit.node.net.test_listener import Transport
 
 
 class Timers:
-    """A loop that has a clock of the test's and timers alone."""
+    """A loop with a clock controlled by the test, and with timers only."""
 
     def __init__(self) -> None:
         self.now_s = 1_000.0
@@ -69,7 +69,7 @@ class Socket(Transport):
 
 
 class Entrance:
-    """A listener that notes whom it lets in."""
+    """A listener that records the connections that it lets in."""
 
     name = "A"
     file_limit = 1_000
@@ -180,7 +180,7 @@ def test_what_came_early_is_received_when_the_client_is_let_in() -> None:
     assert isinstance(arrival, Arrival)
 
     arrival.get_buffer(-1)[:8] = b"a little"
-    early.is_reading_now = True  # as by uvloop
+    early.is_reading_now = True  # as with uvloop
     arrival.buffer_updated(8)
     assert not early.is_reading_now
     entrance.timers.advance(60)

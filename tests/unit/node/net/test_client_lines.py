@@ -1,4 +1,4 @@
-"""Floods of lines that clients cause, and the few that are written of them."""
+"""Floods of log lines that clients cause, and the few that are logged."""
 
 import logging
 
@@ -11,7 +11,7 @@ log = logging.getLogger("ottla.node.net.some_lines")
 
 
 class Flood:
-    """Lines with a clock that stands still."""
+    """Lines logged under a clock that stands still."""
 
     def __init__(self) -> None:
         self.now_s = 1_000.0

@@ -1,4 +1,4 @@
-"""A connection without a socket: a fake transport takes what it sends, the test plays the event loop."""
+"""A connection without a socket: a fake transport records what is sent, and the test plays the event loop."""
 
 import asyncio
 import gc
@@ -77,7 +77,7 @@ class FakeTransport:
 
 
 class FakeFileSender:
-    """Stands in for the sender of records from files: it has sent when the test says so."""
+    """A stand-in for the sender of file records: it has sent when the test says so."""
 
     def __init__(self, descriptor: int, *, finished: Callable[[], None], **_: Any) -> None:
         self._descriptor = descriptor
@@ -99,7 +99,7 @@ class FakeFileSender:
 
 
 class FakeListener:
-    """Stands in for the listener: answers every frame with itself, or as the test says."""
+    """A stand-in for the listener: it echoes every frame, or answers as the test says."""
 
     def __init__(
         self,
@@ -152,7 +152,7 @@ class FakeListener:
 
 
 class Peer:
-    """A connection under test with all its fakes."""
+    """A connection under test with all its stand-ins."""
 
     def __init__(
         self,
@@ -160,7 +160,7 @@ class Peer:
         memory: ReceiveMemory | None = None,
         gathered: GatheredAnswers | None = None,
     ) -> None:
-        """`gathered` are the answers that it shares with other peers of one node."""
+        """`gathered` are the answers shared with other connections of the node."""
         self.loop = loop
         self.memory = memory if memory is not None else ReceiveMemory()
         self.listener = FakeListener(loop, self.memory, gathered)
@@ -169,7 +169,7 @@ class Peer:
         self.connection.connection_made(self.transport)  # type: ignore[arg-type]
 
     def send(self, data: bytes) -> int:
-        """Hand bytes over as the loop would; returns how many were taken before reading was paused."""
+        """Hand bytes over as the loop would; return how many were taken before reading was paused."""
         taken = 0
         while taken < len(data) and self.transport.is_reading and not self.transport.is_closed:
             room = self.connection.get_buffer(-1)
@@ -181,7 +181,7 @@ class Peer:
         return taken
 
     def turn(self) -> None:
-        """Let the event loop run what is ready, and what that makes ready."""
+        """Let the event loop run everything that is ready, and everything that becomes ready by that."""
         for _ in range(4):
             self.loop.run_until_complete(asyncio.sleep(0))
 
@@ -195,7 +195,7 @@ def loop() -> Iterator[asyncio.AbstractEventLoop]:
 
 @pytest.fixture(autouse=True)
 def long_turns(monkeypatch: pytest.MonkeyPatch) -> None:
-    """A busy machine must not decide how much is read at once."""
+    """Make turns long, so that a busy machine does not decide how much is read at once."""
     monkeypatch.setattr(read_turn, "MAX_TURN_SECONDS", 3600.0)
 
 
@@ -206,7 +206,7 @@ def peer(loop: asyncio.AbstractEventLoop) -> Peer:
 
 @contextmanager
 def with_a_file_under_way(peer: Peer, monkeypatch: pytest.MonkeyPatch) -> Iterator[FakeFileSender]:
-    """Have an answer with records of a file leave, which takes until the test says otherwise."""
+    """Send a response with file records, which takes until the test says otherwise."""
     opened: list[FakeFileSender] = []
 
     def open_sender(descriptor: int, **how: Any) -> FakeFileSender:
@@ -496,7 +496,7 @@ def test_a_request_that_keeps_nothing_gives_its_memory_back_while_it_waits(peer:
 
 def test_who_waits_for_memory_asks_once(loop: asyncio.AbstractEventLoop) -> None:
     class Memory(ReceiveMemory):
-        """Memory that notes who has asked and must wait."""
+        """Memory that records the owners that have to wait."""
 
         def __init__(self, limit_bytes: int) -> None:
             super().__init__(limit_bytes)
@@ -632,7 +632,7 @@ def test_a_half_closed_peer_gets_its_answers_then_the_connection_closes(peer: Pe
     peer.listener.answer = lambda body: Pending(work(bytes(body)), lambda answer: [answer])
     peer.send(frame(b"first") + frame(b"second"))
 
-    assert peer.connection.eof_received()  # The transport stays open for what is still to be sent.
+    assert peer.connection.eof_received()  # the transport stays open for the rest
     for _ in range(3):
         peer.turn()
 
@@ -762,7 +762,7 @@ def test_a_request_that_never_began_ends_without_a_word(peer: Peer) -> None:
     peer.listener.answer = lambda body: Pending(work(), lambda answer: [answer])
     peer.send(frame(b"slow"))
 
-    peer.listener.tasks[0].cancel()  # as a node that ends in the very turn in which it came
+    peer.listener.tasks[0].cancel()  # as when the node stops in the same turn
     peer.turn()
     del peer.listener.answer, peer.listener.frames
     gc.collect()
@@ -774,7 +774,7 @@ def test_a_request_that_never_began_ends_without_a_word(peer: Peer) -> None:
 
 
 class Acknowledged:
-    """Answers Produce requests (they begin with key 0) when `acknowledge` says so, others at once."""
+    """Answers Produce requests (key 0) when `acknowledge` is called, and other requests at once."""
 
     def __init__(self, peer: Peer) -> None:
         self.loop = peer.listener.loop
@@ -928,11 +928,12 @@ def test_a_peer_that_goes_cancels_its_acknowledgements(peer: Peer) -> None:
     assert all(future.cancelled() for future in service.waiting.values())
 
 
-# ---- what waits for news -----------------------------------------------------------------------------------
+# ---- requests that wait for news
+# ----------------------------------------------------------------------------
 
 
 class News:
-    """Makes a peer's requests wait for news, but for those that begin with "now"."""
+    """Makes a peer's requests wait for news, except those that start with "now"."""
 
     def __init__(self, peer: Peer) -> None:
         self.waiting: list[asyncio.Future[bytes]] = []
@@ -1029,7 +1030,7 @@ def test_who_sends_little_does_not_rest(peer: Peer) -> None:
 
 
 def owing(peer: Peer) -> "asyncio.Future[None]":
-    """Have the peer's next Produce wait for replicas, until the future is done."""
+    """Make the peer's next Produce wait for replicas, until the future is done."""
     future: asyncio.Future[None] = peer.loop.create_future()
     peer.listener.answer = lambda _: Pending(future, lambda _: [b"acknowledged"], True)
     return future

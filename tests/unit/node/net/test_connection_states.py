@@ -1,4 +1,4 @@
-"""Each move between the states of a connection, made by what makes it, and none beside the table."""
+"""Each move between the states of a connection is caused by its event, and no other move happens."""
 
 import asyncio
 import re
@@ -37,7 +37,7 @@ def test_the_table_of_moves_is_the_one_in_words() -> None:
 
 
 class Gathered(GatheredAnswers):
-    """Answers of which the test is told when those that were kept have left."""
+    """Gathered answers that call the test after they are sent."""
 
     def __init__(self, loop: asyncio.AbstractEventLoop) -> None:
         super().__init__(loop)
@@ -49,7 +49,7 @@ class Gathered(GatheredAnswers):
 
 
 class Story(Peer):
-    """A peer whose node answers as the frame's first byte says, and whose states are noted."""
+    """A peer whose node answers as the frame's first byte says, and whose states are recorded."""
 
     def __init__(self, loop: asyncio.AbstractEventLoop, memory: ReceiveMemory | None = None) -> None:
         self.gathered = Gathered(loop)
@@ -83,7 +83,7 @@ class Story(Peer):
         return [b"at last"]
 
     def asks(self, kind: bytes) -> None:
-        """Send one Produce request of a kind, or of several kinds several."""
+        """Send one Produce request for each kind."""
         self.send(b"".join(frame(b"\0\0" + kind[at : at + 1]) for at in range(len(kind))))
 
     def stops_reading_answers(self) -> None:
@@ -135,7 +135,7 @@ def fill_and_wait(story: Story) -> None:
 
 
 def refuse_when_full(story: Story) -> None:
-    """A large frame lets go what was kept, which fills what may be unsent; then it is refused."""
+    """Send a large frame that is refused: gathered answers are sent before it, and fill the transport."""
     story.asks(b"r")
     story.gathered.after_sending = story.stops_reading_answers
     story.send(frame(b"\0\0x" + bytes(connection_module.LARGE_FRAME_BYTES)))
@@ -155,7 +155,7 @@ def time_is_over(story: Story) -> None:
 
 
 def later(story: Story, seconds: float) -> None:
-    """Let time pass for the loop."""
+    """Let time pass on the loop."""
     time = story.loop.time
     story.loop.time = lambda: time() + seconds  # type: ignore[method-assign]
     story.turn()
@@ -223,7 +223,7 @@ MOVES: dict[tuple[Serving, Serving], tuple[Callable[[Story], Any], Callable[[Sto
 
 
 class NotedTable:
-    """The table of moves, which notes those that were looked up."""
+    """The table of moves; it records the moves that are looked up."""
 
     def __init__(self) -> None:
         self.made: list[tuple[Serving, Serving]] = []
@@ -261,7 +261,7 @@ def test_each_move_of_the_table_is_made(
 def test_a_move_that_the_table_does_not_have_is_a_bug(
     loop: asyncio.AbstractEventLoop, monkeypatch: pytest.MonkeyPatch, state: Serving, to: Serving
 ) -> None:
-    """Each move in turn is taken out of the table, and made nevertheless."""
+    """Remove each move from the table in turn, and make it nevertheless."""
     failures: list[Exception] = []
     loop.set_exception_handler(lambda _, context: failures.append(context["exception"]))
     story = Story(loop)
@@ -348,7 +348,7 @@ def test_nothing_is_served_behind_a_file_that_is_not_sent_yet(
 def test_a_request_that_is_closed_while_its_answer_leaves_is_given_up(
     loop: asyncio.AbstractEventLoop,
 ) -> None:
-    """The answers before it are one too many for the memory of all that is unsent."""
+    """The answers before the request exceed the memory of all unsent answers."""
     story = Story(loop)
     write = story.transport.writelines
 

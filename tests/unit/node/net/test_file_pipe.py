@@ -1,4 +1,4 @@
-"""The pipe between files and sockets: it holds an answer of a megabyte, and nothing between two turns."""
+"""The pipe between files and sockets: it holds a response of a megabyte, and nothing between two turns."""
 
 import errno
 import fcntl
@@ -140,7 +140,7 @@ def refuse(*_: object) -> int:
 
 
 def refusing(*, capacity_bytes: int) -> Callable[[int, int, int], int]:
-    """As the kernel of a user with many pipes, which are of this size then."""
+    """Return a `fcntl` that behaves as for a user with many pipes, whose new pipes have this size."""
 
     def answer(_: int, question: int, argument: int = 0) -> int:
         if question == fcntl.F_SETPIPE_SZ:

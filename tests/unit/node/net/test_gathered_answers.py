@@ -1,5 +1,6 @@
-"""When answers leave: at once where few come in a turn of the loop, together where many do; what had to wait
-before what brought the news."""
+"""Responses are sent at once if few come in a turn of the loop, and together if many do; awaited responses go
+before those of the requests that brought the news.
+"""
 
 import asyncio
 from collections.abc import Iterator
@@ -20,7 +21,7 @@ from tests.unit.node.net.test_connection import Peer, frame
 
 
 class Sender:
-    """A connection that remembers what was written, in a log that others share."""
+    """A connection that records its writes in a log shared with others."""
 
     def __init__(self, name: str, log: list[tuple[str, bytes]]) -> None:
         self.name = name
@@ -32,7 +33,7 @@ class Sender:
 
 
 class Turns:
-    """A listener's answers, with a loop whose turns the test makes."""
+    """The gathered answers of a listener, with a loop whose turns the test makes."""
 
     def __init__(self, loop: asyncio.AbstractEventLoop) -> None:
         self.loop = loop
@@ -41,7 +42,7 @@ class Turns:
         self.senders = [Sender(str(number), self.log) for number in range(2 * MAX_GATHERED)]
 
     def answer(self, count: int) -> int:
-        """So many connections have an answer; how many of these left at once."""
+        """Answer `count` connections; return how many of these answers were sent at once."""
         before = len(self.log)
         for sender in self.senders[:count]:
             self.gathered.send(sender, b"answer")  # type: ignore[arg-type]
@@ -51,7 +52,7 @@ class Turns:
         self.loop.run_until_complete(asyncio.sleep(0))
 
     def try_one(self) -> None:
-        """Let so many leave that the next turn is tried."""
+        """Send so many answers that the next turn is tried."""
         for _ in range(TRY_EVERY):
             assert self.answer(1) == 1
         self.log.clear()
@@ -131,7 +132,7 @@ def test_who_waited_is_answered_before_who_brought_the_news(turns: Turns) -> Non
 
 
 def wake(turns: Turns, *senders: Sender) -> None:
-    """As an append does: each answer that was waited for comes by a callback of the loop."""
+    """Answer awaited requests by callbacks of the loop, as an append does."""
     for sender in senders:
         turns.loop.call_soon(turns.gathered.send_awaited, sender, b"news")
         turns.gathered.news()
@@ -221,7 +222,7 @@ def test_a_turn_with_news_does_not_count_among_those_that_are_tried(turns: Turns
 
 @pytest.fixture
 def peer(loop: asyncio.AbstractEventLoop, monkeypatch: pytest.MonkeyPatch) -> Peer:
-    """A connection whose answers wait for the end of the turn."""
+    """Return a connection whose answers wait for the end of the turn."""
     monkeypatch.setattr("ottla.node.net.gathered_answers.TRY_EVERY", 0)
     return Peer(loop)
 

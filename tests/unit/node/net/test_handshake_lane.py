@@ -1,4 +1,4 @@
-"""Whose handshake is computed next, and who is refused."""
+"""The order in which handshakes are computed, and the choice of those that are refused."""
 
 import asyncio
 from concurrent.futures import Future
@@ -10,7 +10,7 @@ from ottla.node.net.handshake_lane import HandshakeLane
 
 
 class HeldLoop:
-    """A pool that computes when the test says so."""
+    """A thread pool that computes when the test says so."""
 
     def __init__(self) -> None:
         self.began: list[tuple[Any, Future[Any]]] = []

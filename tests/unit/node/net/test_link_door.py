@@ -1,4 +1,4 @@
-"""One port for links among voters and for Kafka's protocol: what the first bytes tell."""
+"""One port for links among voters and for Kafka's protocol, distinguished by their first bytes."""
 
 import asyncio
 import socket
@@ -68,7 +68,7 @@ def test_a_record_that_says_to_be_longer_than_any_is_known_when_the_room_is_full
 
 
 class Echo(asyncio.BufferedProtocol):
-    """Sends back what comes."""
+    """Sends all bytes back."""
 
     def __init__(self) -> None:
         self.buffer = bytearray(100)
@@ -84,7 +84,7 @@ class Echo(asyncio.BufferedProtocol):
 
 
 class Served:
-    """A listener whose requests are echoed, and whose links are kept."""
+    """A listener that echoes requests and keeps links."""
 
     def __init__(self) -> None:
         self.loop = asyncio.get_running_loop()

@@ -1,4 +1,4 @@
-"""What a listener lets in, counts, closes and says."""
+"""The connections that a listener lets in, counts and closes, and its log lines."""
 
 import asyncio
 import logging
@@ -51,7 +51,7 @@ def listener(
 
 
 class Socket:
-    """A socket that has a number."""
+    """A socket with a file descriptor."""
 
     def __init__(self, number: int) -> None:
         self._number = number
@@ -147,7 +147,7 @@ def test_peers_that_do_not_read_cannot_fill_the_memory(monkeypatch: pytest.Monke
     for connection, _ in (peers[1], peers[2], peers[0], peers[3]):
         connection.pause_writing()
 
-    # The one that has read in between is not the slowest.
+    # The peer that has read in between is not the slowest.
     assert [transport.is_aborted for _, transport in peers] == [False, True, True, False]
     assert to.unsent.used_bytes == 200
 
@@ -406,7 +406,7 @@ ADMINISTRATOR, USER = "User:admin", "User:alice"
 
 
 class Gate:
-    """Lets clients log in; the test says when one has."""
+    """Lets clients log in; the test says when a client has."""
 
     counts = LoginCounts()
 
@@ -417,7 +417,7 @@ class Gate:
 def full_listener_with_logins(
     quota: ConnectionQuota | None = None, name: str = "CLIENTS"
 ) -> tuple[Listener, Timers]:
-    """One whose limit is reached by a stranger."""
+    """Return a listener whose limit of connections is reached."""
     served: list[bytes] = []
     authorizer = Authorizer(AuthorizerSettings(super_users=frozenset({ADMINISTRATOR})))
     never = Timers()

@@ -1,4 +1,4 @@
-"""The answers that a connection owes, alone: their order, and what ends it."""
+"""The answers that a connection owes, by themselves: their order and their end."""
 
 import asyncio
 from collections.abc import Iterator

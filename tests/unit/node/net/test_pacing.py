@@ -1,4 +1,4 @@
-"""Connections within one machine are not paced; those of other machines are sent to as the system does it."""
+"""Connections within one machine are not paced; connections to other machines keep the system's choice."""
 
 import asyncio
 import os
@@ -18,7 +18,7 @@ from ottla.node.net.receive_memory import ReceiveMemory
 
 
 class Socket:
-    """Has a congestion control, and may be chosen only what its system allows."""
+    """A socket with a congestion control, limited to those that its system allows."""
 
     def __init__(self, congestion_control: bytes, *, allowed: frozenset[bytes] | None = None) -> None:
         self.congestion_control = congestion_control
@@ -43,7 +43,7 @@ def test_what_paces_is_replaced_and_given_back(paced: bytes) -> None:
     chosen = stop_pacing(listening, lambda: trial)
     assert (chosen, listening.congestion_control) == (paced, b"reno")
     assert trial.is_closed
-    connection = Socket(listening.congestion_control)  # as accept(2) does it
+    connection = Socket(listening.congestion_control)  # as accept(2) does
     pace(connection, chosen)
     assert connection.congestion_control == paced
 
@@ -56,7 +56,7 @@ def test_what_does_not_pace_stays(usual: bytes) -> None:
 
 @pytest.mark.parametrize("allowed", [{b"bbr"}, {b"reno"}, set()])
 def test_where_only_one_of_two_may_be_chosen_the_systems_choice_stays(allowed: set[bytes]) -> None:
-    """Otherwise other machines would not get theirs back."""
+    """Otherwise other machines would not get the system's choice back."""
     listening = Socket(b"bbr", allowed=frozenset(allowed))
     trial = Socket(b"bbr", allowed=frozenset(allowed))
     assert (stop_pacing(listening, lambda: trial), listening.congestion_control) == (b"", b"bbr")
@@ -80,7 +80,7 @@ def congestion_control(sock: socket.socket) -> bytes:
 
 
 def other_than_reno() -> bytes:
-    """What stands for BBR: it itself, or what this system allows without it."""
+    """Return BBR, or an algorithm that this system allows instead."""
     for name in (b"bbr", b"cubic"):
         with suppress(OSError), socket.socket() as sock:
             sock.setsockopt(socket.IPPROTO_TCP, socket.TCP_CONGESTION, name)
@@ -93,7 +93,7 @@ def other_than_reno() -> bytes:
 def test_a_connection_is_paced_by_where_it_comes_from(
     is_local: bool, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """The listener's own socket is made to look like that of a host with BBR."""
+    """The listening socket is set up like that of a host with BBR."""
     paced = other_than_reno()
     monkeypatch.setattr("ottla.node.net.pacing.PACED", paced)
 

@@ -1,4 +1,4 @@
-"""ottla.node.net.peer_client against a fake node on loopback that answers what a test tells it to."""
+"""ottla.node.net.peer_client against a fake node on loopback that answers as the test says."""
 
 import asyncio
 from collections.abc import Awaitable, Callable
@@ -22,7 +22,7 @@ SERVED = [
 
 
 class FakeNode:
-    """Answers ApiVersions; of other requests it keeps the frame and sends what `answer` makes of it."""
+    """Answers ApiVersions; of other requests it keeps the frame and sends the result of `answer`."""
 
     def __init__(self, *, max_api_versions: int = 4) -> None:
         self.max_api_versions = max_api_versions
@@ -99,7 +99,7 @@ def test_a_caller_may_ask_for_an_older_version() -> None:
 
 
 def test_an_old_node_is_asked_again_in_its_own_version() -> None:
-    """KIP-511: the refusal comes in version 0 and tells the highest version."""
+    """KIP-511: the error is sent in version 0 and contains the highest version."""
     node = FakeNode(max_api_versions=2)
 
     with_node(node, lambda client: client.request(MetadataRequest(topics=[]), MetadataResponse))
@@ -191,7 +191,7 @@ def ask(client: PeerClient, timeout_s: float) -> "asyncio.Task[MetadataResponse]
         b"\xff\xff\xff\xff",  # a negative length
         b"\x7f\xff\xff\xff",  # a length beyond all limits
         b"\x00\x00\x00\x02\x00\x00",  # too short for a header
-        b"\x00\x00\x00\x09\x00\x00\x00\x01\x00\xff\xff\xff\xff",  # a body that is none
+        b"\x00\x00\x00\x09\x00\x00\x00\x01\x00\xff\xff\xff\xff",  # an invalid body
     ],
 )
 def test_bytes_that_are_no_answer_end_the_connection(answer: bytes) -> None:

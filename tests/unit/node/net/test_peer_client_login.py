@@ -41,12 +41,12 @@ LOGIN = SaslLogin(mechanism="SCRAM-SHA-256", user="anna", password="right")
 
 
 class LoginNode:
-    """Serves metadata to who has logged in, and ends other connections at the first request."""
+    """Serves metadata to clients that have logged in, and ends other connections at the first request."""
 
     def __init__(self, *, lifetime_ms: int = 0) -> None:
         self.lifetime_ms = lifetime_ms
         self.seen: list[ApiKey] = []
-        self.held = asyncio.Event()  # answers to metadata wait for it
+        self.held = asyncio.Event()  # answers to Metadata wait for it
         self.held.set()
 
     def exchange(self) -> ScramExchange:
@@ -63,7 +63,7 @@ class LoginNode:
             while True:
                 length = int.from_bytes(await reader.readexactly(4), "big")
                 if length > MAX_FRAME_BYTES:
-                    return  # as a node does, to which a handshake of TLS looks like this
+                    return  # as a node does that receives a TLS handshake in plaintext
                 frame = await reader.readexactly(length)
                 key, version = ApiKey(int.from_bytes(frame[:2], "big")), int.from_bytes(frame[2:4], "big")
                 self.seen.append(key)
@@ -270,7 +270,7 @@ def test_a_listener_without_tls_and_a_certificate_that_is_missing_are_told(ca: t
 
 
 def test_the_alert_of_a_node_that_asks_for_a_certificate_is_told(ca: trustme.CA) -> None:
-    """Servers of `asyncio` send none, so this one is a thread."""
+    """Servers of `asyncio` send no alert, so this one is a thread."""
     context = server_context(ca, "127.0.0.1", asks=True)
 
     def serve(listening: socket.socket) -> None:
@@ -278,7 +278,7 @@ def test_the_alert_of_a_node_that_asks_for_a_certificate_is_told(ca: trustme.CA)
         with context.wrap_socket(stream, server_side=True, do_handshake_on_connect=False) as ended:
             with pytest.raises(ssl.SSLError):
                 ended.do_handshake()
-            while socket.socket.recv(ended, 4096):  # or the end would be a reset, without the alert
+            while socket.socket.recv(ended, 4096):  # otherwise the end would be a reset, without the alert
                 pass
 
     async def story(port: int) -> KafkaError:
@@ -326,7 +326,7 @@ def test_nodes_that_dial_each_other_hear_of_lost_connections_only() -> None:
 
 
 def test_nobody_is_told_a_password_whose_certificate_is_not_that_of_a_node(ca: trustme.CA) -> None:
-    """It may be signed by the same authority, as those of all programs of a company are."""
+    """The certificate may be signed by the same authority, as are those of all programs of a company."""
     asked: list[frozenset[str]] = []
 
     def refuse(names: frozenset[str]) -> None:

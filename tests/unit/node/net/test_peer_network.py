@@ -1,4 +1,4 @@
-"""Peers prove themselves over real sockets; who does not is served nothing of the cluster's own."""
+"""Peers prove themselves over real sockets; others are not served the cluster's private APIs."""
 
 import asyncio
 import logging
@@ -22,7 +22,7 @@ from tests.unit.node.net.peer_node import PeerNode, gate, network, serving
 
 
 def refusal(**fields: Any) -> KafkaError:
-    """What node 1 is told when it dials node 0 with a gate of these fields."""
+    """Return the error with which node 1 is refused when it dials node 0 with a gate of these fields."""
 
     async def scene() -> KafkaError:
         async with serving(PeerNode(0)) as node:
@@ -52,7 +52,7 @@ def test_peers_prove_themselves_once_and_keep_the_connection() -> None:
 
 
 def test_what_was_asked_of_an_earlier_process_ends_when_another_one_registers() -> None:
-    """The host of the earlier one may have lost its power: nobody ends its connections."""
+    """If the earlier process's host lost its power, its connections are not closed."""
 
     async def scene() -> None:
         async with serving(PeerNode(0)) as node:
@@ -209,7 +209,7 @@ def test_a_proof_that_was_overheard_is_worth_nothing() -> None:
             original, loop = PeerClient.request, asyncio.get_running_loop()
 
             async def overhear(self: PeerClient, message: Any, *rest: Any, **more: Any) -> Any:
-                if asyncio.get_running_loop() is loop:  # not of the nodes of other tests, in this process
+                if asyncio.get_running_loop() is loop:  # not for nodes of other tests, in this process
                     sent.append(message)
                 return await original(self, message, *rest, **more)
 
@@ -226,7 +226,7 @@ def test_a_proof_that_was_overheard_is_worth_nothing() -> None:
             answer = await thief.request(sent[1], PeerHandshakeResponse)
 
             assert sent[1].step == PROVE and answer.error_code == ErrorCode.CLUSTER_AUTHORIZATION_FAILED
-            with pytest.raises(KafkaError):  # a second guess against the same challenge
+            with pytest.raises(KafkaError):  # a second guess for the same challenge
                 await thief.request(sent[1], PeerHandshakeResponse)
             honest.close()
 

@@ -1,4 +1,4 @@
-"""The receive buffer of a connection, alone: where frames end, and what memory is taken for them."""
+"""The receive buffer of a connection, by itself: the ends of frames, and the memory that they take."""
 
 import struct
 
@@ -18,7 +18,7 @@ MAX_FRAME_BYTES = 100 << 20
 
 
 class Owner:
-    """Reads frames out of a buffer as a connection does."""
+    """An owner that reads frames out of a buffer as a connection does."""
 
     def __init__(self, memory: ReceiveMemory | None = None) -> None:
         self.memory = ReceiveMemory() if memory is None else memory
@@ -26,7 +26,7 @@ class Owner:
         self.buffer.open()
 
     def receive(self, data: bytes) -> int:
-        """Read once; returns how much there was room for."""
+        """Read once; return the room that there was for it."""
         buffer = self.buffer
         room = buffer.view[buffer.end : buffer.limit]
         taken = min(len(room), len(data))

@@ -1,4 +1,4 @@
-"""What clients may have under way: a lot for a few that send large frames, else as the kernel does it."""
+"""Receive windows are wide for a few clients that send large frames, otherwise as the kernel sets them."""
 
 import fcntl
 import select
@@ -35,7 +35,7 @@ def test_a_few_are_wide_and_what_is_given_back_is_had_by_the_next(
 
 
 def unread_bytes(client: socket.socket, accepted: socket.socket) -> int:
-    """What lies with the reader when its client can send no more."""
+    """Return the unread bytes when the client can send no more."""
     client.setblocking(False)
     with suppress(BlockingIOError):
         while True:

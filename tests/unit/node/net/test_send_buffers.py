@@ -1,4 +1,4 @@
-"""How much of what is sent the kernel may hold: a whole answer for some, less for thousands."""
+"""The kernel's send buffers hold a whole response for some connections, and less for thousands."""
 
 import pytest
 

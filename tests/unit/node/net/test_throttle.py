@@ -1,4 +1,4 @@
-"""Throttle times by themselves, with a loop whose time the test makes."""
+"""Throttle times by themselves, with a loop whose time the test sets."""
 
 import pytest
 
@@ -8,7 +8,7 @@ from ottla.node.net.throttle import Throttle
 
 
 class Loop:
-    """Keeps what is to be called later."""
+    """A loop that keeps the delayed calls."""
 
     def __init__(self) -> None:
         self.now = 100.0

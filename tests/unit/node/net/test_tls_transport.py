@@ -20,7 +20,7 @@ ADDRESS = "127.0.0.1"
 
 
 class Lower:
-    """The transport of a socket: it has sent when the test takes what was written."""
+    """The transport of a socket: it has sent what the test has taken."""
 
     def __init__(self) -> None:
         self.written: list[bytes] = []
@@ -59,7 +59,7 @@ class Lower:
 
 
 class Upper:
-    """A connection that keeps what it gets, and says what happened."""
+    """A connection that keeps what it receives, and records events."""
 
     def __init__(self, room: int = 1000) -> None:
         self.room = room
@@ -125,7 +125,7 @@ class Lane:
 
 
 class Line:
-    """A client of TLS and the server's end, with all bytes between them in the hands of the test."""
+    """A TLS client and the server's end, with all bytes between them controlled by the test."""
 
     def __init__(
         self,
@@ -152,7 +152,7 @@ class Line:
         self.lane, self.lower, self.upper = Lane(), Lower(), Upper(room)
         self.tasks: list[asyncio.Task[Any]] = []
         self.counts = LoginCounts()
-        self.refused: list[tuple[str, str]] = []  # by their certificates, for the audit log
+        self.refused: list[tuple[str, str]] = []  # by certificate, for the audit log
         shared = TlsShared(
             loop,
             cast(HandshakeLane, self.lane),
@@ -175,7 +175,7 @@ class Line:
         return self.tasks[-1]
 
     def deliver(self, data: bytes, split: int = READ_BYTES) -> bytes:
-        """Hand bytes over as the loop would; returns what the server would not read."""
+        """Hand bytes over as the loop would; return those that the server would not read."""
         while data and self.lower.is_reading and not self.lower.is_closed:
             piece, data = data[:split], data[split:]
             self.transport.get_buffer(-1)[: len(piece)] = piece
@@ -183,7 +183,7 @@ class Line:
         return data
 
     def take(self) -> None:
-        """Let the client have what was sent."""
+        """Give the sent bytes to the client."""
         self.to_client.write(b"".join(self.lower.written))
         self.lower.written.clear()
 
@@ -330,7 +330,7 @@ def test_a_handshake_that_failed_is_told_at_once_and_closed_later(
 
 
 class Limits:
-    """Limits of failures that hold each back for so long."""
+    """Limits of failures that delay each one by the same time."""
 
     def __init__(self, held_s: float = 0.0, *, refuses: bool = False) -> None:
         self.held_s, self.refuses = held_s, refuses
@@ -567,7 +567,7 @@ def test_the_end_is_told_behind_all_that_came_before_it(
 
     assert line.upper.received == b"z" * 5000
     assert line.upper.events == ["anybody", "end"]
-    line.transport.write(b"the last answer")  # the peer has ended its side, and no more
+    line.transport.write(b"the last answer")  # the peer has only ended its own side
     line.transport.close()
     if not says_goodbye:
         assert line.read() == b"the last answer"
