@@ -1,7 +1,7 @@
 """Several nodes cut down to their replicas, over a network without sockets and a clock that jumps.
 
 The handlers, codecs, logs and fetchers are the shipped ones; the controller is one function of this file. A
-node can hear of the metadata late, be cut off from others, and start again with its disk or without.
+node can receive the metadata late, be cut off from others, and start again with or without its disk.
 """
 
 import asyncio
@@ -42,14 +42,14 @@ LATENCY_S = 0.001
 
 
 class Node:
-    """One node, from a start to the next."""
+    """One process of a node, from its start to its end."""
 
     def __init__(self, cluster: "Cluster", node_id: int, disk: MemoryDisk) -> None:
         self.node_id = node_id
         self.cluster = cluster
         self.disk = disk
-        self.sync_s = 0.0  # what a file takes to get to the disk
-        self.is_behind = False  # the disk
+        self.sync_s = 0.0  # the duration of a file sync
+        self.is_behind = False  # whether the disk is
         self.kept_recovery_points: list[int] = []
         self.tasks: list[asyncio.Task[Any]] = []
         self.world = ReplicaWorld(
@@ -108,7 +108,7 @@ class Node:
         return self.world.partition()
 
     def records(self) -> list[tuple[int, int, bytes]]:
-        """(base offset, leader epoch, bytes) of each batch in the log."""
+        """Return (base offset, leader epoch, bytes) of each batch in the log."""
         log = self.partition.log
         content = b"".join(
             segment.file.read_at(0, segment.size_bytes) for segment in log.segments if segment.size_bytes
@@ -123,7 +123,7 @@ class Node:
         return found
 
     def produce(self, count: int = 1, *, value: bytes = b"value") -> int:
-        """Append as the leader that this node takes itself for; the offset behind it."""
+        """Append as leader, if this node believes that it leads; return the next offset."""
         result = self.partition.append_as_leader(
             batch(count, value=value), required_acks=-1, now_ms=self.world.clock.now_ms(), produce_version=9
         )
@@ -132,7 +132,7 @@ class Node:
     async def acknowledged(
         self, count: int = 1, *, value: bytes = b"value", timeout_ms: int = 3 * LAG_MS
     ) -> ErrorCode:
-        """What a produce with acks=all is told."""
+        """Return the error code of a produce with acks=all."""
         partition = self.partition
         offset = self.produce(count, value=value)
         codes = await self.world.replica_manager.delay_produce(
@@ -142,7 +142,7 @@ class Node:
 
 
 class Wire:
-    """A connection of one node to another, by way of the bytes."""
+    """A connection between two nodes that encodes and decodes everything."""
 
     def __init__(self, cluster: "Cluster", source: int, target: int) -> None:
         self.cluster, self.source, self.target = cluster, source, target
@@ -177,7 +177,7 @@ class Wire:
 
 
 class Cluster:
-    """The nodes 1 to `count`, one topic `t` with one partition, and who leads it."""
+    """The nodes 1 to `count`, with one topic `t` of one partition, and its leader."""
 
     def __init__(self, count: int = 3, *, config: LogConfig | None = None) -> None:
         self.node_ids = tuple(range(1, count + 1))
@@ -185,7 +185,7 @@ class Cluster:
         self.broker_epochs = dict.fromkeys(self.node_ids, 1)
         self.max_bytes = 1 << 20
         self.cuts: set[frozenset[int]] = set()
-        self.deaf: set[int] = set()  # nodes that do not hear of the metadata
+        self.deaf: set[int] = set()  # nodes that do not receive the metadata
         self.spoil: Callable[[bytes], bytes] | None = None
         self.state = PartitionImage(0, self.node_ids, self.node_ids, 1, 0, 0)
         self.nodes = {one: Node(self, one, MemoryDisk()) for one in self.node_ids}
@@ -194,7 +194,7 @@ class Cluster:
     # ---- the controller --------------------------------------------------------------------------
 
     def change(self, **fields: Any) -> None:
-        """Another state of the partition, told to all who hear; a new leader begins a new epoch."""
+        """Change the partition's metadata and publish them; a new leader starts a new epoch."""
         if "leader" in fields:
             fields.setdefault("leader_epoch", self.state.leader_epoch + 1)
         self.state = self.state._replace(partition_epoch=self.state.partition_epoch + 1, **fields)
@@ -242,14 +242,14 @@ class Cluster:
         result = AlterPartitionResult(partition_index=0, error_code=code, isr=self.state.isr)
         return AlterPartitionReply(topics=[AlterPartitionTopicResult(topic_id=TOPIC_ID, partitions=[result])])
 
-    # ---- misfortune ------------------------------------------------------------------------------
+    # ---- failures --------------------------------------------------------------------------------
 
     def check_link(self, one: int, other: int) -> None:
         if frozenset((one, other)) in self.cuts:
             raise KafkaError(ErrorCode.NETWORK_EXCEPTION, "the link is cut")
 
     def cut(self, *node_ids: int) -> None:
-        """These are cut off from all others."""
+        """Cut these nodes off from all others."""
         for one in node_ids:
             self.cuts |= {frozenset((one, other)) for other in self.node_ids if other != one}
 
@@ -257,17 +257,17 @@ class Cluster:
         self.cuts.clear()
 
     def restart(self, node_id: int, *, loses_disk: bool = False) -> Node:
-        """A new process of that node; it takes no part until the metadata are told."""
+        """Start a new process of a node; it takes no part until it receives the metadata."""
         old = self.nodes[node_id]
         old.stop()
         self.broker_epochs[node_id] += 1
         node = self.nodes[node_id] = Node(self, node_id, MemoryDisk() if loses_disk else old.disk)
         return node
 
-    # ---- what is so ------------------------------------------------------------------------------
+    # ---- checks ----------------------------------------------------------------------------------
 
     async def until(self, holds: Callable[[], bool], within_s: float = 20.0) -> None:
-        """Wait for it in the time of the loop."""
+        """Wait until it holds, in the time of the loop."""
         loop = asyncio.get_running_loop()
         deadline = loop.time() + within_s
         while not holds():
@@ -275,7 +275,7 @@ class Cluster:
             await asyncio.sleep(0.005)
 
     async def settled(self, *node_ids: int) -> None:
-        """All replicas (or these) hold the leader's log, know its high watermark, and are in sync."""
+        """Wait until all replicas (or these) have the leader's log and high watermark, and are in sync."""
         wanted = node_ids or self.node_ids
         leader = self.nodes[self.state.leader]
 
@@ -307,13 +307,13 @@ def _members(wanted: Any) -> Sequence[tuple[int, int]]:
 
 
 class Told(NamedTuple):
-    """A story that has ended."""
+    """The result of a scenario."""
 
     seconds: float
 
 
 def tell_story(story: Callable[[Cluster], Coroutine[Any, Any, None]], count: int = 3, **fields: Any) -> Told:
-    """Run a story in a cluster of its own."""
+    """Run a scenario in a cluster of its own."""
 
     async def run() -> None:
         cluster = Cluster(count, **fields)

@@ -76,7 +76,7 @@ class FakeLogManager:
 
 
 class ReplicaWorld:
-    """What handlers see as their broker."""
+    """A broker, by the members that handlers use."""
 
     def __init__(
         self,
@@ -124,7 +124,7 @@ class ReplicaWorld:
             monotonic_ms=monotonic_ms or self.clock.now_ms,
             on_freed=on_freed,
         )
-        self.flusher = LogFlusher(  # flushes what is asked for while its `run` is awaited
+        self.flusher = LogFlusher(  # flushes requested logs while its `run` is awaited
             is_current=lambda _: True, clock=self.clock, on_flushed=self.replica_manager.log_flushed
         )
         self.replica_manager.flush_by(self.flusher.flush_soon)
@@ -148,7 +148,7 @@ class ReplicaWorld:
         config: LogConfig | None = None,
         topic_id: bytes | None = None,
     ) -> TopicImage:
-        """A topic in the metadata, with this node's replicas; one that exists is changed."""
+        """Create a topic in the metadata, with this node's replicas, or change an existing one."""
         if config is not None:
             self.configs[name] = config
         in_sync = tuple(replicas if isr is None else isr)
@@ -192,7 +192,7 @@ class ReplicaWorld:
         return self.replica_manager.partition((name, index))
 
     def append(self, name: str = "t", *, count: int = 1, index: int = 0, value: bytes = b"value") -> int:
-        """Append a batch of `count` records; its base offset."""
+        """Append a batch of `count` records; return its base offset."""
         result = self.partition(name, index).append_as_leader(
             batch(count, value=value, now_ms=self.clock.now_ms()),
             required_acks=1,

@@ -1,4 +1,4 @@
-"""What waits to be done about partitions: each topic in turn, each partition once."""
+"""The queue of partitions with pending work: topics take turns, and each partition is in it once."""
 
 from ottla.node.replica.backlog import Backlog
 

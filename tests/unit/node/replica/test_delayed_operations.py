@@ -1,4 +1,4 @@
-"""Requests at rest: woken by the right change, once, and not before."""
+"""Waiting requests are woken by the right change, once, and not before."""
 
 from ottla.logstore.words.errors import ErrorCode
 from ottla.node.replica.delayed_fetch import DelayedFetch
@@ -138,7 +138,7 @@ def test_two_batches_of_one_request_wait_for_the_later() -> None:
 
 
 def test_two_batches_of_one_request_count_in_the_reign_of_the_first() -> None:
-    """A request served in turns may see its partition lost and won again in between (KIP-101)."""
+    """A request served in turns may lose and regain its partition in between (KIP-101)."""
     first, last = RequiredOffset(10, 4), RequiredOffset(8, 6)
 
     assert later_of(None, first) == first

@@ -1,4 +1,4 @@
-"""Incremental fetch sessions (KIP-227): epochs, what is told again, and who gives way."""
+"""Incremental fetch sessions (KIP-227): epochs, changes that are sent, and evictions."""
 
 import itertools
 

@@ -1,4 +1,4 @@
-"""What a follower makes of its leader's answers: tables for each decision, and the session over thousands."""
+"""A follower's decisions on its leader's answers, as tables, and its session over thousands of partitions."""
 
 import pytest
 from hypothesis import given
@@ -64,12 +64,12 @@ def test_what_an_answer_asks_for(data: PartitionData, step: Step) -> None:
         # KIP-101: both know the epoch, the leader's ended earlier, or ours did.
         ((4, 80), (4, 100), 100, 80),
         ((4, 80), (4, 70), 100, 70),
-        # KIP-279: an epoch that we never had: cut to the end of ours before it, and ask again.
+        # KIP-279: an epoch that our log never had: cut to the end of the one before it, and ask again.
         ((3, 90), (2, 60), 100, 60),
-        # Nothing of ours is as old: the leader's word alone.
+        # Our log has no epoch as old: only the leader's offset counts.
         ((1, 50), (-1, -1), 100, 50),
         ((1, 150), (-1, -1), 100, 100),
-        # The leader knows nothing as old: what is committed can stay.
+        # The leader's log has no epoch as old: committed records can stay.
         ((-1, -1), (-1, -1), 100, 30),
     ],
 )
@@ -96,11 +96,11 @@ def test_where_a_log_out_of_range_goes_on(leader: Range, own_end: int, expected:
     assert reset_for(leader, own_end) == expected
 
 
-Epochs = list[tuple[int, int]]  # (epoch, how many records), epochs growing
+Epochs = list[tuple[int, int]]  # (epoch, number of records), epochs increasing
 
 
 def _ends(epochs: Epochs, epoch: int) -> EpochEndOffset:
-    """What a log answers for an epoch: the largest at or below, and where it ended."""
+    """Return a log's answer for an epoch: the largest epoch at or below it, and its end offset."""
     end, found = 0, EpochEndOffset(-1, -1)
     for one, count in epochs:
         end += count
@@ -120,7 +120,7 @@ _EPOCHS = st.lists(st.tuples(st.integers(0, 12), st.integers(1, 4)), max_size=6)
 def test_cutting_ends_at_the_last_place_where_both_logs_agree(
     common: Epochs, leader_only: Epochs, follower_only: Epochs
 ) -> None:
-    """Logs share a beginning and then hold records of epochs of their own; no epoch has two leaders."""
+    """Logs share a start, and then have records of different epochs; no epoch has two leaders."""
     base = max((epoch for epoch, _ in common), default=-1) + 1
     leader = common + [(base + 2 * epoch, count) for epoch, count in leader_only]
     follower = common + [(base + 2 * epoch + 1, count) for epoch, count in follower_only]

@@ -1,4 +1,4 @@
-"""What a leader makes of its followers' positions: high watermark and ISR, by tables and a dumb model."""
+"""High watermark and ISR from the followers' positions, by tables and against a simple model."""
 
 from collections.abc import Sequence
 
@@ -54,7 +54,7 @@ def shrinking(isr: InSyncReplicas, *, end: int = 100, now_ms: int = 0) -> IsrPro
 
 
 def test_a_proposal_names_those_that_leave_with_damaged_logs() -> None:
-    """They are not eligible (KIP-966); one that lags behind may be."""
+    """Damaged replicas are not eligible (KIP-966); one that lags may be."""
     isr = reign()
     for replica_id in (2, 3):
         fetched(isr, replica_id, 100)
@@ -238,7 +238,7 @@ def test_the_low_watermark_is_the_least_start_of_living_replicas() -> None:
     assert isr.low_watermark(3, lambda one: one != 3) == 3
 
 
-# ---- against a dumb model ------------------------------------------------------------------------
+# ---- against a simple model ----------------------------------------------------------------------
 
 _STEPS = st.lists(
     st.one_of(
@@ -255,7 +255,7 @@ _STEPS = st.lists(
 def test_nothing_below_the_high_watermark_is_missing_from_any_isr_the_controller_may_have(
     steps: list[tuple[str, int] | tuple[str, int, int]],
 ) -> None:
-    """The controller may have applied the pending change or not; in both cases its ISR has it all."""
+    """The controller may have applied the pending change or not; in both cases its ISR has all records."""
     isr = reign(isr=(1, 2, 3, 4), replicas=(1, 2, 3, 4))
     has = {2: 0, 3: 0, 4: 0}
     end, now_ms, high_watermark, partition_epoch = 0, 0, 0, 7

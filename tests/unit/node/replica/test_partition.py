@@ -156,7 +156,7 @@ def test_what_is_not_replicated_is_not_deleted(world: ReplicaWorld) -> None:
 
 
 def test_records_are_not_deleted_while_a_dead_replica_that_has_them_may_lead() -> None:
-    """It is eligible (KIP-966)."""
+    """The dead replica is an eligible leader replica (KIP-966)."""
     world = ReplicaWorld(others=())
     world.create_topic(replicas=(NODE_ID, OTHER_ID))
     world.append(count=3)
@@ -254,7 +254,7 @@ def test_what_was_asked_in_an_earlier_state_is_over(world: ReplicaWorld) -> None
 
 
 class Watcher:
-    """Notes what it is told of a log."""
+    """Records the events of a log."""
 
     def __init__(self) -> None:
         self.told: list[str] = []
@@ -267,7 +267,7 @@ class Watcher:
 
 
 def append_in_a_way(partition: Partition, way: str, now_ms: int) -> None:
-    """Append one record as the leader."""
+    """Append one record as the leader, in one of the ways."""
     match way:
         case "a batch":
             partition.append_as_leader(batch(1), required_acks=1, now_ms=now_ms, produce_version=9)
@@ -291,7 +291,7 @@ def test_every_append_of_a_leader_is_told_counted_and_shown_or_flushed_first(
 ) -> None:
     world.create_topic(config=LogConfig(flush_messages=flush_messages))
     world.append(count=1)
-    world.append(count=1)  # The second finds out how much room there is for a run.
+    world.append(count=1)  # the second append determines the room for a run
     partition, watcher = world.partition(), Watcher()
     partition.watchers.append(watcher)
     counted = partition.counters.messages_in

@@ -1,4 +1,4 @@
-"""What a producer sent behind a batch that was refused is refused alike, for a moment."""
+"""Batches that a producer sent behind a rejected batch are rejected, too, for a short time."""
 
 import pytest
 
@@ -23,7 +23,7 @@ def test_what_is_behind_is_held_back_until_the_log_has_the_first() -> None:
 
     assert holds_back(refused, of(6), 101) and holds_back(refused, of(7), 101)
     assert not holds_back(refused, of(5), 102)
-    assert holds_back(refused, of(6), 103)  # the first has come, and could not be appended
+    assert holds_back(refused, of(6), 103)  # the first has arrived, and could not be appended
     assert not holds_back(refused, of(6), 104, last_sequence=5) and not refused
 
 
@@ -83,7 +83,7 @@ def test_of_very_many_producers_the_newest_are_kept() -> None:
 
 
 def append(world: ReplicaWorld, sequence: int) -> ErrorCode:
-    """As a client: on the way of many requests first, on the general one then."""
+    """Append as a client's request does: as a run of batches first, then as a single one."""
     partition, records = world.partition(), of(sequence)
     now_ms = world.clock.now_ms()
     if partition.append_run([memoryview(records)], required_acks=1, now_ms=now_ms):

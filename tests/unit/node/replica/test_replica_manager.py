@@ -1,4 +1,4 @@
-"""Which partitions a node hosts: a large topic never stops the loop, and is served from its first moment."""
+"""The partitions of a node: a large topic never blocks the loop, and is served from its first moment."""
 
 import asyncio
 from collections.abc import Callable
@@ -25,7 +25,7 @@ from tests.unit.node.replica.replica_world import ReplicaWorld
 @pytest.fixture
 def world() -> ReplicaWorld:
     world = ReplicaWorld()
-    world.create_topic("first")  # what is there at start is hosted whole; this is past
+    world.create_topic("first")  # topics that exist at start are hosted at once; this is over here
     return world
 
 
@@ -46,7 +46,7 @@ def test_of_a_large_topic_some_logs_are_made_at_once_and_any_when_it_is_asked_fo
 
 
 async def _host_the_rest(world: ReplicaWorld) -> int:
-    """Turns of the loop that others got until all was hosted."""
+    """Return the turns of the loop that other tasks had until all was hosted."""
     turns = 0
     work = asyncio.ensure_future(world.replica_manager.carry_out_the_rest())
     while len(world.replica_manager) < 101:
@@ -107,7 +107,7 @@ def test_logs_of_a_large_topic_are_removed_in_turns_and_the_rest_when_the_node_s
 
     async def scene() -> tuple[int, int]:
         await _host_the_rest(world)
-        await asyncio.sleep(0)  # it has ended
+        await asyncio.sleep(0)  # the task has ended
         world.delete_topic("large")
         at_once = len(deleted)
         work = asyncio.ensure_future(world.replica_manager.carry_out_the_rest())
@@ -155,14 +155,14 @@ MANY = 3 * SETTLED_AT_ONCE
 
 
 def large_world() -> ReplicaWorld:
-    """A node that has started with a topic of very many partitions, all of which it leads."""
+    """Return a node that has started with a topic of very many partitions, all of which it leads."""
     world = ReplicaWorld()
     world.create_topic("large", partitions=MANY, replicas=(1, 2))
     return world
 
 
 async def _carry_out(world: ReplicaWorld, is_done: Callable[[], bool]) -> int:
-    """Return how many turns of the loop others got until it was done."""
+    """Return the turns of the loop that other tasks had until it was done."""
     turns = 0
     work = asyncio.ensure_future(world.replica_manager.carry_out_the_rest())
     while not is_done():

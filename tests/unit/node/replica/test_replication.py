@@ -1,4 +1,4 @@
-"""Stories of replicas: leaders change, logs part, disks are lost, and in the end all logs are the same."""
+"""Scenarios of replicas: leaders change, logs diverge, disks are lost, and in the end all logs are equal."""
 
 import asyncio
 from dataclasses import replace
@@ -34,7 +34,7 @@ def test_an_acknowledgement_takes_one_round_to_the_followers() -> None:
         await cluster.settled()
         began = asyncio.get_running_loop().time()
         assert await cluster.nodes[1].acknowledged() is OK
-        # There, and with a connection at hand back again.
+        # To the leader, and over an open connection back again.
         assert asyncio.get_running_loop().time() - began < 3.5 * LATENCY_S
 
     tell_story(story)
@@ -137,7 +137,7 @@ def test_leaders_in_quick_succession_leave_one_log() -> None:  # KIP-279
     async def story(cluster: Cluster) -> None:
         assert await cluster.nodes[1].acknowledged(5) is OK
         await cluster.settled()
-        # Each writes in a reign of which the others hear nothing.
+        # Each writes in a leader epoch that the others do not learn of.
         cluster.cut(1, 2, 3)
         cluster.nodes[1].produce(4, value=b"a")
         cluster.change(leader=2)
@@ -227,11 +227,11 @@ def test_a_new_leader_that_hears_late_of_its_election_is_asked_again_soon() -> N
 
 
 def test_a_follower_whose_fetch_waits_at_the_new_leader_does_not_wait_it_out() -> None:
-    """The fetch that waits there for other partitions is answered, so the new one is asked for at once."""
+    """The fetch that waits there for other partitions is answered, so the new one is requested at once."""
 
     async def story(cluster: Cluster) -> None:
         await cluster.settled()
-        for leader in (2, 1, 2):  # sessions with both exist from here on
+        for leader in (2, 1, 2):  # sessions with both nodes exist from here on
             cluster.change(leader=leader)
             await cluster.settled()
         began = asyncio.get_running_loop().time()
@@ -524,7 +524,7 @@ def test_small_answers_bring_a_log_over_bit_by_bit() -> None:
     tell_story(story)
 
 
-# ---- what goes with the records ------------------------------------------------------------------
+# ---- offsets that go with the records ------------------------------------------------------------
 
 
 def test_deleted_records_are_gone_on_all_replicas() -> None:
@@ -540,7 +540,7 @@ def test_deleted_records_are_gone_on_all_replicas() -> None:
 
 
 def test_a_deletion_is_done_when_every_replica_has_it_on_its_disk() -> None:
-    """A follower that is killed may come back and lead: what was deleted must not come back with it."""
+    """A follower that is killed may come back and lead: deleted records must not come back with it."""
 
     async def story(cluster: Cluster) -> None:
         assert await cluster.nodes[1].acknowledged(10) is OK
@@ -617,7 +617,7 @@ def test_a_partition_that_moves_away_takes_its_log_with_it() -> None:
 def _consume(
     cluster: Cluster, node_id: int, *, version: int = 12, rack: str = "", offset: int = 0
 ) -> tuple[int, int, int]:
-    """(error, bytes, preferred replica) that a consumer gets from that node."""
+    """Return (error, bytes, preferred replica) of a consumer's fetch from that node."""
     wanted = FetchPartition(partition=0, fetch_offset=0, partition_max_bytes=1 << 20)
     request = FetchRequest(
         min_bytes=1,
