@@ -1,4 +1,4 @@
-"""Whole frames, and which header goes with which API."""
+"""Whole frames, and the header version of each API."""
 
 import subprocess
 import sys
@@ -92,7 +92,7 @@ def test_the_length_counts_records_that_go_uncopied() -> None:
 
 
 def test_bytes_behind_a_request_are_ignored() -> None:
-    """Trap 1: librdkafka sends some."""
+    """Trap 1: librdkafka sends some bytes after the body."""
     frame = b"".join(codec.encode_request(ApiKey.METADATA, 12, 1, None, MetadataRequest())) + b"junk"
     header, position = codec.decode_request_header(frame, 4)
 
@@ -100,7 +100,7 @@ def test_bytes_behind_a_request_are_ignored() -> None:
 
 
 def test_the_answer_to_an_unknown_version_of_api_versions_is_version_zero() -> None:
-    """Trap 3: whatever the client asked, it can read this."""
+    """Trap 3: the client can read this, whatever version it requested."""
     response = ApiVersionsResponse(error_code=ErrorCode.UNSUPPORTED_VERSION)
 
     (frame,) = codec.encode_response(ApiKey.API_VERSIONS, 0, 5, response)

@@ -1,4 +1,4 @@
-"""Messages in words."""
+"""Messages as readable text."""
 
 import json
 

@@ -1,4 +1,4 @@
-"""A byte stream, cut anywhere, gives the same frames; lengths that lie cost nothing."""
+"""A byte stream, cut anywhere, gives the same frames; false lengths cost nothing."""
 
 import tracemalloc
 from random import Random
@@ -23,7 +23,7 @@ def stream(*contents: bytes) -> bytes:
 
 
 def feed(splitter: FrameSplitter, data: bytes) -> list[memoryview]:
-    """Receive these bytes as a socket would, and give the frames that they complete."""
+    """Receive these bytes as a socket would; return the frames that they complete."""
     frames = []
     while data:
         room = splitter.room()
@@ -135,7 +135,7 @@ def test_an_announced_size_costs_little_more_than_what_arrives() -> None:
         assert feed(splitter, bytes(then)) == []
 
     assert peak_bytes(lambda: announce(then=0)) < TRUSTED_BYTES + 2 * SMALL_BUFFER_BYTES
-    # What came, in the old and the new buffer, and the test's own.
+    # The received bytes, in the old and the new buffer, and the test's own copy.
     assert peak_bytes(lambda: announce(then=TRUSTED_BYTES)) < 5 * TRUSTED_BYTES
 
 

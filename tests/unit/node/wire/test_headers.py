@@ -1,4 +1,4 @@
-"""What stands before every body, whole, cut and with surprises."""
+"""The headers before every body: whole, cut, and with unexpected content."""
 
 import pytest
 

@@ -1,4 +1,4 @@
-"""The limits of each API name every text and all bytes of its requests; what is longer is refused by code."""
+"""The limits of each API name every text and bytes field of its requests; longer values are rejected."""
 
 from collections.abc import Iterator
 from random import Random
@@ -27,7 +27,7 @@ SERVED_SINCE_3 = {ApiKey.PRODUCE: 3}
 
 
 def sized_fields(cls: type, version: int | None = None, path: tuple[str, ...] = ()) -> Iterator[str]:
-    """The paths of all texts and bytes, of records not."""
+    """Yield the paths of all texts and bytes, but not of records."""
     for field in schema_of(cls).fields:
         if version is not None and not field.is_in(version):
             continue
@@ -43,7 +43,7 @@ def versions_of(api: ApiKey | PeerApi) -> range:
 
 
 def made(cls: type, version: int, wrong: str, text: str, path: tuple[str, ...] = ()) -> Any:
-    """A message with one element in each array, short texts, and the one field that has `text`."""
+    """Return a message with one element in each array, short texts, and `text` in the field `wrong`."""
     fields = {}
     for field in schema_of(cls).fields:
         if field.is_in(version):
@@ -91,9 +91,9 @@ def test_ids_have_a_kilobyte_at_most(api: ApiKey | PeerApi) -> None:
 
 
 LONGER = {
-    "metrics",  # that clients push
-    "dead_letters",  # a note of nodes on those on their way
-    "auth_bytes",  # of who has logged in; before that a frame has 64 KiB
+    "metrics",  # of clients
+    "dead_letters",  # of nodes, for dead letters that are on their way
+    "auth_bytes",  # after the login; before it a frame has at most 64 KiB
     "value",
     "committed_metadata",
     "metadata",
@@ -114,7 +114,7 @@ def test_what_is_at_its_limit_is_read_and_what_is_longer_refused_by_its_code(api
         for path in sized_fields(cls, version):
             limit = describe(api).limits.fields[path]
             if limit.max_bytes >= STRING_MAX_BYTES:
-                continue  # as much as the wire has room for, or megabytes
+                continue  # the whole range of the protocol, or megabytes
             for extra in (0, 1):
                 text = "x" * (limit.max_bytes + extra)
                 frame = encode(made(cls, version, path, text), version)
@@ -156,7 +156,7 @@ def test_whatever_a_refused_request_leaves_out_its_answer_can_be_written(api: Ap
             continue
         for _ in range(20):
             request = random_message(request_class, version, chance)
-            if api is ApiKey.PRODUCE:  # without acks nobody waits for an answer
+            if api is ApiKey.PRODUCE:  # without acks no client waits for an answer
                 request = schema.replace(request, acks=1)
             frame = encode(request, version)
 
