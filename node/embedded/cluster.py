@@ -351,7 +351,7 @@ class Cluster:
 
     def _secured(self) -> SecuredAccess:
         if self._access is None:
-            raise ValueError("the cluster has no users: make it with secure=True")
+            raise ValueError("the cluster has no users: create it with secure=True")
         return self._access
 
     @property
@@ -479,7 +479,7 @@ def _kept_identity(path: Path, nodes: int, is_secure: bool) -> _Identity:
     texts = parse_properties(path.read_bytes())
     was_secure = texts.get("secure") == "true"
     if was_secure != is_secure:
-        raise ValueError(f"{path.parent} holds a cluster that was made with secure={was_secure}")
+        raise ValueError(f"{path.parent} holds a cluster that was created with secure={was_secure}")
     ports = [int(port) for port in texts["ports"].split(",")]
     each = 3 if is_secure else 2
     if len(ports) != each * nodes:

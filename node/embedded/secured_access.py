@@ -87,7 +87,7 @@ class SecuredAccess:
         ]
         if not entries:
             raise ValueError(
-                "name operations, such as READ, and a topic, group or transactional_id that they are for"
+                "name operations, such as READ, and the topic, group or transactional_id that they apply to"
             )
         _raise_refused(self._ask(lambda client: create_acls(client, entries)))
 

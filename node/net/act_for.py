@@ -115,7 +115,10 @@ def check_caller(request: ActForRequest, challenge: ActingChallenge, secrets: Ac
             "0.1.0: give all nodes the same secret and version.",
         )
     if not 0 < len(caller.principal) <= MAX_PRINCIPAL_CHARS or not 0 < len(caller.host) <= MAX_HOST_CHARS:
-        raise KafkaError(ErrorCode.INVALID_REQUEST, "The caller of a REST API has no name, or one too long.")
+        raise KafkaError(
+            ErrorCode.INVALID_REQUEST,
+            "The caller of a REST API has no name or host, or one that is too long.",
+        )
     return caller
 
 

@@ -86,7 +86,7 @@ class ClientLines:
     def _tell_counts(self, counts: dict[str, int]) -> None:
         for address, count in counts.items():
             self._log.warning(
-                "%d more lines like those before, caused by %s, are left out.",
+                "%d more lines like those above, caused by %s, were left out.",
                 count,
                 address or "clients",
             )

@@ -216,7 +216,9 @@ class Connection(asyncio.BufferedProtocol):
             self.info, access=access, caller_host=caller.host, caller_is_local=caller.is_local
         )
         if self._listener.is_let_in(self) and not _is_administrators(access):
-            self.abort("the limits of connections are reached, and what is left is for administrators")
+            self.abort(
+                "the limits of connections are reached, and the remaining places are for administrators"
+            )
 
     def serve_by(self, service: "Service[Connection]", max_frame_bytes: int | None = None) -> None:
         """Serve all further frames by another service; by default with the usual limit of a frame's size."""
@@ -501,7 +503,7 @@ class Connection(asyncio.BufferedProtocol):
         if not self._owed.in_order:
             self._refuse(reason, out)
             return
-        assert not out, "what is answered behind what is owed is owed, too"
+        assert not out, "an answer behind an owed one is owed, too"
         self._owed.add_refusal(reason)
         self._move(_REFUSED)
         self._pause_reading()
@@ -544,7 +546,7 @@ class Connection(asyncio.BufferedProtocol):
         refusal: str | None = None
         try:
             found = pending.encode(future.result())
-            assert type(found) is not Pending, "what is carried out waits once"
+            assert type(found) is not Pending, "a request that is carried out waits once"
             answer = cast(Answer, found)
         except CloseConnection as why:
             refusal = str(why)

@@ -72,7 +72,7 @@ class FileSender:
 
         OSError if the peer is gone or a file has become shorter.
         """
-        assert not self._pieces, "one answer after the other"
+        assert not self._pieces, "the previous response is not fully sent"
         self._pieces += filter(len, pieces)
         try:
             self._send_some()
@@ -125,7 +125,7 @@ class FileSender:
         No records are put in beyond `limit_bytes`. The pipe stays empty if the first piece must be read from
         disk.
         """
-        assert not self._pipe.size_bytes, "what it holds would go to another peer"
+        assert not self._pipe.size_bytes, "the pipe still holds bytes for another peer"
         try:
             is_all = self._put_pieces(limit_bytes)
         except BaseException:

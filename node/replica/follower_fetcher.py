@@ -327,7 +327,7 @@ class FollowerFetcher:
 
     def _append(self, followed: FollowedPartition, data: PartitionData) -> None:
         partition, wanted = followed.partition, followed.wanted
-        assert wanted is not None, "it was just answered"
+        assert wanted is not None, "a partition in a response was requested"
         records = cast(Buffer, data.records or b"")  # as received, in one piece
         partition.append_as_follower(
             records,
@@ -397,7 +397,9 @@ class FollowerFetcher:
         )
         self._cut(partition, offset)
         if (log_.log_end_offset, log_.latest_epoch) == before:
-            raise KafkaError(ErrorCode.INVALID_RECORD, f"a divergence at {offset} that cuts nothing")
+            raise KafkaError(
+                ErrorCode.INVALID_RECORD, f"the logs diverge at {offset}, but nothing can be cut"
+            )
         self._fetches.touch(followed)
 
     def _cut(self, partition: Partition, offset: int, *, begins_anew: bool = False) -> None:
@@ -422,7 +424,7 @@ class FollowerFetcher:
             log.error(
                 "The replica of %s on node %d, its leader, is damaged at or after "
                 "offset %d: it sent data without a whole batch %d times (%s). This "
-                "replica is intact up to there. That node was told to check its log: "
+                "replica is intact up to there. That node was asked to check its log: "
                 "it will give up leadership to another in-sync replica, and be "
                 "repaired from it.",
                 name,

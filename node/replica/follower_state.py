@@ -37,7 +37,7 @@ class Phase(Enum):
     """The state of a followed partition."""
 
     FETCHING = "fetching"
-    ASKING = "asking where the leader's log lies"
+    ASKING = "asking for the leader's offsets"
     DELAYED = "delayed"
     FAILED = "failed"  # until the metadata assign another leader or epoch
 

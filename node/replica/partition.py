@@ -582,7 +582,7 @@ class Partition:
 
         KafkaError as for `PartitionLog.append_as_follower`; nothing is written then.
         """
-        assert not self.is_leader, "a leader copies from nobody"
+        assert not self.is_leader, "a leader does not follow"
         log = self.log
         if len(records):
             first = self._batch_over_log_start(records)
@@ -620,13 +620,13 @@ class Partition:
 
     def truncate_to(self, offset: int, *, now_ms: int) -> None:
         """Cut the log to `offset`: the leader does not have the rest."""
-        assert not self.is_leader, "a leader's log is the truth"
+        assert not self.is_leader, "a leader's log is never cut"
         if self.log.truncate_to(offset, now_ms=now_ms):
             check_all(self.delayed_fetches, self)
 
     def start_again_at(self, offset: int, *, now_ms: int) -> None:
         """Drop all records and continue at this offset: the leader's log now starts there."""
-        assert not self.is_leader, "a leader's log is the truth"
+        assert not self.is_leader, "a leader's log is never cut"
         self.log.truncate_fully_and_start_at(offset, now_ms=now_ms)
         check_all(self.delayed_fetches, self)
 

@@ -46,7 +46,7 @@ def _refusal(buffer: Buffer, position: int, length: int, max_bytes: int) -> str:
         return f"its bytes are {foreign}, {NOT_KAFKA}"
     if length < 0:
         return f"a frame of {length} bytes is impossible"
-    return f"a frame of {length} bytes would be longer than the {max_bytes} that are allowed"
+    return f"a frame of {length} bytes is longer than the limit of {max_bytes} bytes"
 
 
 class FrameSplitter:

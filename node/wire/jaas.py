@@ -54,19 +54,19 @@ def _module(tokens: Iterator[tuple[str, str]]) -> LoginModule | None:
     if kind == "end":
         return None
     if kind not in ("word", "string"):
-        raise JaasError(f"there is {name!r} instead of the name of a login module")
+        raise JaasError(f"found {name!r} instead of the name of a login module")
     short = name.rpartition(".")[2][:80]
     kind, flag = next(tokens)
     if kind not in ("word", "string") or flag.lower() not in FLAGS:
         # Not even the name is shown: if all but the password was forgotten, the name is the password.
-        raise JaasError(f"after the name of a login module one of {', '.join(FLAGS)} is missing")
+        raise JaasError(f"the name of a login module is not followed by one of {', '.join(FLAGS)}")
     options: dict[str, str] = {}
     while (token := next(tokens)) != ("sign", ";"):
         kind, option = token
         if kind == "end":
             raise JaasError(f"{short} does not end with a semicolon")
         if kind not in ("word", "string"):
-            raise JaasError(f"in {short} there is {option!r} instead of the name of an option")
+            raise JaasError(f"in {short}, found {option!r} instead of the name of an option")
         if next(tokens) != ("sign", "="):
             # This option may be a password that was not quoted.
             raise JaasError(f"in {short} the option after {len(options)} others has no value")
@@ -86,7 +86,7 @@ def _tokens(text: str) -> Iterator[tuple[str, str]]:
         match = token.match(text, at)
         if match is None:
             hint = "; put values into double quotes" if text[at].isalnum() or text[at] in "-.+" else ""
-            raise JaasError(f"the character at place {at + 1} cannot be read{hint}")
+            raise JaasError(f"the character at position {at + 1} is unexpected{hint}")
         at = match.end()
         kind = match.lastgroup
         if kind in ("double", "single"):

@@ -40,7 +40,7 @@ def test_of_a_flood_of_one_address_few_lines_are_written_and_the_rest_is_counted
     tell_all_left_out()
 
     assert caplog.messages[MAX_OF_ADDRESS:] == [
-        f"{10_000 - MAX_OF_ADDRESS} more lines like those before, caused by 10.0.0.1, are left out."
+        f"{10_000 - MAX_OF_ADDRESS} more lines like those above, caused by 10.0.0.1, were left out."
     ]
 
 
