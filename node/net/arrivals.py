@@ -1,7 +1,7 @@
 """Accepted connections that are not let in yet, because they arrive faster than a quota allows.
 
 Only a first small piece is read from them. Connections beyond the rate of the node or of their listener are
-let in one by one. Addresses (of IPv6, /64 networks) take turns, so that no client delays others by opening
+let in one by one. Addresses (for IPv6, /64 networks) take turns, so that no client delays others by opening
 many. Connections beyond the rate of their address are closed when their throttle time is over, as in Apache
 Kafka: a client that was closed at once would reconnect at once.
 """

@@ -438,8 +438,7 @@ class Connection(asyncio.BufferedProtocol):
                     continue
                 out += answer
                 if len(answer) > 1:
-                    # Records may fill the peer's window; that must be known before the next request is
-                    # served.
+                    # Records may fill the peer's window, which must be known before the next request.
                     self._flush(out)
                     out = []
             elif type(answer) is Pending:
@@ -571,7 +570,7 @@ class Connection(asyncio.BufferedProtocol):
             self._listener.loop.call_soon(self._pay)
 
     def _pay(self, *, is_last: bool = False) -> None:
-        """Send the finished answers up to the first unfinished one, then serve a request that waits for that.
+        """Send the finished answers up to the first unfinished one, then serve a held request.
 
         With `is_last` the responses are written even if the peer reads slowly; the transport keeps them.
         """
@@ -611,8 +610,7 @@ class Connection(asyncio.BufferedProtocol):
         else:
             future = self._listener.start_task(outcome_of(awaitable))
             if asyncio.iscoroutine(awaitable):
-                # A node that stops in this very turn never starts the coroutine; Python would warn about
-                # that.
+                # A node that stops in this turn never starts the coroutine, and Python would warn.
                 future.add_done_callback(lambda _: awaitable.close())
         if self.state is not _CLOSED:  # otherwise `connection_lost` gives it up
             self._move(_WAITING)

@@ -71,9 +71,7 @@ class ConnectionQuota:
         return number in self._open
 
     def enter(self, listener: str, address: str) -> str:
-        """Count a connection, which must `leave` in any case; return a text about a limit that it exceeds, or
-        "".
-        """
+        """Count a connection, which must `leave` in any case; return the exceeded limit as text, or ""."""
         limits = self._limits
         self._count += 1
         of_listener = self._by_listener[listener] = self._by_listener.get(listener, 0) + 1

@@ -8,11 +8,11 @@ The promises:
 
 - While a thread computes, the loop touches neither the TLS object nor its two buffers: nothing is read then.
 - Received bytes are decrypted only as far as the connection reads; the rest is kept encrypted, at most one
-read. When the connection reads again, that comes first, and no part of it is left unprocessed.
+  read. When the connection reads again, that comes first, and no part of it is left unprocessed.
 - Bytes to send are encrypted in pieces of `SEAL_BYTES`, and only as fast as the socket takes them. Records in
-files are read in pieces of `FILE_BYTES`: at once if they are in the page cache, else in a thread.
+  files are read in pieces of `FILE_BYTES`: at once if they are in the page cache, else in a thread.
 - The end of the stream, by close_notify or by a bare end, is reported after all before it was given to the
-connection. Kafka's frames have lengths, so a frame that was cut off is noticed.
+  connection. Kafka's frames have lengths, so a frame that was cut off is noticed.
 """
 
 import asyncio

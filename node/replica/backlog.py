@@ -15,8 +15,7 @@ class Backlog:
     __slots__ = ("_by_topic", "_turns")
 
     def __init__(self) -> None:
-        # Each topic's partitions are taken from the end: a search from the front of a dict would pass deleted
-        # slots.
+        # Partitions are taken from the end: a search from the front would pass the slots of removed ones.
         self._by_topic: dict[str, dict[int, bool]] = {}
         self._turns: deque[str] = deque()  # of topics; dropped ones are skipped
 

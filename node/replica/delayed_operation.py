@@ -1,7 +1,6 @@
 """A request that waits until each of its partitions has reached a goal, or its time is over.
 
-Kafka's DelayedOperation. Each partition waits separately; the response is sent when the last one has its
-result.
+Kafka's DelayedOperation. Each partition waits separately; the last result completes the request.
 """
 
 from collections.abc import Callable, Iterable

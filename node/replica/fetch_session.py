@@ -49,7 +49,7 @@ class CachedPartition:
     """A partition of a session: the client's latest request, and the offsets that the client was last sent.
 
     `topic_name` is the topic's name when it was last found, None if it never was: a client that names a topic
-    by its id is answered by that name's state once the id is gone.
+    by its id gets an error that depends on the state of that name once the id is gone.
     """
 
     __slots__ = ("high_watermark", "item", "log_start_offset", "topic_name")
@@ -110,7 +110,7 @@ class FetchSession:
                 partitions.pop((name, index), None)
 
     def move_to_end(self, key: PartitionKey) -> None:
-        """Read a partition that returned records last next time, so that none starves behind `max_bytes`."""
+        """Read a partition with records last the next time, so that none starves behind `max_bytes`."""
         self.partitions[key] = self.partitions.pop(key)
 
 

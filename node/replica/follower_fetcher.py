@@ -140,7 +140,7 @@ class FollowerFetcher:
     # ---- changes by the metadata -----------------------------------------------------------------
 
     def add(self, partition: Partition) -> None:
-        """Follow a partition that this node's leader leads now."""
+        """Follow a partition that this fetcher's leader leads now."""
         log_ = partition.log
         if log_.latest_epoch < 0 and log_.log_end_offset > log_.high_watermark:
             # Nothing shows in which leader epoch this was written, so only committed records can stay.
@@ -243,7 +243,7 @@ class FollowerFetcher:
             self._unsafe.pop(partition, None)
 
     async def _rest(self) -> None:
-        """Wait while the disk is behind, if the last fetch took much, before the kernel stops the node."""
+        """Wait while the disk is behind if the last fetch took much, or the kernel would stop the node."""
         taken_bytes, self._taken_bytes = self._taken_bytes, 0
         if taken_bytes >= MIN_RESTING_BYTES:
             while self._world.must_rest():
@@ -449,7 +449,7 @@ class FollowerFetcher:
         starts = await self._offsets(peer, asking, EARLIEST_TIMESTAMP)
         for followed in asking:
             if followed.phase is not Phase.ASKING or not self._fetches.holds(followed):
-                continue  # the metadata were faster
+                continue  # the metadata have changed it meanwhile
             name = followed.partition.topic_partition
             end, start = ends.get(name), starts.get(name)
             try:

@@ -112,7 +112,7 @@ class FollowerSession:
                 fed = self.partitions[item.key] = FedPartition(self, item)
             else:
                 if item.wanted.fetch_offset == fed.item.wanted.fetch_offset:
-                    # It may have dropped the last response, since another leader epoch began there.
+                    # It may have dropped the last response, since another leader epoch had begun there.
                     fed.told_high_watermark = fed.told_log_start_offset = -1
                 fed.item = item
             self.dirty[fed] = None

@@ -1,4 +1,4 @@
-"""The partitions of a follower: where each fetches next, and the step that an answer of its leader demands.
+"""The partitions of a follower: their next fetches, and the steps that their leader's answers demand.
 
 Pure: it decides, and `follower_fetcher` carries out. As in Apache Kafka's fetcher, a log that diverged from
 the leader's is cut until both agree (KIP-101, KIP-279, KIP-595); a position outside the leader's range is

@@ -19,8 +19,7 @@ NEVER_MS: Final = -(2**62)
 # (broker id, broker epoch of its fetch) -> True if the controller would accept it into an ISR.
 Eligible = Callable[[int, int], bool]
 
-# After these errors nothing was changed, and the state that the proposal was based on is still the present
-# one.
+# After these errors nothing was changed, and the state under the proposal is still the present one.
 _NOT_APPLIED: Final = frozenset({ErrorCode.INELIGIBLE_REPLICA, ErrorCode.OPERATION_NOT_ATTEMPTED})
 # After these errors the metadata have changed, or will: the next change ends the proposal.
 _OVERTAKEN: Final = frozenset(
@@ -215,8 +214,8 @@ class InSyncReplicas:
         """Return the ISR to request because this follower has caught up, None if it has not.
 
         It must have all committed records, and the log up to the start of this leader epoch: before that,
-        more may be committed than this leader knows. Since it may lead, it must not have deleted records, nor
-        damaged batches.
+        more may be committed than this leader knows. Since it may lead, its log must not start
+        before the leader's, nor have damaged batches.
         """
         follower = self.followers.get(replica_id)
         if self.pending is not None or replica_id in self.maximal or follower is None:

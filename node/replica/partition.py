@@ -1,7 +1,7 @@
 """A replica of one partition on this node: leader or follower, its log, and the requests that wait for it.
 
-The promise: records that an acks=all produce was acknowledged for are below the high watermark, and consumers
-are shown nothing at or above it. A request that names a leader epoch is served in that epoch only.
+The promise: records of an acknowledged acks=all produce are below the high watermark, and consumers are shown
+nothing at or above it. A request that names a leader epoch is served in that epoch only.
 """
 
 from collections.abc import Sequence
@@ -521,9 +521,8 @@ class Partition:
 
     def _advance_high_watermark(self) -> None:
         isr, log, context = self.isr, self.log, self._context
-        # As in Kafka 4, records on too few replicas are not shown either (KIP-966). A fenced node
-        # acknowledges nothing, even though some of very many partitions learn only later that they no longer
-        # lead.
+        # As in Kafka 4, records on too few replicas are not shown either (KIP-966). While fenced, a node
+        # acknowledges nothing, even if some of its partitions learn only later that they no longer lead.
         if isr is None or context.is_fenced or not self.has_enough_replicas():
             return
         high_watermark = log.log_end_offset

@@ -123,8 +123,7 @@ class ReplicaManager:
         self._partitions: dict[tuple[str, int], Partition] = {}
         # Of topics with a partition here, now or earlier, and of those that were deleted: DELETED_TOPICS.
         self.counters: dict[str, TopicCounters] = {}
-        # The changes that `apply` leaves to later turns are carried out by the metadata that were applied
-        # last.
+        # Changes that `apply` leaves to later turns are carried out by the metadata applied last.
         self._applied = image()
         self._changed = Backlog()  # whose roles may have changed, or which may be gone
         self._unhosted = Backlog()  # whose logs are to be created or opened; those of new topics are marked

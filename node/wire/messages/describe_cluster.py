@@ -1,7 +1,7 @@
 """DescribeCluster (key 60): the brokers or controllers of a cluster (KIP-700).
 
-Tags from 10000 on are Ottla's own: a client that sends them is also sent the answering node's counters, or
-its knowledge of the leader of the metadata quorum.
+Tags from 10000 on are Ottla's own: a client that sends them is also sent the answering node's counters, their
+history, or its knowledge of the leader of the metadata quorum.
 """
 
 from collections.abc import Sequence
