@@ -92,7 +92,7 @@ def test_a_proof_is_good_for_one_connection() -> None:
     assert code_of(lambda: check_caller(request, another, server)) is ErrorCode.CLUSTER_AUTHORIZATION_FAILED
 
 
-def test_where_names_end_is_part_of_the_proof() -> None:
+def test_the_ends_of_names_are_part_of_the_proof() -> None:
     server = node(2)
     request, challenge = shaken(node(1), server, Caller("User:ann", "1.2.3.4", False))
     forged = ActForRequest(step=1, principal="User:ann1", host=".2.3.4", proof=request.proof)
@@ -100,7 +100,7 @@ def test_where_names_end_is_part_of_the_proof() -> None:
     assert code_of(lambda: check_caller(forged, challenge, server)) is ErrorCode.CLUSTER_AUTHORIZATION_FAILED
 
 
-def test_who_does_not_know_the_secret_is_refused_at_both_ends() -> None:
+def test_a_node_that_does_not_know_the_secret_is_refused_at_both_ends() -> None:
     stranger, server = node(1, b"guess"), node(2)
     nonce = bytes(32)
     answer, challenge = answer_hello(hello(stranger, nonce), server)
@@ -112,7 +112,7 @@ def test_who_does_not_know_the_secret_is_refused_at_both_ends() -> None:
     assert code_of(lambda: check_caller(made_up, challenge, server)) is ErrorCode.CLUSTER_AUTHORIZATION_FAILED
 
 
-def test_a_node_without_the_secret_takes_nobody_but_itself() -> None:
+def test_a_node_without_the_secret_accepts_only_itself() -> None:
     server = node(2, secret=None)
 
     said = code_of(lambda: answer_hello(hello(node(1), bytes(32)), server))

@@ -101,7 +101,7 @@ class Entrance:
         return [one.transport.get_extra_info("peername")[0] for one in self.let_in]
 
 
-def test_within_the_rate_everybody_is_let_in_at_once() -> None:
+def test_within_the_rate_all_connections_are_let_in_at_once() -> None:
     entrance = Entrance(rate=2)
 
     sockets = [entrance.connect() for _ in range(20)]
@@ -138,7 +138,7 @@ def test_addresses_take_turns_so_none_waits_for_all_of_another() -> None:
     assert "10.0.0.2" in entrance.addresses()
 
 
-def test_an_address_beyond_its_rate_is_closed_after_its_throttle_time_and_delays_nobody() -> None:
+def test_an_address_beyond_its_rate_is_closed_after_its_throttle_time_and_delays_no_other() -> None:
     entrance = Entrance(addresses={"10.0.0.1": 2})
     for _ in range(20):
         entrance.connect("10.0.0.1")
@@ -171,7 +171,7 @@ def test_a_client_that_leaves_while_it_waits_is_forgotten() -> None:
     assert len(entrance.let_in) == 20 and len(entrance.arrivals) == 0
 
 
-def test_what_came_early_is_received_when_the_client_is_let_in() -> None:
+def test_early_bytes_are_received_when_the_client_is_let_in() -> None:
     entrance = Entrance(rate=2)
     for _ in range(20):
         entrance.connect()
@@ -188,7 +188,7 @@ def test_what_came_early_is_received_when_the_client_is_let_in() -> None:
     assert entrance.let_in[-1].received == b"a little" and early.is_reading_now
 
 
-def test_of_too_many_the_newest_of_the_address_that_has_most_goes(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_if_too_many_wait_the_address_with_most_loses_its_newest(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(arrivals_module, "MAX_WAITING", 10)
     entrance = Entrance(rate=1)
     for _ in range(10):
@@ -201,7 +201,7 @@ def test_of_too_many_the_newest_of_the_address_that_has_most_goes(monkeypatch: p
     assert not other.is_aborted and len(entrance.arrivals) == 10
 
 
-def test_throttled_connections_of_one_address_take_no_place_of_those_that_wait(
+def test_throttled_connections_of_one_address_take_no_place_of_waiting_ones(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     monkeypatch.setattr(arrivals_module, "MAX_THROTTLED", 5)
@@ -217,14 +217,14 @@ def test_throttled_connections_of_one_address_take_no_place_of_those_that_wait(
     assert entrance.addresses()[-1] == "10.0.0.2"
 
 
-def test_the_files_of_the_logs_are_not_taken() -> None:
+def test_file_descriptors_of_the_logs_are_not_taken() -> None:
     entrance = Entrance(rate=2)
 
     assert entrance.connect(file_number=1_000).is_aborted
     assert not entrance.let_in
 
 
-def test_whoever_waits_when_the_listener_stops_is_closed() -> None:
+def test_waiting_connections_are_closed_when_the_listener_stops() -> None:
     entrance = Entrance(rate=2)
     for _ in range(20):
         entrance.connect()

@@ -28,7 +28,7 @@ def flood(caplog: pytest.LogCaptureFixture) -> Flood:
     return Flood()
 
 
-def test_of_a_flood_of_one_address_few_lines_are_written_and_the_rest_is_counted(
+def test_a_flood_from_one_address_is_logged_in_few_lines_and_a_count(
     flood: Flood, caplog: pytest.LogCaptureFixture
 ) -> None:
     flood.tell("10.0.0.1", 10_000)
@@ -44,7 +44,7 @@ def test_of_a_flood_of_one_address_few_lines_are_written_and_the_rest_is_counted
     ]
 
 
-def test_the_count_comes_before_the_next_line_if_nobody_asked_for_it(
+def test_the_count_is_logged_with_the_next_line_at_the_latest(
     flood: Flood, caplog: pytest.LogCaptureFixture
 ) -> None:
     flood.tell("10.0.0.1", MAX_OF_ADDRESS + 3)
@@ -65,7 +65,9 @@ def test_a_flood_of_several_addresses_leaves_lines_for_others(
     assert before < MAX_IN_ALL and caplog.messages[-1] == "192.168.0.1: line 0"
 
 
-def test_all_addresses_together_cost_so_many_lines(flood: Flood, caplog: pytest.LogCaptureFixture) -> None:
+def test_the_lines_of_all_addresses_together_are_limited(
+    flood: Flood, caplog: pytest.LogCaptureFixture
+) -> None:
     for number in range(5_000):
         flood.tell(f"10.0.{number // 250}.{number % 250}")
     flood.now_s += WINDOW_S

@@ -283,7 +283,7 @@ def test_a_giant_frame_grows_in_place_and_is_paid_for_as_it_arrives(peer: Peer) 
 
 
 @pytest.mark.parametrize("size", [8_200, 16_384, 65_536, 100_000])
-def test_what_a_client_has_in_flight_is_taken_in_one_read(peer: Peer, size: int) -> None:
+def test_the_requests_that_a_client_has_in_flight_are_read_at_once(peer: Peer, size: int) -> None:
     one = frame(bytes(size))
     peer.send(one)
 
@@ -319,7 +319,7 @@ def test_frames_of_differing_sizes_are_read_ahead_whole(peer: Peer) -> None:
 
 
 @pytest.mark.parametrize("size", [40_000, 65_536, 1 << 20])
-def test_who_sends_without_end_is_read_again_when_others_had_their_turn(
+def test_a_peer_that_sends_without_end_is_read_again_when_others_had_their_turn(
     peer: Peer, monkeypatch: pytest.MonkeyPatch, size: int
 ) -> None:
     monkeypatch.setattr(read_turn, "MAX_TURN_SECONDS", 0.0)
@@ -337,7 +337,7 @@ def test_who_sends_without_end_is_read_again_when_others_had_their_turn(
     assert peer.listener.frames == [bytes(size)] * 20
 
 
-def test_who_sends_less_than_a_turn_takes_is_read_on(peer: Peer) -> None:
+def test_a_peer_that_sends_less_than_a_turn_allows_is_read_on(peer: Peer) -> None:
     stream = frame(bytes(65_536)) * 40
 
     assert peer.send(stream) == len(stream)
@@ -442,7 +442,7 @@ def test_a_frame_of_impossible_size_closes_with_one_line(peer: Peer, size: int) 
     assert peer.transport.sent == [b"fine"]
 
 
-def test_a_request_that_waits_holds_up_those_behind_it(peer: Peer) -> None:
+def test_a_request_that_waits_holds_up_the_requests_behind_it(peer: Peer) -> None:
     future: asyncio.Future[bytes] = peer.loop.create_future()
     peer.listener.answer = lambda body: (
         Pending(future, lambda answer: [answer]) if bytes(body) == b"slow" else [bytes(body)]
@@ -456,7 +456,7 @@ def test_a_request_that_waits_holds_up_those_behind_it(peer: Peer) -> None:
     assert peer.transport.sent == [b"fast", b"at last", b"behind"]
 
 
-def test_what_arrives_meanwhile_does_not_overwrite_the_waiting_request(peer: Peer) -> None:
+def test_bytes_that_arrive_meanwhile_do_not_overwrite_the_waiting_request(peer: Peer) -> None:
     future: asyncio.Future[bytes] = peer.loop.create_future()
     held: list[memoryview] = []
 
@@ -494,7 +494,7 @@ def test_a_request_that_keeps_nothing_gives_its_memory_back_while_it_waits(peer:
     assert peer.transport.sent == [b"at last", b"behind"]
 
 
-def test_who_waits_for_memory_asks_once(loop: asyncio.AbstractEventLoop) -> None:
+def test_a_connection_that_waits_for_memory_reserves_it_once(loop: asyncio.AbstractEventLoop) -> None:
     class Memory(ReceiveMemory):
         """Memory that records the owners that have to wait."""
 
@@ -524,7 +524,7 @@ def test_who_waits_for_memory_asks_once(loop: asyncio.AbstractEventLoop) -> None
     assert memory.used_bytes == 0
 
 
-def test_who_overdrew_owes_nothing_when_its_frame_is_whole(loop: asyncio.AbstractEventLoop) -> None:
+def test_an_owner_that_overdrew_owes_nothing_when_its_frame_is_whole(loop: asyncio.AbstractEventLoop) -> None:
     memory = ReceiveMemory(100_000)
     peer, one = Peer(loop, memory), frame(bytes(16_000))
     memory.take(80_000)
@@ -666,7 +666,7 @@ def test_work_that_ends_with_its_client_is_cancelled_when_the_client_has_gone(pe
 
 
 @pytest.mark.parametrize("has_ended", [True, False])
-def test_a_client_that_goes_while_nothing_is_read_of_it_is_noticed(
+def test_a_client_that_leaves_while_it_is_not_read_is_noticed(
     peer: Peer, monkeypatch: pytest.MonkeyPatch, has_ended: bool
 ) -> None:
     monkeypatch.setattr(module, "LOOK_FOR_END_SECONDS", 0)
@@ -755,7 +755,7 @@ def test_a_request_under_way_goes_on_when_its_client_goes(peer: Peer) -> None:
 
 
 @pytest.mark.filterwarnings("error")
-def test_a_request_that_never_began_ends_without_a_word(peer: Peer) -> None:
+def test_a_request_that_never_started_ends_without_a_log_line(peer: Peer) -> None:
     async def work() -> bytes:
         return b""
 
@@ -856,7 +856,7 @@ def test_a_produce_whose_client_has_gone_is_not_carried_out_when_its_transaction
     assert service.served == []
 
 
-def test_only_so_many_acknowledgements_are_waited_for(peer: Peer) -> None:
+def test_the_number_of_awaited_acknowledgements_is_limited(peer: Peer) -> None:
     service = Acknowledged(peer)
     names = [b"\0\0wait%03d" % number for number in range(MAX_OWED + 2)]
 
@@ -954,7 +954,7 @@ class News:
             self.waiting[-1].set_result(b"nothing new ")
 
 
-def test_what_waits_for_news_is_released_by_the_next_request_and_answered_before_it(peer: Peer) -> None:
+def test_a_request_that_waits_for_news_is_released_by_the_next_and_answered_before_it(peer: Peer) -> None:
     news = News(peer)
     peer.send(frame(b"beat"))
     peer.turn()
@@ -968,7 +968,7 @@ def test_what_waits_for_news_is_released_by_the_next_request_and_answered_before
 
 
 @pytest.mark.parametrize("behind", [frame(b"now"), frame(b"now")[:2]])
-def test_what_has_a_request_behind_it_does_not_wait_for_news(peer: Peer, behind: bytes) -> None:
+def test_a_request_with_another_behind_it_does_not_wait_for_news(peer: Peer, behind: bytes) -> None:
     news = News(peer)
 
     peer.send(frame(b"beat") + behind)
@@ -977,7 +977,7 @@ def test_what_has_a_request_behind_it_does_not_wait_for_news(peer: Peer, behind:
     assert (news.released, peer.transport.sent[0][:11]) == (1, b"nothing new")
 
 
-def test_news_are_told_once(peer: Peer) -> None:
+def test_a_request_whose_news_came_is_not_released(peer: Peer) -> None:
     news = News(peer)
     peer.send(frame(b"beat"))
 
@@ -990,7 +990,7 @@ def test_news_are_told_once(peer: Peer) -> None:
     assert (news.released, b"".join(peer.transport.sent)) == (0, b"news now")
 
 
-def test_what_waits_for_news_is_released_when_the_client_goes(peer: Peer) -> None:
+def test_a_request_that_waits_for_news_is_released_when_its_client_is_gone(peer: Peer) -> None:
     news = News(peer)
     peer.send(frame(b"beat"))
 
@@ -1001,7 +1001,7 @@ def test_what_waits_for_news_is_released_when_the_client_goes(peer: Peer) -> Non
     assert (news.released, peer.transport.sent) == (1, [])
 
 
-def test_who_sends_much_rests_while_the_disk_is_behind(peer: Peer) -> None:
+def test_a_peer_that_sends_much_rests_while_the_disk_is_behind(peer: Peer) -> None:
     peer.listener.must_rest = lambda: True
     one = frame(bytes(400_000))
     waits: list[Callable[[], None]] = []
@@ -1020,7 +1020,7 @@ def test_who_sends_much_rests_while_the_disk_is_behind(peer: Peer) -> None:
     assert len(peer.transport.sent) == 3
 
 
-def test_who_sends_little_does_not_rest(peer: Peer) -> None:
+def test_a_peer_that_sends_little_does_not_rest(peer: Peer) -> None:
     peer.listener.must_rest = lambda: True
 
     for number in range(100):
@@ -1036,7 +1036,7 @@ def owing(peer: Peer) -> "asyncio.Future[None]":
     return future
 
 
-def test_senseless_bytes_close_after_what_is_owed_for_the_requests_before_them(peer: Peer) -> None:
+def test_malformed_bytes_close_the_connection_after_the_answers_owed_before_them(peer: Peer) -> None:
     future = owing(peer)
 
     peer.send(frame(b"\0\0one") + b"\xff" * 8)
@@ -1105,7 +1105,7 @@ def test_nothing_more_is_read_while_the_last_file_leaves(peer: Peer, monkeypatch
         assert peer.transport.is_closed
 
 
-def test_what_was_asked_behind_a_poll_is_answered_when_the_peer_has_ended_its_side(peer: Peer) -> None:
+def test_requests_behind_a_poll_are_answered_when_the_peer_has_closed_its_side(peer: Peer) -> None:
     poll: asyncio.Future[None] = peer.loop.create_future()
     peer.listener.answer = lambda asked: (
         Pending(poll, lambda _: [b"nothing new"]) if asked == b"poll" else [bytes(asked)]
@@ -1120,7 +1120,7 @@ def test_what_was_asked_behind_a_poll_is_answered_when_the_peer_has_ended_its_si
 
 
 @pytest.mark.parametrize("behind", [b"", frame(b"torn")[:6]])
-def test_a_poll_that_nobody_waits_for_is_given_up_when_its_turn_comes(peer: Peer, behind: bytes) -> None:
+def test_a_poll_of_a_client_that_is_gone_is_given_up_when_its_turn_comes(peer: Peer, behind: bytes) -> None:
     work, poll = peer.loop.create_future(), peer.loop.create_future()
 
     async def answer() -> Answer:

@@ -31,7 +31,7 @@ def moves_of(table: Mapping[Any, frozenset[Any]]) -> set[tuple[str, str]]:
     return {(state.name, to.name) for state, moves in table.items() for to in moves}
 
 
-def test_the_table_of_moves_is_the_one_in_words() -> None:
+def test_the_table_of_moves_matches_the_documented_one() -> None:
     assert moves_in_words() == moves_of(SERVING_MOVES) | moves_of(READING_MOVES)
     assert set(SERVING_MOVES) == set(Serving) and set(READING_MOVES) == set(Reading)
 
@@ -383,7 +383,7 @@ def test_a_read_behind_a_request_that_waits_is_the_last_until_it_is_answered(
     assert story.connection.reading is ON
 
 
-def test_who_sends_much_rests_and_is_read_again(
+def test_a_peer_that_sends_much_rests_and_is_read_again(
     loop: asyncio.AbstractEventLoop, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(read_turn, "MAX_TURN_SECONDS", 0.0)
@@ -396,7 +396,7 @@ def test_who_sends_much_rests_and_is_read_again(
     assert story.connection.reading is ON
 
 
-def test_who_is_not_read_from_may_have_to_rest_as_well(
+def test_a_connection_that_is_not_read_from_may_have_to_rest_as_well(
     loop: asyncio.AbstractEventLoop, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     story = Story(loop)
@@ -415,7 +415,7 @@ def test_who_is_not_read_from_may_have_to_rest_as_well(
     assert story.connection.reading is ON
 
 
-def test_who_has_no_memory_to_grow_is_read_again_when_there_is_some(
+def test_a_connection_without_memory_to_grow_is_read_again_when_there_is_some(
     loop: asyncio.AbstractEventLoop,
 ) -> None:
     memory = ReceiveMemory(100_000)
@@ -431,7 +431,7 @@ def test_who_has_no_memory_to_grow_is_read_again_when_there_is_some(
 
 
 @pytest.mark.parametrize("reading", [OFF, RESTING])
-def test_who_is_not_read_from_may_have_no_memory_when_it_could_be(
+def test_a_connection_that_is_not_read_from_may_lack_memory_when_it_could_be(
     loop: asyncio.AbstractEventLoop, reading: Reading
 ) -> None:
     memory = ReceiveMemory(100_000)

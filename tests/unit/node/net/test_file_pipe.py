@@ -61,7 +61,7 @@ def test_header_and_records_leave_together_in_their_order(
     assert received(peer, 10_010) == b"header" + CONTENT[:10_000] + b"tail"
 
 
-def test_it_takes_nearly_a_megabyte_and_then_nothing(pipe: FilePipe, records: FileRecords) -> None:
+def test_a_pipe_takes_nearly_a_megabyte_and_then_nothing(pipe: FilePipe, records: FileRecords) -> None:
     pipe.put(b"header", 6)
     taken = pipe.put(records, len(CONTENT))
 
@@ -71,7 +71,7 @@ def test_it_takes_nearly_a_megabyte_and_then_nothing(pipe: FilePipe, records: Fi
     assert pipe.size_bytes == 6 + taken
 
 
-def test_what_the_socket_does_not_take_is_gone(
+def test_bytes_that_the_socket_does_not_take_are_dropped(
     pipe: FilePipe, records: FileRecords, line: tuple[socket.socket, socket.socket]
 ) -> None:
     ours, peer = line
@@ -88,7 +88,7 @@ def test_what_the_socket_does_not_take_is_gone(
     assert received(peer, 4) == b"next"
 
 
-def test_after_a_peer_that_is_gone_it_is_empty(
+def test_a_pipe_is_empty_after_a_peer_that_is_gone(
     pipe: FilePipe, records: FileRecords, line: tuple[socket.socket, socket.socket]
 ) -> None:
     ours, peer = line
@@ -101,7 +101,7 @@ def test_after_a_peer_that_is_gone_it_is_empty(
     assert is_empty(pipe, records)
 
 
-def test_a_file_that_ends_too_early_is_told(pipe: FilePipe, records: FileRecords) -> None:
+def test_a_file_that_ends_too_early_is_an_error(pipe: FilePipe, records: FileRecords) -> None:
     pipe.put(b"header", 6)
     with pytest.raises(OSError, match="the log was truncated"):
         pipe.put(records.after(len(CONTENT) - 1).after(1), 1)
@@ -111,7 +111,7 @@ def test_a_file_that_ends_too_early_is_told(pipe: FilePipe, records: FileRecords
     assert is_empty(pipe, records)
 
 
-def test_a_user_who_may_have_no_large_pipe_gets_a_small_one(
+def test_a_user_that_may_have_no_large_pipe_gets_a_small_one(
     records: FileRecords, line: tuple[socket.socket, socket.socket], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr("fcntl.fcntl", refusing(capacity_bytes=64 * 1024))
@@ -123,7 +123,7 @@ def test_a_user_who_may_have_no_large_pipe_gets_a_small_one(
     pipe.close()
 
 
-def test_where_it_cannot_be_made_nothing_stays_open(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_pipe_that_cannot_be_created_leaves_nothing_open(monkeypatch: pytest.MonkeyPatch) -> None:
     before = os.listdir("/proc/self/fd")
     with monkeypatch.context() as patched, pytest.raises(OSError, match="too many open pipes"):
         patched.setattr("fcntl.fcntl", refusing(capacity_bytes=2 * mmap.PAGESIZE))
@@ -150,7 +150,7 @@ def refusing(*, capacity_bytes: int) -> Callable[[int, int, int], int]:
     return answer
 
 
-def test_a_closed_one_takes_nothing(pipe: FilePipe) -> None:
+def test_a_closed_pipe_takes_nothing(pipe: FilePipe) -> None:
     pipe.close()
 
     with pytest.raises(OSError, match="Bad file descriptor"):

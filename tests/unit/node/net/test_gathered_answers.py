@@ -89,7 +89,7 @@ def test_many_answers_of_a_turn_leave_at_its_end(turns: Turns) -> None:
         turns.log.clear()
 
 
-def test_no_answer_waits_for_more_than_so_many(turns: Turns) -> None:
+def test_the_number_of_gathered_answers_is_limited(turns: Turns) -> None:
     turns.try_one()
 
     assert turns.answer(MAX_GATHERED + 3) == MAX_GATHERED
@@ -98,7 +98,7 @@ def test_no_answer_waits_for_more_than_so_many(turns: Turns) -> None:
     assert turns.answer(MIN_GATHERED) == 0, "those that left before the turn's end count, too"
 
 
-def test_a_large_answer_leaves_at_once_behind_those_before_it(turns: Turns) -> None:
+def test_a_large_answer_is_sent_at_once_after_those_before_it(turns: Turns) -> None:
     turns.try_one()
     first, second = turns.senders[:2]
 
@@ -108,7 +108,7 @@ def test_a_large_answer_leaves_at_once_behind_those_before_it(turns: Turns) -> N
     assert [(name, len(answer)) for name, answer in turns.log] == [("0", 5), ("1", MAX_KEPT_BYTES + 1)]
 
 
-def test_nothing_is_written_to_who_was_closed_meanwhile(turns: Turns) -> None:
+def test_nothing_is_written_to_a_connection_that_was_closed_meanwhile(turns: Turns) -> None:
     turns.try_one()
 
     turns.answer(3)
@@ -118,7 +118,7 @@ def test_nothing_is_written_to_who_was_closed_meanwhile(turns: Turns) -> None:
     assert [name for name, _ in turns.log] == ["0", "2"]
 
 
-def test_who_waited_is_answered_before_who_brought_the_news(turns: Turns) -> None:
+def test_awaited_answers_are_sent_before_those_of_the_requests_that_brought_the_news(turns: Turns) -> None:
     producer, consumer = turns.senders[:2]
     turns.loop.call_soon(turns.gathered.send_awaited, consumer, b"news")
 
@@ -139,7 +139,7 @@ def wake(turns: Turns, *senders: Sender) -> None:
 
 
 @pytest.mark.parametrize("consumers", range(1, MAX_AHEAD + 3))
-def test_who_brought_the_news_waits_for_few(turns: Turns, consumers: int) -> None:
+def test_the_request_that_brought_the_news_waits_for_few(turns: Turns, consumers: int) -> None:
     producer, *waiting = turns.senders[: consumers + 1]
 
     for _ in range(2):
@@ -160,7 +160,7 @@ def test_two_producers_of_a_turn_wait_for_both_consumers(turns: Turns) -> None:
     assert [name for name, _ in turns.log] == ["1", "3", "0", "2"]
 
 
-def test_where_many_answers_come_in_a_turn_those_that_waited_leave_with_them(turns: Turns) -> None:
+def test_awaited_answers_are_sent_together_with_others_in_a_turn_of_many(turns: Turns) -> None:
     turns.try_one()
     first, second, consumer = turns.senders[:3]
 
@@ -186,7 +186,7 @@ def test_answers_that_had_to_wait_count_for_how_many_come_in_a_turn(turns: Turns
         turns.log.clear()
 
 
-def test_a_transport_that_fails_holds_up_nobody_after_it(turns: Turns) -> None:
+def test_a_transport_that_fails_does_not_hold_up_those_after_it(turns: Turns) -> None:
     def fail(answer: bytes) -> None:
         raise RuntimeError
 
@@ -200,7 +200,7 @@ def test_a_transport_that_fails_holds_up_nobody_after_it(turns: Turns) -> None:
     assert [name for name, _ in turns.log] == ["1"]
 
 
-def test_what_had_to_wait_leaves_behind_earlier_answers_to_the_same(turns: Turns) -> None:
+def test_an_awaited_answer_is_sent_after_earlier_answers_to_the_same_connection(turns: Turns) -> None:
     first, second = turns.senders[:2]
 
     turns.gathered.news()
@@ -211,7 +211,7 @@ def test_what_had_to_wait_leaves_behind_earlier_answers_to_the_same(turns: Turns
     assert turns.log == [("0", b"another's"), ("1", b"earlier"), ("1", b"news")]
 
 
-def test_a_turn_with_news_does_not_count_among_those_that_are_tried(turns: Turns) -> None:
+def test_a_turn_with_news_does_not_count_as_a_tried_turn(turns: Turns) -> None:
     turns.answer(1)
     turns.gathered.news()
     turns.end()
@@ -235,14 +235,14 @@ def test_a_connection_answers_at_the_end_of_the_turn(peer: Peer) -> None:
     assert peer.transport.sent == [b"onetwo"]
 
 
-def test_who_has_ended_its_side_is_answered_before_the_transport_closes(peer: Peer) -> None:
+def test_a_peer_that_has_closed_its_side_is_answered_before_the_transport_closes(peer: Peer) -> None:
     peer.send(frame(b"one"))
 
     assert not peer.connection.eof_received()
     assert peer.transport.sent == [b"one"]
 
 
-def test_what_was_answered_leaves_before_the_connection_is_closed(peer: Peer) -> None:
+def test_gathered_answers_are_sent_before_the_connection_is_closed(peer: Peer) -> None:
     peer.send(frame(b"one") + b"\xff\xff\xff\xff")
 
     assert peer.transport.sent == [b"one"] and peer.transport.is_closed

@@ -45,7 +45,7 @@ def test_addresses_have_their_turns_one_after_another(held: HeldLoop) -> None:
     assert lane.waiting == 0
 
 
-def test_where_too_many_wait_the_address_with_most_of_them_loses_its_newest(held: HeldLoop) -> None:
+def test_if_too_many_handshakes_wait_the_address_with_most_loses_its_newest(held: HeldLoop) -> None:
     lane, done, refused = HandshakeLane(threads=1, max_waiting=4), list[str](), list[str]()
 
     def submit(name: str) -> None:
@@ -71,7 +71,7 @@ def test_all_addresses_that_one_host_may_have_share_a_turn(held: HeldLoop) -> No
     assert done == ["0", "a", "c", "b"]
 
 
-def test_of_addresses_that_have_as_many_the_newcomer_is_refused(held: HeldLoop) -> None:
+def test_among_addresses_with_equally_many_the_newcomer_is_refused(held: HeldLoop) -> None:
     lane, refused = HandshakeLane(threads=1, max_waiting=2), list[str]()
     for name in ("a", "b", "c", "d"):
         lane.submit(name, lambda: None, lambda result: None, lambda name=name: refused.append(name))
@@ -79,7 +79,7 @@ def test_of_addresses_that_have_as_many_the_newcomer_is_refused(held: HeldLoop) 
     assert refused == ["d"]
 
 
-def test_what_waits_is_forgotten_when_the_node_stops(held: HeldLoop) -> None:
+def test_waiting_handshakes_are_dropped_when_the_node_stops(held: HeldLoop) -> None:
     lane, done = HandshakeLane(threads=1), list[str]()
     for name in ("a", "b"):
         lane.submit(name, lambda: "x", done.append, lambda: None)

@@ -60,7 +60,7 @@ def test_the_first_bytes_tell_a_link_from_a_request(begin: bytes, has_tls: bool,
     assert told[0] is None
 
 
-def test_a_record_that_says_to_be_longer_than_any_is_known_when_the_room_is_full() -> None:
+def test_a_record_with_an_impossible_length_is_recognized_when_the_buffer_is_full() -> None:
     begin = b"\x16\x03\x01\xff\xff" + bytes(MAX_OPENING_BYTES)
 
     assert begins_link(memoryview(begin)[: MAX_OPENING_BYTES - 1], has_tls=True) is None
@@ -128,7 +128,9 @@ def test_a_request_is_served_with_its_early_bytes_and_a_link_is_given_away_with_
     asyncio.run(scene())
 
 
-def test_who_says_nothing_is_closed_and_a_crowd_pushes_out_its_own(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_silent_connections_are_closed_and_many_of_one_address_push_each_other_out(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
     monkeypatch.setattr(link_door, "OPENING_SECONDS", 0.3)
 
     async def scene() -> None:

@@ -114,7 +114,7 @@ def test_an_ipv4_client_of_a_dual_stack_socket_is_named_as_one() -> None:
     assert connection.info.local_host == "127.0.0.1"
 
 
-def test_whoever_comes_in_the_turn_in_which_the_listener_stops_is_closed() -> None:
+def test_a_connection_accepted_in_the_turn_in_which_the_listener_stops_is_closed() -> None:
     to = listener()
     connection, transport = connect(to)
 
@@ -251,7 +251,7 @@ def test_a_peer_is_let_in_beyond_the_limit_when_it_proves_itself_in_time() -> No
     peer.connection_lost(None)
 
 
-def test_who_proves_nothing_in_time_beyond_the_limit_is_closed() -> None:
+def test_a_connection_beyond_the_limit_that_proves_nothing_in_time_is_closed() -> None:
     to, timers = full_listener_for_peers()
 
     stranger, transport = connect(to)
@@ -273,7 +273,7 @@ def test_nothing_else_is_served_beyond_the_limit() -> None:
     assert timers.pending == []
 
 
-def test_of_many_beyond_the_limit_the_oldest_without_proof_gives_way() -> None:
+def test_among_many_beyond_the_limit_the_oldest_unproven_connection_is_closed() -> None:
     to, _ = full_listener_for_peers()
 
     peer, of_peer = connect(to)
@@ -306,7 +306,7 @@ def test_idle_connections_are_closed_and_others_are_not() -> None:
     assert not busy_transport.is_aborted
 
 
-def test_whoever_waits_long_with_a_large_frame_goes_when_memory_is_scarce() -> None:
+def test_a_connection_that_waits_long_with_a_large_frame_is_closed_when_memory_is_scarce() -> None:
     to = listener()
     loop = asyncio.new_event_loop()
     future: asyncio.Future[Any] = loop.create_future()
@@ -328,7 +328,7 @@ def test_whoever_waits_long_with_a_large_frame_goes_when_memory_is_scarce() -> N
     loop.close()
 
 
-def test_without_an_idle_limit_nobody_is_closed() -> None:
+def test_without_an_idle_limit_no_connection_is_closed() -> None:
     to = listener(connections_max_idle_ms=-1)
     _, transport = connect(to)
 
@@ -347,7 +347,7 @@ def test_without_an_idle_limit_nobody_is_closed() -> None:
         (b"\xff\xff\xff\xff", "a frame of -1 bytes is impossible"),
     ],
 )
-def test_who_speaks_another_protocol_is_called_by_it(
+def test_another_protocol_is_named_in_the_log(
     first: bytes, words: str, caplog: pytest.LogCaptureFixture
 ) -> None:
     to = listener()
@@ -360,7 +360,7 @@ def test_who_speaks_another_protocol_is_called_by_it(
     assert words in caplog.text
 
 
-def test_a_flood_of_bad_connections_is_told_in_few_lines(caplog: pytest.LogCaptureFixture) -> None:
+def test_a_flood_of_bad_connections_is_logged_in_few_lines(caplog: pytest.LogCaptureFixture) -> None:
     to = listener()
     connection, _ = connect(to)
 
@@ -468,7 +468,7 @@ def test_a_user_who_logs_in_beyond_the_limit_is_served_nothing() -> None:
 @pytest.mark.parametrize(
     ("asked", "is_let_in"), [(ssl.CERT_NONE, False), (ssl.CERT_OPTIONAL, True), (ssl.CERT_REQUIRED, True)]
 )
-def test_with_tls_alone_who_could_show_a_certificate_is_let_in_beyond_the_limit(
+def test_with_tls_alone_a_client_that_may_show_a_certificate_is_let_in_beyond_the_limit(
     asked: ssl.VerifyMode, is_let_in: bool
 ) -> None:
     to, context = (
@@ -484,7 +484,7 @@ def test_with_tls_alone_who_could_show_a_certificate_is_let_in_beyond_the_limit(
     assert transport.is_aborted is not is_let_in
 
 
-def test_who_does_not_log_in_in_time_beyond_the_limit_is_closed() -> None:
+def test_a_client_beyond_the_limit_that_does_not_log_in_in_time_is_closed() -> None:
     to, timers = full_listener_with_logins()
 
     _, transport = connect(to)
@@ -511,7 +511,7 @@ def test_administrators_beyond_the_limit_are_few() -> None:
     assert not in_its_transport.is_aborted
 
 
-def test_a_crowd_that_might_log_in_pushes_no_peer_out() -> None:
+def test_many_connections_that_may_log_in_push_no_peer_out() -> None:
     quota = ConnectionQuota(ConnectionLimits(max_connections=1))
     of_clients, _ = full_listener_with_logins(quota)
     of_peers = listener(quota, "PEERS", is_for_peers=True)
@@ -524,7 +524,7 @@ def test_a_crowd_that_might_log_in_pushes_no_peer_out() -> None:
     assert [one.is_aborted for one in crowd] == [True, True] + [False] * MAX_UNPROVEN
 
 
-def test_a_crowd_of_one_address_pushes_out_its_own_while_an_administrator_logs_in() -> None:
+def test_many_connections_of_one_address_push_each_other_out_while_an_administrator_logs_in() -> None:
     to, _ = full_listener_with_logins()
     administrator, transport = connect(to, "10.9.9.9")
 
@@ -537,7 +537,7 @@ def test_a_crowd_of_one_address_pushes_out_its_own_while_an_administrator_logs_i
     assert [one.is_aborted for one in crowd].count(False) == MAX_LOGGING_IN
 
 
-def test_the_crowd_of_one_address_at_a_listener_of_peers_pushes_out_its_own() -> None:
+def test_many_connections_of_one_address_push_each_other_out_at_a_listener_for_peers() -> None:
     to, _ = full_listener_for_peers()
     _, peer = connect(to, "10.9.9.9")
 
@@ -547,7 +547,7 @@ def test_the_crowd_of_one_address_at_a_listener_of_peers_pushes_out_its_own() ->
     assert [one.is_aborted for one in crowd].count(False) == MAX_UNPROVEN - 1
 
 
-def test_who_may_what_everybody_may_is_no_administrator() -> None:
+def test_rights_that_everyone_has_make_no_administrator() -> None:
     to, _ = full_listener_with_logins()
     to.access_of = Authorizer(AuthorizerSettings(allow_everyone_if_no_acl_found=True)).access
 

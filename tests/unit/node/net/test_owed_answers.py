@@ -61,7 +61,7 @@ def test_nothing_is_owed_behind_a_refusal(loop: asyncio.AbstractEventLoop, owed:
     assert not owed.in_order
 
 
-def test_what_was_awaited_may_end_in_a_refusal(loop: asyncio.AbstractEventLoop, owed: OwedAnswers) -> None:
+def test_an_awaited_answer_may_end_in_a_refusal(loop: asyncio.AbstractEventLoop, owed: OwedAnswers) -> None:
     waiting = owed.await_answer(loop.create_future())
     owed.add([b"two"])
 
@@ -73,7 +73,7 @@ def test_what_was_awaited_may_end_in_a_refusal(loop: asyncio.AbstractEventLoop, 
 @pytest.mark.parametrize(
     ("request_bytes", "passes"), [(PRODUCE_KEY + b"\0\x09", True), (b"\0\1\0\x09", False), (b"\0", False)]
 )
-def test_only_a_produce_request_passes_those_that_wait(
+def test_only_a_produce_request_passes_the_waiting_ones(
     owed: OwedAnswers, request_bytes: bytes, passes: bool
 ) -> None:
     view = memoryview(b"size" + request_bytes + PRODUCE_KEY)
@@ -81,7 +81,7 @@ def test_only_a_produce_request_passes_those_that_wait(
     assert owed.lets_pass(view, 4, 4 + len(request_bytes)) is passes
 
 
-def test_so_many_answers_are_owed_and_no_more(owed: OwedAnswers) -> None:
+def test_the_number_of_owed_answers_is_limited(owed: OwedAnswers) -> None:
     view = memoryview(PRODUCE_KEY)
     for _ in range(MAX_OWED):
         assert owed.lets_pass(view, 0, 2)
@@ -90,7 +90,7 @@ def test_so_many_answers_are_owed_and_no_more(owed: OwedAnswers) -> None:
     assert not owed.lets_pass(view, 0, 2)
 
 
-def test_nobody_waits_for_what_is_given_up(loop: asyncio.AbstractEventLoop, owed: OwedAnswers) -> None:
+def test_answers_that_are_given_up_are_cancelled(loop: asyncio.AbstractEventLoop, owed: OwedAnswers) -> None:
     futures = [loop.create_future() for _ in range(2)]
     for future in futures:
         owed.await_answer(future)

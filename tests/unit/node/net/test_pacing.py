@@ -38,7 +38,7 @@ class Socket:
 
 
 @pytest.mark.parametrize("paced", [b"bbr", b"bbr3"])
-def test_what_paces_is_replaced_and_given_back(paced: bytes) -> None:
+def test_an_algorithm_that_paces_is_replaced_and_given_back(paced: bytes) -> None:
     listening, trial = Socket(paced), Socket(paced)
     chosen = stop_pacing(listening, lambda: trial)
     assert (chosen, listening.congestion_control) == (paced, b"reno")
@@ -49,13 +49,13 @@ def test_what_paces_is_replaced_and_given_back(paced: bytes) -> None:
 
 
 @pytest.mark.parametrize("usual", [b"cubic", b"reno", b"dctcp"])
-def test_what_does_not_pace_stays(usual: bytes) -> None:
+def test_an_algorithm_that_does_not_pace_is_kept(usual: bytes) -> None:
     listening = Socket(usual)
     assert (stop_pacing(listening, lambda: Socket(usual)), listening.congestion_control) == (b"", usual)
 
 
 @pytest.mark.parametrize("allowed", [{b"bbr"}, {b"reno"}, set()])
-def test_where_only_one_of_two_may_be_chosen_the_systems_choice_stays(allowed: set[bytes]) -> None:
+def test_the_systems_choice_is_kept_if_only_one_of_both_algorithms_is_allowed(allowed: set[bytes]) -> None:
     """Otherwise other machines would not get the system's choice back."""
     listening = Socket(b"bbr", allowed=frozenset(allowed))
     trial = Socket(b"bbr", allowed=frozenset(allowed))
@@ -63,7 +63,7 @@ def test_where_only_one_of_two_may_be_chosen_the_systems_choice_stays(allowed: s
     assert trial.is_closed
 
 
-def test_what_a_route_chose_for_a_connection_stays() -> None:
+def test_an_algorithm_chosen_by_a_route_is_kept() -> None:
     connection = Socket(b"dctcp")
     pace(connection, b"bbr")
     assert connection.congestion_control == b"dctcp"

@@ -225,7 +225,7 @@ def test_a_refused_connection_says_so() -> None:
         (b"", "closed the connection before it reported its API versions"),
     ],
 )
-def test_what_is_no_node_is_called_by_what_it_is(answer: bytes, words: str) -> None:
+def test_a_server_that_is_no_node_is_named_by_its_protocol(answer: bytes, words: str) -> None:
     async def stranger(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         await reader.read(1)
         writer.write(answer)

@@ -159,7 +159,7 @@ def test_a_login_comes_before_the_first_request() -> None:
     assert with_node(story) == [ApiKey.API_VERSIONS, *login, ApiKey.METADATA]
 
 
-def test_a_wrong_password_is_told_with_user_and_node() -> None:
+def test_a_wrong_password_is_reported_with_user_and_node() -> None:
     wrong = SaslLogin(mechanism="SCRAM-SHA-256", user="anna", password="wrong")
 
     error = refused(ClientSecurity(login=wrong))
@@ -168,7 +168,7 @@ def test_a_wrong_password_is_told_with_user_and_node() -> None:
     assert "refused the login of the user anna with SCRAM-SHA-256: Wrong" in error.detail
 
 
-def test_a_client_without_a_login_hears_that_one_may_be_needed() -> None:
+def test_a_client_without_a_login_gets_an_error_that_one_may_be_needed() -> None:
     error = refused(ClientSecurity())
 
     assert error.code is ErrorCode.ILLEGAL_SASL_STATE and "security.protocol" in error.detail
@@ -261,7 +261,7 @@ def test_a_name_is_not_checked_where_the_algorithm_is_empty(ca: trustme.CA) -> N
     assert "not trusted" in refused(unchecked, tls=server_context(trustme.CA(), "node-1")).detail
 
 
-def test_a_listener_without_tls_and_a_certificate_that_is_missing_are_told(ca: trustme.CA) -> None:
+def test_a_listener_without_tls_and_a_missing_certificate_are_named_in_the_error(ca: trustme.CA) -> None:
     plain = refused(trusting(ca))
     assert plain.code is ErrorCode.NETWORK_EXCEPTION and "may not be a listener with TLS" in plain.detail
 
@@ -269,7 +269,7 @@ def test_a_listener_without_tls_and_a_certificate_that_is_missing_are_told(ca: t
     assert "it may ask for a certificate of this client" in missing.detail
 
 
-def test_the_alert_of_a_node_that_asks_for_a_certificate_is_told(ca: trustme.CA) -> None:
+def test_the_alert_of_a_node_that_requires_a_certificate_is_reported(ca: trustme.CA) -> None:
     """Servers of `asyncio` send no alert, so this one is a thread."""
     context = server_context(ca, "127.0.0.1", asks=True)
 
@@ -310,11 +310,11 @@ def test_a_certificate_of_the_client_is_shown(ca: trustme.CA, tmp_path: Path) ->
     assert "none.pem cannot be used: No such file" in refused(nowhere).detail
 
 
-def test_a_plain_client_of_a_listener_with_tls_hears_so(ca: trustme.CA) -> None:
+def test_a_plaintext_client_of_a_listener_with_tls_gets_an_error_that_says_so(ca: trustme.CA) -> None:
     assert "TLS" in refused(ClientSecurity(), tls=server_context(ca, "127.0.0.1")).detail
 
 
-def test_nodes_that_dial_each_other_hear_of_lost_connections_only() -> None:
+def test_nodes_that_dial_each_other_report_only_lost_connections() -> None:
     async def story(node: LoginNode, port: int) -> ErrorCode:
         client = await PeerClient.connect("127.0.0.1", port, client_id="test", timeout_s=10)
         with pytest.raises(KafkaError) as error:
@@ -325,7 +325,7 @@ def test_nodes_that_dial_each_other_hear_of_lost_connections_only() -> None:
     assert peer_client.DEFAULT_TIMEOUT_S > 0
 
 
-def test_nobody_is_told_a_password_whose_certificate_is_not_that_of_a_node(ca: trustme.CA) -> None:
+def test_no_password_is_sent_to_a_server_whose_certificate_is_not_a_nodes(ca: trustme.CA) -> None:
     """The certificate may be signed by the same authority, as are those of all programs of a company."""
     asked: list[frozenset[str]] = []
 

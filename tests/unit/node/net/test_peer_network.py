@@ -51,7 +51,7 @@ def test_peers_prove_themselves_once_and_keep_the_connection() -> None:
     asyncio.run(scene())
 
 
-def test_what_was_asked_of_an_earlier_process_ends_when_another_one_registers() -> None:
+def test_requests_to_an_earlier_process_end_when_another_one_registers() -> None:
     """If the earlier process's host lost its power, its connections are not closed."""
 
     async def scene() -> None:
@@ -71,7 +71,7 @@ def test_what_was_asked_of_an_earlier_process_ends_when_another_one_registers() 
     asyncio.run(scene())
 
 
-def test_the_last_connection_of_a_peer_that_ends_is_told() -> None:
+def test_the_end_of_a_peers_last_connection_is_reported() -> None:
     async def scene() -> None:
         async with serving(PeerNode(0)) as node:
             peers = network(1, node)
@@ -88,7 +88,7 @@ def test_the_last_connection_of_a_peer_that_ends_is_told() -> None:
     asyncio.run(scene())
 
 
-def test_a_lost_connection_is_made_anew() -> None:
+def test_a_lost_connection_is_replaced() -> None:
     async def scene() -> None:
         async with serving(PeerNode(0)) as node:
             peers = network(1, node)
@@ -121,7 +121,7 @@ def test_a_node_that_is_refused_is_a_failed_login() -> None:
     asyncio.run(scene())
 
 
-def test_a_flood_of_hellos_that_are_rejected_is_few_lines(caplog: pytest.LogCaptureFixture) -> None:
+def test_a_flood_of_rejected_hellos_is_logged_in_few_lines(caplog: pytest.LogCaptureFixture) -> None:
     async def scene() -> None:
         async with serving(PeerNode(0)) as node:
             for _ in range(200):
@@ -184,7 +184,7 @@ async def connected(node: PeerNode) -> PeerClient:
 
 
 @pytest.mark.parametrize("listener", ["PLAINTEXT", "OTHER"])
-def test_strangers_and_other_listeners_have_no_such_api(listener: str) -> None:
+def test_private_apis_are_not_served_to_strangers_or_on_other_listeners(listener: str) -> None:
     async def scene() -> None:
         async with serving(PeerNode(0, listener=listener)) as node:
             request: Any = FetchMetadataRequest()
@@ -200,7 +200,7 @@ def test_strangers_and_other_listeners_have_no_such_api(listener: str) -> None:
     asyncio.run(scene())
 
 
-def test_a_proof_that_was_overheard_is_worth_nothing() -> None:
+def test_an_intercepted_proof_is_useless() -> None:
     async def scene() -> None:
         async with serving(PeerNode(0)) as node:
             sent: list[Any] = []
@@ -233,7 +233,7 @@ def test_a_proof_that_was_overheard_is_worth_nothing() -> None:
     asyncio.run(scene())
 
 
-def test_who_asks_while_a_dial_fails_shares_its_outcome(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_requests_during_a_failing_dial_share_its_outcome(monkeypatch: pytest.MonkeyPatch) -> None:
     async def scene() -> None:
         node = PeerNode(0)
         await node.listener.bind("127.0.0.1", 0)
@@ -257,7 +257,7 @@ def test_who_asks_while_a_dial_fails_shares_its_outcome(monkeypatch: pytest.Monk
     asyncio.run(scene())
 
 
-def test_the_end_of_a_connection_is_told_with_its_node_and_purpose() -> None:
+def test_the_end_of_a_connection_is_reported_with_its_node_and_purpose() -> None:
     async def scene() -> None:
         async with serving(PeerNode(0)) as node:
             told: list[EndedConnection] = []
@@ -275,7 +275,7 @@ def test_the_end_of_a_connection_is_told_with_its_node_and_purpose() -> None:
     asyncio.run(scene())
 
 
-def test_a_port_that_is_refused_tells_that_a_process_is_gone() -> None:
+def test_a_refused_port_shows_that_a_process_is_gone() -> None:
     async def scene() -> None:
         node = PeerNode(0)
         async with serving(node):
@@ -295,7 +295,7 @@ def test_a_port_that_is_refused_tells_that_a_process_is_gone() -> None:
         (7, "The cluster metadata has no address for node 7."),
     ],
 )
-def test_a_node_without_an_address_is_told_as_what_it_is(node_id: int, words: str) -> None:
+def test_a_missing_leader_and_a_missing_address_have_their_own_errors(node_id: int, words: str) -> None:
     async def scene() -> KafkaError:
         async with serving(PeerNode(0)) as node:
             with pytest.raises(KafkaError) as refused:
@@ -313,7 +313,7 @@ def test_a_node_without_an_address_is_told_as_what_it_is(node_id: int, words: st
         (SASL_SSL, "Nodes reach 127.0.0.1:.* by TLS, but this node has no listener with TLS"),
     ],
 )
-def test_what_this_node_lacks_to_reach_another_is_said(protocol: int, words: str) -> None:
+def test_the_error_names_what_this_node_lacks_to_reach_another(protocol: int, words: str) -> None:
     async def scene() -> None:
         async with serving(PeerNode(0)) as node:
             peers = network(1, node)

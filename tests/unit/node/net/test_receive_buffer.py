@@ -99,7 +99,7 @@ def test_a_frame_of_the_largest_size_may_come(owner: Owner) -> None:
     assert owner.buffer.frame_bytes == 4 + MAX_FRAME_BYTES
 
 
-def test_what_lies_whole_can_be_served(owner: Owner) -> None:
+def test_a_whole_frame_can_be_served(owner: Owner) -> None:
     owner.receive(frame(b"one")[:-1])
     assert not owner.buffer.has_whole_frame
 
@@ -124,7 +124,7 @@ def test_an_empty_buffer_is_filled_from_its_front(owner: Owner) -> None:
     assert (buffer.start, buffer.end, buffer.limit) == (0, 0, INITIAL_BUFFER_BYTES)
 
 
-def test_a_half_received_frame_moves_to_the_front_only_where_it_would_not_fit_else(owner: Owner) -> None:
+def test_a_half_received_frame_moves_to_the_front_only_if_it_would_not_fit(owner: Owner) -> None:
     owner.receive(frame(bytes(1000)) + frame(b"x" * 2000)[:500])
     owner.serve()
     assert owner.buffer.start == 1004, "it fits behind"
@@ -135,7 +135,7 @@ def test_a_half_received_frame_moves_to_the_front_only_where_it_would_not_fit_el
     assert (owner.buffer.start, owner.buffer.end) == (0, 500)
 
 
-def test_what_is_kept_does_not_move(owner: Owner) -> None:
+def test_kept_bytes_do_not_move(owner: Owner) -> None:
     one = frame(b"x" * 1000)
     owner.receive(one)
     held = owner.buffer.view[4:1004]
@@ -184,7 +184,7 @@ def test_a_served_frame_gives_its_memory_back_while_memory_is_scarce() -> None:
     assert memory.used_bytes == 60_000 + INITIAL_BUFFER_BYTES
 
 
-def test_who_owed_memory_owes_nothing_when_its_frame_was_served() -> None:
+def test_an_owner_that_owed_memory_owes_nothing_when_its_frame_was_served() -> None:
     memory = ReceiveMemory(20_000)
     owner = Owner(memory)
     memory.owner_in_debt = owner
@@ -195,7 +195,7 @@ def test_who_owed_memory_owes_nothing_when_its_frame_was_served() -> None:
     assert memory.owner_in_debt is None
 
 
-def test_what_lies_behind_a_served_frame_is_kept_when_its_memory_is_given_back(owner: Owner) -> None:
+def test_bytes_behind_a_served_frame_are_kept_when_its_memory_is_given_back(owner: Owner) -> None:
     owner.pass_through(frame(bytes(60_000)))
     owner.receive(frame(bytes(60_000)) + frame(b"behind")[:7])
     owner.buffer.start = 60_004

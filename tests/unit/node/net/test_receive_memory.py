@@ -22,7 +22,7 @@ def test_the_first_to_overdraw_goes_on_and_the_second_waits() -> None:
     assert granted == []
 
 
-def test_who_waits_is_served_when_the_debtor_has_settled() -> None:
+def test_a_waiting_owner_is_granted_memory_when_the_debtor_has_settled() -> None:
     memory = ReceiveMemory(100)
     granted: list[str] = []
     memory.reserve("a", 90, lambda: None)
@@ -39,7 +39,7 @@ def test_who_waits_is_served_when_the_debtor_has_settled() -> None:
     assert granted == ["b", "c"]
 
 
-def test_who_is_gone_waits_no_more() -> None:
+def test_an_owner_that_is_gone_no_longer_waits() -> None:
     memory = ReceiveMemory(100)
     granted: list[str] = []
     memory.reserve("a", 150, lambda: None)

@@ -22,7 +22,7 @@ def line() -> Iterator[tuple[socket.socket, socket.socket]]:
         yield client, accepted
 
 
-def test_a_few_are_wide_and_what_is_given_back_is_had_by_the_next(
+def test_a_few_windows_are_wide_and_one_that_is_given_back_goes_to_the_next(
     line: tuple[socket.socket, socket.socket],
 ) -> None:
     windows = ReceiveWindows(WIDE_BYTES)
@@ -54,7 +54,7 @@ def test_a_client_may_send_megabytes_before_the_first_is_read(
     assert unread_bytes(client, accepted) > WIDE_BYTES // 2
 
 
-def test_where_the_kernel_allows_less_nothing_is_done(line: tuple[socket.socket, socket.socket]) -> None:
+def test_nothing_is_widened_if_the_kernel_allows_less(line: tuple[socket.socket, socket.socket]) -> None:
     client, accepted = line
 
     assert ReceiveWindows(WIDE_BYTES - 1).widen(accepted) == 0

@@ -7,11 +7,11 @@ from ottla.node.net.send_buffers import DEFAULT_LIMIT_BYTES, SendBuffers
 KAFKAS_DEFAULT = 100 * 1024
 
 
-def test_with_the_defaults_the_answer_of_four_partitions_fits_twice_what_the_kernel_is_told() -> None:
+def test_with_the_defaults_a_response_of_four_partitions_fits_twice_the_size_that_is_set() -> None:
     assert SendBuffers(KAFKAS_DEFAULT).take() * 2 > 4 * (1 << 20)
 
 
-def test_all_wide_ones_together_are_bounded_and_later_ones_hold_one_partition() -> None:
+def test_all_wide_buffers_together_are_bounded_and_later_ones_hold_one_partition() -> None:
     buffers = SendBuffers(KAFKAS_DEFAULT)
     sizes = [buffers.take() for _ in range(1000)]
 
@@ -21,7 +21,7 @@ def test_all_wide_ones_together_are_bounded_and_later_ones_hold_one_partition() 
     assert wide > usual and usual * 2 > 1 << 20
 
 
-def test_what_is_given_back_is_had_by_the_next() -> None:
+def test_a_wide_buffer_that_is_given_back_goes_to_the_next() -> None:
     buffers = SendBuffers(KAFKAS_DEFAULT)
     sizes = [buffers.take() for _ in range(100)]
 
@@ -32,7 +32,7 @@ def test_what_is_given_back_is_had_by_the_next() -> None:
 
 
 @pytest.mark.parametrize("asked", [64 << 20, 3_000_000])
-def test_what_was_asked_for_is_the_least(asked: int) -> None:
+def test_a_send_buffer_is_never_smaller_than_the_setting(asked: int) -> None:
     buffers = SendBuffers(asked)
 
     assert {buffers.take() for _ in range(100)} == {asked}
@@ -41,5 +41,5 @@ def test_what_was_asked_for_is_the_least(asked: int) -> None:
 
 
 @pytest.mark.parametrize("asked", [-1, 0])
-def test_the_kernels_own_is_left_alone(asked: int) -> None:
+def test_the_kernels_own_size_is_kept(asked: int) -> None:
     assert SendBuffers(asked).take() <= 0

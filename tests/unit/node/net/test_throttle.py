@@ -65,7 +65,7 @@ def test_a_peer_that_waits_long_is_looked_at_meanwhile(
     assert loop.delays == [pytest.approx(looks_after_s)] and not connection.is_over
 
 
-def test_nobody_waits_for_a_peer_that_has_gone_or_a_connection_that_was_closed(loop: Loop) -> None:
+def test_a_throttle_does_not_wait_for_a_peer_that_is_gone_or_a_closed_connection(loop: Loop) -> None:
     throttle, gone, closed = Throttle(loop), Waiting(), Waiting()  # type: ignore[arg-type]
     throttle.extend(1_000)
     gone.has_gone, closed.state = True, Serving.CLOSED

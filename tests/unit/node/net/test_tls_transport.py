@@ -230,7 +230,7 @@ VERSIONS = [ssl.TLSVersion.TLSv1_2, ssl.TLSVersion.TLSv1_3]
 
 
 @pytest.mark.parametrize("version", VERSIONS)
-def test_a_connection_is_served_whatever_the_pieces_in_which_its_bytes_come(
+def test_a_connection_is_served_however_its_bytes_are_split(
     loop: asyncio.AbstractEventLoop, version: ssl.TLSVersion
 ) -> None:
     for split in (1, 2, 5, 23, 1000, READ_BYTES):
@@ -269,7 +269,7 @@ def test_every_split_in_two_of_what_a_client_sends_gives_the_same(loop: asyncio.
         (ssl.CERT_REQUIRED, CLIENT, "True"),
     ],
 )
-def test_who_shows_a_certificate_is_known_before_anything_is_served(
+def test_a_client_with_a_certificate_is_identified_before_anything_is_served(
     loop: asyncio.AbstractEventLoop,
     version: ssl.TLSVersion,
     verify: ssl.VerifyMode,
@@ -284,7 +284,7 @@ def test_who_shows_a_certificate_is_known_before_anything_is_served(
 
 
 @pytest.mark.parametrize("version", VERSIONS)
-def test_who_shows_none_where_one_is_required_is_refused_and_told(
+def test_a_client_without_a_required_certificate_is_refused_with_an_alert(
     loop: asyncio.AbstractEventLoop, version: ssl.TLSVersion
 ) -> None:
     line = Line(loop, version=version, verify=ssl.CERT_REQUIRED)
@@ -312,7 +312,7 @@ def test_a_certificate_of_another_authority_is_refused(loop: asyncio.AbstractEve
 
 
 @pytest.mark.parametrize("leaves", [False, True])
-def test_a_handshake_that_failed_is_told_at_once_and_closed_later(
+def test_a_failed_handshake_is_answered_at_once_and_closed_later(
     loop: asyncio.AbstractEventLoop, leaves: bool
 ) -> None:
     line = Line(loop, verify=ssl.CERT_REQUIRED, failed_delay_s=0.15)
@@ -345,7 +345,7 @@ class Limits:
 
 
 @pytest.mark.parametrize(("counts_success", "successful"), [(True, 1), (False, 0)])
-def test_a_handshake_counts_as_a_login_where_no_other_follows(
+def test_a_handshake_counts_as_a_login_if_no_other_follows(
     loop: asyncio.AbstractEventLoop, counts_success: bool, successful: int
 ) -> None:
     line = Line(loop, counts_success=counts_success)
@@ -372,7 +372,7 @@ def test_a_handshake_that_failed_counts_as_a_failed_login_of_its_address(
     assert [one.partition(":")[0] for one in line.upper.events] == ["refused"]
 
 
-def test_what_is_no_tls_counts_as_a_failed_login(loop: asyncio.AbstractEventLoop) -> None:
+def test_bytes_that_are_not_tls_count_as_a_failed_login(loop: asyncio.AbstractEventLoop) -> None:
     limits = Limits()
     line = Line(loop, limits=limits)
 
@@ -395,7 +395,7 @@ def test_handshakes_of_an_address_with_too_many_failures_are_not_computed(
     assert not line.lane.waiting and line.lower.is_aborted
 
 
-def test_where_nodes_dial_nobody_is_refused_unseen(loop: asyncio.AbstractEventLoop) -> None:
+def test_a_listener_that_nodes_dial_refuses_no_handshake_unseen(loop: asyncio.AbstractEventLoop) -> None:
     line = Line(loop, limits=Limits(refuses=True), is_for_peers=True)
 
     line.shake_hands()
@@ -429,7 +429,7 @@ def test_a_handshake_that_was_begun_and_left_counts_against_its_address(
 
 
 @pytest.mark.parametrize("how", ["end", "reset"])
-def test_who_only_looks_whether_somebody_listens_counts_as_nothing(
+def test_a_client_that_only_checks_whether_the_port_is_open_is_not_counted(
     loop: asyncio.AbstractEventLoop, how: str
 ) -> None:
     limits = Limits()
@@ -455,7 +455,7 @@ def test_a_handshake_that_failed_counts_once(loop: asyncio.AbstractEventLoop) ->
     assert limits.noted == [ADDRESS]
 
 
-def test_what_is_no_tls_is_refused_with_its_first_byte(loop: asyncio.AbstractEventLoop) -> None:
+def test_bytes_that_are_not_tls_are_refused_at_the_first_one(loop: asyncio.AbstractEventLoop) -> None:
     line = Line(loop)
 
     line.deliver(b"\0\0\0\x20")
@@ -507,7 +507,7 @@ def test_a_handshake_that_takes_too_long_is_given_up(
     assert line.upper.events == ["aborted: its TLS handshake took longer than 0 s"]
 
 
-def test_one_whose_turn_never_comes_is_refused(loop: asyncio.AbstractEventLoop) -> None:
+def test_a_handshake_whose_turn_never_comes_is_refused(loop: asyncio.AbstractEventLoop) -> None:
     line = Line(loop)
     line.lane.is_quick = False
     with pytest.raises(ssl.SSLWantReadError):
@@ -520,7 +520,7 @@ def test_one_whose_turn_never_comes_is_refused(loop: asyncio.AbstractEventLoop) 
 
 
 @pytest.mark.parametrize("pauses_after", [1, 999, 1000, 16_384, 40_000, 100_000])
-def test_what_was_received_is_not_left_behind_when_reading_was_paused(
+def test_received_bytes_are_not_lost_when_reading_was_paused(
     loop: asyncio.AbstractEventLoop, pauses_after: int
 ) -> None:
     line = Line(loop)
@@ -544,7 +544,7 @@ def test_what_was_received_is_not_left_behind_when_reading_was_paused(
 
 @pytest.mark.parametrize("says_goodbye", [True, False])
 @pytest.mark.parametrize("is_paused", [True, False])
-def test_the_end_is_told_behind_all_that_came_before_it(
+def test_the_end_of_the_stream_is_reported_after_all_bytes_before_it(
     loop: asyncio.AbstractEventLoop, says_goodbye: bool, is_paused: bool
 ) -> None:
     line = Line(loop)
@@ -574,7 +574,7 @@ def test_the_end_is_told_behind_all_that_came_before_it(
     assert line.lower.is_closed and not line.lower.is_aborted
 
 
-def test_bytes_behind_a_goodbye_take_no_memory(loop: asyncio.AbstractEventLoop) -> None:
+def test_bytes_after_close_notify_take_no_memory(loop: asyncio.AbstractEventLoop) -> None:
     line = Line(loop)
     line.shake_hands()
     line.upper.keeps_half_open = True

@@ -103,7 +103,7 @@ def test_a_produce_waits_for_every_partition() -> None:
     assert produce.results == {one: ErrorCode.NONE, other: ErrorCode.NONE}
 
 
-def test_a_produce_that_expires_tells_which_partitions_are_late() -> None:
+def test_a_produce_that_expires_names_the_late_partitions() -> None:
     one, other = FakePartition(), FakePartition()
     produce, woken = produce_of((one, 10), (other, 20))
     moved(one, 10)
@@ -137,7 +137,7 @@ def test_two_batches_of_one_request_wait_for_the_later() -> None:
     assert woken == ["woken"]
 
 
-def test_two_batches_of_one_request_count_in_the_reign_of_the_first() -> None:
+def test_two_batches_of_one_request_count_in_the_leader_epoch_of_the_first() -> None:
     """A request served in turns may lose and regain its partition in between (KIP-101)."""
     first, last = RequiredOffset(10, 4), RequiredOffset(8, 6)
 

@@ -92,7 +92,7 @@ def test_a_session_without_partitions_ends() -> None:
     assert len(sessions) == 0
 
 
-def test_only_changes_are_told() -> None:
+def test_only_changes_are_sent() -> None:
     session = resume(sessions := cache(), create(sessions), 1)
     cached = session.partitions["t", 0]
     calm = PartitionData(partition_index=0, high_watermark=10, log_start_offset=0)
@@ -114,7 +114,7 @@ def test_only_changes_are_told() -> None:
         ),
     ],
 )
-def test_trouble_is_always_told_and_so_is_its_end(trouble: PartitionData) -> None:
+def test_errors_and_recoveries_are_always_sent(trouble: PartitionData) -> None:
     cached = resume(sessions := cache(), create(sessions), 1).partitions["t", 0]
     calm = PartitionData(high_watermark=10, log_start_offset=0)
     cached.must_tell(calm, 0)
@@ -164,7 +164,7 @@ def test_a_follower_takes_the_slot_of_a_consumer_but_not_the_reverse() -> None:
     assert create(sessions, 1000, now_ms=HOUR_MS) == 0
 
 
-def test_what_was_read_goes_to_the_end() -> None:
+def test_a_partition_that_was_read_goes_to_the_end() -> None:
     session = resume(sessions := cache(), create(sessions, 3), 1)
 
     session.move_to_end(("t", 0))
@@ -240,7 +240,7 @@ def test_memory_of_a_client_that_has_gone_is_given_to_others_when_they_need_it(s
     assert small.sessions.evictions == 1
 
 
-def test_memory_of_a_session_that_nobody_uses_is_given_to_others(small: Small) -> None:
+def test_the_memory_of_an_unused_session_is_given_to_others(small: Small) -> None:
     first, second, third = (small.create(2) for _ in range(3))
     assert first and second and third
     small.sessions.advance(second, 100_000)
@@ -264,7 +264,7 @@ def test_a_session_that_grows_beyond_the_memory_ends(small: Small) -> None:
     assert small.used() == len(small.sessions) == 0
 
 
-def test_what_is_counted_is_what_sessions_have(small: Small) -> None:
+def test_the_counted_memory_is_that_of_the_sessions(small: Small) -> None:
     session = small.create(2)
     assert session is not None
     small.sessions.update(session, items(1), [ForgottenTopic(topic="t", partitions=[0, 7])], 0)

@@ -54,7 +54,7 @@ def answer(code: ErrorCode = ErrorCode.NONE, *, diverging: int = -1) -> Partitio
         (answer(ErrorCode.UNKNOWN_SERVER_ERROR), Step.RETRY),
     ],
 )
-def test_what_an_answer_asks_for(data: PartitionData, step: Step) -> None:
+def test_each_answer_demands_its_step(data: PartitionData, step: Step) -> None:
     assert step_for(data) is step
 
 
@@ -73,7 +73,7 @@ def test_what_an_answer_asks_for(data: PartitionData, step: Step) -> None:
         ((-1, -1), (-1, -1), 100, 30),
     ],
 )
-def test_where_a_log_that_parted_is_cut(
+def test_a_log_that_diverged_is_cut_at_the_right_offset(
     leader: tuple[int, int], own: tuple[int, int], log_end: int, expected: int
 ) -> None:
     offset = truncation_offset(
@@ -92,7 +92,9 @@ def test_where_a_log_that_parted_is_cut(
         (Range(100, 100), 100, Reset(100, begins_anew=False)),
     ],
 )
-def test_where_a_log_out_of_range_goes_on(leader: Range, own_end: int, expected: Reset) -> None:
+def test_a_log_out_of_range_continues_at_the_right_offset(
+    leader: Range, own_end: int, expected: Reset
+) -> None:
     assert reset_for(leader, own_end) == expected
 
 
@@ -201,7 +203,7 @@ def find(fetches: FollowerFetches, partition: Partition) -> FollowedPartition:
     return found
 
 
-def test_the_first_request_tells_everything_the_next_only_what_changed(world: ReplicaWorld) -> None:
+def test_the_first_request_names_everything_and_the_next_only_changes(world: ReplicaWorld) -> None:
     fetches, those = FollowerFetches(), followed(world)
     for partition in those:
         fetches.add(partition)
@@ -225,7 +227,7 @@ def test_the_first_request_tells_everything_the_next_only_what_changed(world: Re
     assert (third.session_epoch, wanted(third)) == (2, [])
 
 
-def test_a_lost_session_is_told_everything_again(world: ReplicaWorld) -> None:
+def test_a_new_session_after_a_lost_one_names_everything_again(world: ReplicaWorld) -> None:
     fetches, those = established(world)
     grow(those[2])
 
@@ -248,7 +250,7 @@ def test_an_answer_to_what_is_no_longer_wanted_is_not_found(world: ReplicaWorld)
     assert fetches.find(key) is not None
 
 
-def test_a_new_epoch_of_the_same_leader_is_asked_for_anew(world: ReplicaWorld) -> None:
+def test_a_new_epoch_of_the_same_leader_is_requested_again(world: ReplicaWorld) -> None:
     fetches, those = established(world)
 
     followed(world, epoch=4)
@@ -283,7 +285,7 @@ def test_a_partition_that_goes_while_it_is_delayed_does_not_come_back(world: Rep
     assert wanted(next_request(fetches, now_ms=200)) == []
 
 
-def test_one_beyond_its_quota_waits_and_the_others_do_not(world: ReplicaWorld) -> None:
+def test_a_partition_beyond_its_quota_waits_and_the_others_do_not(world: ReplicaWorld) -> None:
     fetches, those = FollowerFetches(), followed(world)
     for partition in those:
         fetches.add(partition)
@@ -304,7 +306,7 @@ def test_one_beyond_its_quota_waits_and_the_others_do_not(world: ReplicaWorld) -
     assert wanted(request(False)) == [(2, 0)]
 
 
-def test_nothing_to_follow_is_nothing_to_ask(world: ReplicaWorld) -> None:
+def test_nothing_to_follow_is_no_request(world: ReplicaWorld) -> None:
     fetches, those = established(world, partitions=1)
 
     fetches.remove((those[0].topic_id, 0))

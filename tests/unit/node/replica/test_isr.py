@@ -53,7 +53,7 @@ def shrinking(isr: InSyncReplicas, *, end: int = 100, now_ms: int = 0) -> IsrPro
     return isr.propose_shrinking(end, now_ms=now_ms, max_lag_ms=LAG_MS, own_broker_epoch=11)
 
 
-def test_a_proposal_names_those_that_leave_with_damaged_logs() -> None:
+def test_a_proposal_names_the_removed_replicas_whose_logs_are_damaged() -> None:
     """Damaged replicas are not eligible (KIP-966); one that lags may be."""
     isr = reign()
     for replica_id in (2, 3):
@@ -91,7 +91,7 @@ def test_the_high_watermark_is_the_least_of_the_replicas_in_sync(
     assert isr.safe_offset(100) == expected
 
 
-def test_it_waits_for_a_follower_that_is_about_to_come_in() -> None:
+def test_the_high_watermark_waits_for_a_follower_that_is_about_to_join() -> None:
     isr = reign(isr=(1,), replicas=(1, 2))
     fetched(isr, 2, 90, end=90, now_ms=0)
 
@@ -100,7 +100,7 @@ def test_it_waits_for_a_follower_that_is_about_to_come_in() -> None:
     assert watermark(isr, end=100, now_ms=LAG_MS + 1) == 100, "one that stands still is not waited for"
 
 
-def test_one_that_was_not_in_sync_at_the_start_holds_nothing_up() -> None:
+def test_a_follower_that_was_not_in_sync_at_the_start_does_not_hold_the_high_watermark_back() -> None:
     assert watermark(reign(isr=(1,), replicas=(1, 2))) == 100
 
 
@@ -123,7 +123,7 @@ def test_a_follower_of_a_busy_leader_is_caught_up_although_never_at_its_end() ->
 # ---- shrinking -----------------------------------------------------------------------------------
 
 
-def test_a_follower_that_lags_is_put_out_when_the_controller_agrees() -> None:
+def test_a_follower_that_lags_is_removed_when_the_controller_agrees() -> None:
     isr = reign()
     fetched(isr, 2, 100, now_ms=0)
     fetched(isr, 3, 50, now_ms=0)
@@ -139,7 +139,7 @@ def test_a_follower_that_lags_is_put_out_when_the_controller_agrees() -> None:
     assert watermark(isr, now_ms=LAG_MS + 1) == 100
 
 
-def test_one_that_has_everything_stays_however_long_ago_it_fetched() -> None:
+def test_a_follower_that_has_everything_stays_no_matter_when_it_fetched() -> None:
     isr = reign()
     for replica_id in (2, 3):
         fetched(isr, replica_id, 100)
@@ -147,7 +147,7 @@ def test_one_that_has_everything_stays_however_long_ago_it_fetched() -> None:
     assert shrinking(isr, now_ms=1_000_000) is None
 
 
-def test_one_that_never_fetched_goes_too() -> None:
+def test_a_follower_that_never_fetched_is_removed_too() -> None:
     proposal = shrinking(reign(), now_ms=LAG_MS + 1)
 
     assert proposal is not None
@@ -161,7 +161,7 @@ def test_one_that_never_fetched_goes_too() -> None:
     ("offset", "high_watermark", "is_proposed"),
     [(39, 30, False), (40, 30, True), (40, 41, False), (41, 41, True)],
 )
-def test_a_follower_comes_in_with_what_is_committed_and_what_was_before_the_reign(
+def test_a_follower_joins_with_all_committed_records_and_the_log_before_the_leader_epoch(
     offset: int, high_watermark: int, is_proposed: bool
 ) -> None:
     isr = reign(isr=(1, 2), end=40)
@@ -212,7 +212,7 @@ def test_the_metadata_end_a_proposal() -> None:
         (ErrorCode.REQUEST_TIMED_OUT, True, True),
     ],
 )
-def test_what_becomes_of_a_proposal_that_fails(
+def test_a_failed_proposal_is_dropped_or_sent_again_by_its_error(
     error: ErrorCode, is_asked_again: bool, still_pending: bool
 ) -> None:
     isr = reign(isr=(1, 2))

@@ -145,7 +145,7 @@ def test_records_are_deleted_up_to_the_high_watermark(world: ReplicaWorld) -> No
     assert partition.delete_records_before(-1) == 10
 
 
-def test_what_is_not_replicated_is_not_deleted(world: ReplicaWorld) -> None:
+def test_records_that_are_not_replicated_are_not_deleted(world: ReplicaWorld) -> None:
     world.create_topic(replicas=(NODE_ID, OTHER_ID))
     world.append(count=3)
     partition = world.partition()
@@ -171,7 +171,7 @@ def test_records_are_not_deleted_while_a_dead_replica_that_has_them_may_lead() -
     assert (while_eligible, partition.low_watermark()) == (0, 2)
 
 
-def test_a_reader_that_parted_from_the_log_learns_where(world: ReplicaWorld) -> None:
+def test_a_reader_that_diverged_from_the_log_learns_where(world: ReplicaWorld) -> None:
     world.create_topic(leader_epoch=1)
     world.append(count=5)
     world.create_topic(leader_epoch=3)
@@ -220,7 +220,7 @@ def test_a_failed_disk_is_a_storage_error(world: ReplicaWorld) -> None:
     assert code_of(world.partition) is ErrorCode.KAFKA_STORAGE_ERROR
 
 
-def test_what_was_asked_before_a_leader_was_cut_off_may_still_be_granted(world: ReplicaWorld) -> None:
+def test_a_proposal_from_before_a_leader_was_cut_off_may_still_be_accepted(world: ReplicaWorld) -> None:
     asked: list[IsrProposal] = []
     world.replica_manager.context.propose = lambda _, proposal: asked.append(proposal)
     world.create_topic(replicas=(NODE_ID, OTHER_ID), isr=(NODE_ID,))
@@ -239,7 +239,7 @@ def test_what_was_asked_before_a_leader_was_cut_off_may_still_be_granted(world: 
     assert partition.log.high_watermark == 3
 
 
-def test_what_was_asked_in_an_earlier_state_is_over(world: ReplicaWorld) -> None:
+def test_a_proposal_from_an_earlier_state_is_over(world: ReplicaWorld) -> None:
     asked: list[IsrProposal] = []
     world.replica_manager.context.propose = lambda _, proposal: asked.append(proposal)
     world.create_topic(replicas=(NODE_ID, OTHER_ID), isr=(NODE_ID,))
@@ -286,7 +286,7 @@ def append_in_a_way(partition: Partition, way: str, now_ms: int) -> None:
 
 @pytest.mark.parametrize("way", ["a batch", "a run", "a marker"])
 @pytest.mark.parametrize("flush_messages", [1_000_000, 3])
-def test_every_append_of_a_leader_is_told_counted_and_shown_or_flushed_first(
+def test_every_append_of_a_leader_wakes_watchers_is_counted_and_is_shown_once_flushed(
     world: ReplicaWorld, way: str, flush_messages: int
 ) -> None:
     world.create_topic(config=LogConfig(flush_messages=flush_messages))
@@ -308,7 +308,9 @@ def test_every_append_of_a_leader_is_told_counted_and_shown_or_flushed_first(
 
 
 @pytest.mark.parametrize("way", ["a batch", "a run", "a marker"])
-def test_what_others_in_sync_have_to_have_is_not_shown_by_an_append(world: ReplicaWorld, way: str) -> None:
+def test_a_record_that_other_in_sync_replicas_lack_is_not_shown_by_its_append(
+    world: ReplicaWorld, way: str
+) -> None:
     world.create_topic()
     world.append(count=1)
     world.append(count=1)

@@ -16,7 +16,7 @@ def holds_back(refused: RefusedBatches, records: bytearray, now_ms: int, *, last
     return refused.holds_back(records, now_ms, lambda producer_id, epoch: last_sequence)
 
 
-def test_what_is_behind_is_held_back_until_the_log_has_the_first() -> None:
+def test_batches_behind_a_rejected_one_are_rejected_until_the_log_has_it() -> None:
     refused = RefusedBatches()
     for sequence in (5, 6):
         refused.note(of(sequence), 100)
@@ -47,7 +47,7 @@ def test_another_refused_batch_does_not_take_the_place_of_the_first(other: bytea
     assert holds_back(refused, of(6, epoch=1), 102)
 
 
-def test_a_clock_that_is_set_back_holds_nobody_back() -> None:
+def test_a_clock_that_is_set_back_ends_the_rejections() -> None:
     refused = RefusedBatches()
     refused.note(of(5), 3_600_000)
 
@@ -62,7 +62,7 @@ def test_nothing_is_held_back_for_long() -> None:
     assert not holds_back(refused, of(6), 101 + WINDOW_MS) and not refused
 
 
-def test_what_came_by_another_way_holds_nothing_back() -> None:
+def test_a_rejected_batch_that_arrived_another_way_holds_nothing_back() -> None:
     refused = RefusedBatches()
     refused.note(of(5), 100)
 
@@ -70,7 +70,7 @@ def test_what_came_by_another_way_holds_nothing_back() -> None:
     assert not holds_back(refused, of(6), 101, last_sequence=5) and not refused
 
 
-def test_of_very_many_producers_the_newest_are_kept() -> None:
+def test_only_the_newest_of_very_many_producers_are_kept() -> None:
     refused = RefusedBatches()
     for producer_id in range(MAX_PRODUCERS + 1):
         refused.note(of(5, producer_id=producer_id), 100)
@@ -100,7 +100,7 @@ def lead(world: ReplicaWorld, leader: int, epoch: int) -> None:
 
 
 @pytest.mark.parametrize("known", [True, False], ids=["of a known producer", "of a new one"])
-def test_requests_around_the_beginning_of_a_reign_are_taken_in_their_order(known: bool) -> None:
+def test_requests_around_the_start_of_a_leader_epoch_are_accepted_in_their_order(known: bool) -> None:
     world = ReplicaWorld()
     lead(world, NODE_ID, 0)
     first = 1 if known else 0
@@ -146,7 +146,7 @@ def test_the_first_batch_may_fail_once_more() -> None:
     assert [append(world, 0), append(world, 1)] == [ErrorCode.NONE] * 2
 
 
-def test_runs_of_batches_are_taken_again_when_the_moment_is_over() -> None:
+def test_runs_of_batches_are_accepted_again_after_a_moment() -> None:
     world = ReplicaWorld()
     lead(world, OTHER_ID, 0)
     append(world, 5)

@@ -29,13 +29,13 @@ def world() -> ReplicaWorld:
     return world
 
 
-def test_a_small_topic_is_made_before_the_change_is_answered(world: ReplicaWorld) -> None:
+def test_a_small_topic_is_created_before_the_change_is_answered(world: ReplicaWorld) -> None:
     world.create_topic("small", partitions=HOSTED_AT_ONCE)
 
     assert len(world.replica_manager) == 1 + HOSTED_AT_ONCE
 
 
-def test_of_a_large_topic_some_logs_are_made_at_once_and_any_when_it_is_asked_for(
+def test_some_logs_of_a_large_topic_are_created_at_once_and_any_other_when_it_is_requested(
     world: ReplicaWorld,
 ) -> None:
     world.create_topic("large", partitions=100)
@@ -56,7 +56,7 @@ async def _host_the_rest(world: ReplicaWorld) -> int:
     return turns
 
 
-def test_the_rest_is_made_in_turns_with_the_loop(world: ReplicaWorld) -> None:
+def test_the_rest_is_created_in_turns_with_the_loop(world: ReplicaWorld) -> None:
     world.create_topic("large", partitions=100)
 
     turns = asyncio.run(_host_the_rest(world))
@@ -65,14 +65,14 @@ def test_the_rest_is_made_in_turns_with_the_loop(world: ReplicaWorld) -> None:
     assert world.append("large", index=50) == 0
 
 
-def test_what_changes_before_the_log_is_made_holds_when_it_is(world: ReplicaWorld) -> None:
+def test_changes_before_a_log_is_created_hold_once_it_is(world: ReplicaWorld) -> None:
     world.create_topic("large", partitions=100)
     world.create_topic("large", partitions=100, leader_epoch=3)
 
     assert world.partition("large", 99).leader_epoch == 3
 
 
-def test_a_topic_that_goes_before_its_logs_are_made_leaves_nothing(world: ReplicaWorld) -> None:
+def test_a_topic_deleted_before_its_logs_are_created_leaves_nothing(world: ReplicaWorld) -> None:
     world.create_topic("large", partitions=100)
     world.delete_topic("large")
 
@@ -84,7 +84,7 @@ def test_a_topic_that_goes_before_its_logs_are_made_leaves_nothing(world: Replic
     assert len(world.replica_manager) == 1
 
 
-def test_what_a_topic_counted_is_in_the_sum_of_all_after_it_is_gone(world: ReplicaWorld) -> None:
+def test_the_counters_of_a_deleted_topic_stay_in_the_sum_of_all(world: ReplicaWorld) -> None:
     manager = world.replica_manager
     world.create_topic("t")
     world.append("t")
@@ -125,7 +125,9 @@ def test_logs_of_a_large_topic_are_removed_in_turns_and_the_rest_when_the_node_s
     assert len(deleted) == len(set(deleted)) == 100
 
 
-def test_a_topic_that_is_made_anew_while_its_old_logs_go_has_new_ones(world: ReplicaWorld) -> None:
+def test_a_topic_that_is_created_again_while_its_old_logs_are_removed_has_new_ones(
+    world: ReplicaWorld,
+) -> None:
     world.create_topic("large", partitions=100)
     asyncio.run(_host_the_rest(world))
     world.delete_topic("large")
@@ -188,7 +190,7 @@ def test_new_roles_of_very_many_partitions_are_taken_in_turns() -> None:
     assert not any(one.is_leader for one in world.replica_manager)
 
 
-def test_whoever_asks_for_a_partition_finds_its_new_role_before_its_turn() -> None:
+def test_a_partition_that_is_looked_up_has_its_new_role_before_its_turn() -> None:
     world = large_world()
 
     world.create_topic("large", partitions=MANY, replicas=(1, 2), leader=2, leader_epoch=1)
@@ -209,7 +211,7 @@ def test_a_change_of_one_partition_does_not_touch_the_others_of_a_large_topic() 
     assert changed[0].assignment.in_sync_replicas == (1,)
 
 
-def test_a_large_topic_that_was_deleted_is_found_no_more_though_it_goes_in_turns() -> None:
+def test_a_deleted_large_topic_is_no_longer_found_although_it_is_removed_in_turns() -> None:
     world = large_world()
 
     world.delete_topic("large")
@@ -220,7 +222,7 @@ def test_a_large_topic_that_was_deleted_is_found_no_more_though_it_goes_in_turns
     assert len(world.replica_manager) == 0
 
 
-def test_a_large_topic_that_is_made_anew_at_once_never_writes_to_the_old_logs() -> None:
+def test_a_large_topic_that_is_created_again_at_once_never_writes_to_the_old_logs() -> None:
     world = large_world()
     old = next(one for one in world.replica_manager if one.topic_partition.partition == MANY - 1)
     world.delete_topic("large")
@@ -233,7 +235,7 @@ def test_a_large_topic_that_is_made_anew_at_once_never_writes_to_the_old_logs() 
     assert world.log_manager.deleted.count(TopicPartition("large", MANY - 1)) == 1
 
 
-def test_what_a_node_hosts_follows_its_last_metadata_in_whatever_turns() -> None:
+def test_the_hosted_partitions_follow_the_last_metadata_in_any_order_of_turns() -> None:
     world = large_world()
     world.create_topic("large", partitions=MANY, replicas=(2,), leader=2, leader_epoch=1)  # moved away
     world.create_topic("large", partitions=MANY, replicas=(1,), leader=1, leader_epoch=2)  # and back
@@ -267,7 +269,7 @@ def test_a_fenced_node_leads_nothing_that_is_asked_for_and_acknowledges_nothing(
     assert all(one.is_leader for one in world.replica_manager)
 
 
-def test_settings_of_very_many_topics_change_in_turns_and_hold_for_whoever_asks() -> None:
+def test_settings_of_very_many_topics_change_in_turns_and_at_once_for_a_requested_topic() -> None:
     world = ReplicaWorld()
     names = [f"t{number}" for number in range(3 * CONFIGURED_AT_ONCE)]
     for name in names:
@@ -305,7 +307,7 @@ def test_isrs_are_checked_in_turns_when_a_broker_comes_back() -> None:
     assert at_once == CHECKED_AT_ONCE
 
 
-def test_it_is_told_how_many_objects_go_with_the_partitions_that_are_removed() -> None:
+def test_the_number_of_objects_freed_with_removed_partitions_is_reported() -> None:
     freed: list[int] = []
     world = ReplicaWorld(on_freed=freed.append)
     world.create_topic("t", partitions=REMOVED_AT_ONCE)

@@ -18,7 +18,7 @@ from tests.unit.node.replica.replica_world import CONNECTION
 OK = ErrorCode.NONE
 
 
-def test_what_is_acknowledged_is_everywhere() -> None:
+def test_acknowledged_records_are_on_all_replicas() -> None:
     async def story(cluster: Cluster) -> None:
         for _ in range(5):
             assert await cluster.nodes[1].acknowledged(3) is OK
@@ -40,7 +40,7 @@ def test_an_acknowledgement_takes_one_round_to_the_followers() -> None:
     tell_story(story)
 
 
-def test_a_node_that_ends_is_told_of_another_leader_and_begins_nothing() -> None:
+def test_a_stopping_node_that_learns_of_another_leader_starts_no_fetch() -> None:
     async def story(cluster: Cluster) -> None:
         assert await cluster.nodes[1].acknowledged() is OK
         cluster.nodes[2].stop()
@@ -96,7 +96,7 @@ def test_a_record_that_only_the_old_leader_had_is_cut() -> None:  # KIP-101, sce
     tell_story(story)
 
 
-def test_what_was_durable_and_is_cut_is_written_down_before_other_records_come() -> None:
+def test_recovery_points_are_written_before_other_records_replace_cut_ones() -> None:
     async def story(cluster: Cluster) -> None:
         one, two = cluster.nodes[1], cluster.nodes[2]
         assert await one.acknowledged(2) is OK
@@ -211,7 +211,7 @@ def test_a_node_that_the_controller_does_not_hear_leads_nothing_until_it_is_hear
     tell_story(story)
 
 
-def test_a_new_leader_that_hears_late_of_its_election_is_asked_again_soon() -> None:
+def test_a_new_leader_that_learns_late_of_its_election_is_asked_again_soon() -> None:
     async def story(cluster: Cluster) -> None:
         await cluster.settled()
         cluster.deaf.add(2)
@@ -271,7 +271,7 @@ def test_an_isr_that_is_too_small_takes_no_acks_all() -> None:
     tell_story(story)
 
 
-def test_a_produce_whose_isr_becomes_too_small_is_told_so() -> None:
+def test_a_produce_fails_if_its_isr_becomes_too_small() -> None:
     async def story(cluster: Cluster) -> None:
         await cluster.settled()
         cluster.cut(2, 3)
@@ -285,7 +285,7 @@ def test_a_produce_whose_isr_becomes_too_small_is_told_so() -> None:
     tell_story(story)
 
 
-def test_an_idle_follower_is_not_put_out_when_records_come_after_a_long_silence() -> None:
+def test_an_idle_follower_is_not_removed_when_records_come_after_a_long_silence() -> None:
     async def story(cluster: Cluster) -> None:
         assert await cluster.nodes[1].acknowledged() is OK
         await asyncio.sleep(10 * LAG_MS / 1000)
@@ -302,7 +302,7 @@ def test_an_idle_follower_is_not_put_out_when_records_come_after_a_long_silence(
 
 
 @pytest.mark.parametrize("loses_disk", [False, True])
-def test_a_node_that_starts_again_is_filled_and_let_in(loses_disk: bool) -> None:
+def test_a_restarted_node_catches_up_and_joins_the_isr(loses_disk: bool) -> None:
     async def story(cluster: Cluster) -> None:
         for _ in range(20):
             assert await cluster.nodes[1].acknowledged(3) is OK
@@ -314,7 +314,7 @@ def test_a_node_that_starts_again_is_filled_and_let_in(loses_disk: bool) -> None
     tell_story(story)
 
 
-def test_a_follower_below_the_leaders_start_begins_anew_there() -> None:
+def test_a_follower_below_the_leaders_log_start_starts_again_there() -> None:
     async def story(cluster: Cluster) -> None:
         await cluster.settled()
         cluster.cut(3)
@@ -350,7 +350,7 @@ def test_a_start_within_a_batch_is_copied_with_the_whole_batch() -> None:
     tell_story(story)
 
 
-def test_an_unclean_leader_shortens_the_others() -> None:
+def test_an_unclean_leader_truncates_the_others() -> None:
     async def story(cluster: Cluster) -> None:
         await cluster.settled()
         cluster.cut(3)
@@ -366,7 +366,7 @@ def test_an_unclean_leader_shortens_the_others() -> None:
     tell_story(story)
 
 
-def test_bytes_that_are_spoilt_on_the_way_are_refused_and_asked_for_again() -> None:
+def test_bytes_damaged_on_the_way_are_rejected_and_fetched_again() -> None:
     async def story(cluster: Cluster) -> None:
         await cluster.settled()
         spoilt = 0
@@ -511,7 +511,7 @@ def test_a_leader_whose_own_bytes_are_wrong_is_named_by_its_followers(
     tell_story(story)
 
 
-def test_small_answers_bring_a_log_over_bit_by_bit() -> None:
+def test_a_log_is_copied_step_by_step_with_small_responses() -> None:
     async def story(cluster: Cluster) -> None:
         await cluster.settled()
         cluster.max_bytes = 1_000
@@ -559,7 +559,7 @@ def test_a_deletion_is_done_when_every_replica_has_it_on_its_disk() -> None:
     tell_story(story)
 
 
-def test_a_follower_comes_into_the_isr_when_it_has_deleted_what_is_deleted() -> None:
+def test_a_follower_joins_the_isr_once_it_has_deleted_the_deleted_records() -> None:
     async def story(cluster: Cluster) -> None:
         await cluster.settled()
         cluster.cut(3)
@@ -684,7 +684,7 @@ def test_a_lone_leader_of_two_replicas_goes_on_alone() -> None:
     tell_story(story, count=2, config=LogConfig(min_insync_replicas=1))
 
 
-def test_a_follower_acknowledges_with_flush_messages_what_is_on_its_disk() -> None:
+def test_a_follower_with_flush_messages_acknowledges_only_flushed_records() -> None:
     async def story(cluster: Cluster) -> None:
         for node in cluster.nodes.values():
             node.start_task(node.world.flusher.run())
@@ -695,7 +695,7 @@ def test_a_follower_acknowledges_with_flush_messages_what_is_on_its_disk() -> No
     tell_story(story, config=LogConfig(min_insync_replicas=3, flush_messages=1))
 
 
-def test_a_leader_that_followed_acknowledges_what_it_has_to_flush_first() -> None:
+def test_a_new_leader_acknowledges_the_records_that_it_followed_once_they_are_flushed() -> None:
     async def story(cluster: Cluster) -> None:
         one, two = cluster.nodes[1], cluster.nodes[2]
         one.start_task(one.world.flusher.run())

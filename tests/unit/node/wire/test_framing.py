@@ -79,7 +79,7 @@ def test_a_length_that_cannot_be_is_refused(length: int) -> None:
     assert refused.value.code is ErrorCode.INVALID_REQUEST
 
 
-def test_frames_before_a_senseless_length_are_lost_with_the_stream() -> None:
+def test_frames_before_an_invalid_length_are_lost_with_the_stream() -> None:
     with pytest.raises(KafkaError):
         feed(FrameSplitter(MAX_BYTES), stream(b"a") + b"\xff\xff\xff\xff")
 
@@ -96,7 +96,7 @@ def test_large_frames_come_out_whole_among_small_ones(size: int) -> None:
     assert frames == contents
 
 
-def test_a_buffer_serves_the_next_large_frame_unless_somebody_uses_it() -> None:
+def test_a_buffer_is_reused_for_the_next_large_frame_unless_a_view_of_it_is_left() -> None:
     splitter = FrameSplitter(10_000_000)
     contents = [bytes([number]) * 200_000 for number in range(4)]
 
@@ -151,7 +151,7 @@ def test_an_announced_size_costs_little_more_than_what_arrives() -> None:
         (b"", None),
     ],
 )
-def test_another_protocol_is_known_by_its_first_bytes(head: bytes, name: str | None) -> None:
+def test_another_protocol_is_recognized_by_its_first_bytes(head: bytes, name: str | None) -> None:
     assert foreign_protocol(head) == name
     if name is not None:
         with pytest.raises(KafkaError, match=f"its bytes are {name}, not the Kafka protocol"):

@@ -52,7 +52,7 @@ def test_several_modules_are_several() -> None:
         ("a" * (MAX_CHARS + 1), "longer than"),
     ],
 )
-def test_what_is_no_configuration_is_refused_without_its_values(text: str, said: str) -> None:
+def test_an_invalid_configuration_is_rejected_without_showing_its_values(text: str, said: str) -> None:
     with pytest.raises(JaasError, match=said):
         parse_jaas(text)
 
@@ -60,7 +60,7 @@ def test_what_is_no_configuration_is_refused_without_its_values(text: str, said:
 @pytest.mark.parametrize(
     "text", ["s3cret", "s3cret;", "a.s3cret", "a.B required password=my s3cret;", "a.B required s3cret;"]
 )
-def test_a_password_in_the_wrong_place_is_not_told(text: str) -> None:
+def test_a_password_in_the_wrong_place_is_not_shown(text: str) -> None:
     with pytest.raises(JaasError) as refused:
         parse_jaas(text)
 

@@ -108,7 +108,9 @@ LONGER = {
 
 
 @pytest.mark.parametrize("api", ALL, ids=lambda api: api.api_name)
-def test_what_is_at_its_limit_is_read_and_what_is_longer_refused_by_its_code(api: ApiKey | PeerApi) -> None:
+def test_a_value_at_its_limit_is_read_and_a_longer_one_is_rejected_with_its_error(
+    api: ApiKey | PeerApi,
+) -> None:
     cls = codec.request_class(api)
     for version in versions_of(api):
         for path in sized_fields(cls, version):
@@ -148,7 +150,7 @@ def test_every_api_refuses_by_a_code_in_its_answer(api: ApiKey, size: int) -> No
 
 
 @pytest.mark.parametrize("api", list(SERVED), ids=lambda api: api.api_name)
-def test_whatever_a_refused_request_leaves_out_its_answer_can_be_written(api: ApiKey) -> None:
+def test_the_response_to_a_rejected_request_can_be_encoded_whatever_was_left_out(api: ApiKey) -> None:
     chance, error = Random(api), KafkaError(ErrorCode.INVALID_REQUEST, "refused")
     request_class = codec.request_class(api)
     for version in versions_of(api):
@@ -192,7 +194,7 @@ def test_new_transactional_ids_have_the_limit_of_requests() -> None:
     assert MAX_NEW_ID_BYTES == MAX_ID_BYTES
 
 
-def test_a_text_that_is_cut_within_a_letter_is_still_a_text() -> None:
+def test_a_text_that_is_cut_within_a_character_is_still_a_text() -> None:
     frame = encode(codec.request_class(ApiKey.DESCRIBE_GROUPS)(groups=["ä" * 100]), 5)
 
     request, end = cutting_decoder(ApiKey.DESCRIBE_GROUPS, 5, 3)(frame)
