@@ -22,7 +22,7 @@ not_served          detects why a request is not served: foreign bytes, a gone c
 owed_answers        the responses that a connection owes, in the order of their requests
 connection_reserve  room for peers and administrators beyond the limits of connections
 file_sender         sends records from files to a socket, past its transport
-file_answers        the way of a connection's answers whose records lie in files
+file_answers        sends a connection's responses from files, past its transport if possible
 read_turn           the time for which the loop reads on from a connection that sends much
 throttle            the wait of a client that exceeded a quota
 connection_host     the part of a listener that its connections need

@@ -15,7 +15,7 @@ R = TypeVar("R")  # a response
 R_co = TypeVar("R_co", covariant=True)
 T_co = TypeVar("T_co", covariant=True)
 
-# ---- what handlers return ----------------------------------------------------------------------------------
+# ---- results of handlers -----------------------------------------------------------------------------------
 
 
 class Delayed(NamedTuple, Generic[T_co]):
@@ -62,7 +62,7 @@ class EncodedBody(NamedTuple):
 Result: TypeAlias = R | EncodedBody | BuiltInThread[R] | Delayed["Result[R]"] | Awaitable["Result[R]"] | None
 
 
-# ---- what connections take ---------------------------------------------------------------------------------
+# ---- answers for connections -------------------------------------------------------------------------------
 
 Answer = list[Piece] | None  # The answer as buffers and parts of files, None for "no answer".
 

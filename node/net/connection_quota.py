@@ -87,7 +87,7 @@ class ConnectionQuota:
         return ""
 
     def leave(self, listener: str, address: str, number: int) -> None:
-        """Count a connection no more: it is closed."""
+        """Stop counting a connection, since it is closed."""
         self._count -= 1
         self._open.discard(number)
         self._on_closed(number)

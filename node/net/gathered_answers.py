@@ -18,14 +18,14 @@ from typing import Final, Protocol
 from ottla.logstore.words.schema import Buffer
 from ottla.node.net.connection_states import Serving
 
-# At least so many responses in a turn are worth its end, which is one more poll of the kernel: a connection
+# From this many responses on, a turn is worth its end, which is one more poll of the kernel: a connection
 # with one request at a time lost 5 us a response, and with four nothing was gained.
 MIN_GATHERED: Final = 6
-# At most so many are gathered: 16 requests take 0.4 ms to serve.
+# At most this many are gathered: 16 requests take 0.4 ms to serve.
 MAX_GATHERED: Final = 16
 MAX_KEPT_BYTES: Final = 16 * 1024  # of a response: sending a larger one costs more than a wake-up
 MAX_AHEAD: Final = 4  # a fifth consumer of a partition waits for its producer, and not the other way round
-# After so many responses sent at once, one turn is tried: with a single connection that costs one poll.
+# After this many responses sent at once, one turn is tried: with a single connection that costs one poll.
 TRY_EVERY: Final = 64
 _CLOSED: Final = Serving.CLOSED
 
@@ -49,7 +49,7 @@ class GatheredAnswers:
         self._sent = 0  # in this turn
         self._ends = 0  # pending calls of `_end_turn`: the last one ends the turn
         self._ahead = 0  # awaited responses sent before the gathered ones
-        self._alone = TRY_EVERY  # so many more responses are sent at once
+        self._alone = TRY_EVERY  # this many more responses are sent at once
 
     def news(self) -> None:
         """Gather the responses to other requests until one that waited for news is answered.

@@ -38,7 +38,7 @@ from ottla.node.net.unsent_answers import UnsentAnswers
 
 MIN_BACKLOG = 512  # a whole fleet may reconnect after a restart: with Kafka's 50 the kernel dropped SYNs
 MAX_SWEEP_SECONDS = 5.0
-STALLED_SWEEPS = 6  # a half-sent frame that does not grow for so long is given up while memory is scarce
+STALLED_SWEEPS = 6  # a half-sent frame that does not grow for this long is given up while memory is scarce
 # Open files, or a quarter of ulimit -n, that connections leave to the logs: a log that can open none fails.
 MAX_RESERVED_FILES = 1024
 STOPS = "the node is stopping"
@@ -304,7 +304,7 @@ class Listener:
         self._peers[peer_id] += 1
 
     def is_beyond_limits(self, connection: Connection) -> bool:
-        """Return True if a connection beyond the limits has not yet proven whose it is."""
+        """Return True if a connection beyond the limits is not identified yet."""
         return bool(self.quota.reserve.refusal_of(connection))
 
     def let_in(self, connection: Connection) -> None:

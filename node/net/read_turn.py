@@ -14,7 +14,7 @@ from ottla.node.net.connection_states import Reading, Serving
 # For large reads of one connection, before others get their turn: the loop reads on as long as a read fills
 # its room. These are 3 to 5 MB; with less, batches of 1 MB push each other out of the CPU caches.
 MAX_TURN_SECONDS = 0.0015
-# While the disk is behind, connections that had a turn rest for so long, again and again.
+# While the disk is behind, connections that had a turn rest for this long, again and again.
 REST_SECONDS = 0.01
 _RESTING, _CLOSED = Reading.RESTING, Serving.CLOSED
 

@@ -18,7 +18,7 @@ INITIAL_BUFFER_BYTES = 8 * 1024  # a few small requests; 5,000 idle clients cost
 # From this size on a read stops at the end of a frame, so that the next one starts at the buffer's start.
 LARGE_FRAME_BYTES = 32 * 1024
 # If a peer sends faster than it is read, one read takes as much as clients have in flight by default
-# (max.in.flight.requests.per.connection): so many frames of the last one's size, up to so many bytes.
+# (max.in.flight.requests.per.connection): this many frames of the last one's size, up to this many bytes.
 READ_AHEAD_FRAMES = 5
 READ_AHEAD_BYTES = 512 * 1024
 # For a larger frame, addresses are reserved for the whole of it at once, and memory is taken page by page as

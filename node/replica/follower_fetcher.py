@@ -44,8 +44,8 @@ from ottla.node.wire.messages.list_offsets import (
 )
 
 THROTTLED_PAUSE_MS: Final = 100  # the pause of a throttled partition
-DAMAGE_TOLD_FAILURE: Final = 5  # after so many in a row the leader's own data is wrong, not the network
-# A fetcher whose last fetch took so much waits while the disk is behind, and checks again after this time.
+DAMAGE_TOLD_FAILURE: Final = 5  # after this many in a row the leader's own data is wrong, not the network
+# A fetcher whose last fetch took this much waits while the disk is behind, and checks again after this time.
 MIN_RESTING_BYTES: Final = 256 * 1024
 REST_S: Final = 0.01
 TAKEN_AT_ONCE: Final = 256  # partitions of a response; without records each takes 5 to 30 us

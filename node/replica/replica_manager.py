@@ -39,7 +39,7 @@ DEFAULT_SESSION_EVICTION_MS = 120_000
 # only readers of followers do; sent at once it would double the requests of a busy node.
 OFFSET_NEWS_WAIT_S = 0.005
 DEFAULT_LAG_MS = 30_000  # of replica.lag.time.max.ms
-# A new log costs some 1.5 ms of file operations. So many are created before a change of the metadata is
+# A new log costs some 1.5 ms of file operations. This many are created before a change of the metadata is
 # answered, or between two turns of the loop; the rest of a large topic is created later, or when requested.
 HOSTED_AT_ONCE = 4
 # Renaming a log's directory takes some 0.2 ms, and ten times as long on a busy disk.
