@@ -1,35 +1,36 @@
-"""Which commits of offsets in a transaction are copies that come late.
+"""Finds commits of offsets in a transaction that are late copies of a request.
 
-Nothing in TxnOffsetCommit says which of two is the later one, but for the producer's epoch, and that is the
-same within a transaction and, of older clients, in the next one. A client that hears no answer sends the
-request again over a new connection; a copy that arrives over the old one, after a later commit, would take
-the group back, and what it had read would be read, and copied, once more.
+Only the producer's epoch in TxnOffsetCommit tells an earlier request from a later one, and it is the same
+within a transaction and, with older clients, in the next transaction. A client that gets no response sends
+the request again over a new connection. If the first copy arrived over the old connection after a later
+commit, it would set the group back, and records would be read and copied twice.
 """
 
 from typing import Final, NamedTuple
 
 from ottla.groupcoord.offsets.offset_commands import Producer
 
-# Groups with a producer that are remembered, some 200 bytes each; who committed longest ago goes first.
+# Pairs of a group and a producer that are remembered, some 200 bytes each; the least recent goes first.
 MAX_REMEMBERED: Final = 10_000
 
 
 class _Last(NamedTuple):
-    """In which epoch a producer committed last, and over which connection of this node."""
+    """The epoch of a producer's last commit, and the connection of this node that it came over."""
 
     producer_epoch: int
     connection_number: int
 
 
 class CommitOrder:
-    """What producers committed over last, by group. Soft: another process has other connections."""
+    """The last connection of each producer, by group. Soft state: another process has other connections."""
 
     def __init__(self) -> None:
         self._last: dict[tuple[str, int], _Last] = {}
 
     def is_late(self, group_id: str, producer: Producer, connection_number: int) -> bool:
-        """Whether this instance of a producer has committed over a connection that was accepted later than
-        this one; if not, this is the one to compare with from now on.
+        """Return True if the producer has committed in this epoch over a connection accepted after this one.
+
+        Otherwise remember this connection for later calls.
         """
         key = (group_id, producer.producer_id)
         last = self._last.pop(key, None)

@@ -1,9 +1,9 @@
-"""What a shard of a coordinator appends to its partition, and the answers that wait until it is there.
+"""Appends the records of a coordinator's shard to its partition, and holds answers until these are committed.
 
-All that a shard appends in one turn of the event loop becomes one batch, so that a hundred commits that came
-together cost one append and one wait. What is appended at once is in one batch, whole; what belongs to a
-transaction is a batch of its own. An answer leaves when everything that was appended before it is committed,
-in the order in which the answers were given.
+The records of one turn of the event loop become one batch, so a hundred commits that came together cost one
+append and one wait. The records of one `append` are never split over batches; records in a transaction are a
+batch of their own. An answer is sent when everything appended before it is committed; answers keep the order
+in which they were given.
 """
 
 import asyncio
@@ -28,35 +28,35 @@ from ottla.node.replica.partition import Partition
 from ottla.node.replica.replica_manager import ReplicaManager
 
 FIRST_SEQUENCE: Final = 0  # of every batch in a transaction, as Apache Kafka's coordinator writes them
-PRODUCE_VERSION = 13  # as which version of Produce the coordinator's own appends are judged
-# What a record takes beside key and value at most: lengths, attributes, deltas and the count of its headers.
+PRODUCE_VERSION = 13  # the version of Produce whose rules the coordinator's own appends must keep
+# The most bytes of a record beside key and value: lengths, attributes, deltas and the count of its headers.
 RECORD_OVERHEAD_BYTES: Final = 32
 # How often events that cannot time out check the high watermark again, once the commit timeout is over.
 LOOK_AGAIN_S: Final = 0.1
-# For how long an append that nobody waits for may wait for another one to go with. A batch costs a node some
-# 100 us, and its followers a fetch each.
+# How long records that no client waits for may wait for others, to share their batch. A batch costs a node
+# some 100 us, and each of its followers a fetch.
 LINGER_S: Final = 0.005
 
-A = TypeVar("A")  # what the coordinator answers
+A = TypeVar("A")  # answers of the coordinator
 Completion: TypeAlias = Callable[[KafkaError | None], None]
 
 
 class AlikeRows(NamedTuple):
-    """Records whose keys differ only in their ends; all ends, and all values, are of one length."""
+    """Records whose keys differ only in their tails; all tails have one length, and so have all values."""
 
     key_head: bytes
     key_tails: Sequence[bytes]
     values: Sequence[bytes]
 
 
-# Key and value of a record, None for a tombstone; or many at once.
+# The key and value of a record (None for a tombstone), or many records at once.
 Row: TypeAlias = tuple[bytes, bytes | None] | AlikeRows
 
 
 class _DeferredEvent(NamedTuple):
-    """Completed when the high watermark reaches `end_offset`; Kafka's DeferredEvent.
+    """An event that completes when the high watermark reaches `end_offset`; Kafka's DeferredEvent.
 
-    If it `can_time_out`, it is completed with an error when that takes longer than the commit timeout.
+    If it `can_time_out`, it completes with an error when that takes longer than the commit timeout.
     """
 
     end_offset: int
@@ -65,7 +65,7 @@ class _DeferredEvent(NamedTuple):
 
 
 class CoordinatorLog(Generic[A]):
-    """One reign's appends. `failed` is told when a batch could not be appended; nothing is appended then."""
+    """The appends of one leader epoch. `failed` is called if a batch is rejected, which appends nothing."""
 
     def __init__(
         self,
@@ -88,20 +88,21 @@ class CoordinatorLog(Generic[A]):
         self._max_batch_bytes = max_batch_bytes
         self._answer = answer
         self._failed = failed
-        # What another reign wrote may still be lost, and must not be shown before it is committed.
+        # Records of an earlier leader epoch may still be lost, so no answer shows them before their commit.
         self._append_end_offset = partition.log.log_end_offset
         self._batch = OpenBatch()
-        self._batch_bytes = 0  # no less than what its records take
+        self._batch_bytes = 0  # at least the size of its records
         self._open_events: list[tuple[Completion, bool]] = []  # deferred until the open batch is appended
         self._flushing: asyncio.Handle | None = None
-        self._is_lingering = False  # nobody waits for the open batch
+        self._is_lingering = False  # no client waits for the open batch
         self._deferred: deque[_DeferredEvent] = deque()  # until the high watermark; in the order of offsets
-        self._overdue: list[_DeferredEvent] = []  # cannot time out, and the commit timeout is over
+        self._overdue: list[_DeferredEvent] = []  # cannot time out, and the commit timeout has passed
         self._looking: asyncio.TimerHandle | None = None
 
     def check(self, producer: Producer | None = None, guard: Guard | None = None) -> None:
-        """Whether the partition would take an append now, in a transaction of `producer`; the error that
-        clients are told if not.
+        """Raise a KafkaError for the client if the partition would not take an append now.
+
+        If `producer` is given, the append is in a transaction of this producer.
         """
         if not self._partition.is_leader or self._partition.leader_epoch != self.leader_epoch:
             raise KafkaError(ErrorCode.NOT_COORDINATOR, "this coordinator belongs to an older leader epoch")
@@ -118,9 +119,10 @@ class CoordinatorLog(Generic[A]):
         *,
         may_linger: bool = False,
     ) -> None:
-        """Add to the open batch; what belongs to a transaction is appended at once, with the `guard` that the
-        first batch of one needs. What `may_linger` is appended when somebody waits for it, or in a while.
-        KafkaError if what is appended could not be.
+        """Add records to the open batch, or append them at once if they are in a transaction of `producer`.
+
+        The first batch of a transaction needs its `guard`. Records that `may_linger` are appended when a
+        client waits for them, or after `LINGER_S`. Raises KafkaError if a batch could not be appended.
         """
         size = sum(map(_size_bytes, rows))
         if self._batch.count and (producer or self._batch_bytes + size > self._max_batch_bytes):
@@ -152,7 +154,7 @@ class CoordinatorLog(Generic[A]):
     def _end_lingering(self) -> None:
         self._flushing, self._is_lingering = None, False
         if self._partition.is_leader and not self._partition.has_enough_replicas():
-            self._linger(LOOK_AGAIN_S)  # who would wait for it is refused meanwhile
+            self._linger(LOOK_AGAIN_S)  # commands that would wait for it are rejected meanwhile
         else:
             self._flush_at_the_end_of_the_turn()
 
@@ -162,14 +164,16 @@ class CoordinatorLog(Generic[A]):
         self._flushing, self._is_lingering = None, False
 
     def answer_when_committed(self, token: Token, answer: A | KafkaError) -> None:
-        """Send an answer when everything appended so far is committed, which may be now; an error after the
-        commit timeout.
+        """Send an answer when everything appended so far is committed, which may be now.
+
+        After the commit timeout an error is sent instead.
         """
         self._defer(partial(self._give, token, answer), can_time_out=True)
 
     def when_committed(self, complete: Completion) -> None:
-        """Call `complete` with None when everything appended so far is committed, which may be now, however
-        long it takes; with the error if the leader epoch ends before.
+        """Call `complete` with None when everything appended so far is committed, which may be now.
+
+        This may take any time. `complete` gets an error if the leader epoch ends before.
         """
         self._defer(complete, can_time_out=False)
 
@@ -191,8 +195,10 @@ class CoordinatorLog(Generic[A]):
         producer_epoch: int,
         transaction_version: int,
     ) -> AppendResult:
-        """End a transaction behind all that was appended so far. KafkaError if the marker is refused; and if
-        a batch before it could not be appended, of which `failed` is told, too.
+        """Append a marker that ends a transaction, after everything appended so far.
+
+        Raises KafkaError if the marker is rejected, or if the open batch before it could not be appended;
+        in the second case `failed` is called as well.
         """
         try:
             self.flush()
@@ -210,8 +216,9 @@ class CoordinatorLog(Generic[A]):
         return result
 
     def flush(self, producer: Producer | None = None, guard: Guard | None = None) -> None:
-        """Append the open batch, in the transaction of `producer`; KafkaError if that fails, which `close`
-        has to follow.
+        """Append the open batch, in the transaction of `producer` if it is given.
+
+        Raises KafkaError if that fails; then the caller must `close` this log.
         """
         self._stop_flushing()
         if not self._batch.count:
@@ -240,11 +247,12 @@ class CoordinatorLog(Generic[A]):
         self._defer_until_committed(events)
 
     def close(self, error: KafkaError, *, not_appended: KafkaError) -> None:
-        """End this leader epoch: deferred events complete with `error`, or with `not_appended` if their batch
-        was never appended.
+        """End this leader epoch: complete the deferred events with `error`.
+
+        Events whose batch was never appended complete with `not_appended`.
         """
         if self._is_lingering:
-            with contextlib.suppress(KafkaError):  # as well as not: nobody was told
+            with contextlib.suppress(KafkaError):  # it may be lost: no client was answered
                 self.flush()
         self._stop_flushing()
         if self._looking is not None:
@@ -279,7 +287,7 @@ class CoordinatorLog(Generic[A]):
             future.add_done_callback(lambda done: self._settle(end_offset, done))
 
     def _settle(self, end_offset: int, done: "asyncio.Future[Mapping[Partition, ErrorCode]]") -> None:
-        """The append up to `end_offset` is committed, or it will not be in time."""
+        """Complete the events up to `end_offset`: it is committed, or was not in time."""
         code = ErrorCode.COORDINATOR_NOT_AVAILABLE if done.cancelled() else done.result()[self._partition]
         error = None if code is ErrorCode.NONE else coordinator_error(KafkaError(code))
         while self._deferred and self._deferred[0].end_offset <= end_offset:
@@ -309,7 +317,7 @@ class CoordinatorLog(Generic[A]):
 
 
 def _size_bytes(row: Row) -> int:
-    """No less than what a row will take in a batch."""
+    """Return an upper bound of the bytes that a row takes in a batch."""
     if isinstance(row, AlikeRows):
         each = len(row.key_head) + len(row.key_tails[0]) + len(row.values[0]) + RECORD_OVERHEAD_BYTES
         return each * len(row.values)
@@ -318,8 +326,9 @@ def _size_bytes(row: Row) -> int:
 
 
 def coordinator_error(error: KafkaError) -> KafkaError:
-    """What a client of the coordinator is told when the partition refused an append; the topic is none of its
-    business.
+    """Return the error for a client of the coordinator when the partition has rejected an append.
+
+    The client did not name the internal topic, so errors about a topic become errors of the coordinator.
     """
     match error.code:
         case (

@@ -1,9 +1,9 @@
-"""Any coordinator on this node: one shard for each partition of its topic that this node leads.
+"""The runtime of any coordinator: one shard for each partition of its topic that this node leads.
 
-Shards are loaded in the background when this node becomes leader of their partition, and closed when it is
-not any more (`refresh`, which whoever applies metadata calls). Commands go to the shard of a key (a group, a
-transactional id), and answers to whoever asked; `coordinator_shard` tells what a command goes through there.
-A coordinator brings its pure core and `ShardParts`, all that it has of its own in each shard.
+A shard is loaded in the background when this node becomes leader of its partition, and closed when it no
+longer is; `refresh` does both, after each change of the metadata. A command goes to the shard of its key (a
+group, a transactional id), and its answer to the caller; `coordinator_shard` describes the steps in between.
+A coordinator adds its pure core and `ShardParts`, the functions that only it has in each shard.
 """
 
 import asyncio
@@ -32,13 +32,13 @@ from ottla.node.replica.partition import Partition
 from ottla.node.replica.replica_manager import ReplicaManager
 from ottla.node.work.turns import Turn
 
-# After a load that failed (a disk that does not answer), until the next try.
+# The pause between a load that failed (a disk that does not answer) and the next attempt.
 RELOAD_DELAY_MS = 1_000
-# Given in one turn of the loop: each makes a connection write, some 40 us. What is large in an answer (lists
-# of groups, offsets) is built in a thread, and of a rebalance one answer has the metadata of all.
+# Answers given in one turn of the loop: each makes a connection write, some 40 us. Large parts of an answer
+# (lists of groups, offsets) are built in a thread, and only one answer of a rebalance has all metadata.
 MAX_ANSWERS_PER_TURN = 100
-# Some 3 ms; others have the loop before the next ones of the same request. A turn ends earlier where commands
-# take longer, as with ids of a kilobyte.
+# Some 3 ms; then other work gets the loop before the next commands of the same request. A turn ends earlier
+# if commands take longer, as with ids of a kilobyte.
 MAX_COMMANDS_PER_TURN = 128
 
 log = logging.getLogger(__name__)
@@ -46,13 +46,13 @@ log = logging.getLogger(__name__)
 K = TypeVar("K", bound=Core[Any, Any])
 C = TypeVar("C")  # commands
 A = TypeVar("A")  # answers; KafkaError is one of them
-R = TypeVar("R")  # responses that are built of answers
+R = TypeVar("R")  # responses, built from answers
 Make: TypeAlias = Callable[[Token], C]
-Build: TypeAlias = Callable[[list[Any]], R]  # of the answers of some commands, in their order
+Build: TypeAlias = Callable[[list[Any]], R]  # builds a response from the answers to commands, in their order
 
 
 class ShardCounts(NamedTuple):
-    """Partitions of a coordinator's topic that this node leads, by state."""
+    """The number of a coordinator's shards on this node, by state."""
 
     loading: int
     active: int
@@ -60,7 +60,7 @@ class ShardCounts(NamedTuple):
 
 
 class CoordinatorRuntime(Generic[K, C, A]):
-    """Routes commands to shards and answers to whoever asked. Lives on the event loop."""
+    """Routes commands to shards, and answers to their callers. For the event loop only."""
 
     def __init__(
         self,
@@ -75,7 +75,7 @@ class CoordinatorRuntime(Generic[K, C, A]):
         compression: Compression,
         parts: Callable[[int, Partition], ShardParts[K, C, A]],
     ) -> None:
-        """`num_partitions` is what the topic will have, while there is none."""
+        """`num_partitions` is the number that the topic will have, used until it exists."""
         self.by_index: dict[int, CoordinatorShard[K, C, A]] = {}
         self._topic = topic
         self._num_partitions = num_partitions
@@ -94,26 +94,26 @@ class CoordinatorRuntime(Generic[K, C, A]):
         self._lines = ClientLines(log)
         self._start_task: StartTask | None = None
         self._creation: asyncio.Future[None] | None = None
-        # Answers to be given, and how many were in this turn of the loop.
+        # Answers to give, and the number given in this turn of the loop.
         self._late_answers: deque[tuple[asyncio.Future[A | KafkaError], A | KafkaError]] = deque()
         self._given = 0
         self._is_counting = False
 
-    # ---- its shards ----------------------------------------------------------------------------------
+    # ---- shards --------------------------------------------------------------------------------------
 
     def start(self, start_task: StartTask) -> None:
-        """Begin to serve; loads of shards are tasks that `start_task` begins."""
+        """Begin to serve. `start_task` starts the tasks that load shards."""
         self._timers = TimerQueue()
         self._start_task = start_task
         self.refresh()
 
     def start_task(self, work: Coroutine[Any, Any, R], /) -> "asyncio.Task[R]":
-        """Begin background work of this coordinator; it must have started."""
+        """Start background work of this coordinator, which must have been started."""
         assert self._start_task is not None
         return self._start_task(work)
 
     def close(self) -> None:
-        """Answer all that wait with NOT_COORDINATOR and stop."""
+        """Answer all waiting requests with NOT_COORDINATOR, and stop."""
         for shard in self.by_index.values():
             shard.close(ErrorCode.NOT_COORDINATOR)
         self.by_index.clear()
@@ -130,19 +130,19 @@ class CoordinatorRuntime(Generic[K, C, A]):
         return [shard.coordinator for shard in self.by_index.values() if shard.coordinator is not None]
 
     def count_shards(self) -> ShardCounts:
-        """Return how many shards there are by state; one that failed is loaded again in a while."""
+        """Return the number of shards by state. A failed shard is loaded again after `RELOAD_DELAY_MS`."""
         shards = self.by_index.values()
         failed = sum(shard.is_closed for shard in shards)
         active = sum(shard.is_loaded and not shard.is_closed for shard in shards)
         return ShardCounts(len(shards) - active - failed, active, failed)
 
     def tell_all(self, command: C) -> None:
-        """Have every shard carry out a command of the node, which has no answer."""
+        """Send a command of the node, which has no answer, to every shard."""
         for shard in list(self.by_index.values()):
             shard.tell(command)
 
     def refresh(self) -> None:
-        """Bring the shards in line with the partitions of the topic that this node leads now."""
+        """Open and close shards to match the partitions of the topic that this node leads now."""
         if self._start_task is None:
             return
         topic = self._image().topics.by_name.get(self._topic)
@@ -183,7 +183,7 @@ class CoordinatorRuntime(Generic[K, C, A]):
             self.load_times.observe(monotonic_s() - began_s)
         except KafkaError as error:
             if shard.is_closed:
-                return  # another node leads it, or it is gone, and its files with it
+                return  # another node leads the partition, or it was deleted with its files
             log.error(
                 "%s could not be loaded by its coordinator, and is tried again in %g s: %s",
                 *(shard.partition.topic_partition, RELOAD_DELAY_MS / 1_000, error),
@@ -191,40 +191,40 @@ class CoordinatorRuntime(Generic[K, C, A]):
             self.reopen_later(index, shard)
 
     def reopen(self, index: int, shard: CoordinatorShard[K, C, A]) -> None:
-        """A shard failed: begin again from the log, if this node still leads it."""
+        """Replace a shard that failed by one loaded from the log, if this node still leads the partition."""
         if self.by_index.get(index) is shard:
             del self.by_index[index]
         self.refresh()
 
     def reopen_later(self, index: int, shard: CoordinatorShard[K, C, A]) -> None:
-        """Close a shard and begin again from the log in a while."""
+        """Close a shard, and load it again from the log after `RELOAD_DELAY_MS`."""
         shard.close(ErrorCode.NOT_COORDINATOR)
         if self._timers is not None:
             self._timers.start(("reload", index), RELOAD_DELAY_MS, lambda: self.reopen(index, shard))
 
-    # ---- where a key is ------------------------------------------------------------------------------
+    # ---- the place of a key --------------------------------------------------------------------------
 
     def partition_for(self, key: str) -> int:
-        """The partition of the topic that holds the key."""
+        """Return the partition of the topic that holds the key."""
         topic = self._image().topics.by_name.get(self._topic)
         count = len(topic.partitions) if topic is not None else self._num_partitions
         return partition_for(key, count)
 
     def known_coordinator_of(self, key: str) -> int:
-        """The id of the node that leads the key's partition, -1 for none."""
+        """Return the id of the node that leads the key's partition, -1 if none is known."""
         topic = self._image().topics.by_name.get(self._topic)
         if topic is None:
             return -1
         return topic.partitions[partition_for(key, len(topic.partitions))].leader
 
     async def coordinator_of(self, key: str) -> int:
-        """Return what `known_coordinator_of` does, and create the topic on first use."""
+        """Return the id of the node that leads the key's partition, or -1; create the topic on first use."""
         if self._topic not in self._image().topics.by_name:
             await self._ensure_topic()
         return self.known_coordinator_of(key)
 
     async def _ensure_topic(self) -> None:
-        """Create the topic once, however many clients come at the same moment."""
+        """Create the topic, once even if many clients need it at the same moment."""
         if self._creation is not None:
             await asyncio.shield(self._creation)
             return
@@ -233,7 +233,7 @@ class CoordinatorRuntime(Generic[K, C, A]):
             await self._create_topic()
             self.refresh()
         except KafkaError as error:
-            # Another node may have been faster; whoever asked looks at the metadata again.
+            # Another node may have been faster; the caller reads the metadata again.
             if error.code is not ErrorCode.TOPIC_ALREADY_EXISTS:
                 said = "%s could not be created: %s"
                 self._lines.tell(logging.WARNING, "", said, self._topic, error)
@@ -248,7 +248,10 @@ class CoordinatorRuntime(Generic[K, C, A]):
         return next(self._tokens)
 
     def loaded(self, index: int) -> CoordinatorShard[K, C, A]:
-        """The shard of a partition; NOT_COORDINATOR or COORDINATOR_LOAD_IN_PROGRESS if there is none."""
+        """Return the loaded shard of a partition.
+
+        Raises KafkaError with NOT_COORDINATOR or COORDINATOR_LOAD_IN_PROGRESS if there is none.
+        """
         shard = self.by_index.get(index)
         if shard is None or shard.is_closed or not shard.partition.is_leader:
             self.refresh()
@@ -262,8 +265,9 @@ class CoordinatorRuntime(Generic[K, C, A]):
     def submit(
         self, index: int, make: Make[C], token: Token | None = None
     ) -> "A | KafkaError | asyncio.Future[A | KafkaError]":
-        """Have a command carried out; its answer, or a future of it. `make` gets the token that the command
-        has to bear.
+        """Carry out a command, and return its answer or a future of it.
+
+        `make` gets the token that the command must have.
         """
         try:
             shard = self.loaded(index)
@@ -288,11 +292,11 @@ class CoordinatorRuntime(Generic[K, C, A]):
     def ask(
         self, key: str, make: Make[C], build: Callable[[Any], R], *, keeps_nothing: bool = False
     ) -> R | Delayed[R]:
-        """Have a command carried out by the shard of a key, and its answer turned into a response.
+        """Carry out a command in the shard of a key, and build a response from its answer.
 
-        `make` gets the token that the command has to bear; `build` gets the result, or the KafkaError that
-        the whole command failed with. Returns what `build` makes, or a `Delayed` if the answer comes later.
-        With `keeps_nothing` the caller says that `build` does without the request.
+        `make` gets the token that the command must have; `build` gets the result, or the KafkaError that
+        the whole command failed with. Returns the response, or a `Delayed` if the answer comes later.
+        With `keeps_nothing` the caller says that `build` does not use the request.
         """
         outcome = self.submit(self.partition_for(key), make)
         if not isinstance(outcome, asyncio.Future):
@@ -307,9 +311,11 @@ class CoordinatorRuntime(Generic[K, C, A]):
         *,
         is_large: bool = False,
     ) -> Result[R]:
-        """Have several commands carried out, each by the shard of a partition or of a key; `build` gets the
-        answers in the order of the commands. More than `MAX_COMMANDS_PER_TURN`, and those of a request that
-        `is_large`, take turns with the loop, in a coroutine that ends with `wrap` instead of `build`.
+        """Carry out several commands, each in the shard of a partition or of a key, and build a response.
+
+        `build` gets the answers in the order of the commands. If there are more than `MAX_COMMANDS_PER_TURN`
+        commands or the request `is_large`, returns a coroutine that takes turns with the loop, and ends with
+        `wrap` instead of `build`.
         """
         if is_large or len(places) > MAX_COMMANDS_PER_TURN:
             return self.submit_in_turns(places, build if wrap is None else wrap, MAX_COMMANDS_PER_TURN)
@@ -318,7 +324,7 @@ class CoordinatorRuntime(Generic[K, C, A]):
     async def submit_in_turns(
         self, places: Sequence[tuple[int | str, Make[C]]], build: Build[R], per_turn: int
     ) -> R | Delayed[R]:
-        """Carry out commands as `submit_each`, at most `per_turn` of them in each turn of the loop."""
+        """Carry out commands as `submit_each` does, at most `per_turn` in each turn of the loop."""
         outcomes = []
         turn = Turn(per_turn)
         for at, make in places:
@@ -329,9 +335,10 @@ class CoordinatorRuntime(Generic[K, C, A]):
     def ask_all(
         self, make: Make[C], build: Build[R], wrap: Build[Result[R]] | None = None, *, is_large: bool
     ) -> Result[R]:
-        """Have one command carried out by every shard of this node; `build` may use the answers alone. A
-        request that `is_large`, or ends with `wrap`, takes turns with the loop; else it ends with `build`, a
-        large one in a thread.
+        """Carry out one command in every shard of this node, and build a response from the answers alone.
+
+        If the request `is_large` or `wrap` is given, the shards take turns with the loop, and the answers end
+        in `wrap`, or by default in a thread that calls `build`. Otherwise `build` is called at once.
         """
         places = [(index, make) for index in sorted(self.by_index)]
         if is_large or wrap is not None:
@@ -342,10 +349,10 @@ class CoordinatorRuntime(Generic[K, C, A]):
         return self.partition_for(place) if isinstance(place, str) else place
 
     def _answered(self, token: Token, answer: A | KafkaError) -> None:
-        """Take an answer of a shard."""
+        """Take an answer from a shard."""
         waiting = self._asked[token]
         if waiting is None:
-            self._asked[token] = answer  # while `submit` is still at it
+            self._asked[token] = answer  # `submit` has not returned yet, and takes it
             return
         assert isinstance(waiting, asyncio.Future), f"token {token} was answered twice"
         del self._asked[token]
@@ -353,11 +360,11 @@ class CoordinatorRuntime(Generic[K, C, A]):
         self._give_answers()
 
     def _give_answers(self) -> None:
-        """Give some of the answers; what a connection does with one takes longer than deciding it."""
+        """Give as many answers as this turn may: a connection takes longer for one than the decision did."""
         for _ in range(min(len(self._late_answers), MAX_ANSWERS_PER_TURN - self._given)):
             waiting, answer = self._late_answers.popleft()
             self._given += 1
-            if not waiting.done():  # a client that went away has cancelled it
+            if not waiting.done():  # it is cancelled if the client has disconnected
                 waiting.set_result(answer)
         if self._given and not self._is_counting:
             self._is_counting = True

@@ -1,24 +1,26 @@
 """One shard of any coordinator on this node: a pure core, its partition of an internal topic, its timers, and
-the answers that wait until what they tell is committed.
+the answers that wait until the records behind them are committed.
 
-It lives from the election of this node to the election of another. All of it happens on the event loop and
-nothing here waits while a command is carried out, so commands need no inbox: each is carried out before the
-next one is looked at. The order, with the fields that hold a command and what it leads to meanwhile:
+A shard exists from the election of this node as leader to the election of another. It runs on the event loop
+and never waits while it carries out a command, so it needs no queue of commands: each is carried out before
+the next is read. These are the steps, with the fields that hold a command and its effects meanwhile:
 
-    refuse    `_log` says whether it would take records now. If not, `_core` does not hear of the command:
-              were its records refused later, all would have to be loaded again. A client is answered with the
-              reason; a command of the node stays in `_kept`, and a timer runs on, until the log takes records
+    refuse    `_log` checks that it would take records now. If not, `_core` does not see the command: if its
+              records were rejected later, the whole shard would have to be loaded again. A client is answered
+              with the reason; a command of the node stays in `_kept`, and a timer is started again, until the
+              log takes records
     decide    `_core` decides the command into effects,
     replay    and replays their records at once: `_core` runs ahead of `_log`
     append    `_log` gathers the records of a turn of the loop into one batch, appended when the turn ends
-    commit    `_log` keeps the answers until the high watermark has passed the records that they rest on
-    reply     `answer` gives them, in the order in which they were decided. An answer that rests on no records
-              and shows nothing that is still uncommitted is given before `handle` returns
-    timers    `_timers` has them by name, `_timer_keys` those of this shard. They start and end at once, in
-              the order of the effects and not with the commit, and come back as commands
+    commit    `_log` holds the answers until the high watermark has passed the records that they depend on
+    reply     `answer` gives them, in the order in which they were decided. An answer that depends on no
+              records and shows no uncommitted state is given before `handle` returns
+    timers    `_timers` has the timers of all shards by name, `_timer_keys` the names of this shard's. They
+              start and stop at once, in the order of the effects and not with the commit, and come back as
+              commands
 
-An append that fails, or a bug in the core, ends the shard (`_drop`): all that wait are answered, and
-`_failed` has the partition loaded again. When leadership goes, `close` does as much, without the loading.
+An append that fails, or a bug in the core, ends the shard (`_drop`): all waiting requests are answered, and
+`_failed` loads the partition again. When the leadership ends, `close` does the same without the loading.
 """
 
 import logging
@@ -41,7 +43,7 @@ from ottla.node.coordinators.timer_queue import TimerQueue
 from ottla.node.replica.partition import Partition
 from ottla.node.replica.replica_manager import ReplicaManager
 
-# Until what a timer or the node brought is tried again, while too few replicas are in sync.
+# The pause before a command of a timer or of the node is tried again, while too few replicas are in sync.
 WRITE_AGAIN_MS = 1_000
 _KEPT_KEY = TimerKey("kept")
 
@@ -52,7 +54,7 @@ E_co = TypeVar("E_co", covariant=True)
 
 
 class Core(Protocol[C_contra, E_co]):
-    """A coordinator's decisions, pure: commands in, effects out, its own records replayed."""
+    """The pure decisions of a coordinator: it turns commands into effects, and replays its own records."""
 
     def start(self, now_ms: int) -> Sequence[E_co]: ...
     def handle(self, command: C_contra, now_ms: int) -> Sequence[E_co]: ...
@@ -74,11 +76,11 @@ A = TypeVar("A")  # answers; KafkaError is one of them
 
 
 class Loaded(NamedTuple, Generic[K, C]):
-    """A core as its log has it."""
+    """A core that was loaded from its log."""
 
     core: K
     unreadable: Unreadable
-    commands: Sequence[C] = ()  # to be carried out first
+    commands: Sequence[C] = ()  # to carry out first
 
 
 def _nothing(_: object, __: object) -> None:
@@ -111,32 +113,35 @@ def _no_other_effects(_: object, effect: object) -> None:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ShardParts(Generic[K, C, A]):
-    """All that a coordinator adds to the runtime for one of its shards."""
+    """The functions and settings that a coordinator adds to the runtime for one of its shards."""
 
-    new_core: Callable[[], K]  # of a partition without records
+    new_core: Callable[[], K]  # makes the core of a partition without records
     load: Callable[[ShardLoader, Partition, Callable[[], bool]], Awaitable[Loaded[K, C]]]
-    rows: Callable[[K, Sequence[Any]], Sequence[Row]]  # the records of an `Append` in bytes
+    rows: Callable[[K, Sequence[Any]], Sequence[Row]]  # encodes the records of an `Append`
     max_batch_bytes: int
-    moved: str  # what those that wait are told when another node leads
-    # Types of commands that lead to no records, and are carried out while the log takes none.
+    moved: str  # the message for waiting requests when another node leads
+    # Types of commands that lead to no records, and are carried out even while the log takes none.
     read_only: frozenset[type] = frozenset()
     in_transaction: frozenset[type] = frozenset()  # types of commands that are `InTransaction`
-    may_linger: bool = False  # an append that nobody waits for may wait for another one to go with
-    # Under which key a command without an answer is kept until the shard is loaded and its log takes records;
-    # None if it is not, since it comes again by itself. `merged` makes one of two with the same key.
+    may_linger: bool = False  # records that no client waits for may wait for others, to share a batch
+    # Returns the key under which a command without an answer is kept until the shard is loaded and its log
+    # takes records; None if it is not kept, since it will come again. `merged` makes one of two commands with
+    # the same key.
     keep_as: Callable[[C], Hashable] = _must_be_answered
     merged: Callable[[C, C], C] = _later
-    # A command that a loaded shard keeps: other commands may be carried out before it.
+    # Changes a command that a loaded shard keeps, since others may be carried out before it.
     put_off: Callable[[C], C] = _as_it_is
-    when_refused: Callable[[K, C], Sequence[Any]] = _no_effects  # effects of a request that is refused
-    after_load: Callable[[], Sequence[C]] = _no_commands  # what has changed in the meantime
-    carry_out: Callable[["CoordinatorShard[K, C, A]", Any], None] = _no_other_effects  # effects of its own
-    started: Callable[["CoordinatorShard[K, C, A]", K], None] = _nothing  # before the first command
-    stopped: Callable[["CoordinatorShard[K, C, A]", KafkaError], None] = _nothing  # also while it loads
+    when_refused: Callable[[K, C], Sequence[Any]] = _no_effects  # returns the effects of a rejected request
+    after_load: Callable[[], Sequence[C]] = _no_commands  # returns commands for changes during the load
+    # Carries out an effect that only this coordinator has.
+    carry_out: Callable[["CoordinatorShard[K, C, A]", Any], None] = _no_other_effects
+    started: Callable[["CoordinatorShard[K, C, A]", K], None] = _nothing  # is called before the first command
+    # Is called when the shard is closed, even before it was loaded.
+    stopped: Callable[["CoordinatorShard[K, C, A]", KafkaError], None] = _nothing
 
 
 class CoordinatorShard(Generic[K, C, A]):
-    """A pure core and its partition."""
+    """A pure core with its partition, its timers and its waiting answers."""
 
     def __init__(
         self,
@@ -181,7 +186,7 @@ class CoordinatorShard(Generic[K, C, A]):
 
     @property
     def is_open(self) -> bool:
-        """Return whether commands can be carried out: the shard is loaded and not closed."""
+        """Return True if commands can be carried out: the shard is loaded and not closed."""
         return self._core is not None and not self.is_closed
 
     @property
@@ -198,7 +203,7 @@ class CoordinatorShard(Generic[K, C, A]):
     # ---- loading -------------------------------------------------------------------------------------
 
     def load_if_empty(self) -> bool:
-        """Start at once if the partition has no records, as when it is new; return whether it did."""
+        """Start at once and return True if the partition has no records, as when it is new."""
         log_ = self.partition.log
         if log_.log_end_offset > log_.log_start_offset:
             return False
@@ -206,7 +211,7 @@ class CoordinatorShard(Generic[K, C, A]):
         return True
 
     async def load(self, loader: ShardLoader) -> None:
-        """Have the partition replayed; until then requests are told to wait."""
+        """Replay the partition and start; until then requests fail with COORDINATOR_LOAD_IN_PROGRESS."""
         try:
             loaded = await self._parts.load(loader, self.partition, lambda: self.is_closed)
         except LoadEndedError:
@@ -227,7 +232,7 @@ class CoordinatorShard(Generic[K, C, A]):
     # ---- commands ------------------------------------------------------------------------------------
 
     def handle(self, command: C) -> None:
-        """Carry out a command; its answer is given by the `answer` callback, perhaps at once."""
+        """Carry out a command. The `answer` callback gets its answer, perhaps at once."""
         refused = self._refusal(command)
         if refused is None:
             self._decide(command)
@@ -242,7 +247,7 @@ class CoordinatorShard(Generic[K, C, A]):
             self._keep(command)
 
     def _refusal(self, command: C) -> KafkaError | None:
-        """Return why the log would not take the records of a command, None if it would."""
+        """Return the reason why the log would not take the records of a command, None if it would."""
         kind = type(command)
         if kind in self._parts.read_only:
             return None
@@ -265,7 +270,7 @@ class CoordinatorShard(Generic[K, C, A]):
             is_done = True
         finally:
             if not is_done:
-                # A bug of ours, which is reported further up. What the core holds cannot be trusted any more.
+                # A bug of ours, which is reported further up. The state of the core can no longer be trusted.
                 log.error("%s: %r failed.", self.partition.topic_partition, command)
                 self.close(ErrorCode.NOT_COORDINATOR)
                 self._failed(self)
@@ -304,7 +309,7 @@ class CoordinatorShard(Generic[K, C, A]):
     # ---- effects -------------------------------------------------------------------------------------
 
     def carry_out(self, effects: Sequence[Any]) -> None:
-        """Carry out what the core decided, in this order."""
+        """Carry out the effects that the core decided, in this order."""
         assert self._core is not None and self._log is not None
         has_appended = False
         for position, effect in enumerate(effects):
@@ -346,14 +351,15 @@ class CoordinatorShard(Generic[K, C, A]):
         if self._refusal(command) is None:
             self._decide(command)
         else:
-            # A member whose time is over keeps its place until that can be written.
+            # A member whose session has expired stays in its group until the record of it can be written.
             self._start_timer(key, WRITE_AGAIN_MS, command)
 
     # ---- the end -------------------------------------------------------------------------------------
 
     def close(self, error: ErrorCode, *, not_appended: KafkaError | None = None) -> None:
-        """End this shard: answer all that wait, and cancel its timers. `not_appended` is the answer for those
-        whose records are not in the log.
+        """End this shard: answer all waiting requests with `error`, and cancel its timers.
+
+        Requests whose records were not appended are answered with `not_appended`, if it is given.
         """
         if self.is_closed:
             return
@@ -366,12 +372,12 @@ class CoordinatorShard(Generic[K, C, A]):
         if self._core is not None and self._log is not None:
             self._log.close(moved, not_appended=not_appended or moved)
             for effect in self._core.stop(error):
-                if isinstance(effect, Refuse):  # all others are about timers
+                if isinstance(effect, Refuse):  # the others cancel timers
                     self.answer(effect.token, KafkaError(effect.error, effect.detail))
         self._parts.stopped(self, moved)
 
     def _drop(self, error: KafkaError, effects: Sequence[Any] = ()) -> None:
-        """End the shard and have it loaded again, since the log will not hold what the core holds."""
+        """End the shard and load it again, since the core has records that the log will not have."""
         if self.is_closed:
             return
         if error.code is not ErrorCode.NOT_LEADER_OR_FOLLOWER:

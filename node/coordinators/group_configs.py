@@ -1,4 +1,4 @@
-"""What each group obeys: its own settings within the broker's limits, or the broker's (dynamic, too)."""
+"""The settings of each group: its own within the broker's limits, or else the broker's, dynamic ones too."""
 
 from collections.abc import Callable, Mapping
 
@@ -8,7 +8,10 @@ from ottla.node.settings.group_config_def import group_config_of
 
 
 class GroupConfigs:
-    """Asked at every heartbeat. `values` are the settings of the broker now, `configs` those of one group."""
+    """Returns the settings of a group, at every heartbeat.
+
+    `values` returns the current settings of the broker, `configs` the settings of one group.
+    """
 
     def __init__(
         self,

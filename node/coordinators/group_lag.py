@@ -1,8 +1,8 @@
-"""How far groups are behind, in records and in time, wherever in the cluster their partitions are led.
+"""Measures how far groups are behind, in records and in time, in partitions led by any node of the cluster.
 
-The time is the age of the oldest record that is not committed, by the clock of the node that leads the
-partition. That node reads it from its log; the others are asked for all of their partitions at once. What
-cannot be known, as while a partition has no leader, is left out: nobody waits for it longer than he said.
+The lag in time is the age of the oldest record that the group has not committed, by the clock of the node
+that leads the partition. This node reads it from the logs that it leads, and asks each other leader once for
+all of its partitions. Partitions whose leader does not answer by the caller's deadline are left out.
 """
 
 import asyncio
@@ -34,11 +34,11 @@ from ottla.node.work.each_leader import ask_each_leader
 from ottla.node.work.turns import Steps, take_turns
 
 TIMEOUT_S: Final = (
-    5.0  # for the whole of a question: some 50,000 partitions that are behind, or a leader that hangs
+    5.0  # for one measurement: some 50,000 partitions with lag, or a leader that does not answer
 )
-PEER_SHARE: Final = 0.8  # of what is left of it, so that an answer that is late by a little still counts
+PEER_SHARE: Final = 0.8  # of the time left, for a peer, so that an answer that is a little late still counts
 PURPOSE: Final = "lag"
-# Of a log at first: most batches are smaller. Where that held markers alone, the next look is larger.
+# The first read of a log: most batches are smaller. If it has only markers, the next read is larger.
 FIRST_READ_BYTES: Final = 32 * 1024
 NEXT_READ_BYTES: Final = 1024 * 1024
 READS_AT_ONCE: Final = 32  # in one step of the thread: a few ms
@@ -57,9 +57,9 @@ class GroupOffset(NamedTuple):
 class PartitionLag(NamedTuple):
     """The end of a log for consumers (its high watermark), and how far a group is behind it.
 
-    `records` are offsets, as Kafka counts, so markers and compacted gaps count too; None without a commit.
-    `behind_ms` is the age of the oldest record that is not committed, 0 if none is left to read; None if it
-    is not known, for want of a commit, of a timestamp, or of time to look.
+    `records` is a difference of offsets, as in Kafka, so it includes markers and compacted gaps; it is None
+    without a committed offset. `behind_ms` is the age of the oldest record that is not committed, 0 if none
+    is left to read, and None if there is no committed offset, no timestamp, or no time to read it.
     """
 
     log_end_offset: int
@@ -68,14 +68,14 @@ class PartitionLag(NamedTuple):
 
 
 class _Look(NamedTuple):
-    """Where to look for the first record that a group has not read."""
+    """The place of the first record that a group has not read."""
 
     partition: Partition
     offset: int
 
 
 class GroupLag:
-    """Answers how far groups are behind. Lives on the event loop; reads logs in a thread."""
+    """Measures the lag of groups. For the event loop only; it reads logs in a thread."""
 
     def __init__(
         self,
@@ -93,12 +93,12 @@ class GroupLag:
         self._connect = connect
         self._in_thread = in_thread
         self._clock = clock
-        self._lane = asyncio.Lock()  # one step in a thread at a time, whoever asks
+        self._lane = asyncio.Lock()  # allows one step in a thread at a time, for all callers together
 
     async def measure(
         self, places: Iterable[GroupOffset], *, timeout_s: float = TIMEOUT_S
     ) -> dict[GroupOffset, PartitionLag]:
-        """The lag of each place whose partition's leader answers in time; others are left out."""
+        """Return the lag of each place whose partition's leader answers in time; leave out the others."""
         deadline = asyncio.get_running_loop().time() + timeout_s
         image = self._image()
 
@@ -135,7 +135,7 @@ class GroupLag:
                 for place, oldest in found.items():
                     if oldest.timestamp_ms is not None or oldest.offset >= lags[place].log_end_offset:
                         lags[place] = lags[place]._replace(behind_ms=self._age_ms(oldest))
-                    elif oldest.offset > some[place].offset:  # else the log was cut while it was read
+                    elif oldest.offset > some[place].offset:  # else the log was truncated while it was read
                         later[place] = _Look(some[place].partition, oldest.offset)
             looks, max_bytes = later, NEXT_READ_BYTES
         return lags
@@ -143,7 +143,7 @@ class GroupLag:
     def _look_at_ends(
         self, places: Iterable[GroupOffset], lags: dict[GroupOffset, PartitionLag]
     ) -> Steps[dict[GroupOffset, _Look]]:
-        """Put what is known without reading into `lags`; where to read for the rest."""
+        """Put the lags that need no reading into `lags`, and return where to read for the others."""
         looks: dict[GroupOffset, _Look] = {}
         for place in places:
             yield
@@ -152,7 +152,7 @@ class GroupLag:
                 partition.check_leader()
                 at_end = partition.offset_for_timestamp(LATEST_TIMESTAMP, FetchIsolation.HIGH_WATERMARK)
             except KafkaError:
-                continue  # it is just becoming leader, or is none any more
+                continue  # this node is just becoming its leader, or no longer is
             assert at_end is not None
             if place.committed is None:
                 lags[place] = PartitionLag(at_end.offset, None, None)
@@ -166,7 +166,7 @@ class GroupLag:
     async def _find_oldest(
         self, looks: Mapping[GroupOffset, _Look], max_bytes: int
     ) -> dict[GroupOffset, Oldest]:
-        """What the next bytes of each log say; those that cannot be read are left out."""
+        """Read the next bytes of each log; leave out logs that cannot be read."""
         cold = [
             read
             for look in looks.values()
@@ -180,17 +180,17 @@ class GroupLag:
         )
         for place, one in found.items():
             if isinstance(one, OSError):
-                looks[place].partition.log.flush_failed(one)  # it serves nothing any more
+                looks[place].partition.log.flush_failed(one)  # takes the log out of service
         return {place: one for place, one in found.items() if isinstance(one, Oldest)}
 
     def _age_ms(self, oldest: Oldest) -> int | None:
         if oldest.timestamp_ms is None:
-            return 0  # nothing but markers, or what compaction took away: there is nothing left to read
+            return 0  # only markers, or offsets that compaction removed: there is nothing left to read
         if oldest.timestamp_ms == NO_TIMESTAMP:
             return None
         return min(max(0, self._clock.now_ms() - oldest.timestamp_ms), MAX_LAG_MS)
 
-    # ---- partitions that others lead ----------------------------------------------------------------
+    # ---- partitions that other nodes lead ------------------------------------------------------------
 
     async def _ask_peer(
         self, leader: int, places: Iterable[GroupOffset], deadline: float
@@ -231,7 +231,7 @@ class GroupLag:
         return lags
 
     async def answer_peer(self, request: DescribeLagRequest) -> DescribeLagResponse:
-        """What this node knows of the partitions that it leads, for the node that asks."""
+        """Answer another node with the lags in the partitions that this node leads."""
         image = self._image()
         timeout_s = min(max(request.timeout_ms / 1000, 0), TIMEOUT_S)
         named = [(topic, image.topics.by_id.get(topic.topic_id)) for topic in request.topics]
@@ -262,9 +262,9 @@ def _place(topic: str, partition: int, committed: int) -> GroupOffset:
 
 
 def _piece_of(look: _Look, max_bytes: int) -> "tuple[FileSlice, int] | None":
-    """The bytes to look at next, and from which offset on; None where the log cannot say."""
+    """Return the next bytes to read and the offset to start from, None if the log cannot be read there."""
     log = look.partition.log
-    offset = max(look.offset, log.log_start_offset)  # retention may have taken what would be read next
+    offset = max(look.offset, log.log_start_offset)  # retention may have deleted the next records
     try:
         found = log.read(offset, max_bytes, isolation=FetchIsolation.HIGH_WATERMARK, minimum_one_batch=True)
     except KafkaError:

@@ -21,9 +21,9 @@ async def load_group_shard(
     make_shard: Callable[[], GroupShard],
     topic_id_of: Callable[[str], bytes | None],
 ) -> Loaded[Coordinator, Command]:
-    """The shard as the partition's log has it now. `make_shard` and `topic_id_of` are called in a thread.
+    """Load a shard from the partition's log. `make_shard` and `topic_id_of` are called in a thread.
 
-    KafkaError if the log cannot be read; LoadEndedError soon after `is_closed` is true.
+    Raises KafkaError if the log cannot be read, and LoadEndedError soon after `is_closed` is true.
     """
 
     def make(scan: OffsetLogScan, pause: Pause) -> Loaded[Coordinator, Command]:

@@ -1,6 +1,6 @@
 """The group coordinator of this node: one shard for each partition of `__consumer_offsets` that it leads.
 
-Request handlers `ask`. Beside what `coordinator_runtime` does for every coordinator: topics that groups read,
+Request handlers call `ask`. Beyond `coordinator_runtime`, it handles changes of the topics that groups read,
 commits in transactions, and heartbeats that wait for news.
 """
 
@@ -48,30 +48,30 @@ from ottla.node.net.peer_client import SOFTWARE_NAME
 from ottla.node.replica.replica_manager import ReplicaManager
 from ottla.node.work.task_executor import TaskExecutor
 
-# Some 3 kB each, with the buffer of their connections. Beyond it they are answered at once.
+# Some 3 kB each, with the buffer of their connections. Beyond this number heartbeats are answered at once.
 MAX_HELD_HEARTBEATS = 2_000
-# Listed at once: 3 us each, with all that is written of them; a connection may bring 64 requests in a turn.
-# Beyond it each shard has a turn of its own, in which it only looks at its groups.
+# Groups listed at once: 3 us each, with their part of the response; a connection may bring 64 requests in a
+# turn. If there are more, each shard has a turn of its own, and the response is built in a thread.
 MAX_GROUPS_PER_TURN = 200
-GROUPS_FORGOTTEN_PER_TURN = 200  # of a topic that was deleted: 10 to 20 us for each offset
+GROUPS_FORGOTTEN_PER_TURN = 200  # groups that drop the offsets of a deleted topic: 10 to 20 us each offset
 
 R = TypeVar("R")
-Build: TypeAlias = Callable[[Any], R]  # of an answer, which may be a KafkaError
+Build: TypeAlias = Callable[[Any], R]  # builds a response from an answer, which may be a KafkaError
 Make: TypeAlias = coordinator_runtime.Make[ClientCommand]
 MakeGuarded: TypeAlias = Callable[[Guard | None, Token], ClientCommand]
 
 
 class TransactionPart(NamedTuple):
-    """In whose transaction something is written; `adds`: it need not have been told of the partition."""
+    """The transaction of a command. With `adds`, the partition need not be in the transaction yet."""
 
     transactional_id: str
     producer: Producer
     adds: bool
-    connection_number: int  # of the connection over which that is asked
+    connection_number: int  # of the connection that the request came over
 
 
 class Gate(Protocol):
-    """Who asks the coordinator of a transaction."""
+    """The method of `TxnGate` that is used here."""
 
     def admit(
         self,
@@ -85,7 +85,7 @@ class Gate(Protocol):
 
 
 class GroupRuntime:
-    """Routes commands to shards and answers to whoever asked. Lives on the event loop."""
+    """Routes commands to shards, and answers to their callers. For the event loop only."""
 
     def __init__(
         self,
@@ -106,14 +106,14 @@ class GroupRuntime:
         has_room: Callable[[], bool] = lambda: True,
         persister: StatePersister | None = None,
     ) -> None:
-        """`members` and `offsets` count those of all groups; `has_room` tells if there is memory for more.
-        `persister` asks the share coordinators; without one, share-partitions get no state.
+        """`members` and `offsets` count the bytes of all groups, and `has_room` says if there is memory for
+        more. `persister` asks the share coordinators; without one, share-partitions get no state.
         """
         self._config = config
         self._image = image
         self._clock = clock
         self._heartbeat_hold_ms = heartbeat_hold_ms
-        self._held_count = 0  # heartbeats that wait for news, or for what they tell to be committed
+        self._held_count = 0  # heartbeats that wait for news, or for the commit of the state that they show
         self._new_uuid = new_uuid
         self._group_config = group_config
         self._has_room = has_room
@@ -133,7 +133,7 @@ class GroupRuntime:
         self.shards = self._runtime.by_index
         self.load_times = self._runtime.load_times
         self.count_shards = self._runtime.count_shards
-        self._ended_rebalances = 0  # of share groups, in shards that are elsewhere now
+        self._ended_rebalances = 0  # rebalances of share groups in shards that were closed
         self._commit_order = CommitOrder()
         self._executor = TaskExecutor()
         self.persister_jobs = PersisterJobs(persister, self._runtime.start_task)
@@ -141,21 +141,23 @@ class GroupRuntime:
     # ---- start, end, and changes of the metadata between -----------------------------------------------
 
     def start(self, start_task: StartTask) -> None:
-        """Begin to serve; loads of shards are tasks that `start_task` begins."""
+        """Begin to serve. `start_task` starts the tasks that load shards."""
         self._runtime.start(start_task)
 
     def close(self) -> None:
-        """Answer all that wait with NOT_COORDINATOR and stop."""
+        """Answer all waiting requests with NOT_COORDINATOR, and stop."""
         self._runtime.close()
         self._executor.close()
 
     def refresh(self) -> None:
-        """Bring the shards in line with the partitions of `__consumer_offsets` that this node leads now."""
+        """Open and close shards to match the partitions of `__consumer_offsets` that this node leads now."""
         self._runtime.refresh()
 
     def forget_topics(self, topics: Iterable[str]) -> None:
-        """Drop what groups have committed for topics that were deleted; of very many groups the first ones at
-        once, and the others in later turns of the loop.
+        """Drop the committed offsets of deleted topics.
+
+        If very many groups have some, the first groups drop them at once, and the others in later turns of
+        the loop.
         """
         deleted, left = frozenset(topics), GROUPS_FORGOTTEN_PER_TURN
         later: list[tuple[GroupCoordinatorShard, Sequence[str]]] = []
@@ -182,23 +184,21 @@ class GroupRuntime:
                 shard.tell(ForgetTopics(topics=deleted, group_ids=some, is_late=True))
 
     def change_topics(self, command: TopicsChanged) -> None:
-        """Consumer groups that read what changed have to be assigned anew."""
+        """Send a change of topics to all shards, so that groups that read these topics are assigned again."""
         self._runtime.tell_all(command)
 
-    # ---- where a group is ----------------------------------------------------------------------------
+    # ---- the place of a group ------------------------------------------------------------------------
 
     def partition_for(self, group_id: str) -> int:
-        """The partition of `__consumer_offsets` that holds the group."""
+        """Return the partition of `__consumer_offsets` that holds the group."""
         return self._runtime.partition_for(group_id)
 
     async def coordinator_of(self, group_id: str) -> int:
-        """The id of the node that leads the group's partition, -1 for none; creates the topic on first
-        use.
-        """
+        """Return the node that leads the group's partition, -1 for none; create the topic on first use."""
         return await self._runtime.coordinator_of(group_id)
 
     def known_coordinator_of(self, group_id: str) -> int:
-        """The id of the node that leads that partition as far as it is known here, -1 for none."""
+        """Return the id of the node that leads the group's partition, -1 if none is known."""
         return self._runtime.known_coordinator_of(group_id)
 
     # ---- commands ------------------------------------------------------------------------------------
@@ -206,16 +206,18 @@ class GroupRuntime:
     def ask(
         self, group_id: str, make: Make, build: Build[R], *, keeps_nothing: bool = False
     ) -> R | Delayed[R]:
-        """One command to the shard of the group: `CoordinatorRuntime.ask`."""
+        """Carry out a command in the shard of the group; see `CoordinatorRuntime.ask`."""
         return self._runtime.ask(group_id, make, build, keeps_nothing=keeps_nothing)
 
     def ask_in_transaction(
         self, group_id: str, part: TransactionPart, gate: Gate | None, make: MakeGuarded, build: Build[R]
     ) -> R | Delayed[R] | Awaitable[R]:
-        """The same for a command that writes in a producer's transaction. The first one of a transaction asks
-        its coordinator through the `gate` whether the group's partition is in it, or adds it, and is
-        carried out when that has answered; without a gate it is believed. CloseConnection for a copy that
-        comes late, whose sender is not there any more.
+        """Carry out a command that writes in a producer's transaction, as `ask` does.
+
+        The first command of a transaction asks the transaction's coordinator through the `gate` to verify
+        that the group's partition is in the transaction, or to add it, and is carried out after its answer;
+        without a gate it is not verified. Raises CloseConnection for a late copy of a request: its sender has
+        given up that connection.
         """
         index = self.partition_for(group_id)
         try:
@@ -274,8 +276,10 @@ class GroupRuntime:
         producer_epoch: int,
         transaction_version: int,
     ) -> AppendResult:
-        """Write the marker of a transaction into this partition of `__consumer_offsets`, and let its offsets
-        count, or forget them. KafkaError if the marker is refused, or the shard is not here or not loaded.
+        """Write the marker of a transaction into a partition of `__consumer_offsets`.
+
+        This commits or drops the offsets of the transaction. Raises KafkaError if the marker is rejected, or
+        if the shard is not on this node or not loaded.
         """
         return end_transaction(
             self._runtime.loaded(index),
@@ -286,15 +290,18 @@ class GroupRuntime:
         )
 
     def hold_ms(self, software_name: str) -> int:
-        """For how long a heartbeat of such a client may wait for news; 0 where it must not."""
+        """Return how long a heartbeat of a client may wait for news, 0 if it must be answered at once."""
         # Clients that do not identify themselves may be tests that wait for every heartbeat; our own members
-        # await each between two fetches.
+        # await each heartbeat between two fetches.
         if software_name in ("", SOFTWARE_NAME) or self._held_count >= MAX_HELD_HEARTBEATS:
             return 0
         return self._heartbeat_hold_ms
 
     def ask_to_wait(self, group_id: str, member_id: str, make: Make, build: Build[R]) -> R | Delayed[R]:
-        """The same for a heartbeat that may wait for news, until its connection cannot wait on."""
+        """Carry out a heartbeat that may wait for news, as `ask` does.
+
+        When its connection can wait no longer, the heartbeat is answered with the state of that moment.
+        """
         index, token = self.partition_for(group_id), self._runtime.new_token()
         outcome = self._runtime.submit(index, make, token)
         if not isinstance(outcome, asyncio.Future):
@@ -318,10 +325,11 @@ class GroupRuntime:
         builds_in_thread: bool = False,
         is_large: bool = False,
     ) -> Result[R]:
-        """Send each command to the shard of its group; `build` gets the answers in the order of the commands.
-        Very many commands, and those of a request that `is_large`, take turns with the loop, in a coroutine.
-        If `builds_in_thread`, `build` is then called in a thread: it must use the answers alone and return
-        the response itself.
+        """Carry out each command in the shard of its group, and build a response from the answers.
+
+        `build` gets the answers in the order of the commands. Very many commands, and the commands of a
+        request that `is_large`, take turns with the loop in a coroutine. With `builds_in_thread`, `build` is
+        then called in a thread: it must use only the answers, and return the response itself.
         """
         if not builds_in_thread:
             return self._runtime.submit_each(asked, build, is_large=is_large)
@@ -329,8 +337,10 @@ class GroupRuntime:
         return self._runtime.submit_each(asked, build, in_thread, is_large=is_large)
 
     def ask_all_shards(self, make: Make, build: coordinator_runtime.Build[R]) -> Result[R]:
-        """One command to every shard of this node; `build` looks at nothing but the answers. Shards with very
-        many groups take turns with the loop, and all is built beside it.
+        """Carry out one command in every shard of this node; `build` must use only the answers.
+
+        If the shards have very many groups, they take turns with the loop, and the response is built in a
+        thread.
         """
         is_large = sum(len(core.shard.groups) for core in self._runtime.cores) > MAX_GROUPS_PER_TURN
         return self._runtime.ask_all(make, build, is_large=is_large)
@@ -357,11 +367,11 @@ class GroupRuntime:
 
     def _keep_counts(self, shard: GroupShard) -> None:
         self._ended_rebalances += shard.share_rebalances
-        shard.share_rebalances = 0  # it may still be among the shards for a while
+        shard.share_rebalances = 0  # the closed shard may be counted for a while yet
 
     @property
     def share_rebalances(self) -> int:
-        """Return how often share groups that were coordinated here were assigned anew."""
+        """Return the number of rebalances of share groups that were coordinated here."""
         return self._ended_rebalances + sum(core.shard.share_rebalances for core in self._runtime.cores)
 
     def _topic_id_of(self, name: str) -> bytes | None:

@@ -1,4 +1,6 @@
-"""The group coordinator's own part of a shard: transactions whose marker is in its log, tasks for a thread,
+"""The parts of a shard that only the group coordinator has.
+
+They are transactions whose marker is in the shard's log, tasks for a thread, requests to share coordinators,
 and the bytes of members and offsets.
 """
 
@@ -84,9 +86,10 @@ def group_parts(
     max_batch_bytes: int,
     stopped: Callable[[GroupShard], None],
 ) -> ShardParts[Coordinator, Command, GroupAnswer]:
-    """Return what a shard of groups has of its own. `new_shard` and `topic_id_of` are called in a thread,
-    too; `members` and `offsets` count those of all shards of the node, and `stopped` is told of each that
-    serves no more.
+    """Return the parts of a shard of groups.
+
+    `new_shard` and `topic_id_of` are called in a thread, too. `members` and `offsets` count the bytes of all
+    shards of the node. `stopped` is called with each shard that stops serving.
     """
 
     def started(_: GroupCoordinatorShard, core: Coordinator) -> None:
@@ -94,7 +97,7 @@ def group_parts(
         core.shard.offset_bytes.attach(offsets)
 
     def after_load() -> Sequence[Command]:
-        # Its groups look at all their topics anyhow.
+        # No names are needed: each group reads all its topics after a load.
         return [TopicsChanged(topics=topics(), has_new_topics=True, changed=frozenset())]
 
     return ShardParts(
@@ -124,8 +127,10 @@ def end_transaction(
     producer_epoch: int,
     transaction_version: int,
 ) -> AppendResult:
-    """Append a marker and let the offsets of its transaction count, or forget them. What shows them waits
-    until the marker is committed. KafkaError if it is refused.
+    """Append a marker, and commit or drop the offsets of its transaction.
+
+    Answers that show these offsets wait until the marker is committed. Raises KafkaError if the marker is
+    rejected.
     """
     shard.log.check()
     result = shard.log.append_marker(
@@ -163,20 +168,20 @@ def _keep_as(command: Command) -> Hashable:
         case ShareStateInitialized(job=job) | ShareStateDeleted(job=job):
             return "share", job
         case TopicsChanged() | AnswerHeldHeartbeat():
-            return None  # these are read-only: the shard is being loaded, with the topics of now and no holds
+            return None  # read-only, so the shard is loading, with current topics and no held heartbeats
         case _:
             raise AssertionError(f"{command} is of a client or of a timer")
 
 
 def _merged(earlier: Command, later: Command) -> Command:
     if isinstance(earlier, ForgetTopics) and isinstance(later, ForgetTopics):
-        # Of all groups, since the two may be of different ones.
+        # Without group_ids, so for all groups: the two commands may name different ones.
         return ForgetTopics(topics=earlier.topics | later.topics, is_late=earlier.is_late or later.is_late)
     return later
 
 
 def _put_off(command: Command) -> Command:
-    # Until it is carried out, topics of these names may be made and have offsets committed.
+    # Before it is carried out, topics of these names may be created and offsets committed for them.
     return replace(command, is_late=True) if isinstance(command, ForgetTopics) else command
 
 
@@ -206,7 +211,7 @@ def _carry_out(
 def _begin_job(
     persister_jobs: PersisterJobs, shard: GroupCoordinatorShard, job: AskPersister, error: KafkaError | None
 ) -> None:
-    """Ask once what is asked for is committed; an error means that it never will be."""
+    """Begin a job once the records before it are committed; an error means that they never will be."""
     if error is None and not shard.is_closed:
         persister_jobs.begin(job, partial(_bring_results, shard))
 
@@ -217,18 +222,18 @@ def _bring_results(shard: GroupCoordinatorShard, command: ShareStateInitialized 
 
 
 def _is_wanted(shard: GroupCoordinatorShard, task: ExecutorTask) -> bool:
-    """Say whether a task is worth its next slice."""
+    """Return True if the result of a task is still of use, so that it gets its next slice."""
     if shard.is_closed or shard.coordinator is None:
         return False
     return not isinstance(task, ResolveRegexes) or is_wanted(shard.coordinator.shard, task)
 
 
 def _bring_back(shard: GroupCoordinatorShard, task: ExecutorTask, result: ExecutorResult | None) -> None:
-    """Hand the result of a task to the shard that asked, if that is still there."""
+    """Give the result of a task to the shard that asked for it, if that is still open."""
     if shard.is_closed:
         return
     if result is None:
-        assert isinstance(task, ResolveRegexes)  # nobody subscribes to them any more
+        assert isinstance(task, ResolveRegexes)  # no member subscribes to these any more
         result = RegexesResolved(
             group_id=task.group_id, topics={}, version=task.topics.version, began_ms=task.began_ms
         )

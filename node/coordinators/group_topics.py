@@ -1,4 +1,4 @@
-"""The topics of an image of the metadata, as the coordinator of consumer groups wants to see them."""
+"""Shows the topics of a metadata image to the group coordinator, and the changes that concern groups."""
 
 from collections.abc import Set
 
@@ -9,7 +9,7 @@ from ottla.metadata_raft.image import MetadataImage, TopicImage
 
 
 class ImageTopics:
-    """A `TopicsView` of one image; what is asked for is made when it is asked for."""
+    """A `TopicsView` of one image. The information about a topic is made on request."""
 
     def __init__(self, image: MetadataImage) -> None:
         self._image = image
@@ -42,8 +42,10 @@ class ImageTopics:
 
 
 def topics_changed(image: MetadataImage, changes: MetadataChanges) -> TopicsChanged | None:
-    """What consumer groups are to hear of a change, None if it is none of theirs: a topic that was made or
-    deleted, and one that grew or was moved to other brokers. Elections and changes of the ISR are not.
+    """Return the command for a change of topics that concerns consumer groups, None if none does.
+
+    Topics that were created, deleted, got partitions or moved to other brokers concern them. Elections and
+    changes of the ISR do not.
     """
     changed: set[str] = set()
     has_new_topics = False

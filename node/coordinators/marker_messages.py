@@ -1,4 +1,4 @@
-"""Markers in memory and on the wire (WriteTxnMarkers), both ways."""
+"""Converts transaction markers to and from the wire (WriteTxnMarkers)."""
 
 from collections.abc import Iterable, Mapping, Sequence
 from itertools import chain, repeat
@@ -24,11 +24,11 @@ class MarkedPartition(NamedTuple):
 
     topic: str
     partition: int
-    leader_epoch: int = NO_EPOCH  # in which the coordinator knows its leader, if it says so
+    leader_epoch: int = NO_EPOCH  # as the coordinator knows it, if it gives one
 
 
 class Marker(NamedTuple):
-    """How a transaction ended."""
+    """The end of a transaction, to be written into some of its partitions."""
 
     producer_id: int
     producer_epoch: int
@@ -38,8 +38,8 @@ class Marker(NamedTuple):
     partitions: Sequence[MarkedPartition]
 
 
-Codes: TypeAlias = list[list[ErrorCode]]  # of each marker, of each of its partitions
-Answers: TypeAlias = Mapping[tuple[int, TopicPartition], ErrorCode]  # of (producer id, partition)
+Codes: TypeAlias = list[list[ErrorCode]]  # for each marker, for each of its partitions
+Answers: TypeAlias = Mapping[tuple[int, TopicPartition], ErrorCode]  # by producer id and partition
 
 
 # ---- requests ----------------------------------------------------------------------------------------------
@@ -88,7 +88,7 @@ def from_wire(request: WriteTxnMarkersRequest) -> Steps[list[Marker]]:
 
 
 def _epochs(topic: WritableTxnMarkerTopic) -> Iterable[int]:
-    """Those that the sender names, and NO_EPOCH for all others."""
+    """Yield the leader epochs that the sender gives, then NO_EPOCH for ever."""
     return chain(topic.leader_epochs, repeat(NO_EPOCH))
 
 
@@ -96,7 +96,7 @@ def _epochs(topic: WritableTxnMarkerTopic) -> Iterable[int]:
 
 
 def to_response(markers: Sequence[Marker], codes: Codes) -> WriteTxnMarkersResponse:
-    """Of several markers of a producer in one partition the last one tells what became of them."""
+    """Return the response; of several markers of a producer in one partition, it has the last one's code."""
     by_producer: dict[int, dict[TopicPartition, ErrorCode]] = {}
     for marker, of_marker in zip(markers, codes, strict=True):
         told = by_producer.setdefault(marker.producer_id, {})
@@ -119,7 +119,7 @@ def _topics(told: dict[TopicPartition, ErrorCode]) -> list[WritableTxnMarkerTopi
 
 
 def answers_of(markers: Sequence[Marker], codes: Codes) -> Answers:
-    """What this node itself answers."""
+    """Return the answers of this node itself."""
     return {
         (marker.producer_id, TopicPartition(named.topic, named.partition)): code
         for marker, of_marker in zip(markers, codes, strict=True)
@@ -128,7 +128,7 @@ def answers_of(markers: Sequence[Marker], codes: Codes) -> Answers:
 
 
 def from_response(response: WriteTxnMarkersResponse) -> Answers:
-    """What another node answered."""
+    """Return the answers of another node."""
     return {
         (marker.producer_id, TopicPartition(topic.name, one.partition_index)): _code(one.error_code)
         for marker in response.markers
@@ -138,7 +138,7 @@ def from_response(response: WriteTxnMarkersResponse) -> Answers:
 
 
 def _code(number: int) -> ErrorCode:
-    """A node of a later release may know more errors."""
+    """Return the error of a code; UNKNOWN_SERVER_ERROR if a node of a later release sent one unknown here."""
     try:
         return ErrorCode(number)
     except ValueError:

@@ -1,9 +1,9 @@
-"""How the partitions of a transaction learn that it ended: markers go to their leaders until all have theirs.
+"""Sends the markers of ended transactions to the leaders of their partitions, until each partition has one.
 
-One request is under way to a leader at a time; what is decided meanwhile goes with the next one. Leaders are
-those that the metadata name at that moment: when they change, or a leader does not answer well, the leader is
-looked up anew. A marker that was written and not acknowledged is written again, which does no harm. A copy of
-a request that was given up does none either: the leader drops what has an older number, or names another
+Each leader gets one request at a time; decisions that come meanwhile go with the next one. The metadata name
+the leader of a partition. They are read again when they change, and when a leader answers with an error. A
+marker that was written but not acknowledged is written again, which does no harm. A late copy of an abandoned
+request does no harm either: the leader drops requests with an older number, and partitions with another
 leader epoch than its own.
 """
 
@@ -38,14 +38,14 @@ from ottla.node.wire.messages.write_txn_markers import (
 from ottla.node.work.turns import take_turns
 
 PURPOSE: Final = "markers"
-# Of one request: so many that its leader reads it and carries it out in one turn of its loop, some 10 ms.
-# What is sent again, after the connection was given up, must not come between.
+# Limits of one request: its leader reads it and carries it out in one turn of its loop, some 10 ms. A request
+# that is sent again after the connection was given up must not be carried out in between.
 MAX_MARKERS: Final = 1_000
 MAX_PARTITIONS: Final = 1_000
-# Until a leader that could not write a marker is asked again, and at most.
+# The first and the longest pause before a leader that could not write a marker is asked again.
 FIRST_PAUSE_MS: Final = 20
 MAX_PAUSE_MS: Final = 500
-# Until a partition without a leader is looked at again, should no change of the metadata come before.
+# The pause before the leader of a partition without one is looked up again, if the metadata do not change.
 PARKED_MS: Final = 1_000
 
 # The transaction is over in this partition: written, written before, or followed by a newer one.
@@ -77,22 +77,22 @@ log = logging.getLogger(__name__)
 
 @dataclass(slots=True, eq=False)
 class _Sent:
-    """The markers of one transaction that are not written yet; another one of the same id takes its place."""
+    """The unwritten markers of one transaction. The next transaction of the same id replaces it."""
 
     key: Key
     job: MarkerJob
     left: set[TopicPartition]
-    has_complained: bool = False  # in the log, of what a leader refuses for no good reason
+    has_complained: bool = False  # an unexpected rejection was logged
 
 
 @dataclass(slots=True, eq=False)
 class _Line:
-    """What goes to one leader."""
+    """The markers for one leader."""
 
     leader: int
     waiting: dict[_Sent, set[TopicPartition]] = field(default_factory=dict)
     under_way: dict[_Sent, set[TopicPartition]] = field(default_factory=dict)
-    again: dict[_Sent, set[TopicPartition]] = field(default_factory=dict)  # after a pause
+    again: dict[_Sent, set[TopicPartition]] = field(default_factory=dict)  # to send again after a pause
     pause: asyncio.TimerHandle | None = None
     failures: int = 0  # in a row
     number: int = 0  # of the last request
@@ -103,7 +103,7 @@ class _Line:
 
 
 class MarkerSender:
-    """The markers of all transaction coordinators of this node. Lives on the event loop."""
+    """Sends the markers of all transaction coordinators of this node. For the event loop only."""
 
     def __init__(
         self,
@@ -119,8 +119,8 @@ class MarkerSender:
         chance: random.Random,
         timeout_ms: Callable[[], int],
     ) -> None:
-        """`written` is told the partition of `__transaction_state` and what has its marker now; `fenced` that
-        a newer coordinator has marked something: this one knows less than the log.
+        """`written` is called with a partition of `__transaction_state` and the partitions that have their
+        marker now; `fenced` when a newer coordinator has written a marker: this one knows less than the log.
         """
         self._node_id = node_id
         self._broker_epoch = broker_epoch
@@ -133,29 +133,27 @@ class MarkerSender:
         self._chance = chance
         self._timeout_ms = timeout_ms
         self._sent: dict[Key, _Sent] = {}
-        self._reloaded: dict[int, int] = {}  # shard -> the coordinator epoch in which it was called fenced
+        self._reloaded: dict[int, int] = {}  # shard -> the coordinator epoch in which it was found fenced
         self._lines: dict[int, _Line] = {}
         self._parked: dict[_Sent, set[TopicPartition]] = {}  # have no leader at present
         self._looking: asyncio.TimerHandle | None = None
         self._is_closed = False
 
-    # ---- what the coordinators ask -------------------------------------------------------------------
+    # ---- called by the coordinators ------------------------------------------------------------------
 
     def send(self, index: int, job: MarkerJob) -> None:
-        """Have a decision written to all its partitions; `index` is the shard's that decided."""
+        """Send a decision to all partitions of its transaction; `index` is that of the shard that decided."""
         key = (index, job.transactional_id)
         sent = self._sent[key] = _Sent(key, job, set(job.partitions))
         self._route(sent, job.partitions)
 
     def drop(self, index: int) -> None:
-        """This shard is not this node's any more, or is loaded anew: whatever is under way for it is
-        forgotten.
-        """
+        """Drop the markers of a shard that this node no longer leads, or that is loaded again."""
         for key in [each for each in self._sent if each[0] == index]:
             del self._sent[key]
 
     def refresh(self) -> None:
-        """The metadata have changed: what has another leader now goes there."""
+        """Send the markers of partitions whose leader has changed to their new leader."""
         topics = self._image().topics
         moved: list[tuple[_Sent, set[TopicPartition]]] = []
         for line in self._lines.values():
@@ -175,7 +173,7 @@ class MarkerSender:
             self._route(sent, partitions)
 
     def close(self) -> None:
-        """Stop; what is not written is the next coordinator's to send."""
+        """Stop. The next coordinator sends the markers that are not written."""
         self._is_closed = True
         self._sent.clear()
         if self._looking is not None:
@@ -188,10 +186,10 @@ class MarkerSender:
 
     @property
     def left(self) -> int:
-        """Transactions whose markers are not all written."""
+        """Return the number of transactions whose markers are not all written."""
         return len(self._sent)
 
-    # ---- who leads what ------------------------------------------------------------------------------
+    # ---- leaders of partitions -----------------------------------------------------------------------
 
     def _route(self, sent: _Sent, partitions: Iterable[TopicPartition]) -> None:
         if self._sent.get(sent.key) is not sent or self._is_closed:
@@ -212,7 +210,7 @@ class MarkerSender:
                 if line.task is None:
                     line.task = self._start_task(self._work_off(line))
         if gone:
-            # Not before the caller, a shard that carries out what it decided, is done with that.
+            # In a later turn: the caller may be a shard that has not carried out all effects of its decision.
             asyncio.get_running_loop().call_soon(self._done, sent, gone)
         if self._parked and self._looking is None:
             loop = asyncio.get_running_loop()
@@ -231,7 +229,7 @@ class MarkerSender:
     # ---- one leader ----------------------------------------------------------------------------------
 
     async def _work_off(self, line: _Line) -> None:
-        """Request after request, until there is nothing left to send."""
+        """Send request after request, until there is nothing left to send."""
         try:
             while self._take(line):
                 try:
@@ -244,7 +242,7 @@ class MarkerSender:
             line.task = None
 
     def _take(self, line: _Line) -> bool:
-        """Choose what the next request has."""
+        """Choose the markers of the next request; return False if there are none."""
         room = MAX_PARTITIONS
         line.under_way = {}
         for sent in list(line.waiting):
@@ -297,7 +295,7 @@ class MarkerSender:
         )
 
     def _settle(self, line: _Line, answers: Answers) -> None:
-        """The leader has answered: what is done is told at once, the rest goes on."""
+        """Take the leader's answers: report the written markers at once, and send the others again."""
         asked, line.under_way = line.under_way, {}
         line.failures = 0 if any(code in _DONE for code in answers.values()) else line.failures
         for sent, partitions in asked.items():
@@ -332,7 +330,7 @@ class MarkerSender:
         self._start_pause(line)
 
     def _failed(self, line: _Line, error: KafkaError) -> None:
-        """Nothing is known of what the leader did."""
+        """Send the markers again after a request without a response: they may be written or not."""
         if not line.failures:
             log.warning("Transaction markers could not be sent to node %d: %s", line.leader, error)
         asked, line.under_way = line.under_way, {}
@@ -358,7 +356,7 @@ class MarkerSender:
         for sent, partitions in again.items():
             self._route(sent, partitions)
 
-    # ---- what becomes of it --------------------------------------------------------------------------
+    # ---- results -------------------------------------------------------------------------------------
 
     def _done(self, sent: _Sent, partitions: set[TopicPartition]) -> None:
         if self._sent.get(sent.key) is not sent:
@@ -381,8 +379,10 @@ class MarkerSender:
         )
 
     def _is_news(self, sent: _Sent) -> bool:
-        """A shard that was loaded again in the same epoch would hear the same: an administrator has marked
-        something with an epoch that no coordinator has had yet.
+        """Return False if the shard was already loaded again in this coordinator epoch for being fenced.
+
+        Then another load would not help: an administrator has written a marker with an epoch that no
+        coordinator has reached yet.
         """
         return self._reloaded.get(sent.key[0]) != sent.job.coordinator_epoch
 
@@ -404,5 +404,5 @@ def _take_out(part: dict[_Sent, set[TopicPartition]], sent: _Sent, gone: set[Top
 
 
 def _short(sent: _Sent) -> str:
-    """The transactional id for a line of the log; it may be 32 kB long."""
+    """Return the transactional id, which may be 32 kB long, shortened for a line of the log."""
     return repr(sent.job.transactional_id[:100])

@@ -1,7 +1,7 @@
-"""The leader's part in the end of a transaction: its marker in each partition that the transaction wrote to.
+"""Writes transaction markers into the partitions that this node leads.
 
-A marker is answered when it is committed, and for a partition of `__consumer_offsets` when the group
-coordinator has the transaction's offsets.
+A marker is answered when it is committed. A marker in a partition of `__consumer_offsets` goes through the
+group coordinator, which commits or drops the offsets of the transaction.
 """
 
 from collections.abc import Callable, Mapping, Sequence
@@ -20,8 +20,8 @@ from ottla.node.replica.partition import Partition
 from ottla.node.replica.replica_manager import ReplicaManager
 from ottla.node.work.turns import Steps
 
-# A peer is told after this time what is not committed yet, and comes again: its other markers must not wait
-# for one partition that is copied slowly.
+# The longest wait of a peer's request. Markers that are not committed by then fail, and the peer sends them
+# again: its other markers must not wait for one partition that is replicated slowly.
 PEER_WAIT_MS: Final = 1_000
 
 
@@ -33,7 +33,7 @@ _COORDINATOR_AWAY: Final = (
 
 
 class MarkerWriter:
-    """Writes what a coordinator, here or on another node, or an administrator wants to be marked."""
+    """Writes markers for the coordinators on this node and on others, and for administrators."""
 
     def __init__(
         self,
@@ -50,9 +50,9 @@ class MarkerWriter:
         self._newest: dict[int, tuple[int, int]] = {}  # peer -> its process and the number of its request
 
     def is_late(self, peer_id: int, sender_epoch: int, number: int) -> bool:
-        """Whether a request is a copy, or of a process that has ended: its sender has sent another one since.
+        """Return True if the sender has sent a newer request, so that this is a late copy.
 
-        Where an old client's next transaction has the same epoch, a marker that comes late would end that.
+        With old clients the next transaction has the same epoch, so a late marker would end that one.
         """
         this = (sender_epoch, number)
         if this <= self._newest.get(peer_id, (-1, -1)):
@@ -61,10 +61,10 @@ class MarkerWriter:
         return False
 
     def write(self, markers: Sequence[Marker], wait_ms: int) -> Steps[Codes | Delayed[Codes]]:
-        """Append the markers, in their order; what becomes of them, perhaps later.
+        """Append the markers in their order, and return a code for each, perhaps later.
 
-        REQUEST_TIMED_OUT for what is not committed after `wait_ms`. It is in the log then, and to write it
-        again does no harm.
+        A marker that is not committed after `wait_ms` gets REQUEST_TIMED_OUT. It is in the log then, and
+        writing it again does no harm.
         """
         places: dict[Partition, RequiredOffset] = {}
         located: list[tuple[int, int, Partition]] = []
@@ -126,6 +126,6 @@ class MarkerWriter:
             )
         except KafkaError as error:
             if error.code in _COORDINATOR_AWAY:
-                # Coordinators of transactions know no such errors of groups: ask again.
+                # Transaction coordinators do not expect these errors of groups; after this one they retry.
                 raise KafkaError(ErrorCode.NOT_LEADER_OR_FOLLOWER, error.detail) from None
             raise

@@ -1,6 +1,7 @@
-"""Carries out what share groups ask of the share coordinators, and brings the results back as commands.
+"""Runs the requests of share groups to the share coordinators, and brings the results back as commands.
 
-A group's state is written before it is asked for, so a job begins when the records before it are committed.
+A group records that a state is being initialized or deleted before it asks for that, so a job begins only
+when the records before it are committed.
 """
 
 from collections.abc import Callable, Sequence
@@ -18,12 +19,12 @@ from ottla.groupcoord.share_state.share_state_words import (
 from ottla.logstore.words.errors import ErrorCode
 from ottla.node.handing_over import StartTask
 
-# Share-partitions of one question: a batch of a share coordinator holds them, and it takes some 10 ms there.
+# Share-partitions of one request: they fit in a batch of a share coordinator, and take some 10 ms there.
 PARTITIONS_PER_QUESTION: Final = 1_000
 
 
 class StatePersister(Protocol):
-    """Asks the share coordinators of the cluster. It never raises: an error is in the result."""
+    """Asks the share coordinators of the cluster. It never raises: the results have the errors."""
 
     async def initialize(self, requests: Sequence[InitializeState], /) -> list[StateResult]: ...
 
@@ -43,7 +44,7 @@ class PersisterJobs:
         self._start_task = start_task
 
     def begin(self, job: AskPersister, bring: Bring) -> None:
-        """Ask, and call `bring` with the command that brings the results back."""
+        """Send the requests of a job, and call `bring` with the command that has the results."""
         self._start_task(self._carry_out(job, bring))
 
     async def _carry_out(self, job: AskPersister, bring: Bring) -> None:

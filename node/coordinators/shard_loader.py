@@ -1,8 +1,8 @@
-"""Loads shards of the coordinators: a log is read and scanned in a thread, piece by piece.
+"""Loads shards of the coordinators: reads and scans a log in a thread, piece by piece.
 
-The event loop only looks up where the next piece is. Python runs one thread at a time, so the thread that
-scans gives way every millisecond or two; otherwise the loop would get its turn every 5 ms only, and
-heartbeats of other shards would wait for it.
+The event loop only looks up the position of the next piece. Python runs one thread at a time, so the scanning
+thread pauses every millisecond or two. Otherwise the loop would run only every 5 ms, and heartbeats of other
+shards would wait for it.
 """
 
 import asyncio
@@ -18,13 +18,12 @@ from ottla.logstore.partition_log import FetchIsolation
 from ottla.logstore.words.errors import ErrorCode, KafkaError
 from ottla.node.replica.partition import Partition
 
-# One hop to the thread and back, a quarter of a millisecond, for some 10,000 records.
+# The bytes of a piece, some 10,000 records; going to the thread and back takes a quarter of a millisecond.
 LOAD_BYTES = 1024 * 1024
-# Threads at this work. More would only take turns with each other; two, so that one disk that does not answer
-# keeps nothing else from being loaded.
+# Loads at the same time. More threads would only take turns with each other; with two, a disk that does not
+# answer does not keep other shards from being loaded.
 MAX_LOADS = 2
-# A sleep of no time at all would not do: the thread would have the interpreter back before the loop has woken
-# up.
+# Not 0: the thread would have the interpreter back before the loop has woken up.
 PAUSE_S = 0.000_05
 
 
@@ -41,7 +40,7 @@ R = TypeVar("R")
 
 
 class ShardLoader:
-    """The loads of one coordinator; at most `MAX_LOADS` at a time, the others wait."""
+    """Loads the shards of one coordinator, at most `MAX_LOADS` at a time."""
 
     def __init__(self) -> None:
         self._slots = asyncio.Semaphore(MAX_LOADS)
@@ -54,9 +53,10 @@ class ShardLoader:
         make: Callable[[S, Pause], R],
         is_closed: Callable[[], bool],
     ) -> R:
-        """What `make` makes, in a thread, of a scan of all that the partition's log has now.
+        """Scan the whole log of the partition, and return the result of `make` for the scan.
 
-        KafkaError if the log cannot be read; LoadEndedError soon after `is_closed` is true.
+        Both happen in a thread. Raises KafkaError if the log cannot be read, and LoadEndedError soon after
+        `is_closed` is true.
         """
         loop_thread = threading.get_ident()
 
@@ -95,7 +95,7 @@ def _scan_piece(scan: LogScan, piece: FileSlice) -> int:
 
 
 def log_left_out(partition: Partition, unreadable: Unreadable) -> None:
-    """Records that a load could not read are gone for the coordinator: the operator is told which."""
+    """Log the records that a load could not read: the coordinator goes on without them."""
     for problem in unreadable.first:
         log.error("%s: a record was skipped: %s", partition.topic_partition, problem)
     if unreadable.count > len(unreadable.first):

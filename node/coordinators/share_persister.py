@@ -1,12 +1,11 @@
 """Asks share coordinators on behalf of this node: for its share-partitions, and for its share groups.
 
-What is asked of one share-partition is done in the order in which it was asked, one request at a time; writes
-that wait meanwhile become one. What is asked of a coordinator on another node in one turn of the loop goes
-there in one request for each kind and group, and the next one when that is answered. The coordinator on this
-node is asked by a call.
+The requests for one share-partition are carried out in their order, one at a time; adjacent writes that wait
+become one. For a coordinator on another node, all requests of one kind and group that come in a turn of the
+loop are sent together, and the next ones after the response. The coordinator on this node is called directly.
 
-A coordinator that moves, loads or does not answer is asked again, and looked up anew, for as long as Apache
-Kafka's persister does it; each request may be repeated, since its epochs say whether it still counts.
+If a coordinator moves, loads or does not answer, it is looked up and asked again, for as long as Apache
+Kafka's persister does. Each request may be repeated, because the coordinator checks its epochs.
 """
 
 import asyncio
@@ -41,13 +40,13 @@ from ottla.node.net.client_lines import ClientLines
 from ottla.node.net.peer_client import PeerClient
 
 PURPOSE: Final = "share states"  # a connection of its own: a write is answered only when it is replicated
-# Of one request: the coordinator reads it without giving way to others.
+# Limits of one request: the coordinator reads it in one turn of its loop.
 MAX_PARTITIONS_PER_REQUEST: Final = 500
 MAX_BATCHES_PER_REQUEST: Final = MAX_BATCHES
-# That wait altogether; some kilobytes each.
+# All requests that wait; some kilobytes each.
 MAX_QUESTIONS: Final = 50_000
-# Kafka's persister tries five times, with pauses of 2, 4, 8 and 16 seconds, and then gives up. So does this
-# one after as long; but a coordinator is mostly there again in a moment, so it begins with short pauses.
+# Kafka's persister tries five times, with pauses of 2, 4, 8 and 16 seconds, and then gives up. This one gives
+# up after as long, but begins with short pauses, because a coordinator is mostly back in a moment.
 RETRY_S: Final = 30.0
 FIRST_PAUSE_S: Final = 0.05
 MAX_PAUSE_S: Final = 1.0
@@ -70,7 +69,7 @@ log = logging.getLogger(__name__)
 
 
 class Coordinators(Protocol):
-    """The share coordinators as the persister knows them: where each is, and the one on this node."""
+    """The lookup of share coordinators, and the coordinator on this node."""
 
     async def coordinator_of(self, coordinator_key: str) -> int: ...
     def known_coordinator_of(self, coordinator_key: str) -> int: ...
@@ -78,14 +77,14 @@ class Coordinators(Protocol):
 
 
 class _Question:
-    """A request, or several writes that became one, and those who wait for the answer."""
+    """A request, or several writes that became one, with the futures that wait for the answer."""
 
     __slots__ = ("asked_node", "deadline", "futures", "pause", "pause_s", "request")
 
     def __init__(self, request: StateRequest, deadline: float) -> None:
         self.request = request
         self.futures: list[asyncio.Future[StateAnswer]] = []
-        self.deadline = deadline  # of asking again, by the loop's clock
+        self.deadline = deadline  # after which it is not asked again, by the loop's clock
         self.pause_s = FIRST_PAUSE_S
         self.pause: asyncio.TimerHandle | None = None
         self.asked_node = -1
@@ -102,7 +101,7 @@ class _Lane:
 
 
 class SharePersister:
-    """Asks for all of this node. Lives on the event loop."""
+    """Asks share coordinators for the whole node. For the event loop only."""
 
     def __init__(
         self,
@@ -119,7 +118,7 @@ class SharePersister:
         self._connect = connect
         self._request_timeout_s = request_timeout_ms / 1000
         self._chance = chance
-        # By share-partition: the question that is under way, and those behind it.
+        # By share-partition: the question in flight, and the questions behind it.
         self._queues: dict[SharePartitionKey, deque[_Question]] = {}
         self._count = 0
         self._lanes: dict[tuple[int, type[StateRequest]], _Lane] = {}
@@ -128,11 +127,11 @@ class SharePersister:
     # ---- start, end, and changes of the metadata between -----------------------------------------------
 
     def start(self, start_task: StartTask) -> None:
-        """Begin to serve; requests to other nodes are tasks that `start_task` begins."""
+        """Begin to serve. `start_task` starts the tasks that send requests to other nodes."""
         self._start_task = start_task
 
     def close(self) -> None:
-        """Answer all that wait with COORDINATOR_NOT_AVAILABLE and stop."""
+        """Answer all waiting requests with COORDINATOR_NOT_AVAILABLE, and stop."""
         self._start_task = None
         queues, self._queues = self._queues, {}
         self._lanes.clear()
@@ -143,7 +142,7 @@ class SharePersister:
                 self._give(question, _not_available(question.request))
 
     def refresh(self) -> None:
-        """Coordinators may be elsewhere now: who waits to ask one that has moved asks at once."""
+        """End the pauses of questions whose coordinator has moved, and ask the new coordinator at once."""
         for queue in list(self._queues.values()):
             question = queue[0]
             if question.pause is not None:
@@ -152,16 +151,17 @@ class SharePersister:
                     question.pause.cancel()
                     self._ask_again(question)
 
-    # ---- what is asked -------------------------------------------------------------------------------
+    # ---- requests ------------------------------------------------------------------------------------
 
     async def initialize(self, requests: Sequence[InitializeState]) -> list[StateResult]:
-        """Begin the states of share-partitions anew. As all of these, it raises nothing: the answers, in the
-        order of the requests, tell what failed.
+        """Initialize the states of share-partitions, also states that exist.
+
+        This method and the next ones never raise: the answers, in the order of the requests, have the errors.
         """
         return cast(list[StateResult], await self._ask_all(requests))
 
     async def read(self, requests: Sequence[ReadState]) -> list[StateRead]:
-        """Read states, and fence earlier leaders."""
+        """Read states, and fence the writes of earlier leaders."""
         return cast(list[StateRead], await self._ask_all(requests))
 
     async def read_summary(self, requests: Sequence[ReadStateSummary]) -> list[StateSummary]:
@@ -169,11 +169,11 @@ class SharePersister:
         return cast(list[StateSummary], await self._ask_all(requests))
 
     async def write(self, requests: Sequence[WriteState]) -> list[StateResult]:
-        """Add to states."""
+        """Write changes of states."""
         return cast(list[StateResult], await self._ask_all(requests))
 
     async def delete(self, requests: Sequence[DeleteState]) -> list[StateResult]:
-        """Remove states."""
+        """Delete states."""
         return cast(list[StateResult], await self._ask_all(requests))
 
     async def _ask_all(self, requests: Sequence[R]) -> list[StateAnswer]:
@@ -207,7 +207,7 @@ class SharePersister:
 
     def _ask(self, question: _Question) -> None:
         if self._start_task is None:
-            return  # it was answered when this was closed
+            return  # `close` has answered it
         node_id = self._coordinators.known_coordinator_of(question.request.key.coordinator_key)
         if node_id < 0:
             self._start_task(self._find(question))
@@ -215,7 +215,7 @@ class SharePersister:
             self._ask_node(node_id, question)
 
     async def _find(self, question: _Question) -> None:
-        """Have the topic of the states created if there is none."""
+        """Ask the coordinator of a question after looking it up, which creates the topic if there is none."""
         try:
             node_id = await self._coordinators.coordinator_of(question.request.key.coordinator_key)
         except KafkaError:
@@ -256,7 +256,7 @@ class SharePersister:
             self._start_task(self._serve(node_id, kind, lane))
 
     def _answered(self, question: _Question, answer: StateAnswer) -> None:
-        """Tell who asked, or ask again if a moment may change the answer and there is time for it."""
+        """Give an answer to the callers, or ask again if the error is transient and there is time left."""
         if self._start_task is None:
             return
         loop = asyncio.get_running_loop()
@@ -270,7 +270,7 @@ class SharePersister:
         queue.popleft()
         if queue:
             queue[0].deadline = loop.time() + RETRY_S
-            # In a later turn: what is answered at once must not make a tower of calls.
+            # In a later turn: questions that are answered at once must not nest their calls.
             loop.call_soon(self._ask, queue[0])
         else:
             del self._queues[question.request.key]
@@ -289,9 +289,9 @@ class SharePersister:
     # ---- requests to one node ------------------------------------------------------------------------
 
     async def _serve(self, node_id: int, kind: type[StateRequest], lane: _Lane) -> None:
-        """Send what waits, again and again, until nothing does."""
+        """Send request after request, until no question waits."""
         try:
-            await asyncio.sleep(0)  # with all that is asked in this turn of the loop
+            await asyncio.sleep(0)  # so that the first request has all questions of this turn of the loop
             while lane.waiting:
                 questions = _next_request(lane.waiting)
                 answers = await self._send(node_id, kind, [one.request for one in questions])
@@ -303,7 +303,7 @@ class SharePersister:
     async def _send(
         self, node_id: int, kind: type[StateRequest], requests: Sequence[StateRequest]
     ) -> list[StateAnswer]:
-        """The answers of that node, which are errors if there is none."""
+        """Send one request and return its answers, which are errors if the node does not respond."""
         api = WIRE_APIS[kind]
         try:
             client = await self._connect(node_id, PURPOSE)
@@ -320,7 +320,7 @@ class SharePersister:
 
 
 def _next_request(waiting: dict[str, deque[_Question]]) -> list[_Question]:
-    """Take as many questions of one group as go into one request; the next one is of another group."""
+    """Take as many questions of one group as fit in a request; the next request is of another group."""
     group, questions = next(iter(waiting.items()))
     del waiting[group]
     taken: list[_Question] = []
@@ -337,7 +337,7 @@ def _next_request(waiting: dict[str, deque[_Question]]) -> list[_Question]:
 
 
 def _joined(earlier: StateRequest, later: StateRequest) -> WriteState | None:
-    """Return the write that does what both do, one after the other; None where there is none."""
+    """Return one write with the effect of both writes in their order, None if there is none."""
     if not isinstance(earlier, WriteState) or not isinstance(later, WriteState):
         return None
     writer = earlier.state_epoch, earlier.leader_epoch, earlier.incarnation

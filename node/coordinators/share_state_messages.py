@@ -1,6 +1,6 @@
-"""Requests about the state of share-partitions in words and on the wire (APIs 83 to 87), both ways.
+"""Converts requests about the state of share-partitions to and from the wire (APIs 83 to 87).
 
-A request of the wire is about partitions of one group, topic by topic.
+A request on the wire is about partitions of one group, topic by topic.
 """
 
 import re
@@ -189,7 +189,7 @@ def deleted(answers: Sequence[StateAnswer]) -> delete.DeleteShareGroupStateRespo
 
 
 def _by_topic(keyed: Iterable[K]) -> Iterator[tuple[bytes, list[K]]]:
-    """Go over them topic by topic; of a partition that is named twice, the last one counts."""
+    """Yield requests or answers by topic; if a partition is named twice, only the last one counts."""
     topics: dict[bytes, dict[int, K]] = {}
     for one in keyed:
         topics.setdefault(one.key.topic_id, {})[one.key.partition] = one
@@ -236,11 +236,11 @@ def _summary_result(one: StateAnswer) -> summary.PartitionResult:
     )
 
 
-# ---- what one node asks another ----------------------------------------------------------------------------
+# ---- requests to other nodes -------------------------------------------------------------------------------
 
 
 class WireApi(NamedTuple):
-    """The wire's request for requests of one kind about one group, and the answers in its response."""
+    """Functions that make a request on the wire of requests of one kind and group, and read its response."""
 
     request: Callable[[str, Sequence[StateRequest]], object]
     response_type: type[object]
@@ -376,7 +376,7 @@ WIRE_APIS: Final[dict[type[StateRequest], WireApi]] = {
 
 
 def answers_of(requests: Sequence[StateRequest], response: object) -> list[StateAnswer]:
-    """Return the answers to requests of one kind and group; what the response does not tell of has failed."""
+    """Return the answers to requests of one kind and group; those missing from the response are errors."""
     first = requests[0]
     told = {one.key: one for one in WIRE_APIS[type(first)].answers(first.key.group, response)}
     answers = []
@@ -393,11 +393,11 @@ def known_code(code: int) -> ErrorCode:
     try:
         return ErrorCode(code)
     except ValueError:
-        return ErrorCode.UNKNOWN_SERVER_ERROR  # of a later release
+        return ErrorCode.UNKNOWN_SERVER_ERROR  # a later release may have more codes
 
 
 def key_of_text(text: str) -> SharePartitionKey | None:
-    """Return the share-partition that a key of FindCoordinator names, None for a text that names none."""
+    """Return the share-partition that a key of FindCoordinator names, None if the key is not valid."""
     words = text.rsplit(":", 2)
     if len(words) != 3 or not words[0].strip() or not _INT.fullmatch(words[2]):
         return None

@@ -1,6 +1,6 @@
 """The share coordinator of this node: one shard for each partition of `__share_group_state` that it leads.
 
-Request handlers ask on behalf of other nodes, the persister on behalf of this one.
+Request handlers call it on behalf of other nodes, the persister on behalf of this one.
 """
 
 import asyncio
@@ -40,7 +40,7 @@ from ottla.node.replica.replica_manager import ReplicaManager
 from ottla.node.work.turns import listed
 
 R = TypeVar("R")
-# A state or the reason why there is none.
+# The coordinator's answer, or the error if no coordinator read the request.
 Outcome: TypeAlias = StateAnswer | KafkaError
 _DONE_BY: Final[dict[type[StateRequest], str]] = {
     InitializeState: "initialize share group state",
@@ -52,7 +52,7 @@ _DONE_BY: Final[dict[type[StateRequest], str]] = {
 
 
 class ShareStateRuntime:
-    """Routes requests to shards and answers to whoever asked. Lives on the event loop."""
+    """Routes requests to shards, and answers to their callers. For the event loop only."""
 
     def __init__(
         self,
@@ -67,7 +67,7 @@ class ShareStateRuntime:
         compression: Compression = Compression.NONE,
         states: NodeBytes | None = None,
     ) -> None:
-        """`states` counts the bytes of all states that are kept here."""
+        """`states` counts the bytes of all states on this node."""
         self._config = config
         self._image = image
         self._states = states if states is not None else NodeBytes()
@@ -90,33 +90,33 @@ class ShareStateRuntime:
     # ---- start, end, and changes of the metadata between -----------------------------------------------
 
     def start(self, start_task: StartTask) -> None:
-        """Begin to serve; loads of shards are tasks that `start_task` begins."""
+        """Begin to serve. `start_task` starts the tasks that load shards."""
         self._runtime.start(start_task)
 
     def close(self) -> None:
-        """Answer all that wait with NOT_COORDINATOR and stop."""
+        """Answer all waiting requests with NOT_COORDINATOR, and stop."""
         self._runtime.close()
 
     def refresh(self) -> None:
-        """Bring the shards in line with the partitions of `__share_group_state` that this node leads now."""
+        """Open and close shards to match the partitions of `__share_group_state` that this node leads now."""
         self._runtime.refresh()
 
     def forget_topics(self, topic_ids: Iterable[bytes]) -> None:
-        """Drop the states of topics that were deleted."""
+        """Drop the states of deleted topics."""
         self._runtime.tell_all(ForgetTopics(topic_ids=frozenset(topic_ids)))
 
-    # ---- where a share-partition is ------------------------------------------------------------------
+    # ---- the place of a share-partition --------------------------------------------------------------
 
     def partition_for(self, coordinator_key: str) -> int:
-        """The partition of `__share_group_state` that holds the state."""
+        """Return the partition of `__share_group_state` that holds the state."""
         return self._runtime.partition_for(coordinator_key)
 
     async def coordinator_of(self, coordinator_key: str) -> int:
-        """The id of the node that leads that partition, -1 for none; creates the topic on first use."""
+        """Return the node that leads the state's partition, -1 for none; create the topic on first use."""
         return await self._runtime.coordinator_of(coordinator_key)
 
     def known_coordinator_of(self, coordinator_key: str) -> int:
-        """The id of the node that leads that partition as far as it is known here, -1 for none."""
+        """Return the id of the node that leads the state's partition, -1 if none is known."""
         return self._runtime.known_coordinator_of(coordinator_key)
 
     # ---- requests ------------------------------------------------------------------------------------
@@ -124,8 +124,9 @@ class ShareStateRuntime:
     def ask_each(
         self, requests: Sequence[StateRequest], build: Callable[[Sequence[StateAnswer]], R]
     ) -> Result[R]:
-        """Several requests, each to the shard of its share-partition; `build` gets the answers in the order
-        of the requests. Very many take turns with the loop.
+        """Carry out several requests, each in the shard of its share-partition, and build a response.
+
+        `build` gets the answers in the order of the requests. Very many requests take turns with the loop.
         """
 
         began_s = monotonic_s()
@@ -146,7 +147,7 @@ class ShareStateRuntime:
         return ask_in_turns()
 
     def submit(self, request: StateRequest) -> "Outcome | asyncio.Future[Outcome]":
-        """One request to the shard of its share-partition; its outcome, or a future of it."""
+        """Carry out a request in the shard of its share-partition; return its outcome, or a future of it."""
         index = self.partition_for(request.key.coordinator_key)
         began_s = monotonic_s()
         outcome = self._runtime.submit(index, partial(_command, request))
@@ -162,7 +163,7 @@ class ShareStateRuntime:
             self._count_writes([answer_of(request, done.result())], began_s)
 
     def _count_writes(self, answers: Sequence[StateAnswer], began_s: float) -> None:
-        """Count a request to write states, which was answered now."""
+        """Count a request to write states, and its time until now."""
         self.counters.write_times.observe(monotonic_s() - began_s)
         self.counters.writes += sum(one.error is ErrorCode.NONE for one in answers)
 
@@ -189,7 +190,7 @@ class ShareStateRuntime:
 
 
 def answer_of(request: StateRequest, outcome: Outcome) -> StateAnswer:
-    """Return the answer to a request, which may be that no coordinator looked at it."""
+    """Return the answer to a request; if no coordinator read it, one that has the error."""
     if isinstance(outcome, KafkaError):
         message = f"Unable to {_DONE_BY[type(request)]}: {outcome.detail}"
         return refused(request, outcome.code, message)
@@ -197,7 +198,7 @@ def answer_of(request: StateRequest, outcome: Outcome) -> StateAnswer:
 
 
 def _placed(request: StateRequest) -> tuple[str, Callable[[Token], Command]]:
-    """Return a command and the key of its shard."""
+    """Return the key of the shard for a request, and the function that makes its command."""
     return request.key.coordinator_key, partial(_command, request)
 
 

@@ -1,4 +1,4 @@
-"""The share coordinator's own part of a shard: it prunes its log, and forgets topics that are gone."""
+"""The parts of a shard that only the share coordinator has: it prunes its log, and drops deleted topics."""
 
 import logging
 from collections.abc import Callable, Hashable, Sequence
@@ -41,8 +41,9 @@ def share_state_parts(
     states: NodeBytes,
     max_batch_bytes: int,
 ) -> ShardParts[ShareCoordinator, Command, StateAnswer]:
-    """Return what a shard of share-partitions has of its own. `new_shard` makes an empty one; `states` counts
-    the bytes of all shards.
+    """Return the parts of a shard of share-partitions.
+
+    `new_shard` makes an empty shard; `states` counts the bytes of all shards of the node.
     """
     own = _ShareStateParts(new_shard, states)
     return ShardParts(
@@ -61,7 +62,7 @@ def share_state_parts(
 
 
 class _ShareStateParts:
-    """The parts of one shard that keep state."""
+    """The parts of one shard that have state of their own."""
 
     def __init__(self, new_shard: Callable[[], ShareStateShard], states: NodeBytes) -> None:
         self._new_shard = new_shard
@@ -71,14 +72,14 @@ class _ShareStateParts:
     async def load(
         self, loader: ShardLoader, partition: Partition, is_closed: Callable[[], bool]
     ) -> Loaded[ShareCoordinator, Command]:
-        """Return the shard as the partition's log has it now."""
+        """Load the shard from the partition's log."""
 
         def new_scan(pause: Pause) -> ShareStateScan:
             return ShareStateScan(self._new_shard(), pause)
 
         def make(scan: ShareStateScan, _: Pause) -> Loaded[ShareCoordinator, Command]:
             shard, unreadable = scan.finish()
-            # Whoever was the coordinator when these were deleted has failed before it could forget them.
+            # The coordinator at the time when these topics were deleted failed before it could drop them.
             gone = topics_gone(shard)
             commands = [ForgetTopics(topic_ids=gone)] if gone else []
             return Loaded(ShareCoordinator(shard), unreadable, commands)
@@ -98,7 +99,7 @@ class _ShareStateParts:
 
 
 def _carry_out(shard: ShareCoordinatorShard, effect: Effect) -> None:
-    """Carry out what no other coordinator knows."""
+    """Carry out an effect that only the share coordinator has."""
     match effect:
         case PruneLog(offset):
             shard.log.when_committed(partial(_prune, shard, offset))
@@ -112,7 +113,7 @@ def _prune(shard: ShareCoordinatorShard, offset: int, error: KafkaError | None) 
     try:
         shard.partition.delete_records_before(offset)
     except KafkaError as refused:
-        # The next round prunes to a later offset; until then the log is longer than it need be.
+        # The next pruning goes to a later offset; until then the log is longer than it needs to be.
         if refused.code is not ErrorCode.NOT_LEADER_OR_FOLLOWER:
             log.warning("%s could not be pruned: %s", shard.partition.topic_partition, refused)
 

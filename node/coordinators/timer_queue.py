@@ -1,7 +1,7 @@
 """Timers by name: one heap, one wake-up of the loop for the earliest, no polling.
 
-Timers that are moved back again and again (a member's session at each heartbeat) cost no heap operation: the
-heap keeps the old deadline, and what comes up too early is put back.
+Moving a timer to a later deadline, as each heartbeat does with its member's session, costs no heap operation:
+the heap keeps the old deadline, and a timer that comes up too early is put back.
 """
 
 import asyncio
@@ -13,12 +13,13 @@ from collections.abc import Callable, Hashable
 from ottla.node.clock import thread_cpu_s
 from ottla.node.work.turns import TURN_CPU_S
 
-# Entries of the heap that no timer owns any more are swept when they outnumber the living by this much.
+# Entries of cancelled and replaced timers are removed from the heap when it has this many more entries than
+# twice the running timers.
 MAX_STALE_ENTRIES = 1_000
-# Called in one turn of the loop, before others have theirs: a thousand groups whose rebalance ends at one
-# moment take some 100 ms, and groups of very many members longer, so a turn also ends by its CPU time.
+# Timers called in one turn of the loop: a thousand groups whose rebalance ends at one moment take some
+# 100 ms, and groups of very many members longer, so a turn also ends by its CPU time.
 MAX_CALLS_PER_TURN = 32
-# Taken from the heap in one turn, 1 us each: a hundred thousand sessions may end at one moment.
+# Timers taken from the heap in one turn, 1 us each: a hundred thousand sessions may end at one moment.
 MAX_DUE_PER_TURN = 1_024
 
 
@@ -32,9 +33,7 @@ class _Timer:
 
 
 class TimerQueue:
-    """Calls back on the loop, once, when a timer's delay is over. Delays are on the loop's monotonic
-    clock.
-    """
+    """Calls each timer's function once on the loop, when its delay is over by the loop's monotonic clock."""
 
     def __init__(self, loop: asyncio.AbstractEventLoop | None = None) -> None:
         self._loop = loop or asyncio.get_running_loop()
@@ -43,14 +42,14 @@ class TimerQueue:
         self._numbers = itertools.count()
         self._handle: asyncio.TimerHandle | None = None
         self._wake_s = 0.0
-        self._due: deque[tuple[Hashable, _Timer]] = deque()  # to be called, in their order
-        self._now_s = 0.0  # as they were found
+        self._due: deque[tuple[Hashable, _Timer]] = deque()  # timers to call, in their order
+        self._now_s = 0.0  # the time at which they were found due
 
     def __len__(self) -> int:
         return len(self._timers)
 
     def start(self, key: Hashable, delay_ms: float, callback: Callable[[], None]) -> None:
-        """Start the timer `key`, or move it if it runs already."""
+        """Start the timer `key`, or move it if it is running."""
         deadline_s = self._loop.time() + delay_ms / 1000
         timer = self._timers.get(key)
         if timer is not None and deadline_s >= timer.deadline_s:
@@ -62,11 +61,11 @@ class TimerQueue:
         self._push(deadline_s, number, key)
 
     def cancel(self, key: Hashable) -> None:
-        """Stop the timer `key`; nothing happens if there is none."""
+        """Cancel the timer `key`, if it is running."""
         self._timers.pop(key, None)
 
     def close(self) -> None:
-        """Cancel all."""
+        """Cancel all timers."""
         self._timers.clear()
         self._heap.clear()
         self._due.clear()
@@ -82,7 +81,7 @@ class TimerQueue:
             self._arm()
 
     def _sweep(self) -> None:
-        # The timer just made is pushed by the caller, after this.
+        # The caller pushes the newest timer after this.
         newest = max((timer.entry for timer in self._timers.values()), default=-1)
         self._heap = [
             (timer.deadline_s, timer.entry, key)
@@ -101,7 +100,7 @@ class TimerQueue:
 
     def _wake(self) -> None:
         self._handle = None
-        # The loop may call a little early; what it called for is due.
+        # The loop may call a little early; the timer that it was armed for is due.
         self._now_s = now_s = max(self._loop.time(), self._wake_s)
         is_calling = bool(self._due)
         for _ in range(MAX_DUE_PER_TURN):
@@ -120,7 +119,7 @@ class TimerQueue:
             self._call()
 
     def _call(self) -> None:
-        """Call what is due, and has been neither cancelled nor moved since that was found."""
+        """Call the due timers that were neither cancelled nor moved since they were found due."""
         began_s = thread_cpu_s()
         try:
             for _ in range(min(len(self._due), MAX_CALLS_PER_TURN)):
@@ -135,6 +134,6 @@ class TimerQueue:
                 if thread_cpu_s() - began_s > TURN_CPU_S:
                     break
         finally:
-            # Also after a fault of one, which is the loop's to report.
+            # Also if a callback raised an exception, which the loop reports.
             if self._due:
                 self._loop.call_soon(self._call)

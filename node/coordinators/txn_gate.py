@@ -1,9 +1,9 @@
 """Asks transaction coordinators on behalf of leaders: is this partition in that transaction? (KIP-890)
 
-A leader asks before the first append of a transaction. The answer holds for what the leader knew when it
-asked (its guard), so a question is never answered by an answer that was under way before it: what waits is
-merged, what was sent is not. To each other node one request is under way; what comes meanwhile goes with the
-next. The coordinator on this node is asked by a call.
+A leader asks before the first append of a transaction, and takes a guard, which notices a marker that is
+written before the answer comes. An answer is therefore not valid for a question that was asked after its
+request was sent: waiting questions are merged, sent ones are not. Each other node gets one request at a time;
+questions that come meanwhile go with the next one. The coordinator on this node is called directly.
 """
 
 import asyncio
@@ -28,18 +28,18 @@ from ottla.node.wire.messages.add_partitions_to_txn import (
     AddPartitionsToTxnTransaction,
 )
 
-# In one request: the coordinator reads it without giving way to others.
+# Limits of one request: the coordinator reads it in one turn of its loop.
 MAX_TRANSACTIONS_PER_REQUEST: Final = 500
 MAX_PARTITIONS_PER_REQUEST: Final = 2_000
-# That wait for one node. Each is a produce of a connection of its own, so it takes a crowd to be more.
+# Questions that wait for one node. Each is a produce of a connection of its own, so this is many clients.
 MAX_WAITING: Final = 20_000
 FIRST_RETRY_MS: Final = 1
 PURPOSE: Final = "transactions"  # a connection of its own: an add is answered only when it is replicated
 
 Codes = Mapping[TopicPartition, ErrorCode]
 
-# What a moment may change: the coordinator moves, or has not heard of a new topic yet. A transaction whose
-# markers are being written is worth waiting for only where the answer would add to the next one.
+# Transient errors: the coordinator moves, or does not know a new topic yet. CONCURRENT_TRANSACTIONS (markers
+# of the last transaction are being written) is retried only for questions that add to the next transaction.
 _RETRIED = frozenset(
     {
         ErrorCode.NOT_COORDINATOR,
@@ -52,7 +52,7 @@ log = logging.getLogger(__name__)
 
 
 class Coordinators(Protocol):
-    """What is asked of the coordinators: where they are, and the one on this node."""
+    """The lookup of transaction coordinators, and the coordinator on this node."""
 
     def coordinator_node(self, transactional_id: str) -> int | None: ...
     def ask(
@@ -64,7 +64,7 @@ class Coordinators(Protocol):
 
 
 class _Key(NamedTuple):
-    """Questions that can be one question."""
+    """The key of a question; waiting questions with the same key are merged."""
 
     transactional_id: str
     producer: ProducerPair
@@ -72,7 +72,7 @@ class _Key(NamedTuple):
 
 
 class _Question:
-    """What one or more leaders want to know of one transaction."""
+    """A question of one or more leaders about one transaction."""
 
     __slots__ = ("deadline", "futures", "key", "partitions", "pause_ms")
 
@@ -80,12 +80,12 @@ class _Question:
         self.key = key
         self.partitions: set[TopicPartition] = set()
         self.futures: list[asyncio.Future[Codes]] = []
-        self.deadline = deadline  # of asking again, by the loop's clock
+        self.deadline = deadline  # after which it is not asked again, by the loop's clock
         self.pause_ms = FIRST_RETRY_MS
 
     @property
     def is_wanted(self) -> bool:
-        """Whether anybody waits still."""
+        """Return True while a caller still waits for the answer."""
         return not all(future.done() for future in self.futures)
 
     def settle(self, codes: Codes) -> None:
@@ -109,7 +109,7 @@ class _Lane:
 
 
 class TxnGate:
-    """Asks for all leaders of this node. Lives on the event loop."""
+    """Asks transaction coordinators for all leaders of this node. For the event loop only."""
 
     def __init__(
         self,
@@ -121,7 +121,7 @@ class TxnGate:
         retry_backoff_ms: int,
         retry_max_ms: int,
     ) -> None:
-        """It asks again for `retry_max_ms` altogether, with pauses of 1, 2, 4.. `retry_backoff_ms`."""
+        """Questions are asked again for up to `retry_max_ms`, with pauses of 1, 2, 4.. `retry_backoff_ms`."""
         self._lines = ClientLines(log)
         self._node_id = node_id
         self._coordinators = coordinators
@@ -133,11 +133,11 @@ class TxnGate:
         self._start_task: StartTask | None = None
 
     def start(self, start_task: StartTask) -> None:
-        """Begin to serve; requests to other nodes are tasks that `start_task` begins."""
+        """Begin to serve. `start_task` starts the tasks that send requests to other nodes."""
         self._start_task = start_task
 
     def close(self) -> None:
-        """Answer all that wait with COORDINATOR_NOT_AVAILABLE and stop."""
+        """Answer all waiting questions with COORDINATOR_NOT_AVAILABLE, and stop."""
         self._start_task = None
         for lane in self._lanes.values():
             for question in (*lane.sent.values(), *lane.waiting.values()):
@@ -154,10 +154,11 @@ class TxnGate:
         *,
         adds: bool,
     ) -> "asyncio.Future[Codes]":
-        """The coordinator's word on each partition, and perhaps on others: NONE if it is in the transaction.
+        """Return a future of the coordinator's code for each partition: NONE if it is in the transaction.
 
-        With `adds` it is put there, else it must be. An error is the coordinator's own; NETWORK_EXCEPTION if
-        it did not answer, COORDINATOR_NOT_AVAILABLE where none is known.
+        With `adds` the coordinator adds the partitions, otherwise it only verifies them. The code is
+        NETWORK_EXCEPTION if the coordinator does not answer, and COORDINATOR_NOT_AVAILABLE if none is known.
+        The result may have other partitions, too.
         """
         loop = asyncio.get_running_loop()
         key = _Key(transactional_id, ProducerPair(producer_id, producer_epoch), adds)
@@ -169,12 +170,12 @@ class TxnGate:
         return future
 
     def refresh(self) -> None:
-        """Coordinators may be elsewhere now: what was asked of one that is none any more is asked anew."""
+        """Ask again the questions whose coordinator is on another node now."""
         for node_id, lane in list(self._lanes.items()):
             for questions in (lane.sent, lane.waiting):
                 for key, question in list(questions.items()):
                     if self._coordinators.coordinator_node(key.transactional_id) != node_id:
-                        del questions[key]  # an answer that comes still finds nobody
+                        del questions[key]  # so an answer of the old coordinator is ignored
                         moved = dict.fromkeys(question.partitions, ErrorCode.NOT_COORDINATOR)
                         self._answered(question, moved)
 
@@ -238,7 +239,7 @@ class TxnGate:
             self._start_task(self._serve(node_id, lane))
 
     def _answered(self, question: _Question, codes: Codes) -> None:
-        """Tell who asked, or ask again if a moment may change the answer and there is time for it."""
+        """Give an answer to the callers, or ask again if an error is transient and there is time left."""
         loop = asyncio.get_running_loop()
         found = set(codes.values())
         may_change = not found.isdisjoint(_RETRIED) or (
@@ -257,7 +258,7 @@ class TxnGate:
     # ---- requests to one node ------------------------------------------------------------------------
 
     async def _serve(self, node_id: int, lane: _Lane) -> None:
-        """Send what waits, again and again, until nothing does."""
+        """Send request after request, until no question waits."""
         try:
             while lane.waiting:
                 lane.sent = _next_request(lane.waiting)
@@ -272,7 +273,7 @@ class TxnGate:
             lane.is_running = False
 
     async def _send(self, node_id: int, questions: Sequence[_Question]) -> dict[_Key, Codes]:
-        """The answers of that node, which are errors if there is none."""
+        """Send one request and return its answers, which are errors if the node does not respond."""
         try:
             client = await self._connect(node_id, PURPOSE)
             response = await client.request(
@@ -292,7 +293,7 @@ class TxnGate:
 
 
 def _next_request(waiting: dict[_Key, _Question]) -> dict[_Key, _Question]:
-    """Take as many questions as go into one request; an answer goes by id, so each id is in it once."""
+    """Take as many questions as fit in a request. The response is by id, so a request has each id once."""
     taken: dict[_Key, _Question] = {}
     ids: set[str] = set()
     partitions = 0
@@ -330,7 +331,7 @@ def _transaction(question: _Question) -> AddPartitionsToTxnTransaction:
 
 
 def _answers(questions: Sequence[_Question], response: AddPartitionsToTxnResponse) -> dict[_Key, Codes]:
-    """By question; a partition of which the answer says nothing was not judged."""
+    """Return the codes of each question; a partition missing from the response gets an error."""
     by_id: dict[str, dict[TopicPartition, ErrorCode]] = {}
     for result in response.results_by_transaction:
         codes = by_id.setdefault(result.transactional_id, {})
@@ -350,11 +351,14 @@ def _known_code(code: int) -> ErrorCode:
     try:
         return ErrorCode(code)
     except ValueError:
-        return ErrorCode.UNKNOWN_SERVER_ERROR  # of a later release
+        return ErrorCode.UNKNOWN_SERVER_ERROR  # a later release may have more codes
 
 
 def code_for_client(code: ErrorCode, *, knows_abortable: bool) -> ErrorCode:
-    """What a producer is told of the coordinator's word: older ones know neither of these two here."""
+    """Return the code for a Produce response.
+
+    It never has PRODUCER_FENCED, and TRANSACTION_ABORTABLE only for clients that know it.
+    """
     if code is ErrorCode.PRODUCER_FENCED:
         return ErrorCode.INVALID_PRODUCER_EPOCH
     if code is ErrorCode.TRANSACTION_ABORTABLE and not knows_abortable:

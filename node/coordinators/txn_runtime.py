@@ -1,5 +1,6 @@
-"""The transaction coordinator of this node: one shard for each partition of `__transaction_state` that it
-leads. Request handlers and leaders `ask`; who sends markers tells which are written.
+"""The transaction coordinator of this node: one shard for each partition of `__transaction_state` it leads.
+
+Request handlers and leaders call `ask`; the marker sender reports written markers through `tell`.
 """
 
 from collections.abc import Awaitable, Callable, Sequence
@@ -30,17 +31,17 @@ from ottla.node.net.answers import Delayed, Result
 from ottla.node.replica.partition import Partition
 from ottla.node.replica.replica_manager import ReplicaManager
 
-# Listed at once: 2 us each, with all that is written of them; a connection may bring 64 requests in a turn.
-# Beyond it each shard has a turn of its own, in which it only looks at its ids, 0.3 us each.
+# Ids listed at once: 2 us each, with their part of the response; a connection may bring 64 requests in a
+# turn. If there are more, each shard has a turn of its own, in which it only reads its ids, 0.3 us each.
 MAX_IDS_PER_TURN = 300
 
 Make: TypeAlias = coordinator_runtime.Make[ClientCommand]
 R = TypeVar("R")
-Build: TypeAlias = Callable[[Any], R]  # of an answer, which may be a KafkaError
+Build: TypeAlias = Callable[[Any], R]  # builds a response from an answer, which may be a KafkaError
 
 
 class TxnRuntime:
-    """Routes commands to shards and answers to whoever asked. Lives on the event loop."""
+    """Routes commands to shards, and answers to their callers. For the event loop only."""
 
     def __init__(
         self,
@@ -57,9 +58,8 @@ class TxnRuntime:
         drop_markers: Callable[[int], None],
         has_room: Callable[[], bool] = lambda: True,
     ) -> None:
-        """`send_markers` has the leaders told of a decision that the shard of that index took, until all have
-        heard; `drop_markers` ends that for the whole shard. `has_room` tells whether there is memory for more
-        ids.
+        """`send_markers` sends a decision of the shard with this index to the leaders, until all have it;
+        `drop_markers` ends this for the whole shard. `has_room` says if there is memory for more ids.
         """
         self._config = config
         self._image = image
@@ -84,18 +84,18 @@ class TxnRuntime:
     # ---- start, end, and changes of the metadata between -----------------------------------------------
 
     def start(self, start_task: StartTask) -> None:
-        """Begin to serve; loads of shards are tasks that `start_task` begins."""
+        """Begin to serve. `start_task` starts the tasks that load shards."""
         self._start_task = start_task
         self._runtime.start(start_task)
 
     def close(self) -> None:
-        """Answer all that wait with NOT_COORDINATOR and stop."""
+        """Answer all waiting requests with NOT_COORDINATOR, and stop."""
         self._start_task = None
         self._runtime.close()
 
     def refresh(self) -> None:
-        """Bring the shards in line with what the metadata say now: which partitions of `__transaction_state`
-        this node leads, and the level of transaction.version.
+        """Adapt the shards to the metadata: to the partitions of `__transaction_state` that this node leads
+        now, and to the level of transaction.version.
         """
         self._runtime.refresh()
         level = self._level()
@@ -103,22 +103,22 @@ class TxnRuntime:
             if shard.is_open and shard.coordinator is not None and shard.coordinator.shard.level != level:
                 shard.handle(LevelChanged(level=level))
 
-    # ---- where an id is ------------------------------------------------------------------------------
+    # ---- the place of an id --------------------------------------------------------------------------
 
     def partition_for(self, transactional_id: str) -> int:
-        """The partition of `__transaction_state` that holds the id."""
+        """Return the partition of `__transaction_state` that holds the id."""
         return self._runtime.partition_for(transactional_id)
 
     async def coordinator_of(self, transactional_id: str) -> int:
-        """The id of the node that leads that partition, -1 for none; creates the topic on first use."""
+        """Return the node that leads the id's partition, -1 for none; create the topic on first use."""
         return await self._runtime.coordinator_of(transactional_id)
 
     def known_coordinator_of(self, transactional_id: str) -> int:
-        """The id of the node that leads that partition as far as it is known here, -1 for none."""
+        """Return the node that leads the id's partition, -1 if none is known."""
         return self._runtime.known_coordinator_of(transactional_id)
 
     def coordinator_node(self, transactional_id: str) -> int | None:
-        """Return what `known_coordinator_of` does, None for none."""
+        """Return the node that leads the id's partition, None if none is known."""
         node_id = self.known_coordinator_of(transactional_id)
         return node_id if node_id >= 0 else None
 
@@ -127,7 +127,7 @@ class TxnRuntime:
     def ask(
         self, transactional_id: str, make: Make, build: Build[R], *, keeps_nothing: bool = False
     ) -> R | Delayed[R]:
-        """One command to the shard of the id: `CoordinatorRuntime.ask`."""
+        """Carry out a command in the shard of the id; see `CoordinatorRuntime.ask`."""
         return self._runtime.ask(transactional_id, make, build, keeps_nothing=keeps_nothing)
 
     def ask_each(
@@ -137,9 +137,11 @@ class TxnRuntime:
         *,
         is_large: bool = False,
     ) -> Result[R]:
-        """Several commands, each to the shard of its id; `build` gets the answers in the order of the
-        commands, and looks at nothing but them. Very many, and those of a request that `is_large`, take turns
-        with the loop, and `build` is called in a thread.
+        """Carry out several commands, each in the shard of its id, and build a response.
+
+        `build` gets the answers in the order of the commands, and must use only these. Very many commands,
+        and the commands of a request that `is_large`, take turns with the loop, and `build` is called in a
+        thread.
         """
         return self._runtime.submit_each(asked, build, partial(build_in_thread, build), is_large=is_large)
 
@@ -151,24 +153,27 @@ class TxnRuntime:
         *,
         is_large: bool = False,
     ) -> Result[R]:
-        """One command to every shard of this node; `build` looks at nothing but the answers. Shards with very
-        many ids take turns with the loop, as all do that a large request asks, and all is built beside it, or
-        with `wrap`.
+        """Carry out one command in every shard of this node; `build` must use only the answers.
+
+        If the shards have very many ids, or the request `is_large`, the shards take turns with the loop, and
+        `build` is called in a thread, unless `wrap` is given and takes its place.
         """
         ids = sum(len(core.shard.transactions) for core in self._runtime.cores)
         is_large = is_large or ids > MAX_IDS_PER_TURN
         return self._runtime.ask_all(make, build, wrap, is_large=is_large)
 
     def tell(self, partition_index: int, command: MarkersWritten) -> None:
-        """Partitions have their marker. Nobody hears of it if the shard is another node's by now: its
-        coordinator sends all markers again.
+        """Pass on that partitions have their marker.
+
+        If the shard has moved to another node, this does nothing: its new coordinator sends all markers
+        again.
         """
         shard = self.shards.get(partition_index)
         if shard is not None and shard.is_open:
             shard.handle(command)
 
     def fail_shard(self, partition_index: int, coordinator_epoch: int) -> None:
-        """A leader knows a newer coordinator of these ids than the one of this epoch, which ends here."""
+        """Close and reload a shard after a leader reported a newer coordinator than the one of this epoch."""
         shard = self.shards.get(partition_index)
         if shard is not None and shard.leader_epoch == coordinator_epoch:
             self._runtime.reopen_later(partition_index, shard)
@@ -209,6 +214,6 @@ class TxnRuntime:
         try:
             outcome = await self._next_producer_id()
         except KafkaError as error:
-            # Clients know this one as "ask again", whatever keeps the controller from giving ids.
+            # Clients retry after this code, whatever keeps the controller from giving ids.
             outcome = KafkaError(ErrorCode.COORDINATOR_LOAD_IN_PROGRESS, error.detail)
         give(outcome)

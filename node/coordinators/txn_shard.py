@@ -1,5 +1,7 @@
-"""The transaction coordinator's own part of a shard: decisions go to the leaders as markers once they
-are committed, and a command that needs a new producer id goes on when the controller has given one.
+"""The parts of a shard that only the transaction coordinator has.
+
+Decisions are sent to the leaders as markers once they are committed. A command that needs a new producer id
+goes on when the controller has given one.
 """
 
 from collections.abc import Callable, Hashable, Sequence
@@ -39,7 +41,7 @@ from ottla.node.replica.partition import Partition
 
 _READ_ONLY = frozenset(get_args(ReadOnlyCommand))
 
-# `CloseAsker` is an answer, too: none, over a connection that is not to be used any more.
+# `CloseAsker` is an answer, too: the connection is closed without a response.
 TxnAnswer: TypeAlias = Result | CloseAsker
 TransactionCoordinatorShard: TypeAlias = CoordinatorShard[TransactionCoordinator, Command, TxnAnswer]
 
@@ -53,9 +55,10 @@ def txn_parts(
     drop_markers: Callable[[], None],
     max_batch_bytes: int,
 ) -> ShardParts[TransactionCoordinator, Command, TxnAnswer]:
-    """Return what a shard of transactions has of its own. `new_shard` makes an empty one, in a thread, too;
-    `level` is that of transaction.version now. `need_id` calls back with a producer id, or with why there is
-    none.
+    """Return the parts of a shard of transactions.
+
+    `new_shard` makes an empty shard, also in a thread; `level` returns the current level of
+    transaction.version; `need_id` calls back with a producer id, or with the error if there is none.
     """
     own = _TxnParts(new_shard, level, need_id, send_markers, drop_markers)
     return ShardParts(
@@ -65,7 +68,7 @@ def txn_parts(
         max_batch_bytes=max_batch_bytes,
         moved="the coordinator of this transactional id has moved",
         read_only=_READ_ONLY,
-        may_linger=True,  # that a transaction is complete goes with the beginning of the next one
+        may_linger=True,  # the record of a completed transaction is written with the start of the next one
         keep_as=_keep_as,
         merged=_merged,
         carry_out=own.carry_out,
@@ -75,7 +78,7 @@ def txn_parts(
 
 
 class _TxnParts:
-    """The parts of one shard that keep state."""
+    """The parts of one shard that have state of their own."""
 
     def __init__(
         self,
@@ -95,7 +98,7 @@ class _TxnParts:
     async def load(
         self, loader: ShardLoader, partition: Partition, is_closed: Callable[[], bool]
     ) -> Loaded[TransactionCoordinator, Command]:
-        """Return the shard as the partition's log has it now."""
+        """Load the shard from the partition's log."""
 
         def make(scan: TransactionScan, pause: Pause) -> Loaded[TransactionCoordinator, Command]:
             scanned = scan.finish()
@@ -105,18 +108,18 @@ class _TxnParts:
         return await loader.load(partition, new_scan=TransactionScan, make=make, is_closed=is_closed)
 
     def started(self, _: TransactionCoordinatorShard, core: TransactionCoordinator) -> None:
-        """Adopt the level, which may have changed while the shard was loaded."""
+        """Read the level again, which may have changed while the shard was loaded."""
         core.shard.level = self._level()
 
     def stopped(self, shard: TransactionCoordinatorShard, moved: KafkaError) -> None:
-        """Answer those that wait for an id; the next coordinator sends all markers again."""
+        """Answer the requests that wait for an id. The next coordinator sends all markers again."""
         self._drop_markers()
         needing, self._needing = self._needing, {}
         for token in needing:
             shard.answer(token, moved)
 
     def carry_out(self, shard: TransactionCoordinatorShard, effect: Effect) -> None:
-        """Carry out what no other coordinator knows."""
+        """Carry out an effect that only the transaction coordinator has."""
         match effect:
             case CloseAsker(token):
                 shard.answer(token, effect)
@@ -130,7 +133,7 @@ class _TxnParts:
                 raise AssertionError(f"{effect} is the runtime's business")
 
     def _decided(self, shard: TransactionCoordinatorShard, job: MarkerJob, error: KafkaError | None) -> None:
-        """Send the markers once the decision is committed; an error means that this shard never will."""
+        """Send the markers of a committed decision; with an error, this shard never sends them."""
         if error is None and not shard.is_closed:
             self._send_markers(job)
 
@@ -152,7 +155,7 @@ def _keep_as(command: Command) -> Hashable:
         case MarkersWritten():
             return command.transactional_id, command.producer_id, command.marker_epoch
         case AbortTimedOut():
-            return None  # the sweep that found it finds it again
+            return None  # the sweep that found the timed-out transaction finds it again
         case _:
             raise AssertionError(f"{command} is of a client, of a timer, or read-only")
 
