@@ -1,6 +1,6 @@
-"""Acknowledgements of records by the member that holds them: accept, release, reject, gap, renew.
+"""Applies acknowledgements of records by the member that holds them: accept, release, reject, gap, renew.
 
-A batch of offsets has one type or one for each; neighbours with the same type move together.
+A batch of offsets has one type, or one for each offset; neighbours with the same type move together.
 """
 
 from collections.abc import Iterator, Sequence
@@ -14,7 +14,7 @@ from ottla.node.share.share_window import ARCHIVED, ShareWindow
 from ottla.node.share.share_words import AcknowledgementBatch, ArchiveReason, ShareConfig
 from ottla.node.wire.acknowledge_type import AcknowledgeType
 
-# Types of records that are taken in one step: 1 us each, or 20 us where they lie in ranges of their own.
+# Types that one step applies: 1 us each, or 20 us if their records are in ranges of their own.
 TYPES_PER_STEP: Final = 16
 _RENEW: Final = int(AcknowledgeType.RENEW)
 _MOVE_TO: Final = {
@@ -27,7 +27,7 @@ _ALL_TYPES: Final = frozenset(map(int, AcknowledgeType))
 
 
 class Moves(NamedTuple):
-    """The moves of one request, which begin one after the other and are taken back together."""
+    """The moves of one request. They begin one after the other, and are taken back together."""
 
     window: ShareWindow
     config: ShareConfig
@@ -35,7 +35,7 @@ class Moves(NamedTuple):
     ranges: list[tuple[int, int]]
 
     def begin(self, first: int, last: int, state: int, reason: ArchiveReason | None) -> None:
-        """Begin to move all ranges of these offsets, which are acquired."""
+        """Begin to move all ranges of these offsets, which must be acquired."""
         window, records = self.window, self.window.records
         begin, end = records.cut_out(first, last)
         for index in range(begin, end):
@@ -46,7 +46,7 @@ class Moves(NamedTuple):
         self._note(first, last)
 
     def begin_each(self, first: int, last: int, types: Sequence[int]) -> None:
-        """Begin to move records that one range has, at or behind the start offset, each by its type."""
+        """Begin to move each record by its type; all must be in one range, from the start offset on."""
         records = self.window.records
         index, _ = records.cut_out(first, last)
         count = records.counts[index]
@@ -63,7 +63,7 @@ class Moves(NamedTuple):
         self._note(first, last)
 
     def _target(self, state: int, reason: ArchiveReason | None, count: int, records: int) -> int:
-        """Return the state to which so many records of this delivery count move."""
+        """Return the state to which these records of one delivery count move, and count undelivered ones."""
         if state == AVAILABLE and count >= self.config.delivery_count_limit:
             reason = ArchiveReason.DELIVERY_LIMIT
         if reason is None:
@@ -78,7 +78,7 @@ class Moves(NamedTuple):
 
 
 def archived_as(reason: ArchiveReason, config: ShareConfig) -> int:
-    """Return the state of records that are not delivered again for this reason."""
+    """Return the next state of records that are not delivered again for this reason."""
     if not config.sets_aside:
         return ARCHIVED
     return int(RecordState.ARCHIVING if reason is ArchiveReason.REJECTED else RecordState.SPENT)
@@ -87,7 +87,10 @@ def archived_as(reason: ArchiveReason, config: ShareConfig) -> int:
 def acknowledge_batch(
     moves: Moves, member: str, batch: AcknowledgementBatch, now_ms: int, max_states: int
 ) -> None:
-    """Begin the moves of one batch; KafkaError when the member may not, with moves begun before it."""
+    """Begin the moves of one batch.
+
+    Raises KafkaError if the member may not make one of them; earlier moves have begun then.
+    """
     window, records = moves.window, moves.window.records
     first, last, types = batch
     if first > last or len(types) not in (1, last - first + 1):
@@ -95,14 +98,14 @@ def acknowledge_batch(
     if not _ALL_TYPES.issuperset(types):
         raise KafkaError(ErrorCode.INVALID_REQUEST, "Invalid acknowledge type")
     if last < window.start_offset:
-        return  # archived already
+        return  # the records are done with
     _find(window, first, last)
     for kind, begin, end in _same_types(first, last, types):
         begin = max(begin, window.start_offset)
         if begin > end:
             continue
         cuts = records.cuts(begin, end)
-        if cuts and len(records) + cuts > max_states:  # without a cut it makes room, if anything
+        if cuts and len(records) + cuts > max_states:  # a move without a cut adds no range
             raise KafkaError(ErrorCode.INVALID_RECORD_STATE, "Too many records have states of their own.")
         if kind == _RENEW:
             _renew(moves, member, begin, end, now_ms)
@@ -114,7 +117,7 @@ def acknowledge_batch(
 def acknowledge_piece(
     moves: Moves, member: str, piece: AcknowledgementBatch, now_ms: int, max_states: int
 ) -> None:
-    """Begin the moves of a piece: at once where one range has all its records, else one after the other."""
+    """Begin the moves of a piece: together if one range has all its records, else one after the other."""
     if len(piece.types) > 1 and _is_held_alike(moves, member, piece, max_states):
         moves.begin_each(*piece)
     else:
@@ -122,7 +125,7 @@ def acknowledge_piece(
 
 
 def pieces_of(batch: AcknowledgementBatch) -> Iterator[AcknowledgementBatch]:
-    """Cut a batch in which many records have types of their own into pieces for a step each."""
+    """Cut a batch with very many types into pieces for one step each."""
     first, last, types = batch
     if len(types) <= TYPES_PER_STEP:
         yield batch
@@ -133,11 +136,11 @@ def pieces_of(batch: AcknowledgementBatch) -> Iterator[AcknowledgementBatch]:
 
 
 def _find(window: ShareWindow, first: int, last: int) -> None:
-    """Refuse offsets that are not in flight."""
+    """Raise KafkaError if offsets are not in flight."""
     records = window.records
     floor = records.floor_batch(first)
     if floor < 0:
-        # The beginning of the batch may be done with and forgotten.
+        # The start of the batch may be done with and dropped.
         floor = records.floor_batch(window.start_offset) if first < window.start_offset else -1
     if floor < 0:
         raise KafkaError(
@@ -154,7 +157,7 @@ def _find(window: ShareWindow, first: int, last: int) -> None:
 
 
 def _is_held_alike(moves: Moves, member: str, batch: AcknowledgementBatch, max_states: int) -> bool:
-    """Return whether one range has all these records, with a type each, and nothing forbids their moves."""
+    """Return True if each record has a type, one range has all of them, and no check forbids their moves."""
     window, records = moves.window, moves.window.records
     first, last, types = batch
     if len(types) != last - first + 1 or first < window.start_offset or not _MOVE_TO.keys() >= set(types):
@@ -175,13 +178,13 @@ def _reason_of(kind: int) -> ArchiveReason | None:
 
 
 def _first_of_each_run(first: int, types: Sequence[int]) -> list[int]:
-    """The offsets at which another type begins than the one before has."""
+    """Return the first offset of each run of equal types."""
     changes = (place for place, (one, next_one) in enumerate(pairwise(types), first + 1) if one != next_one)
     return [first, *changes]
 
 
 def _same_types(first: int, last: int, types: Sequence[int]) -> Iterator[tuple[int, int, int]]:
-    """The type, first and last offset of each run of offsets with the same type."""
+    """Yield the type and the first and last offset of each run of equal types."""
     if len(types) == 1:
         yield types[0], first, last
         return
@@ -192,7 +195,7 @@ def _same_types(first: int, last: int, types: Sequence[int]) -> Iterator[tuple[i
 
 
 def _check_held(moves: Moves, member: str, first: int, last: int) -> None:
-    """Refuse offsets that this member does not hold, or of which it has said something already."""
+    """Raise KafkaError if this member does not hold these offsets, or has acknowledged them already."""
     records = moves.window.records
     begin, end = records.span(first, last)
     for index in range(begin, end):
@@ -206,7 +209,7 @@ def _check_held(moves: Moves, member: str, first: int, last: int) -> None:
 
 
 def _renew(moves: Moves, member: str, first: int, last: int, now_ms: int) -> None:
-    """Begin the locks of these records anew; as in Kafka also of those before one that is refused."""
+    """Renew the locks of these records; as in Kafka, the locks before one that fails are renewed."""
     if not moves.config.renew_acknowledge_enable:
         raise KafkaError(
             ErrorCode.INVALID_RECORD_STATE, "Renewing acquisition locks is not enabled for the group."

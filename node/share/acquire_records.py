@@ -1,10 +1,10 @@
-"""Records that a fetch has read are given to a member, with a lock on each.
+"""Gives the records of a fetch to a member, with a lock on each.
 
-First what is in flight and available, then what is new. New records come in whole batches of the log, cut
-into pieces of some `batch_size`, also when that is more than the member asked for; in strict mode
-(`record_limit`) it is never more, and the rest of the batch is available to others. Records that have come
-near the delivery limit are throttled: they go out in smaller pieces the more often they failed, and for the
-last time alone, so that one bad record does not take its neighbours along.
+Available records in flight come first, then new ones. New records are acquired in whole batches of the log,
+cut into pieces of some `batch_size`, even if that is more than the member asked for. In strict mode
+(`record_limit`) it is never more, and the rest of the batch is available to other members. Records near the
+delivery limit are throttled: the more often they failed, the smaller the pieces, and the last delivery is of
+a single record, so that one bad record does not fail its neighbours.
 """
 
 from bisect import bisect_left, bisect_right
@@ -18,14 +18,14 @@ from ottla.node.share.share_words import AcquiredRecords, FetchedRecords, ShareC
 
 _ACQUIRED_ONLY = frozenset({ACQUIRED})
 _AVAILABLE_ONLY = frozenset({AVAILABLE})
-# Ranges that one fetch acquires, some 15 us each; the others wait for the next one.
+# Ranges that one fetch acquires, some 15 us each; others wait for the next fetch.
 MAX_ACQUIRED_RANGES = 1_024
-# Ranges that are not due yet which one fetch passes over, about as much each.
+# Ranges that are not due yet and that one fetch skips, at about the same time each.
 MAX_PASSED_RANGES = 512
 
 
 class Acquisition(NamedTuple):
-    """A fetch of one member, for which records are acquired."""
+    """The arguments of one acquisition: a fetch of one member, and the share-partition's state."""
 
     window: ShareWindow
     config: ShareConfig
@@ -38,12 +38,12 @@ class Acquisition(NamedTuple):
 
 
 def acquire(asked: Acquisition, max_records: int) -> list[AcquiredRecords]:
-    """Acquire records of a fetch, in order; not more than `max_records`, but for the end of a batch."""
+    """Acquire records of a fetch in order: at most `max_records`, apart from the rest of a batch."""
     window, fetched = asked.window, asked.fetched
     if max_records <= 0 or not fetched.base_offsets or fetched.last_offsets[-1] < window.start_offset:
         return []
     if window.delayed is not None:
-        # First of all, as records that are no more may have the ranges for which there is no room behind.
+        # First, because records that the log has lost may occupy the ranges that new records need.
         _archive_vanished(window, fetched.fetch_offset, fetched.base_offsets[0])
         fetched = note_fetched(window, fetched, asked.max_states)
         if not fetched.base_offsets:
@@ -62,18 +62,18 @@ def acquire(asked: Acquisition, max_records: int) -> list[AcquiredRecords]:
 
 
 def _limits(asked: Acquisition, max_records: int) -> tuple[int, int]:
-    """Return how many records may be acquired, and up to which offset."""
+    """Return the number of records that may be acquired, and the last offset."""
     window, fetched = asked.window, asked.fetched
     last = fetched.last_offsets[-1]
     room = min(max_records, asked.config.partition_max_record_locks - window.in_flight_count())
     if room <= 0 and fetched.fetch_offset <= window.end_offset:
-        # No more may be in flight, but what is may be acquired again.
+        # No more records may be in flight, but those that are may be acquired again.
         return min(max_records, window.end_offset - fetched.fetch_offset + 1), min(last, window.end_offset)
     return room, last
 
 
 def _archive_vanished(window: ShareWindow, fetch_offset: int, base_offset: int) -> None:
-    """Archive what is available between the offset of a fetch and what it found: the log was compacted."""
+    """Archive available records between the offset of a fetch and its first batch: they were compacted."""
     if fetch_offset >= base_offset:
         return
     gap = window.next_gap()
@@ -95,14 +95,14 @@ def _acquire_from(asked: Acquisition, base: int, last: int, limit: int) -> list[
     else:
         first = max(base, window.start_offset)
     begin, end = bisect_left(records.batch_firsts, min(base, first)), records.floor_batch(last) + 1
-    # Copies, as new batches come between these.
+    # Copies, since the loop adds batches between these.
     firsts, lasts = records.batch_firsts[begin:end], records.batch_lasts[begin:end]
     if not firsts:
         return _acquire_new(asked, first, last, limit)
     acquired: list[AcquiredRecords] = []
     count = 0
     gap_start = first
-    available = -1  # the first offset that may be acquired again, when it was looked for last
+    available = -1  # the first offset that may be acquired again, as of the last search
     place = 0
     while place < len(firsts):
         batch_first, batch_last = firsts[place], lasts[place]
@@ -116,7 +116,7 @@ def _acquire_from(asked: Acquisition, base: int, last: int, limit: int) -> list[
                 count += _count(new)
                 gap = None if new else window.next_gap()
                 if gap is not None and gap < batch_first:
-                    return acquired  # without room for it; passed over, it would never be fetched again
+                    return acquired  # no room for the gap: if skipped, it would never be fetched again
             gap_start = batch_last + 1
             if count >= limit:
                 return acquired
@@ -124,7 +124,7 @@ def _acquire_from(asked: Acquisition, base: int, last: int, limit: int) -> list[
         if available < first:
             index = records.next_available(records.index_at(first))
             available = max(first, records.firsts[index]) if index >= 0 else MAX_OFFSET
-        if available > reach:  # of very many batches most have nothing
+        if available > reach:  # skip batches without available records: there may be very many
             if not window.is_gap_active():
                 place = bisect_left(lasts, available, place)
             continue
@@ -142,11 +142,11 @@ def _acquire_from(asked: Acquisition, base: int, last: int, limit: int) -> list[
     return acquired
 
 
-# ---- records that are in flight already
+# ---- records in flight
 
 
 def _is_throttled(asked: Acquisition, first: int, last: int) -> bool:
-    """Return whether a record that may be acquired here has failed often."""
+    """Return True if an available record among these has failed so often that it is throttled."""
     records, throttled_from = asked.window.records, asked.config.throttled_from_count
     begin, end = records.span(first, last)
     index = records.next_available(begin)
@@ -160,7 +160,7 @@ def _is_throttled(asked: Acquisition, first: int, last: int) -> bool:
 def _acquire_again(
     asked: Acquisition, first: int, last: int, batch_size: int, max_records: int
 ) -> list[AcquiredRecords]:
-    """Acquire what is available of one batch, of `batch_size` records, from `first` to `last`."""
+    """Acquire the available records from `first` to `last`, of one batch of `batch_size` records."""
     records, config = asked.window.records, asked.config
     delivery_limit, throttled_from = config.delivery_count_limit, config.throttled_from_count
     acquired: list[AcquiredRecords] = []
@@ -217,11 +217,11 @@ def _hold(asked: Acquisition, first: int, last: int, delivery_count: int) -> Non
     records.merge(begin, end)
 
 
-# ---- records that are new
+# ---- new records
 
 
 def _acquire_new(asked: Acquisition, first: int, last: int, max_records: int) -> list[AcquiredRecords]:
-    """Acquire records of which nothing is in flight, from `first` to `last`."""
+    """Acquire records from `first` to `last` that are not in flight yet."""
     window, records = asked.window, asked.window.records
     first = max(first, window.start_offset)
     if first > last or not may_take_new(window, first, asked.max_states):
@@ -261,21 +261,21 @@ def _acquire_new(asked: Acquisition, first: int, last: int, max_records: int) ->
 
 
 def _waiting_between(asked: Acquisition, first: int, last: int) -> tuple[list[tuple[int, int]], int]:
-    """Return the ranges of new records that are not due yet, and up to which offset those are all."""
+    """Return the ranges of new records that are not due yet, and the last offset for which they are known."""
     index = asked.window.delayed
     if index is None or not index:
         return [], last
     runs = index.waiting_within(first, last, MAX_PASSED_RANGES + 1)
     if len(runs) > MAX_PASSED_RANGES:
         last = runs.pop()[0] - 1
-    # What is of an aborted transaction is archived at once, whenever it is due.
+    # Records of an aborted transaction are archived at once, even if they are not due.
     spans = [AcquiredRecords(begin, end, 0) for begin, end in runs]
     never = _common(spans, asked.fetched.never_delivered)
     return [(begin, end) for begin, end, _ in _without(spans, never)], last
 
 
 def _nth_due(first: int, waiting: Sequence[tuple[int, int]], count: int) -> int:
-    """Return the offset up to which there are so many records that are due."""
+    """Return the offset of the `count`-th due record from `first` on."""
     for begin, end in waiting:
         if first + count <= begin:
             break
@@ -285,7 +285,7 @@ def _nth_due(first: int, waiting: Sequence[tuple[int, int]], count: int) -> int:
 
 
 def _pieces(asked: Acquisition, first: int, last: int) -> list[AcquiredRecords]:
-    """Cut new records where a batch of the log begins, when a piece has the size that is asked for."""
+    """Cut new records into pieces of at least the batch size, each at the start of a batch of the log."""
     pieces: list[AcquiredRecords] = []
     size = max(asked.batch_size, 1)
     if last - first + 1 > size:
@@ -300,16 +300,16 @@ def _pieces(asked: Acquisition, first: int, last: int) -> list[AcquiredRecords]:
 
 
 def _end_of_batch(fetched: FetchedRecords, offset: int) -> int:
-    """The last offset of the batch that has this one; the offset itself when none has it."""
+    """Return the last offset of the batch that has this offset, or the offset itself if none has it."""
     place = bisect_right(fetched.base_offsets, offset) - 1
     return max(offset, fetched.last_offsets[place]) if place >= 0 else offset
 
 
-# ---- records that are not delivered after all
+# ---- acquired records that are not delivered
 
 
 def _without_undeliverable(asked: Acquisition, acquired: list[AcquiredRecords]) -> list[AcquiredRecords]:
-    """Take out what is never delivered, which is archived, and what is not delivered yet, which waits."""
+    """Remove records that are not delivered: archive those of aborted transactions, delay those not due."""
     window = asked.window
     if asked.fetched.never_delivered:
         taken_out = _common(acquired, asked.fetched.never_delivered)
@@ -317,8 +317,8 @@ def _without_undeliverable(asked: Acquisition, acquired: list[AcquiredRecords]) 
             window.archive(first, last, _ACQUIRED_ONLY, is_counted=True)
         acquired = _without(acquired, taken_out)
         if taken_out:
-            # Nothing is written for these. Were it left to the next acknowledgement, a window full of aborted
-            # records would stand for ever.
+            # No write is made for these. If only the next acknowledgement moved the start offset, a window
+            # full of aborted records would stand still for ever.
             window.advance_start()
     not_due = waiting_of(window, acquired)
     for first, last in not_due:
@@ -327,7 +327,7 @@ def _without_undeliverable(asked: Acquisition, acquired: list[AcquiredRecords]) 
 
 
 def _delay(window: ShareWindow, first: int, last: int) -> None:
-    """Let records wait until they are due that were acquired in vain, which is no delivery."""
+    """Let acquired records wait until they are due, and do not count this as a delivery."""
     records = window.records
     begin, end = records.cut_out(first, last)
     for index in range(begin, end):
@@ -337,7 +337,7 @@ def _delay(window: ShareWindow, first: int, last: int) -> None:
 
 
 def _common(acquired: Sequence[AcquiredRecords], ranges: Sequence[tuple[int, int]]) -> list[tuple[int, int]]:
-    """Return the parts of ranges that were acquired; both are in order."""
+    """Return the intersection of acquired records and ranges, both in order."""
     common = []
     place = 0
     for first, last, _ in acquired:
@@ -353,7 +353,7 @@ def _common(acquired: Sequence[AcquiredRecords], ranges: Sequence[tuple[int, int
 def _without(
     acquired: Sequence[AcquiredRecords], taken_out: Sequence[tuple[int, int]]
 ) -> list[AcquiredRecords]:
-    """Return acquired records without some ranges, each of which lies within one of them."""
+    """Return acquired records without these ranges, each of which lies within one of them."""
     left = []
     place = 0
     for first, last, delivery_count in acquired:

@@ -1,8 +1,7 @@
-"""When the next lock of a share-partition ends, or the next wait.
+"""Finds the next lock or wait of a share-partition that ends.
 
-An entry is made with each lock and stays when the record is acknowledged: entries are looked up in the
-records when their time comes, and those of which nothing is left are passed over. When most are such, all are
-made anew.
+An entry is added with each lock, and is not removed when the record is acknowledged. When its time comes, it
+is compared with the records, and skipped if it is stale. When most entries are stale, the heap is rebuilt.
 """
 
 from heapq import heapify, heappop, heappush
@@ -10,12 +9,12 @@ from typing import Final
 
 from ottla.node.share.in_flight_records import InFlightRecords
 
-# So many entries are cheap to keep, whatever there is of records.
+# This many entries are cheap to keep, however few records there are.
 _FEW: Final = 64
 
 
 class AcquisitionLocks:
-    """The times of ranges of offsets, the next one first."""
+    """The end times of the locks and waits of ranges of offsets, in a heap."""
 
     __slots__ = ("_entries", "_records")
 
@@ -27,13 +26,13 @@ class AcquisitionLocks:
         return len(self._entries)
 
     def add(self, time_ms: int, first: int, last: int) -> None:
-        """Take note that these records have something to do at that time."""
+        """Add an entry for records whose lock or wait ends at this time."""
         heappush(self._entries, (time_ms, first, last))
         if len(self._entries) > 2 * len(self._records) + _FEW:
             self._make_anew()
 
     def next_ms(self) -> int | None:
-        """The time of the next entry of which something is left."""
+        """Return the time of the next entry that is not stale, None if there is none."""
         while self._entries:
             time_ms, first, last = self._entries[0]
             begin, end = self._records.span(first, last)
@@ -43,7 +42,7 @@ class AcquisitionLocks:
         return None
 
     def take_due(self, now_ms: int) -> list[tuple[int, int]]:
-        """Remove and return the ranges whose time has come."""
+        """Remove the entries whose time has come, and return their ranges."""
         due = []
         while self._entries and self._entries[0][0] <= now_ms:
             _, first, last = heappop(self._entries)

@@ -1,8 +1,9 @@
-"""Writes the dead letters of share-partitions (KIP-1191), one batch of each after the other.
+"""Writes the dead letters of share-partitions (KIP-1191), one batch of each at a time.
 
-Exactly once, whoever falls: records wait in the state ARCHIVING; a note on the batch that is about to be
-produced is written to their state; the batch is produced by an id and epoch that no other has; then the
-records are archived and the note is taken away, in one write. Whoever reads a note sends its batch again.
+Each letter is written exactly once, whichever node fails. Records wait in the state ARCHIVING. A note about
+the next batch is written to their state. The batch is produced with a producer id and epoch that no other
+batch has. Then one write archives the records and removes the note. A leader that reads a note sends its
+batch again.
 """
 
 import asyncio
@@ -47,13 +48,13 @@ from ottla.node.share.share_words import FENCED, UNFORESEEN, ArchivedRecords
 # As in Kafka: five attempts at a batch.
 MAX_ATTEMPTS: Final = 5
 MAX_PAUSE_S: Final = 30.0
-# Of the log at once; a batch that is larger is read whole.
+# Bytes read from the log at once; a larger batch is read whole.
 READ_BYTES: Final = 1024 * 1024
-# So many batches are made at once, of all share-partitions: what was read of the log, and the batch.
+# Batches in memory at once, for all share-partitions, each with the records that were read for it.
 MAX_IN_MEMORY: Final = 16
 _NO_LIMIT: Final = 1 << 40
-# The log has the batch of this note already: no other has its epoch, and a later one is only used when this
-# batch is there, or given up.
+# Errors that mean that the log has the batch of this note already: no other batch has its epoch, and a later
+# epoch is only used after this batch was written or given up.
 _THERE: Final = frozenset(
     {
         ErrorCode.DUPLICATE_SEQUENCE_NUMBER,
@@ -62,7 +63,7 @@ _THERE: Final = frozenset(
     }
 )
 
-# By which a node or its connection is out of reach, whichever it is.
+# Errors that mean that a node cannot be reached.
 _UNREACHED: Final = frozenset(
     {ErrorCode.NETWORK_EXCEPTION, ErrorCode.REQUEST_TIMED_OUT, ErrorCode.BROKER_NOT_AVAILABLE}
 )
@@ -78,24 +79,24 @@ T = TypeVar("T")
 
 
 class Persister(Protocol):
-    """Writes states of share-partitions; an error is in the answer."""
+    """Writes states of share-partitions; the results have the errors."""
 
     async def write(self, requests: Sequence[WriteState]) -> list[StateResult]: ...
 
 
 class Produce(Protocol):
-    """Has all replicas in sync store a batch, which the leader's log takes once; else a KafkaError."""
+    """Produces a batch to all replicas in sync, idempotently; raises KafkaError if that fails."""
 
     def __call__(self, topic_id: bytes, partition: int, batch: bytearray, /) -> Awaitable[None]: ...
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class DeadLetterWorld:
-    """What is needed of the cluster to write dead letters."""
+    """The functions of the cluster that are needed to write dead letters."""
 
-    # The partition for those of a group's source partition; None where the topic has to be created.
+    # The destination for a group's source partition; None if the topic must be created.
     destination: Callable[[str, DeadLetterSettings, int], Destination | None]
-    max_message_bytes: Callable[[bytes], int | None]  # of a topic; None where it is no more
+    max_message_bytes: Callable[[bytes], int | None]  # of a topic; None if it was deleted
     create_topic: Callable[[str], Awaitable[None]]
     next_producer_id: Callable[[], Awaitable[int]]
     produce: Produce
@@ -106,14 +107,14 @@ class DeadLetterWorld:
 
 
 class _Prepared(NamedTuple):
-    """What is to be noted; without letters the log has none of the records."""
+    """A batch to note, with its records; `letters` is None if the log has none of the records."""
 
     letters: DeadLetters | None
     records: Sequence[ArchivedRecords]
 
 
 class DeadLetterQueue:
-    """Lives on the event loop."""
+    """Writes the dead letters of a node. For the event loop only."""
 
     def __init__(
         self,
@@ -125,7 +126,7 @@ class DeadLetterQueue:
         changed: Callable[[LedPartition], None],
         fenced: Callable[[LedPartition], None],
     ) -> None:
-        """`changed` is told when records were archived, `fenced` when another has the state."""
+        """`changed` is called when records were archived, `fenced` when another leader has the state."""
         self._world = world
         self._persister = persister
         self._settings = settings
@@ -136,12 +137,12 @@ class DeadLetterQueue:
         self._lanes = LetterLanes(sleep=world.sleep, chance=world.chance)
 
     async def work_off(self, led: LedPartition) -> None:
-        """Write all dead letters that are due, until there are none, or this node does not lead any more."""
+        """Write dead letters until there are none, or this node no longer leads the share-partition."""
         while not led.is_gone and led.core.is_active and await self._write_next(led):
             pass
 
     async def _write_next(self, led: LedPartition) -> bool:
-        """Write one batch; return whether there may be another."""
+        """Write one batch; return True if there may be another."""
         core = led.core
         if core.letters is not None:
             return await self._send(led, core.letters)
@@ -149,7 +150,7 @@ class DeadLetterQueue:
         if not records:
             return False
         settings = self._settings(core.key.group)
-        if settings is None:  # it was taken away since
+        if settings is None:  # the group no longer has a topic for dead letters
             led.note_letters(ErrorCode.NONE, _now_s())
             return await self._archive(led, records)
         prepared = await self._prepare(led, settings, records)
@@ -171,9 +172,9 @@ class DeadLetterQueue:
     async def _prepare(
         self, led: LedPartition, settings: DeadLetterSettings, records: Sequence[ArchivedRecords]
     ) -> _Prepared | None:
-        """Read what a batch consists of, and find where it goes; None where that is given up."""
+        """Prepare a batch: find its destination and read its records; None if that is given up."""
         group, partition = led.core.key.group, led.core.key.partition
-        # A group that rejects much must not wait 15 seconds for each batch of letters that have no topic.
+        # A group that rejects many records must not wait 15 s for each batch while its topic is missing.
         attempts = 1 if led.missing_letter_topic.was_told(self._world.clock.now_ms()) else MAX_ATTEMPTS
         for attempt in range(attempts):
             if led.is_gone:
@@ -235,7 +236,7 @@ class DeadLetterQueue:
         )
         return _Prepared(letters, fitted)
 
-    # ---- what the log has --------------------------------------------------------------------------------
+    # ---- the records in the log --------------------------------------------------------------------------
 
     async def _read(
         self,
@@ -245,11 +246,11 @@ class DeadLetterQueue:
         *,
         is_copied: bool,
     ) -> tuple[list[Source], list[ArchivedRecords]]:
-        """Read the first of the records, as many as one batch may have; return which those are, too."""
+        """Read as many of the first records as one batch may have; return them and their ranges."""
         sources: list[Source] = []
         read: list[ArchivedRecords] = []
         size_bytes = 0
-        max_bytes = max(max_bytes, 1)  # a topic may take nothing at all, which its leader has to say
+        max_bytes = max(max_bytes, 1)  # a topic may take no bytes at all; then its leader rejects the batch
         for one in records:
             offset = one.first_offset
             while offset <= one.last_offset and len(sources) < MAX_LETTERS and size_bytes < max_bytes:
@@ -257,7 +258,7 @@ class DeadLetterQueue:
                 found = await self._read_piece(led, offset, one.last_offset, room, room_bytes, is_copied)
                 if found.last_offset < offset and not found.sources:
                     if sources:
-                        break  # the next one goes with the next batch
+                        break  # the next record goes into the next batch
                     found = without_copies(offset, offset, 1)
                 sources += found.sources
                 size_bytes += sum(source.size_bytes for source in found.sources)
@@ -275,7 +276,7 @@ class DeadLetterQueue:
         try:
             if first < partition_log.log_start_offset:
                 return without_copies(first, min(last, partition_log.log_start_offset - 1), room)
-            # A new leader may not know yet that its followers have what was delivered.
+            # Up to the log end: a new leader may not know yet that its followers have the delivered records.
             cold = partition_log.cold_read(first, FetchIsolation.LOG_END)
             if cold is not None:
                 await self._world.in_thread(cold.run)
@@ -304,7 +305,10 @@ class DeadLetterQueue:
     # ---- a batch whose note is written -------------------------------------------------------------------
 
     async def _send(self, led: LedPartition, letters: DeadLetters) -> bool:
-        """Produce a batch that its log may have already; archive its records when it is there or given up."""
+        """Produce a noted batch, which its log may have already, and archive its records then.
+
+        The records are archived after the last failed attempt, too.
+        """
         counts = self._counters.dead_letters_of(led.core.key.group)
         settings = self._settings(led.core.key.group)
         is_copied = settings is not None and settings.copies_records
@@ -316,7 +320,7 @@ class DeadLetterQueue:
             if led.is_gone:
                 return False
             if error is not None and self._world.max_message_bytes(letters.topic_id) is None:
-                # What there was of them went with the topic.
+                # Letters that were written were deleted with their topic.
                 led.core.forget_letters()
                 return True
             led.note_letters(ErrorCode.NONE if error is None else error.code, _now_s())
@@ -328,9 +332,9 @@ class DeadLetterQueue:
             if error.code in REFUSED:
                 if not is_copied:
                     break
-                is_copied = False  # the topic may take the letters without what the records had
+                is_copied = False  # the topic may take the letters without the records' contents
             elif error.code not in OF_DESTINATION and attempt < MAX_ATTEMPTS - 1:
-                await self._pause(led, attempt)  # others go on meanwhile
+                await self._pause(led, attempt)  # here, so that other share-partitions go on meanwhile
         if error is not None:
             self._give_up(led, letters.records, "", error)
         write = led.core.end_letters()
@@ -338,8 +342,8 @@ class DeadLetterQueue:
         return await self._persist(led, write)
 
     async def _attempt(self, led: LedPartition, letters: DeadLetters, *, is_copied: bool) -> Sent:
-        """Produce a batch once."""
-        if led.is_gone:  # while it waited for its turn
+        """Make one attempt to produce a batch."""
+        if led.is_gone:  # since it began to wait for its turn
             return Sent()
         max_bytes = self._world.max_message_bytes(letters.topic_id)
         if max_bytes is None:
@@ -362,13 +366,13 @@ class DeadLetterQueue:
     async def _build(
         self, led: LedPartition, letters: DeadLetters, max_bytes: int, is_copied: bool
     ) -> tuple[int, bytearray, list[ArchivedRecords]]:
-        """Build the batch of a note, if it has letters; return how many, and the records that have none."""
+        """Build the batch of a note; return the number of letters, the batch, and records without letters."""
         origin = _origin(led)
         sources, read = await self._read(led, letters.records, max_bytes, is_copied=is_copied)
         taken, fitted = fitting(origin, read, sources, max_bytes) if sources else (sources, read)
         if tuple(fitted) != letters.records:
-            # The settings let less into a batch than when it was noted, or there is less of the log: of what
-            # it has lost each offset has a letter, and of a compacted log they may be millions.
+            # Since the note was written, the settings have lowered the limit of a batch, or the log has lost
+            # records: each lost offset has a letter, and in a compacted log they may be millions.
             taken, read = await self._read(led, letters.records, _NO_LIMIT, is_copied=False)
         rest = _behind(letters.records, read)
         if not taken:
@@ -394,9 +398,9 @@ class DeadLetterQueue:
     # ---- the state ---------------------------------------------------------------------------------------
 
     async def _persist(self, led: LedPartition, write: WriteState) -> bool:
-        """Have a write done, however long its coordinator takes; return whether this node goes on.
+        """Repeat a write until it succeeds or is fenced; return True if this node goes on.
 
-        Nothing else may be noted meanwhile: the coordinator may have this and not have said so.
+        No other note may be written meanwhile: the coordinator may have this one although the write failed.
         """
         attempt, failure, failed_s = 0, led.letter_failure, led.letter_failed_s
         while not led.is_gone:
@@ -412,7 +416,7 @@ class DeadLetterQueue:
                 led.core.key.coordinator_key[-150:],
                 result.error.name,
             )
-            # Whatever the error is, it tells nothing of the topic for dead letters.
+            # Not the error itself, which would look like one of the topic for dead letters.
             led.note_letters(ErrorCode.COORDINATOR_NOT_AVAILABLE, _now_s())
             await self._pause(led, attempt)
             attempt += 1
@@ -429,7 +433,7 @@ def _now_s() -> float:
 
 
 def _behind(records: Sequence[ArchivedRecords], read: Sequence[ArchivedRecords]) -> list[ArchivedRecords]:
-    """Return what is left of records of which the first were read."""
+    """Return the records that remain after the first ones were read."""
     following = read[-1].last_offset + 1 if read else 0
     return [
         one._replace(first_offset=max(one.first_offset, following))
@@ -440,7 +444,7 @@ def _behind(records: Sequence[ArchivedRecords], read: Sequence[ArchivedRecords])
 
 @contextmanager
 def _refused_if_unforeseen() -> Iterator[None]:
-    """Refuse records that are what nobody thought of: they must not end the node, again and again."""
+    """Turn an unforeseen exception into a KafkaError: a record must not end the node, again and again."""
     try:
         yield
     except UNFORESEEN as error:
@@ -449,7 +453,7 @@ def _refused_if_unforeseen() -> Iterator[None]:
 
 @contextmanager
 def _told_of_controller() -> Iterator[None]:
-    """Name the controller where it is out of reach, as the topic for dead letters may be well."""
+    """Turn an unreachable controller into NOT_CONTROLLER, since the topic for dead letters may be fine."""
     try:
         yield
     except KafkaError as error:

@@ -1,4 +1,4 @@
-"""Where the dead letters of a share group go, by the rules of KIP-1191."""
+"""Finds the topic and partition of a share group's dead letters, by the rules of KIP-1191."""
 
 from collections.abc import Callable
 from typing import NamedTuple
@@ -18,7 +18,7 @@ class Destination(NamedTuple):
 
 
 class TopicRules(NamedTuple):
-    """What the cluster says of topics for dead letters."""
+    """The settings of the cluster for topics of dead letters."""
 
     name_prefix: str
     may_create: bool
@@ -33,10 +33,10 @@ def find_destination(
     topic: str,
     source_partition: int,
 ) -> Destination | None:
-    """Return where the dead letters of a partition go; None where the topic is to be created first.
+    """Return the destination of the dead letters of a partition, None if the topic must be created first.
 
-    INVALID_CONFIG if the topic may not have them: producers of the source could write by this way to topics
-    that they have no right to write to.
+    Raises KafkaError with INVALID_CONFIG if the topic must not get dead letters: otherwise producers of the
+    source could write to topics that they are not authorized for.
     """
     if topic.startswith("__"):
         raise _refused(

@@ -1,8 +1,8 @@
-"""The dead letters of one share-partition that are on their way (KIP-1191), and their note in its state.
+"""The batch of dead letters in flight of one share-partition (KIP-1191), and its note in the state.
 
-A note says for which records they are, to which partition they go, and by which producer id and epoch. A new
-leader of the share-partition sends them again by it: the log of the dead letters has all of them from that
-producer in that epoch already, or none.
+The note has the records, the destination partition, and the producer id and epoch of the batch. With it a new
+leader of the share-partition sends the batch again: the destination's log has the whole batch of that
+producer and epoch already, or none of it.
 """
 
 import struct
@@ -11,17 +11,17 @@ from typing import Final, NamedTuple
 
 from ottla.node.share.share_words import ArchivedRecords, ArchiveReason
 
-# As many ranges of records as one batch of dead letters is for: a note has 1,200 bytes then.
+# The ranges of records in one batch of dead letters: a note has 1,200 bytes then.
 MAX_RANGES: Final = 60
 _VERSION: Final = 0
-_NUMBER = struct.Struct(">q")  # first, so that the coordinator knows which of two notes is the newer one
+_NUMBER = struct.Struct(">q")  # first, so that the coordinator finds the newer of two notes
 _HEAD = struct.Struct(">bqh16siH")
 _RECORDS = struct.Struct(">qqhb")
 _REASONS: Final = (ArchiveReason.REJECTED, ArchiveReason.DELIVERY_LIMIT)
 
 
 class Note(NamedTuple):
-    """What the state has: the number of the note, and the dead letters that are on their way."""
+    """A note in the state: its number, and the dead letters in flight, None if there are none."""
 
     number: int
     letters: "DeadLetters | None"
@@ -29,7 +29,7 @@ class Note(NamedTuple):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class DeadLetters:
-    """A batch of dead letters, and the records that they are for. No other has this producer id and epoch."""
+    """A batch of dead letters and its records. No other batch has this producer id and epoch."""
 
     producer_id: int
     producer_epoch: int
@@ -60,7 +60,7 @@ def encode_note(note: Note) -> bytes:
 
 
 def read_note(content: bytes) -> Note:
-    """Return the note of these bytes, of number 0 if there are none; ValueError where they make no sense."""
+    """Return the note of these bytes, of number 0 if there are none; ValueError if they are not valid."""
     if not content:
         return Note(0, None)
     if len(content) < _NUMBER.size:

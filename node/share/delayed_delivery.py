@@ -1,9 +1,9 @@
-"""Records that are not due yet wait in a share-partition, as the index of delayed records says.
+"""Keeps records in the window of a share-partition until they are due; `DelayedIndex` has their times.
 
-They are in flight as WAITING without a time of their own, so those in a row are one range, however many there
-are and whenever each of them is due; what is done with between them is one range, too. Ranges are bounded:
-from a half of the most on nothing new is acquired, from three quarters on only the first record of all is
-freed when it is due, so that the start offset can always move.
+They are in flight as WAITING without a time of their own, so contiguous ones are one range, however many they
+are and whenever each of them is due. Records between them that are done with are one range, too. The number
+of ranges is limited: from half of the maximum on nothing new is acquired, and from three quarters on only the
+first record of the window is freed when it is due, so that the start offset can always move.
 """
 
 from bisect import bisect_left
@@ -15,11 +15,11 @@ from ottla.node.share.in_flight_records import AVAILABLE, WAITING
 from ottla.node.share.share_window import ShareWindow
 from ottla.node.share.share_words import AcquiredRecords, FetchedRecords
 
-FREED_AT_ONCE: Final = 2_000  # records of one turn: some milliseconds
+FREED_AT_ONCE: Final = 2_000  # records in one turn: some milliseconds
 
 
 def begin_delays(window: ShareWindow, max_records: int) -> bool:
-    """Let records wait until they are due, so many at once; return whether that is new."""
+    """Begin to delay up to `max_records` records until they are due; return True if this is a change."""
     if window.delayed is not None:
         before, window.delayed.max_records = window.delayed.max_records, max_records
         return max_records != before
@@ -31,7 +31,7 @@ def begin_delays(window: ShareWindow, max_records: int) -> bool:
 
 
 def end_delays(window: ShareWindow) -> bool:
-    """Let no record wait until it is due; return whether that is new."""
+    """Stop delaying records: free all that wait until they are due; return True if this is a change."""
     if window.delayed is None:
         return False
     window.delayed, window.records.joins_batches = None, False
@@ -42,7 +42,7 @@ def end_delays(window: ShareWindow) -> bool:
 
 
 def note_fetched(window: ShareWindow, fetched: FetchedRecords, max_states: int) -> FetchedRecords:
-    """Take note of what a fetch read that is not due; return what of it may be acquired."""
+    """Add the records of a fetch that are not due to the index; return the part that may be acquired."""
     index = window.delayed
     if index is None or not fetched.base_offsets:
         return fetched
@@ -57,7 +57,7 @@ def note_fetched(window: ShareWindow, fetched: FetchedRecords, max_states: int) 
         stop = min(stop, index.stopped_at)
     count = bisect_left(fetched.base_offsets, stop)
     if not count and index.stopped_at is not None and index.stopped_at <= fetched.base_offsets[0]:
-        index.stopped_at = fetched.fetch_offset  # the log has nothing between, so it would be read in vain
+        index.stopped_at = fetched.fetch_offset  # the log has no records in between to read
     lasts = list(fetched.last_offsets[:count])
     if lasts:
         lasts[-1] = min(lasts[-1], stop - 1)
@@ -65,7 +65,7 @@ def note_fetched(window: ShareWindow, fetched: FetchedRecords, max_states: int) 
 
 
 def waiting_of(window: ShareWindow, acquired: Sequence[AcquiredRecords]) -> list[tuple[int, int]]:
-    """Return the ranges of what was acquired that are not due yet."""
+    """Return the ranges of acquired records that are not due yet."""
     index = window.delayed
     if index is None or not index:
         return []
@@ -73,7 +73,7 @@ def waiting_of(window: ShareWindow, acquired: Sequence[AcquiredRecords]) -> list
 
 
 def free_due(window: ShareWindow, now_ms: int, max_states: int) -> None:
-    """Make records available that are due now; there may be more of them, for which it is time at once."""
+    """Make due records available. If there are more than one turn may free, `next_due_ms` is in the past."""
     index, records = window.delayed, window.records
     if index is None:
         return
@@ -90,13 +90,13 @@ def free_due(window: ShareWindow, now_ms: int, max_states: int) -> None:
             if _is_delayed(window, place):
                 window.end_wait(place, AVAILABLE)
         if begin < end:
-            # Kafka gives out and throttles by batches, and the one that waited may be of a million records.
+            # Kafka delivers and throttles by batches, and the one that waited may have a million records.
             records.cut_batch(records.firsts[begin])
             records.cut_batch(records.lasts[end - 1] + 1)
 
 
 def next_due_ms(window: ShareWindow, max_states: int) -> int | None:
-    """When `free_due` will have something to do."""
+    """Return the time at which `free_due` will have something to do, None if no record waits."""
     if window.delayed is None:
         return None
     if _room(window, max_states) > 0:
@@ -105,9 +105,9 @@ def next_due_ms(window: ShareWindow, max_states: int) -> int | None:
 
 
 def may_take_new(window: ShareWindow, offset: int, max_states: int) -> bool:
-    """Return whether there is room for records from this offset on, of which nothing is in flight.
+    """Return True if there is room for new records from this offset on.
 
-    For those that come first there always is, as nothing else would make room.
+    There always is for the first records of the window, as nothing else would make room.
     """
     if is_stopped(window, offset):
         return False
@@ -119,18 +119,18 @@ def may_take_new(window: ShareWindow, offset: int, max_states: int) -> bool:
 
 
 def is_stopped(window: ShareWindow, offset: int) -> bool:
-    """Return whether records from this offset on wait until some of the many that wait are due."""
+    """Return True if the index is full, so that records from this offset on wait until others are due."""
     index = window.delayed
     return index is not None and index.is_full and index.stopped_at is not None and index.stopped_at <= offset
 
 
 def begins_with_delayed(window: ShareWindow) -> bool:
-    """Return whether the first record in flight is not due yet."""
+    """Return True if the first record in flight is not due yet."""
     return window.delayed is not None and len(window.records) > 0 and _is_delayed(window, 0)
 
 
 def check_delays(window: ShareWindow) -> None:
-    """Assert that all that waits without a time of its own is in the index."""
+    """Assert that all records that wait without a time of their own are in the index."""
     for index in range(len(window.records)):
         if _is_delayed(window, index):
             span = window.records.firsts[index], window.records.lasts[index]
@@ -138,25 +138,25 @@ def check_delays(window: ShareWindow) -> None:
 
 
 def _stop(window: ShareWindow, fetched: FetchedRecords, max_states: int) -> int:
-    """Return the offset before which a fetch has no more new records than there is room for."""
+    """Return the offset before which the new records of a fetch must end, for want of room."""
     room = _new_room(window, max_states)
     begin = window.next_gap()
     if begin is None:
         begin = window.end_offset + 1 if window.records else window.end_offset
-    begin = max(begin, fetched.base_offsets[0])  # what was compacted, however much, takes no room
+    begin = max(begin, fetched.base_offsets[0])  # compacted records take no room
     if window.is_gap_active():
         room, begin = _room_behind_gaps(window, begin, fetched.last_offsets[-1], room)
     if room > 0 or not window.is_first(begin):
         return begin + room
     assert window.delayed is not None
-    run = window.delayed.next_waiting(begin)  # one range, which waits or not
+    run = window.delayed.next_waiting(begin)  # room for one range: records that wait, or that do not
     if run is None:
         return fetched.last_offsets[-1] + 1
     return run[0] if run[0] > begin else run[1] + 1
 
 
 def _room_behind_gaps(window: ShareWindow, begin: int, last: int, room: int) -> tuple[int, int]:
-    """Return the room that is left for new records from an offset on, and that offset, or the gap without."""
+    """Subtract the gaps from the room for new records; return the room and the offset where it is used."""
     records = window.records
     place = max(records.floor_batch(begin), 0)
     while room > 0 and begin <= last and place < len(records.batch_firsts):
@@ -170,12 +170,12 @@ def _room_behind_gaps(window: ShareWindow, begin: int, last: int, room: int) -> 
 
 
 def _new_room(window: ShareWindow, max_states: int) -> int:
-    """Return how many new records may be acquired: each may be a range, and one behind it."""
+    """Return the number of new records that may be acquired: each may add two ranges."""
     return max((max_states // 2 - len(window.records)) // 2, 0)
 
 
 def _room(window: ShareWindow, max_states: int) -> int:
-    """Return how many records may be freed: each may cut a range in three."""
+    """Return the number of records that may be freed: each may cut a range in three."""
     return (max_states * 3 // 4 - len(window.records)) // 2
 
 

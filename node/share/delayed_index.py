@@ -1,9 +1,9 @@
-"""Which records of a share-partition are not due yet, and when they are, in some 16 bytes a record.
+"""An index of the records of a share-partition that are not due yet, in some 16 bytes a record.
 
-Records come in the order of offsets and leave in that of time. They lie in blocks, one behind the other: a
-block has its offsets in order, and its times in order, each beside the place of its record. A heap has the
-next time of each block. Blocks in which little is left are put together, so there are never more than a few
-objects for a thousand records.
+Records are added in the order of offsets and removed in the order of time. They are kept in a list of blocks.
+A block has its offsets in order, and its times in order, each with the place of its record. A heap has the
+next time of each block. Blocks that are nearly empty are joined, so there are never more than a few objects
+for a thousand records.
 """
 
 from array import array
@@ -12,30 +12,30 @@ from collections.abc import Sequence
 from heapq import heapify, heappop, heappush
 from typing import Final
 
-BLOCK_RECORDS: Final = 2048  # put in order anew in half a millisecond; at most 65,536, as places have 16 bits
-MAX_SPAN: Final = 2**32 - 1  # of the offsets of a block, which are counted from its first
+BLOCK_RECORDS: Final = 2048  # sorted again in half a millisecond; at most 65,536, as places have 16 bits
+MAX_SPAN: Final = 2**32 - 1  # of the offsets of a block, which are relative to its first
 FEW_RECORDS: Final = BLOCK_RECORDS // 4
 _WAITS: Final = 0
 _GONE: Final = 1
-# So many entries of the heap are cheap to keep, however few blocks there are.
+# This many entries of the heap are cheap to keep, however few blocks there are.
 _FEW_ENTRIES: Final = 64
 TIDIED_AT_ONCE: Final = 4  # blocks, of up to half a millisecond each
 
 
 class _Block:
-    """Some records in a row: those that wait, and those that are gone since it was made."""
+    """A block of records in the order of offsets: those that wait, and those that were removed."""
 
     __slots__ = ("base", "flags", "heap_time", "next", "offsets", "places", "times", "waiting")
 
     def __init__(self, base: int) -> None:
         self.base = base
-        self.offsets = array("I")  # behind the base, in order
+        self.offsets = array("I")  # relative to the base, in order
         self.flags = bytearray()  # by place in `offsets`
-        self.times = array("q")  # in order, each with the place of its record
+        self.times = array("q")  # in order; `places` has the place of each time's record
         self.places = array("H")
-        self.next = 0  # in `times`: those before it were taken
+        self.next = 0  # an index in `times`; earlier times were taken
         self.waiting = 0
-        self.heap_time: int | None = None  # of its entry in the heap that counts
+        self.heap_time: int | None = None  # the time of its valid entry in the heap
 
     @property
     def last_offset(self) -> int:
@@ -57,7 +57,7 @@ class _Block:
             return
         if self.next == len(self.times) or times[0] >= self.times[-1]:
             ordered_times = array("q", times)
-            if list(ordered_times) == sorted(ordered_times):  # as most are, of one delay for all
+            if list(ordered_times) == sorted(ordered_times):  # usual: all have the same delay
                 self.times.extend(ordered_times)
                 self.places.extend(range(first, first + len(times)))
                 return
@@ -68,14 +68,14 @@ class _Block:
         self.next = 0
 
     def next_time(self) -> int | None:
-        """When the next record that waits is due."""
+        """Return the time at which the next waiting record is due, None if none waits."""
         places, flags, size = self.places, self.flags, len(self.places)
         while self.next < size and flags[places[self.next]]:
             self.next += 1
         return self.times[self.next] if self.next < size else None
 
     def take_due(self, now_ms: int, max_records: int) -> list[int]:
-        """Remove and return the offsets that are due, in the order of time."""
+        """Remove due records and return their offsets, in the order of time."""
         end = min(bisect_right(self.times, now_ms, self.next), self.next + max_records)
         due = [place for place in self.places[self.next : end] if not self.flags[place]]
         self.next = end
@@ -85,20 +85,20 @@ class _Block:
         return [self.base + self.offsets[place] for place in due]
 
     def drop(self, begin: int, end: int) -> int:
-        """Forget the records at these places; return how many waited."""
+        """Remove the records at these places; return how many of them waited."""
         count = self.flags.count(_WAITS, begin, end)
         self.flags[begin:end] = bytes([_GONE]) * (end - begin)
         self.waiting -= count
         return count
 
     def left(self) -> list[tuple[int, int]]:
-        """Return the records that wait, as (offset, time), in the order of offsets."""
+        """Return the waiting records as (offset, time), in the order of offsets."""
         pairs = zip(self.places[self.next :], self.times[self.next :], strict=True)
         kept = sorted([pair for pair in pairs if not self.flags[pair[0]]])
         return [(self.base + self.offsets[place], time) for place, time in kept]
 
     def run_at(self, place: int) -> tuple[int, int] | None:
-        """The offsets, first and last, of the next records that wait in a row from this place on."""
+        """Return first and last offset of the next contiguous waiting records, from this place on."""
         place = self.flags.find(_WAITS, place)
         if place < 0:
             return None
@@ -128,12 +128,12 @@ class DelayedIndex:
     def __init__(self, max_records: int) -> None:
         assert max_records > 0
         self.max_records = max_records  # replaced when the topic's settings change
-        self.next_offset = 0  # everything before it was seen
+        self.next_offset = 0  # all records before it were seen
         self.stopped_at: int | None = None  # the first record for which there was no room
         self._blocks: list[_Block] = []
         self._firsts: list[int] = []  # base offsets of the blocks
         self._heap: list[tuple[int, int]] = []  # (time, base offset of a block)
-        self._untidy: dict[int, None] = {}  # base offsets of blocks of which little may be left
+        self._untidy: dict[int, None] = {}  # base offsets of blocks that may be nearly empty
         self._count = 0
 
     def __len__(self) -> int:
@@ -141,15 +141,15 @@ class DelayedIndex:
 
     @property
     def is_full(self) -> bool:
-        """Return whether records from `stopped_at` on must wait until others are due."""
+        """Return True if there is no room for more records until others are due."""
         return self._count >= self.max_records
 
-    # ---- what a fetch has read
+    # ---- records that a fetch has read
 
     def add(self, offsets: Sequence[int], due_ms: Sequence[int]) -> bool:
-        """Add records, in the order of offsets; those seen before are passed over.
+        """Add records in the order of offsets; skip records seen before.
 
-        Return whether there was room: if not, the first record left out is `stopped_at`.
+        Return True if there was room for all; if not, `stopped_at` is the first record left out.
         """
         self._tidy_some()
         begin = bisect_left(offsets, self.next_offset)
@@ -175,7 +175,7 @@ class DelayedIndex:
         return True
 
     def seen_before(self, offset: int) -> None:
-        """Take note that all records before this offset were seen."""
+        """Note that all records before this offset were seen."""
         self.next_offset = max(self.next_offset, offset)
         if self.stopped_at is not None and self.stopped_at < self.next_offset:
             self.stopped_at = None
@@ -183,7 +183,7 @@ class DelayedIndex:
     # ---- time
 
     def next_ms(self) -> int | None:
-        """When the next record is due."""
+        """Return the time at which the next record is due, None if none waits."""
         while self._heap:
             time, base = self._heap[0]
             block = self._block_of(base, time)
@@ -198,9 +198,9 @@ class DelayedIndex:
         return None
 
     def take_due(self, now_ms: int, max_records: int) -> list[tuple[int, int]]:
-        """Remove records that are due; return their offsets in ranges, in order.
+        """Remove due records, at most `max_records`; return their ranges of offsets, in order.
 
-        No more than `max_records` are: then `next_ms` is not later than now.
+        If more are due, `next_ms` is not later than now.
         """
         self._tidy_some()
         due: list[int] = []
@@ -220,7 +220,7 @@ class DelayedIndex:
         return _ranges(sorted(due))
 
     def take_at(self, offset: int, now_ms: int) -> bool:
-        """Remove this record if it is due; return whether it was."""
+        """Remove this record and return True if it is due."""
         due_ms = self.due_at(offset)
         if due_ms is None or due_ms > now_ms:
             return False
@@ -228,7 +228,7 @@ class DelayedIndex:
         return True
 
     def due_at(self, offset: int) -> int | None:
-        """When this record is due; None if it does not wait."""
+        """Return the time at which this record is due, None if it does not wait."""
         block = self._block_at(offset)
         if block is None:
             return None
@@ -241,7 +241,7 @@ class DelayedIndex:
     # ---- offsets
 
     def next_waiting(self, offset: int) -> tuple[int, int] | None:
-        """The next records in a row that wait, at or behind an offset: first and last."""
+        """Return first and last offset of the next contiguous waiting records, at or after an offset."""
         number = self._number_at(offset)
         found: tuple[int, int] | None = None
         while number < len(self._blocks):
@@ -260,7 +260,7 @@ class DelayedIndex:
         return found
 
     def waiting_within(self, first: int, last: int, max_ranges: int = 2**31) -> list[tuple[int, int]]:
-        """Return the ranges of records that wait, of these offsets: all, or so many."""
+        """Return the ranges of waiting records among these offsets, at most `max_ranges`."""
         found: list[tuple[int, int]] = []
         while first <= last and len(found) < max_ranges:
             run = self.next_waiting(first)
@@ -271,7 +271,7 @@ class DelayedIndex:
         return found
 
     def drop_before(self, offset: int) -> None:
-        """Forget all records before an offset, as the log or the group has nothing before it."""
+        """Remove all records before an offset: the log or the group is done with them."""
         self.seen_before(offset)
         number = 0
         while number < len(self._blocks) and self._blocks[number].last_offset < offset:
@@ -285,7 +285,7 @@ class DelayedIndex:
             self.stopped_at = None
 
     def check_invariants(self) -> None:
-        """Assert what always holds."""
+        """Assert the invariants of the index."""
         assert self._count == sum(block.waiting for block in self._blocks), self._count
         assert self._firsts == [block.base for block in self._blocks], self._firsts
         entries = set(self._heap)
@@ -309,14 +309,14 @@ class DelayedIndex:
     # ---- blocks
 
     def _number_at(self, offset: int) -> int:
-        """The last block that begins at this offset or before it, or the first block."""
+        """Return the number of the last block that begins at or before this offset, or 0."""
         return max(bisect_right(self._firsts, offset) - 1, 0)
 
     def _block_at(self, offset: int) -> _Block | None:
         return self._blocks[self._number_at(offset)] if self._blocks else None
 
     def _block_of(self, base: int, time: int) -> _Block | None:
-        """The block of an entry of the heap, if it still counts."""
+        """Return the block of an entry of the heap, None if the entry is stale."""
         number = bisect_left(self._firsts, base)
         if number == len(self._firsts) or self._firsts[number] != base:
             return None
@@ -343,7 +343,7 @@ class DelayedIndex:
             heapify(self._heap)
 
     def _drop(self, first: int, last: int) -> None:
-        """Forget records of one block."""
+        """Remove records of one block."""
         block = self._block_at(first)
         if block is None:
             return
@@ -353,7 +353,7 @@ class DelayedIndex:
         self._shrank(block)
 
     def _shrank(self, block: _Block) -> None:
-        """Take note that records of a block are gone."""
+        """Update the index after records of a block were removed."""
         if not block.waiting:
             number = bisect_left(self._firsts, block.base)
             self._delete(number, number + 1)
@@ -365,7 +365,7 @@ class DelayedIndex:
             self._untidy[block.base] = None
 
     def _tidy_some(self) -> None:
-        """Make some blocks anew of which little is left, with the next one if little is left of that, too."""
+        """Rebuild some nearly empty blocks, each joined with a neighbour if that is nearly empty, too."""
         for _ in range(TIDIED_AT_ONCE):
             if not self._untidy:
                 return
@@ -385,7 +385,7 @@ class DelayedIndex:
             self._untidy[self._firsts[number]] = None
 
     def _may_join(self, number: int) -> bool:
-        """Return whether a block and the next one can be put together, as little is left of both."""
+        """Return True if a block and the next one are so empty that they can be joined."""
         if number + 1 >= len(self._blocks):
             return False
         one, two = self._blocks[number : number + 2]
@@ -406,7 +406,7 @@ class DelayedIndex:
 
 
 def _ranges(offsets: Sequence[int]) -> list[tuple[int, int]]:
-    """Offsets, in order, as ranges of those in a row."""
+    """Return ordered offsets as ranges of contiguous offsets."""
     found: list[tuple[int, int]] = []
     begin = 0
     while begin < len(offsets):

@@ -1,7 +1,7 @@
-"""Share fetches that wait: for records, for a disk, or until their time is over.
+"""Share fetches that wait for records or for a disk, up to their maximum wait.
 
-Of those that wait for a share-partition one is woken and has claimed it until it has tried again; then the
-next one is asked, in the order in which they came.
+If several wait for a share-partition, one is woken and claims it until it has tried again. Then the next one
+gets it, in the order in which they came.
 """
 
 import asyncio
@@ -17,30 +17,30 @@ from ottla.node.share.share_fetch import UNREADABLE, ColdRead, ShareFetch
 from ottla.node.share.share_sessions import SessionKey
 from ottla.node.work.turns import give_way
 
-# A page that is read in a thread may be gone again when the loop looks; so often the fetch tries anew.
+# Reads in a thread before pauses begin: the page cache may lose a page before the loop reads it.
 MAX_COLD_READS: Final = 10
-PAUSE_S: Final = 0.05  # after that many
+PAUSE_S: Final = 0.05
 
 T = TypeVar("T")
 
 
 class Attempt(Protocol):
-    """Acquires for a fetch what there is; returns whether it is done with that."""
+    """Acquires available records for a fetch; returns True if the fetch need not wait any longer."""
 
     def __call__(self, fetch: ShareFetch, *, is_last: bool) -> bool: ...
 
 
 class _Sleep(NamedTuple):
-    """A fetch that watches its share-partitions."""
+    """The wait of a fetch that watches its share-partitions."""
 
     woken: "asyncio.Future[None]"
     delayed: DelayedFetch
     timer: asyncio.TimerHandle
-    claimed: list[LedPartition]  # since it was woken
+    claimed: list[LedPartition]  # by the fetch when it was woken
 
 
 class DelayedShareFetches:
-    """The share fetches of a node that wait; lives on the event loop."""
+    """The waiting share fetches of a node. For the event loop only."""
 
     def __init__(
         self,
@@ -53,8 +53,8 @@ class DelayedShareFetches:
         on_woken: Callable[[], None],
         counters: ShareCounters,
     ) -> None:
-        """`finished` completes the results of a fetch, `is_current` tells whether its member still waits for
-        them, and `on_woken` is told of each fetch that has waited.
+        """`finished` completes the results of a fetch, `is_current` returns True if its member still waits
+        for them, and `on_woken` is called after each fetch that has waited.
         """
         self._attempt = attempt
         self._finished = finished
@@ -70,23 +70,23 @@ class DelayedShareFetches:
         return sum(map(len, self._waiting.values()))
 
     def wait(self, fetch: ShareFetch) -> "asyncio.Future[ShareFetch]":
-        """Let a fetch wait; it is returned with its results."""
+        """Let a fetch wait; return a future of the fetch with its results."""
         loop = asyncio.get_running_loop()
         future: asyncio.Future[ShareFetch] = loop.create_future()
-        future.add_done_callback(lambda _: self._wake(fetch))  # also when nobody waits for it any more
+        future.add_done_callback(lambda _: self._wake(fetch))  # also if it is cancelled
         end_s = loop.time() + fetch.params.max_wait_ms / 1000
-        # It watches from now on, not only when its task begins: there may be more by then.
+        # It watches from now on: records that come before its task starts must wake it, too.
         first_sleep = None if fetch.cold or fetch.has_passed_over else self._watch(fetch, end_s)
         self._start_task(self._wait(fetch, future, end_s, first_sleep))
         return future
 
     def wake(self, key: SessionKey) -> None:
-        """Wake all fetches of a session, as it has ended."""
+        """Wake all fetches of a session that has ended."""
         for fetch in list(self._waiting.get(key, {})):
             self._wake(fetch)
 
     def close(self) -> None:
-        """Answer all, and let none wait any more."""
+        """Answer all fetches, and let none wait from now on."""
         self._is_closed = True
         for key in list(self._waiting):
             self.wake(key)
@@ -98,26 +98,26 @@ class DelayedShareFetches:
         end_s: float,
         sleep: "_Sleep | None",
     ) -> None:
-        """Try again whenever there is more, until it is enough or the time is over."""
+        """Try again whenever there may be more records, until there are enough or the wait is over."""
         loop = asyncio.get_running_loop()
         cold_reads = 0
         is_done = False
         while not is_done:
             if fetch.cold:
-                if cold_reads >= MAX_COLD_READS:  # who reads in vain must not keep the loop busy
+                if cold_reads >= MAX_COLD_READS:  # a fetch that never finds its pages must not busy the loop
                     await asyncio.sleep(PAUSE_S)
                 cold_reads += 1
                 await self._warm(fetch)
             elif fetch.has_passed_over:
                 cold_reads = 0
-                await give_way()  # and look behind what is not due
+                await give_way()  # then look after the records that are not due
             else:
                 fetch.warm.clear()
                 await self._until_woken(fetch, sleep or self._watch(fetch, end_s))
                 sleep = None
             is_over = loop.time() >= end_s or self._is_closed
             if future.done() or not self._is_current(fetch):
-                break  # nobody is there to be given anything
+                break  # no client waits for records
             is_done = self._attempt(fetch, is_last=is_over)
             if is_over and (not fetch.cold or cold_reads >= MAX_COLD_READS):
                 is_done = True
@@ -128,18 +128,18 @@ class DelayedShareFetches:
             self._on_woken()
 
     async def _warm(self, fetch: ShareFetch) -> None:
-        """Have a thread read what the fetch needs, while no other fetch acquires of its partitions."""
+        """Read in a thread what the fetch needs, while no other fetch acquires from its partitions."""
         reads, fetch.cold = fetch.cold, []
         claimed = _claim(fetch)
         try:
             for led, error in await self._in_thread(partial(_run_all, reads)):
                 fetch.read_failed(led, error)
         finally:
-            # Others look after this one's attempt, which is made in this turn of the loop.
+            # In a later turn: this fetch makes its attempt in this one, before others.
             asyncio.get_running_loop().call_soon(_release, fetch, claimed)
 
     def _watch(self, fetch: ShareFetch, end_s: float) -> "_Sleep":
-        """Have a fetch woken, to claim what there is, when it is enough or its time is over."""
+        """Watch the share-partitions of a fetch. It is woken, and claims them, when there is enough."""
         loop = asyncio.get_running_loop()
         woken: asyncio.Future[None] = loop.create_future()
         claimed: list[LedPartition] = []
@@ -161,7 +161,7 @@ class DelayedShareFetches:
         return _Sleep(woken, delayed, timer, claimed)
 
     async def _until_woken(self, fetch: ShareFetch, sleep: "_Sleep") -> None:
-        """Wait until a fetch is woken, and end its watch."""
+        """Wait until a fetch is woken, and end its watch then."""
         try:
             await sleep.woken
         finally:
@@ -174,7 +174,7 @@ class DelayedShareFetches:
             waiting.pop(fetch, None)
             if not waiting:
                 self._waiting.pop(key, None)
-            # Others look after this one's attempt, which is made in this turn of the loop.
+            # In a later turn: this fetch makes its attempt in this one, before others.
             asyncio.get_running_loop().call_soon(_release, fetch, sleep.claimed)
 
     def _wake(self, fetch: ShareFetch) -> None:
@@ -198,7 +198,7 @@ def _release(fetch: ShareFetch, claimed: Iterable[LedPartition]) -> None:
 
 
 def _run_all(reads: Sequence[ColdRead]) -> list[tuple[LedPartition, Exception]]:
-    """Do what a fetch has noted; return what failed."""
+    """Carry out the reads of a fetch; return the failures."""
     failures: list[tuple[LedPartition, Exception]] = []
     for led, run in reads:
         try:

@@ -1,9 +1,9 @@
 """The states of the records in flight of one share-partition, by ranges of offsets.
 
-A range of offsets has all in common: record state, delivery count, holder, time and transition. Ranges lie
-in parallel arrays and are found by bisection; one is cut where only a part of it moves, and grows together
-again where neighbours are alike. A range never goes beyond its *batch*, the offsets that were acquired
-together when they were new: Kafka gives out and throttles by those.
+All offsets of a range have the same record state, delivery count, holder, time and transition. Ranges are
+kept in parallel arrays and found by bisection. A range is cut when only a part of it moves, and merged with
+its neighbours when they are alike. A range never extends beyond its *batch*, the offsets that were acquired
+together when they were new: Kafka delivers and throttles by batches.
 """
 
 from array import array
@@ -17,7 +17,7 @@ AVAILABLE: Final = int(RecordState.AVAILABLE)
 ACQUIRED: Final = int(RecordState.ACQUIRED)
 WAITING: Final = int(RecordState.WAITING)
 _WRITTEN_AS: Final = {int(RecordState.SPENT): int(RecordState.ARCHIVING)}
-# As pairs of numbers, which are looked up for every move.
+# The moves as pairs of numbers, which are looked up for every move.
 _MAY_MOVE: Final = frozenset((int(old), int(new)) for old, following in MOVES.items() for new in following)
 _TERMINAL_BYTES: Final = bytes(sorted(TERMINAL))
 _JOINED_BYTES: Final = bytes(sorted({*TERMINAL, RecordState.WAITING}))
@@ -26,7 +26,7 @@ _WRITTEN_TABLE: Final = bytes(_WRITTEN_AS.get(state, state) for state in range(2
 
 
 def written_state(state: int) -> int:
-    """Return the delivery state as which the coordinator has this one."""
+    """Return the delivery state as which this state is written to the coordinator."""
     return _WRITTEN_AS.get(state, state)
 
 
@@ -53,65 +53,65 @@ class InFlightRecords:
         self.lasts = array("q")
         self.states = bytearray()
         self.counts = array("h")
-        self.holders: list[str | None] = []  # of ACQUIRED, and of moves that may be taken back
-        self.times_ms = array("q")  # when a lock ends, or a wait; 0 is no time
+        self.holders: list[str | None] = []  # members, while ACQUIRED or in a move that may be taken back
+        self.times_ms = array("q")  # the end of a lock or of a wait; 0 for none
         self.transitions = array("q")  # the number of the transition that waits for the coordinator, or 0
         self.batches = array("q")  # the first offset of the batch
         self.batch_firsts = array("q")
         self.batch_lasts = array("q")
         self.offset_count = 0  # of all ranges together
-        # Whether what is done with, or waits until it is due, becomes one range and one batch with its
-        # neighbours: such ranges stay for days, and a batch may be one record.
+        # True if neighbours that are done with, or wait until they are due, become one range and one batch:
+        # such ranges stay for days, and a batch may be one record.
         self.joins_batches = False
 
     def __len__(self) -> int:
         return len(self.firsts)
 
-    # ---- looking
+    # ---- queries
 
     def index_at(self, offset: int) -> int:
-        """The first range that ends at this offset or behind it."""
+        """Return the index of the first range that ends at this offset or after it."""
         return bisect_left(self.lasts, offset)
 
     def span(self, first: int, last: int) -> tuple[int, int]:
-        """The ranges, from and to, that have offsets in common with these."""
+        """Return the indexes, from and to, of the ranges that overlap these offsets."""
         return bisect_left(self.lasts, first), bisect_right(self.firsts, last)
 
     def cuts(self, first: int, last: int) -> int:
-        """Return how many ranges more there would be if these offsets were cut out."""
+        """Return the number of ranges that cutting out these offsets would add."""
         begin, end = self.span(first, last)
         if begin == end:
             return 0
         return (self.firsts[begin] < first) + (self.lasts[end - 1] > last)
 
     def count_offsets(self, begin: int, end: int) -> int:
-        """Return how many offsets ranges have, from `begin` to `end`."""
+        """Return the number of offsets in the ranges from `begin` to `end`."""
         return sum(self.lasts[begin:end]) - sum(self.firsts[begin:end]) + end - begin
 
     def floor_batch(self, offset: int) -> int:
-        """The last batch that begins at this offset or before it, or -1."""
+        """Return the place of the last batch that begins at this offset or before it, or -1."""
         return bisect_right(self.batch_firsts, offset) - 1
 
     def written(self, first: int, last: int) -> Iterable[tuple[int, int, int, int]]:
-        """First and last offset, state as written, and delivery count of each range of these offsets."""
+        """Return first offset, last offset, written state and delivery count of these offsets' ranges."""
         begin, end = self.span(first, last)
         states = self.states[begin:end].translate(_WRITTEN_TABLE)
         return zip(self.firsts[begin:end], self.lasts[begin:end], states, self.counts[begin:end], strict=True)
 
     def next_available(self, index: int) -> int:
-        """This range or the next one behind it that may be acquired; -1 when there is none."""
+        """Return the first range from this index on that may be acquired, -1 if there is none."""
         index = self.states.find(AVAILABLE, index)
         while index >= 0 and self.transitions[index]:
             index = self.states.find(AVAILABLE, index + 1)
         return index
 
     def first_available(self) -> int | None:
-        """The first offset that may be acquired."""
+        """Return the first offset that may be acquired, None if there is none."""
         index = self.next_available(0)
         return self.firsts[index] if index >= 0 else None
 
     def leading_terminal(self) -> int:
-        """Return how many of the first ranges are done with, by moves that nothing can take back."""
+        """Return the number of leading ranges that are done with, by moves that are final."""
         if not self.states or self.states[0] not in _TERMINAL_BYTES:
             return 0
         count = len(self.states) - len(self.states.lstrip(_TERMINAL_BYTES))
@@ -119,12 +119,12 @@ class InFlightRecords:
             count = next(index for index, number in enumerate(self.transitions) if number)
         return count
 
-    # ---- changing
+    # ---- changes
 
     def add(
         self, first: int, last: int, *, state: int, count: int, holder: str | None = None, time_ms: int = 0
     ) -> None:
-        """Add a batch, of one state."""
+        """Add a batch as one range."""
         assert first <= last, (first, last)
         index = bisect_left(self.firsts, first)
         assert index == 0 or self.lasts[index - 1] < first, (first, last)
@@ -136,7 +136,7 @@ class InFlightRecords:
         self.batch_lasts.insert(place, last)
 
     def add_all(self, ranges: Sequence[tuple[int, int, int, int]]) -> None:
-        """Add batches where there are none: first and last offset, state and delivery count, in order."""
+        """Add batches (first offset, last offset, state, delivery count), in order, while there are none."""
         assert not self.firsts, "there are records already"
         self.firsts.extend(one[0] for one in ranges)
         self.lasts.extend(one[1] for one in ranges)
@@ -152,12 +152,12 @@ class InFlightRecords:
         self.offset_count = self.count_offsets(0, len(self.firsts))
 
     def cut_out(self, first: int, last: int) -> tuple[int, int]:
-        """The ranges, from and to, that have these offsets and no others."""
+        """Cut ranges so that some have exactly these offsets; return their indexes, from and to."""
         begin = self.cut(first)
         return begin, self.cut(last + 1)
 
     def cut(self, offset: int) -> int:
-        """The first range that begins at this offset or behind it, after one that had it inside was cut."""
+        """Cut the range that has this offset inside; return the first range that begins at or after it."""
         index = bisect_left(self.lasts, offset)
         if index == len(self.firsts) or self.firsts[index] >= offset:
             return index
@@ -177,7 +177,7 @@ class InFlightRecords:
         self.times_ms[index] = time_ms
 
     def begin_transition(self, index: int, state: int, number: int) -> None:
-        """Move a whole range so that it can be taken back: the holder and the end of its lock are kept."""
+        """Move a whole range in a way that can be taken back: it keeps its holder and the end of its lock."""
         assert (self.states[index], state) in _MAY_MOVE, (self.describe(index), state)
         assert self.states[index] == ACQUIRED and not self.transitions[index], self.describe(index)
         self.states[index] = state
@@ -186,7 +186,7 @@ class InFlightRecords:
     def begin_transitions(self, index: int, firsts: Sequence[int], states: bytes, number: int) -> None:
         """Cut a whole range at these offsets, and move each part as `begin_transition` does.
 
-        All parts at once, as a member may say something else of each of 500 records.
+        This handles all parts at once, since a member may acknowledge each of 500 records in another way.
         """
         assert firsts[0] == self.firsts[index], (self.describe(index), firsts[0])
         assert self.states[index] == ACQUIRED and not self.transitions[index], self.describe(index)
@@ -202,13 +202,13 @@ class InFlightRecords:
         self.batches[here] = self.batches[here] * parts
 
     def take_back(self, index: int, state: int) -> None:
-        """End a transition that was refused, in the state that the range has now; its holder stays."""
+        """End a rejected transition in this state; the range keeps its holder."""
         assert self.transitions[index] and state in TAKEN_BACK_TO, (self.describe(index), state)
         self.states[index] = state
         self.transitions[index] = _NO_TRANSITION
 
     def merge(self, begin: int, end: int) -> None:
-        """Let ranges from `begin` to `end` grow together where they are alike, also with their neighbours."""
+        """Merge the ranges from `begin` to `end`, and their neighbours, where they are alike."""
         for index in range(min(end, len(self.firsts) - 1), max(begin, 1) - 1, -1):
             if not self._alike(index - 1, index):
                 continue
@@ -220,7 +220,7 @@ class InFlightRecords:
             self._delete(index, index + 1)
 
     def cut_batch(self, offset: int) -> None:
-        """Let a batch begin at this offset, where a range does."""
+        """Begin a new batch at this offset, at which a range begins."""
         place, index = self.floor_batch(offset), self.index_at(offset)
         is_inside = place >= 0 and self.batch_firsts[place] < offset <= self.batch_lasts[place]
         if not is_inside or not index:
@@ -234,7 +234,7 @@ class InFlightRecords:
             index += 1
 
     def drop_front(self, count: int) -> None:
-        """Forget the first ranges, and the batches of which nothing is left."""
+        """Remove the first ranges, and the batches that are empty then."""
         self.offset_count -= self.count_offsets(0, count)
         self._delete(0, count)
         gone = bisect_left(self.batch_firsts, self.batches[0]) if self.firsts else len(self.batch_firsts)
@@ -242,7 +242,7 @@ class InFlightRecords:
         del self.batch_lasts[:gone]
 
     def describe(self, index: int) -> str:
-        """One range in words, for assertions."""
+        """Return one range as text, for assertions."""
         state = RecordState(self.states[index]).name
         return (
             f"{self.firsts[index]}-{self.lasts[index]} {state} count {self.counts[index]} "
@@ -304,7 +304,7 @@ class InFlightRecords:
         )
 
     def _may_join(self, index: int) -> bool:
-        """Return whether a range that is like the one before it may join it across their batches."""
+        """Return True if a range may merge with a like one before it although their batches differ."""
         return (
             self.joins_batches
             and self.states[index] in _JOINED_BYTES
@@ -313,7 +313,7 @@ class InFlightRecords:
         )
 
     def _join_batches(self, index: int) -> None:
-        """Let the batch of the range before this one go on to its end."""
+        """Extend the batch of the previous range to the end of this range."""
         self.cut_batch(self.lasts[index] + 1)
         place = self.floor_batch(self.firsts[index])
         assert self.batch_firsts[place - 1] == self.batches[index - 1], self.describe(index)

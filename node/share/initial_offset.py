@@ -1,4 +1,4 @@
-"""Finds the offset at which a share group begins a partition, by `share.auto.offset.reset`."""
+"""Finds the offset at which a share group starts a partition, by `share.auto.offset.reset`."""
 
 import asyncio
 from typing import Final
@@ -11,15 +11,15 @@ from ottla.node.replica.partition import Partition
 from ottla.node.share.share_group_settings import ShareGroupConfigs
 from ottla.node.work.fair_pool import FairPool
 
-# A new leader learns within some round trips how much was committed before it.
+# A new leader learns the high watermark within some round trips.
 END_OFFSET_TRIES: Final = 40
 END_OFFSET_PAUSE_S: Final = 0.05
-# A search by time, in which segments go meanwhile.
+# Searches by time that fail because segments are deleted meanwhile.
 MAX_SEARCHES: Final = 10
 
 
 class InitialOffsets:
-    """Looks for the offset in the log of the leader; by time in a thread."""
+    """Finds the offset in the log of the leader; a search by time runs in a thread."""
 
     def __init__(self, *, settings: ShareGroupConfigs, clock: Clock, time_pool: FairPool) -> None:
         self._settings = settings
@@ -27,7 +27,7 @@ class InitialOffsets:
         self._time_pool = time_pool
 
     async def __call__(self, partition: Partition, group: str, connection: ConnectionInfo, /) -> int:
-        """The offset; KafkaError where this node does not lead any more, or cannot know it yet."""
+        """Return the offset; raise KafkaError if this node no longer leads, or does not know it yet."""
         reset = self._settings(group).offset_reset
         if reset.is_earliest:
             partition.check_leader()
@@ -50,7 +50,7 @@ class InitialOffsets:
         raise KafkaError(ErrorCode.OFFSET_NOT_AVAILABLE)
 
     async def _at(self, partition: Partition, timestamp: int, connection: ConnectionInfo) -> int | None:
-        """The first offset that is not older, None if all are."""
+        """Return the offset of the first committed record that is not older, None if all are older."""
         for _ in range(MAX_SEARCHES):
             partition.check_leader()
             search = partition.log.time_search(max(timestamp, 0))

@@ -1,4 +1,4 @@
-"""A share-partition that this node leads, with the partition under it and those who wait for its records."""
+"""A share-partition that this node leads, with its partition and the fetches that wait for its records."""
 
 from collections.abc import Callable
 
@@ -11,14 +11,14 @@ from ottla.node.share.repeated_line import RepeatedLine
 from ottla.node.share.share_partition import SharePartition
 from ottla.node.share.share_sessions import TopicIdPartition
 
-# Of one that has nothing in flight, and of each range of records in flight, as measured.
+# The measured memory of a share-partition with nothing in flight, and of each range of records in flight.
 LED_BYTES = 4_000
 RANGE_BYTES = 200
 DELAYED_BYTES = 20  # of each record that is not due yet
 
 
 class LedPartition:
-    """One share-partition from the first fetch of a member until the node leads it no more."""
+    """One share-partition, from the first fetch of a member until the node no longer leads it."""
 
     __slots__ = (
         "asked_ms",
@@ -52,28 +52,28 @@ class LedPartition:
     ) -> None:
         self.core = core
         self.partition = partition
-        self.connection = connection  # of the member that was the first
-        self.asked_ms = now_ms  # when a member has last asked for its records, or told of them
-        self.checked_ms = now_ms  # when its state was last known to be that of its coordinator
+        self.connection = connection  # of the first member
+        self.asked_ms = now_ms  # the time of the last fetch or acknowledgement of a member
+        self.checked_ms = now_ms  # the last time at which its state was that of its coordinator
         self.is_checking = False
         self.leader_epoch = partition.leader_epoch  # the newest in which this node led without a break
         self.waiting: dict[DelayedFetch, None] = {}  # in the order in which they came
-        self.claimed_by: object | None = None  # the fetch that is about to acquire, before others look
+        self.claimed_by: object | None = None  # the fetch that may acquire next, before all others
         self.is_gone = False
         self.lock_timeouts = 0  # records whose lock ended
-        self.counted_bytes = 0  # of `used_bytes`, by the manager
-        self.counted_delayed = 0  # records that are not due yet, by the manager, too
-        self.oldest_offset: int | None = None  # of the records in flight, and since when it is the same
+        self.counted_bytes = 0  # the `used_bytes` that the manager has counted
+        self.counted_delayed = 0  # the records not due yet that the manager has counted
+        self.oldest_offset: int | None = None  # the oldest record in flight, and the time since it is that
         self.oldest_since_ms = 0
-        self.delays: ReadDelays | None = None  # that a thread has read for the next attempt of a fetch
-        self.failure: KafkaError | None = None  # why its state could not be read
+        self.delays: ReadDelays | None = None  # due times read by a thread for the next attempt of a fetch
+        self.failure: KafkaError | None = None  # the reason why its state could not be read
         self.is_sending_letters = False
-        self.lost_letters = RepeatedLine()  # of records without a dead letter; the metric counts all
-        self.missing_letter_topic = RepeatedLine()  # for which letters were given up
-        self.letter_failure = ErrorCode.NONE  # why the last attempt at its dead letters was in vain
-        self.letter_failed_s = 0.0  # and when, by the loop's clock
-        self.letters_lost = False  # whether letters were given up since some were written
-        self.letter_producer: tuple[int, int] | None = None  # the id of its dead letters, and the last epoch
+        self.lost_letters = RepeatedLine()  # about records without a dead letter; the metric counts all
+        self.missing_letter_topic = RepeatedLine()  # about the topic for which letters were given up
+        self.letter_failure = ErrorCode.NONE  # the error of the last attempt to write its dead letters
+        self.letter_failed_s = 0.0  # the time of that attempt, by the loop's clock
+        self.letters_lost = False  # letters were given up since the last were written
+        self.letter_producer: tuple[int, int] | None = None  # producer id and last epoch of its dead letters
 
     @property
     def place(self) -> TopicIdPartition:
@@ -81,9 +81,9 @@ class LedPartition:
         return TopicIdPartition(self.core.key.topic_id, self.core.key.partition)
 
     def is_left(self, before_ms: int) -> bool:
-        """Return whether no member has asked since then, waits or holds anything.
+        """Return True if no member has asked since then, and none waits or holds anything.
 
-        The sessions that keep it may be of members that died without a word.
+        The sessions that keep it may be of members that crashed.
         """
         core = self.core
         is_unasked = self.asked_ms < before_ms and not self.waiting
@@ -91,14 +91,14 @@ class LedPartition:
 
     @property
     def used_bytes(self) -> int:
-        """The bytes that it takes, about."""
+        """An estimate of the bytes that it uses."""
         core = self.core
         return LED_BYTES + core.in_flight_range_count * RANGE_BYTES + core.delayed_count * DELAYED_BYTES
 
     def note_oldest(self, now_ms: int) -> None:
-        """Take note of the oldest record in flight, after anything that may have moved the start offset.
+        """Update the oldest record in flight, after a change that may have moved the start offset.
 
-        One that is not due yet holds up nothing: its time counts from then on.
+        A record that is not due yet does not count: its time starts when it is due.
         """
         core = self.core
         is_any = core.in_flight_range_count and not core.begins_with_delayed
@@ -112,7 +112,7 @@ class LedPartition:
         return 0 if self.oldest_offset is None else max(now_ms - self.oldest_since_ms, 0)
 
     def note_letters(self, error: ErrorCode, now_s: float) -> None:
-        """Take note how an attempt at dead letters has ended; with one that succeeds others are forgotten."""
+        """Note the result of an attempt to write dead letters; a success clears earlier losses."""
         self.letter_failure = error
         self.letter_failed_s = now_s
         if error is ErrorCode.NONE:
@@ -120,16 +120,16 @@ class LedPartition:
 
     @property
     def is_awaiting_letters(self) -> bool:
-        """Return whether its dead letters are being written, or will be when the coordinator has answered."""
+        """Return True if its dead letters are being written, or will be after the coordinator's answer."""
         return self.core.is_active and (self.core.has_letters or self.is_sending_letters)
 
     def may_acquire(self, fetch: object) -> bool:
-        """Return whether this fetch could acquire something, if the log has it."""
+        """Return True if this fetch could acquire records that the log has."""
         is_free = self.claimed_by is None or self.claimed_by is fetch
         return is_free and not self.is_gone and self.core.is_active and self.core.may_acquire()
 
     def still_leads(self) -> bool:
-        """Return whether this node leads on, and no other can have led since the state was read."""
+        """Return True if this node still leads, and no other can have led since the state was read."""
         partition = self.partition
         if not partition.is_leader or partition.leader_epoch > self.leader_epoch + 1:
             return False
@@ -137,21 +137,21 @@ class LedPartition:
         return True
 
     def check_waiting(self) -> None:
-        """There may be more to acquire: wake who waits, until one is to have it."""
+        """Wake waiting fetches until one claims the share-partition, since there may be more to acquire."""
         for delayed in tuple(self.waiting):
             if self.claimed_by is not None:
                 return
             delayed.check(self.partition)
 
     def wake_all(self) -> None:
-        """Wake all who wait, as there will be nothing more."""
+        """Wake all waiting fetches, since there will be no more records."""
         for delayed in tuple(self.waiting):
             delayed.finish()
 
     def measure(
         self, fetch: object, readable: Callable[["LedPartition"], int | None]
     ) -> Callable[[], int | None]:
-        """Return what tells how many bytes the fetch could have of this; None: it must look at once."""
+        """Return a function of the bytes that the fetch could get here; None if it must try at once."""
 
         def measure() -> int | None:
             if self.is_gone:

@@ -1,7 +1,7 @@
-"""Batches of dead letters (KIP-1191): what the log has of records that were set aside, and words about them.
+"""Makes batches of dead letters (KIP-1191) from the log: copies of records, with headers about each.
 
-There is one letter for each record that is in the log. Of what the log has lost, and of what cannot be
-opened, there is one for each offset, without what the record had.
+There is one letter for each record that is in the log. For records that the log has lost, or that cannot be
+decompressed or parsed, there is one for each offset, without key, value and headers of the record.
 """
 
 from collections.abc import Iterator, Sequence
@@ -15,10 +15,10 @@ from ottla.node.share.dead_letters import DeadLetters
 from ottla.node.share.share_words import ArchivedRecords, ArchiveReason
 from ottla.node.wire.dead_letter_headers import DELIVERY_COUNT, GROUP, MESSAGE, OFFSET, PARTITION, TOPIC
 
-# Of one batch: each is a record that is made in Python.
+# The letters of one batch: each is a record that is made in Python.
 MAX_LETTERS: Final = 500
 
-# In Kafka's words.
+# Kafka's texts.
 MESSAGES: Final = {
     ArchiveReason.REJECTED: "Offset rejected by client.",
     ArchiveReason.DELIVERY_LIMIT: "Offset delivery count exceeded the threshold.",
@@ -26,7 +26,7 @@ MESSAGES: Final = {
 
 
 class Source(NamedTuple):
-    """A record that was set aside, and what of it is copied."""
+    """A record that was set aside, with the parts of it that are copied."""
 
     offset: int
     key: bytes | None = None
@@ -35,20 +35,20 @@ class Source(NamedTuple):
 
     @property
     def size_bytes(self) -> int:
-        """The bytes of what is copied, about."""
+        """An estimate of the bytes that are copied."""
         own = len(self.key or b"") + len(self.value or b"")
         return own + sum(len(name) + len(content or b"") for name, content in self.headers)
 
 
 class ReadSources(NamedTuple):
-    """Records of a piece of the log, and the offset up to which nothing is missing of them."""
+    """Records of a piece of the log, and the offset up to which they are complete."""
 
     sources: list[Source]
     last_offset: int
 
 
 class Origin(NamedTuple):
-    """What the letters of one batch have in common."""
+    """The group and the source partition of all letters of a batch."""
 
     group: str
     topic: str
@@ -58,9 +58,9 @@ class Origin(NamedTuple):
 def read_sources(
     content: Buffer, first: int, last: int, *, max_records: int, max_bytes: int, is_copied: bool
 ) -> ReadSources:
-    """Read the records of these offsets, as far as whole batches of them are there, within the limits.
+    """Read the records of these offsets from whole batches, within the limits.
 
-    Of the first record what is larger than `max_bytes` is not copied.
+    If the first record is larger than `max_bytes`, it is returned without its contents.
     """
     sources: list[Source] = []
     reached, size_bytes = first - 1, 0
@@ -80,7 +80,7 @@ def read_sources(
 
 
 def without_copies(first: int, last: int, max_records: int) -> ReadSources:
-    """Return the records of these offsets, as if each were there, without what they had."""
+    """Return a record without contents for each of these offsets, at most `max_records`."""
     last = min(last, first + max_records - 1)
     return ReadSources([Source(offset) for offset in range(first, last + 1)], last)
 
@@ -91,7 +91,7 @@ def _batches(content: Buffer) -> Iterator[tuple[BatchHeader, memoryview]]:
         header = read_header(view, position)
         end = position + LOG_OVERHEAD + header.batch_length
         if header.batch_length < HEADER_SIZE - LOG_OVERHEAD or end > len(view):
-            return  # the limit of the read has cut it
+            return  # the read's limit has cut this batch
         yield header, view[position:end]
         position = end
 
@@ -107,11 +107,11 @@ def _records(
             if record.offset > last:
                 return
             if record.offset < following:
-                continue  # a producer that nobody checked has sent offsets that do not grow
+                continue  # offsets that do not grow, from a producer whose batch was not checked
             following = record.offset + 1
             yield Source(record.offset, *(record[2:] if is_copied else ()))
     except KafkaError:
-        # They cannot be opened: perhaps that is why nobody could work on them.
+        # They cannot be decompressed or parsed, which may be the reason why consumers failed.
         for offset in range(following, min(header.last_offset, last) + 1):
             yield Source(offset)
 
@@ -119,9 +119,9 @@ def _records(
 def fitting(
     origin: Origin, records: Sequence[ArchivedRecords], sources: Sequence[Source], max_bytes: int
 ) -> tuple[list[Source], list[ArchivedRecords]]:
-    """Return the first letters that fit in one batch of that size, and for which records they are.
+    """Return the first letters that fit in a batch of this size, and their records.
 
-    One that does not fit alone goes without what its record had, and then in any case.
+    A letter that does not fit alone gets no contents of its record, and is returned in any case.
     """
     taken: list[Source] = []
     size_bytes = HEADER_SIZE
@@ -138,7 +138,7 @@ def fitting(
 
 
 def letter_batch(origin: Origin, letters: DeadLetters, sources: Sequence[Source], now_ms: int) -> bytearray:
-    """Return the batch of dead letters, with the producer id and epoch that no other batch has."""
+    """Return the batch of dead letters, with a producer id and epoch that no other batch has."""
     rows = [
         (source.key, source.value, now_ms, _headers(origin, one, source))
         for source, one in _with_records(letters.records, sources)
@@ -151,7 +151,7 @@ def letter_batch(origin: Origin, letters: DeadLetters, sources: Sequence[Source]
 def _with_records(
     records: Sequence[ArchivedRecords], sources: Sequence[Source]
 ) -> Iterator[tuple[Source, ArchivedRecords]]:
-    """Each of the sources, in order, with the range that it is of."""
+    """Yield each of the sources, in order, with the range that has it."""
     ranges = iter(records)
     one = next(ranges)
     for source in sources:
@@ -182,7 +182,7 @@ def _size_of(origin: Origin, one: ArchivedRecords, source: Source, offset_delta:
 
 
 def _headers(origin: Origin, one: ArchivedRecords, source: Source) -> Headers:
-    """Those of the record, then those that tell of it: of two with one name the last counts."""
+    """Return the record's headers, then those about it, since of two with one name the last counts."""
     told = (
         (TOPIC, origin.topic),
         (PARTITION, str(origin.partition)),

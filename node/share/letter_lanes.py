@@ -1,9 +1,9 @@
-"""The order in which dead letters go, so that a partition that nobody reaches holds up no other.
+"""The order in which dead letters are sent, so that an unreachable partition does not hold up any other.
 
-To each partition one batch goes at a time. After one that failed for the partition's sake, the next is sent
-after a pause, longer each time, and it is an attempt of all who wait for that partition meanwhile: they share
-its failure, and need no memory for a batch of their own. Such attempts have slots apart from those of other
-batches, and a topic has a part of either, however many partitions it has.
+Each partition gets one batch at a time. After a failure of the partition itself, the next batch is sent after
+a pause, longer each time, and counts as an attempt of all callers that wait for that partition: they share
+its failure, and need no memory for a batch of their own. These attempts have slots apart from other batches,
+and a topic has a limited number of each kind, however many partitions it has.
 """
 
 import asyncio
@@ -14,19 +14,19 @@ from typing import Final, NamedTuple
 from ottla.logstore.words.errors import ErrorCode, KafkaError, kept
 from ottla.node.share.share_words import ArchivedRecords
 
-# Batches on their way, of a megabyte each as topics are by default. One hangs for as long as a request may.
+# Batches in flight, of a megabyte each by a topic's default. One may hang for the timeout of a request.
 MAX_ON_THEIR_WAY: Final = 128
-# Of these, to partitions to which the last attempt has failed.
+# Batches in flight to partitions at which the last attempt failed.
 MAX_DOUBTFUL: Final = 64
-# To partitions of one topic, of either kind.
+# Batches of each kind in flight to the partitions of one topic.
 MAX_OF_TOPIC: Final = 16
 # As in Kafka: pauses of 1, 2, 4 and 8 seconds.
 FIRST_PAUSE_S: Final = 1.0
 MAX_PAUSE_S: Final = 8.0
 JITTER: Final = 0.2
-# So many partitions are remembered that nobody waits for, as the last attempt at them has failed.
+# Partitions that are remembered without a waiting caller, because the last attempt at them failed.
 MAX_REMEMBERED: Final = 1_000
-# What is refused for what is in the batch: no attempt will change it, and it tells nothing of the partition.
+# Errors of the contents of a batch: a further attempt would fail, too, and other batches are not concerned.
 REFUSED: Final = frozenset(
     {
         ErrorCode.MESSAGE_TOO_LARGE,
@@ -38,8 +38,8 @@ REFUSED: Final = frozenset(
         ErrorCode.POLICY_VIOLATION,
     }
 )
-# Errors of the partition or its leader, which concern all batches that go there. Any other error concerns
-# the batch that met it.
+# Errors of the partition or its leader, which concern all batches sent there. Any other error concerns only
+# its batch.
 OF_DESTINATION: Final = frozenset(
     {
         ErrorCode.UNKNOWN_TOPIC_OR_PARTITION,
@@ -63,7 +63,7 @@ OF_DESTINATION: Final = frozenset(
 
 
 class Sent(NamedTuple):
-    """The end of an attempt: how many letters are in the log, which records have none, and why it failed."""
+    """The result of an attempt: the number of letters in the log, records without letters, and the error."""
 
     letters: int = 0
     without: Sequence[ArchivedRecords] = ()
@@ -71,21 +71,21 @@ class Sent(NamedTuple):
 
 
 class _Lane:
-    """The way to one partition."""
+    """The state of sending to one partition."""
 
     __slots__ = ("error", "failed_attempts", "failures", "retry_at_s", "turn", "users")
 
     def __init__(self) -> None:
         self.turn = asyncio.Lock()
-        self.users = 0  # who send or wait
+        self.users = 0  # callers that send or wait
         self.failures = 0  # in a row
-        self.failed_attempts = 0  # since it was made
+        self.failed_attempts = 0  # since the lane was made
         self.error: KafkaError | None = None  # of the last failure
         self.retry_at_s = 0.0  # by the loop's clock
 
 
 class _Slots:
-    """The slots of batches that are on their way, some of them for each topic."""
+    """The slots of batches in flight, with a limit for each topic."""
 
     def __init__(self, most: int, most_of_topic: int) -> None:
         self._all = asyncio.Semaphore(most)
@@ -95,7 +95,7 @@ class _Slots:
 
     @asynccontextmanager
     async def take(self, topic_id: bytes) -> AsyncIterator[None]:
-        """Have a slot as soon as there is one, in the order of those who come."""
+        """Wait for a free slot, in the order of the calls."""
         if topic_id not in self._of_topic:
             self._of_topic[topic_id] = asyncio.Semaphore(self._most_of_topic)
         self._users[topic_id] = self._users.get(topic_id, 0) + 1
@@ -109,7 +109,7 @@ class _Slots:
 
 
 class LetterLanes:
-    """Lives on the event loop."""
+    """Lets callers send batches in the order described above. For the event loop only."""
 
     def __init__(self, *, sleep: Callable[[float], Awaitable[None]], chance: Callable[[], float]) -> None:
         """`chance` returns a number from 0 to 1."""
@@ -123,8 +123,10 @@ class LetterLanes:
         return len(self._lanes)
 
     async def in_turn(self, topic_id: bytes, partition: int, attempt: Callable[[], Awaitable[Sent]]) -> Sent:
-        """Make an attempt at a partition when it is its turn; it is not made, and has failed, if another's
-        attempt at the same partition fails for the partition's sake while it waits.
+        """Make an attempt to send a batch to a partition when its turn comes.
+
+        If another attempt fails with an error of this partition meanwhile, the attempt fails with it and is
+        not made.
         """
         key = topic_id, partition
         lane = self._lanes.setdefault(key, _Lane())
@@ -149,11 +151,11 @@ class LetterLanes:
     def _note(self, lane: _Lane, sent: Sent) -> None:
         error = sent.error
         if error is None or error.code in REFUSED:
-            if sent.letters:  # else nothing was sent
+            if sent.letters:  # otherwise nothing was sent
                 lane.failures = 0
             return
         if error.code not in OF_DESTINATION:
-            return  # who sent it makes a pause of its own
+            return  # the caller makes a pause of its own
         pause_s = min(FIRST_PAUSE_S * 2 ** min(lane.failures, 10), MAX_PAUSE_S)
         pause_s *= 1 + JITTER * (2 * self._chance() - 1)
         lane.retry_at_s = asyncio.get_running_loop().time() + pause_s
@@ -162,13 +164,13 @@ class LetterLanes:
         lane.failed_attempts += 1
 
     def _forget(self, key: tuple[bytes, int], lane: _Lane) -> None:
-        """Remember a partition while somebody waits for it, or the last attempt at it has failed."""
+        """Remove a partition without callers, unless the last attempt at it failed."""
         if lane.users or key not in self._lanes:
             return
         del self._lanes[key]
         if not lane.failures:
             return
-        self._lanes[key] = lane  # behind all others
+        self._lanes[key] = lane  # last in the order
         if len(self._lanes) > MAX_REMEMBERED:
             oldest = next((name for name, one in self._lanes.items() if not one.users), key)
             del self._lanes[oldest]

@@ -1,8 +1,8 @@
-"""The connections over which dead letters go to a leader, and whose turn it is on each.
+"""The connections to a leader for dead letters, and the turns on each.
 
-A connection has a few requests under way, and answers come in order: one that hangs holds up those behind it.
-So letters to different topics go over different connections, as long as there are some, and a letter is asked
-for when it is its turn: the time that it may take begins then, and no other's time ends while it waits.
+A connection has a few requests in flight, and responses come in order, so one that hangs holds up those
+behind it. Therefore letters to different topics go over different connections, as long as there are enough.
+A request is sent only in its turn: its timeout starts then, and not while it waits behind others.
 """
 
 import asyncio
@@ -12,19 +12,19 @@ from typing import Final
 
 from ottla.node.net.peer_client import MAX_IN_FLIGHT
 
-# To one leader for one purpose, where so many topics have letters at once. Others share them.
+# Connections to one leader for one purpose; if more topics have letters at once, they share these.
 MAX_LINES: Final = 8
 
 
 class _Line:
-    """One connection, by the purpose that it is known by."""
+    """One connection, named by its purpose."""
 
     __slots__ = ("purpose", "turns", "users")
 
     def __init__(self, purpose: str) -> None:
         self.purpose = purpose
         self.turns = asyncio.Semaphore(MAX_IN_FLIGHT)
-        self.users: dict[bytes, int] = {}  # who send or wait, by topic
+        self.users: dict[bytes, int] = {}  # callers that send or wait, by topic
 
     @property
     def load(self) -> int:
@@ -32,7 +32,7 @@ class _Line:
 
 
 class LetterLines:
-    """Lives on the event loop."""
+    """The connections to all leaders. For the event loop only."""
 
     def __init__(self) -> None:
         self._lines: dict[tuple[int, str], list[_Line]] = {}
@@ -42,7 +42,7 @@ class LetterLines:
 
     @asynccontextmanager
     async def take(self, leader: int, purpose: str, topic_id: bytes) -> AsyncIterator[str]:
-        """Wait for a turn, and give the purpose of the connection to use."""
+        """Wait for a turn, and yield the purpose of the connection to use."""
         lines = self._lines.setdefault((leader, purpose), [])
         line = _line_for(lines, purpose, topic_id)
         line.users[topic_id] = line.users.get(topic_id, 0) + 1
@@ -58,7 +58,7 @@ class LetterLines:
 
 
 def _line_for(lines: list[_Line], purpose: str, topic_id: bytes) -> _Line:
-    """Return the line of a topic, else one that nobody uses, else the one that the fewest use."""
+    """Return the line of a topic, else an unused one, else a new one, else the least used."""
     for line in lines:
         if topic_id in line.users:
             return line

@@ -20,13 +20,13 @@ from ottla.node.wire.messages.produce import (
     TopicProduceData,
 )
 
-# Connections of their own, of each topic (`LetterLines`): an answer comes when all replicas have the letters,
-# and those behind it wait.
+# Connections of their own for each topic (`LetterLines`): a response comes when all replicas in sync have the
+# letters, and requests behind it wait.
 PURPOSE: Final = "dead letters"
-# Where the last attempt has failed, perhaps for want of replicas: this one may hang again.
+# Connections for partitions at which the last attempt failed, for want of replicas perhaps: the next may hang.
 DOUBTFUL_PURPOSE: Final = "doubtful dead letters"
-# Until the answer of a leader that waits in vain for its replicas is here: else it would end the connection,
-# and with it what others have asked over it.
+# Extra time for the response of a leader whose wait for its replicas timed out. Without it, the timeout here
+# would end the connection, and with it the requests of others.
 ANSWER_S: Final = 2.0
 MAX_DOUBTFUL: Final = 10_000  # partitions that are remembered
 _ACKS_ALL: Final = -1
@@ -34,7 +34,7 @@ _PRODUCE_VERSION: Final = 13
 
 
 class LetterProducer:
-    """Lives on the event loop."""
+    """Produces batches with acks=all, on this node or another. For the event loop only."""
 
     def __init__(
         self,
@@ -60,7 +60,7 @@ class LetterProducer:
         self._lines = LetterLines()
 
     async def __call__(self, topic_id: bytes, index: int, batch: bytearray) -> None:
-        """Have all replicas in sync store a batch; KafkaError says why they may not have it."""
+        """Produce a batch to all replicas in sync; raise KafkaError if they may not have it."""
         topic = self._image().topics.by_id.get(topic_id)
         if topic is None or not 0 <= index < len(topic.partitions):
             raise KafkaError(ErrorCode.UNKNOWN_TOPIC_ID)
@@ -82,7 +82,7 @@ class LetterProducer:
             raise KafkaError(ErrorCode.NOT_LEADER_OR_FOLLOWER)
         partition = self._replicas.partition(TopicPartition(topic, index))
         now_ms = self._clock.now_ms()
-        # The settings of the topic may ask for it to be compressed.
+        # In a thread, because the topic's settings may require compression.
         valid = await self._in_thread(
             partial(
                 validate_batch,
@@ -121,7 +121,7 @@ class LetterProducer:
         )
         purpose = DOUBTFUL_PURPOSE if (topic_id, index) in self._doubtful else PURPOSE
         async with self._lines.take(leader, purpose, topic_id) as line:
-            if not self._leads(leader, topic_id, index):  # any more, as it may have waited for long
+            if not self._leads(leader, topic_id, index):  # it may have changed during the wait
                 raise KafkaError(ErrorCode.NOT_LEADER_OR_FOLLOWER)
             response = await self._ask(leader, line, request, ProduceResponse, timeout_ms / 1000 + ANSWER_S)
         answers = [one for each in response.responses for one in each.partition_responses]
@@ -130,6 +130,6 @@ class LetterProducer:
         try:
             code = ErrorCode(answers[0].error_code)
         except ValueError:
-            code = ErrorCode.UNKNOWN_SERVER_ERROR  # of a later release
+            code = ErrorCode.UNKNOWN_SERVER_ERROR  # a later release may have more codes
         if code is not ErrorCode.NONE:
             raise KafkaError(code, answers[0].error_message or "")

@@ -1,7 +1,7 @@
-"""The batches of a slice of the log, by their headers: what a share fetch may acquire of it.
+"""Reads the headers of the batches in a slice of the log, from which a share fetch acquires.
 
-Headers are read piece by piece, and no further than what the fetch could acquire, or pass over: members take
-some hundred records at a time of a log that has millions. The records themselves are not looked at.
+Headers are read piece by piece, and no further than the fetch could acquire or skip: members take some
+hundred records at a time from a log that has millions. The records themselves are not read.
 """
 
 from bisect import bisect_left, bisect_right
@@ -14,16 +14,16 @@ from ottla.logstore.transaction_index import AbortedTransaction
 from ottla.logstore.words.errors import ErrorCode, KafkaError
 from ottla.logstore.words.schema import Buffer
 
-# Read at once: some dozens of small batches, or the header of a large one and a part of its records.
+# Bytes read at once: some dozens of small batches, or the header of a large one and a part of its records.
 CHUNK_BYTES: Final = 16 * 1024
 
 
 class ReadBatches(NamedTuple):
-    """Whole batches of a slice: their first and last offsets, and where each begins and the last one ends."""
+    """The whole batches of a slice: their first and last offsets, and their positions in the slice."""
 
     base_offsets: Sequence[int]
     last_offsets: Sequence[int]
-    positions: Sequence[int]  # one more than there are batches
+    positions: Sequence[int]  # of the start of each batch, and of the end of the last
     aborted: Sequence[tuple[int, int]]  # the offsets of batches of aborted transactions
 
     @property
@@ -32,7 +32,7 @@ class ReadBatches(NamedTuple):
         return self.positions[-1]
 
     def span(self, first_offset: int, last_offset: int) -> tuple[int, int]:
-        """Return the bytes, from and to, of the batches that have these offsets."""
+        """Return the positions, from and to, of the batches that have these offsets."""
         begin = bisect_left(self.last_offsets, first_offset)
         end = bisect_right(self.base_offsets, last_offset)
         return self.positions[begin], self.positions[max(begin, end)]
@@ -50,10 +50,11 @@ def read_batches(
     further_offset: int = -1,
     further_bytes: int = 0,
 ) -> ReadBatches | None:
-    """Read the headers of a slice up to the batch that has `last_offset`; None where `read` gives None.
+    """Read the headers of a slice up to the batch that has `last_offset`; None if `read` returns None.
 
-    It goes on to `further_offset` while all together have fewer than so many bytes. `aborted` are the
-    transactions that have records in it, by their first offset. CORRUPT_MESSAGE for what is no batch.
+    It goes on to `further_offset` while all batches together have fewer than `further_bytes`. `aborted` are
+    the transactions with records in the slice, ordered by their first offset. Raises KafkaError with
+    CORRUPT_MESSAGE if a batch is not valid.
     """
     bases: list[int] = []
     lasts: list[int] = []
@@ -71,7 +72,7 @@ def read_batches(
                 return None
             chunk, chunk_at = found, position
             if len(chunk) < HEADER_SIZE:
-                break  # the log was cut meanwhile
+                break  # the log was truncated meanwhile
         header = read_header(chunk, position - chunk_at)
         size = LOG_OVERHEAD + header.batch_length
         if size < HEADER_SIZE or (bases and header.base_offset <= lasts[-1]):
@@ -88,7 +89,7 @@ def read_batches(
                 producers.add(aborted[next_aborted].producer_id)
                 next_aborted += 1
             if header.is_control:
-                # The marker that ends its transaction: one that was aborted, as it was open here.
+                # The marker ends the aborted transaction that is open here.
                 producers.discard(header.producer_id)
             elif header.is_transactional and header.producer_id in producers:
                 ranges.append((first, last))

@@ -1,4 +1,4 @@
-"""When the records that a share fetch has read are due: found at once where few, else in a thread."""
+"""Finds the times at which the records of a share fetch are due: few of them at once, others in a thread."""
 
 from bisect import bisect_left
 from typing import NamedTuple
@@ -12,7 +12,7 @@ from ottla.node.share.read_batches import ReadBatches
 
 
 class ReadDelays(NamedTuple):
-    """The due times of the records between two offsets; if there are many, up to the last that was read."""
+    """The due times of the records from one offset to another; those that are due are left out."""
 
     first_offset: int
     last_offset: int
@@ -27,9 +27,9 @@ def read_delays(
     now_ms: int,
     max_records: int,
 ) -> ReadDelays:
-    """Find when the records of batches are due that have offsets from `from_offset` on.
+    """Find the due times of the records of batches, from `from_offset` on.
 
-    It ends where more than so many are not due: a batch may be of many millions.
+    It ends when more than `max_records` are not due: a batch may have many millions.
     """
     view = memoryview(content)
     first = bisect_left(batches.last_offsets, from_offset)
@@ -46,7 +46,7 @@ def read_delays(
 
 
 def is_read_soon(content: Buffer, batches: ReadBatches, from_offset: int) -> bool:
-    """Tell whether `read_delays` takes a millisecond or two: nothing is compressed, and records are few."""
+    """Return True if `read_delays` takes a millisecond or two: few records, and none compressed."""
     first = bisect_left(batches.last_offsets, from_offset)
     count = 0
     for index in range(first, len(batches.base_offsets)):

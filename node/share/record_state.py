@@ -1,4 +1,4 @@
-"""The states of a record that is in flight in a share group, and the one table of their moves.
+"""The states of a record in flight in a share group, and the one table of their moves.
 
                  a member fetches                 accept
     AVAILABLE ────────────────────► ACQUIRED ──────────────► ACKNOWLEDGED
@@ -11,11 +11,12 @@
       └─────────────────────────────────────────────────────────┘
                the record is no longer in the log
 
-Where a group has a topic for dead letters (KIP-1191), a rejected record goes from ACQUIRED to ARCHIVING, one
-at its last delivery to SPENT, and both to ARCHIVED when the dead letter is in that topic.
+If a group has a topic for dead letters (KIP-1191), a rejected record goes from ACQUIRED to ARCHIVING, a
+record at its last delivery to SPENT, and both to ARCHIVED when the dead letter is in that topic.
 
-A move that a member asks for is shown at once and holds when the coordinator has it on disk. Until then no
-other move may begin, and a refusal takes it back, to one of the states in `TAKEN_BACK_TO`.
+A move that a member asks for is visible at once, and final when the coordinator has written it. Until then no
+other move may begin. If the coordinator rejects the write, the move is taken back, to one of the states in
+`TAKEN_BACK_TO`.
 """
 
 from enum import IntEnum
@@ -23,19 +24,19 @@ from typing import Final
 
 
 class RecordState(IntEnum):
-    """The states of a record; the numbers are those of the messages. WAITING and SPENT are only here."""
+    """The states of a record, with their numbers in messages. WAITING and SPENT exist only in memory."""
 
     AVAILABLE = 0
     ACQUIRED = 1
     ACKNOWLEDGED = 2
-    ARCHIVING = 3  # rejected, and its dead letter is still to be written
+    ARCHIVING = 3  # rejected, and its dead letter is not written yet
     ARCHIVED = 4
-    WAITING = 5  # as AVAILABLE, but not before its time: a back-off, or a delivery that is delayed
-    SPENT = 6  # as ARCHIVING, as which it is written, but at the limit of deliveries
+    WAITING = 5  # AVAILABLE after a time: the end of a back-off, or of a delivery delay
+    SPENT = 6  # at the delivery limit, and its dead letter is not written yet; written as ARCHIVING
 
 
 _S = RecordState
-# From each state to those that may follow it.
+# The states that may follow each state.
 MOVES: Final[dict[RecordState, frozenset[RecordState]]] = {
     _S.AVAILABLE: frozenset({_S.ACQUIRED, _S.WAITING, _S.ARCHIVED}),
     _S.ACQUIRED: frozenset({_S.AVAILABLE, _S.WAITING, _S.ACKNOWLEDGED, _S.ARCHIVED, _S.ARCHIVING, _S.SPENT}),
@@ -45,8 +46,8 @@ MOVES: Final[dict[RecordState, frozenset[RecordState]]] = {
     _S.ACKNOWLEDGED: frozenset(),
     _S.ARCHIVED: frozenset(),
 }
-# Where a move from ACQUIRED leads that the coordinator refused: back, or on when the record is no more.
+# The states after a move from ACQUIRED is taken back: ACQUIRED again, or ARCHIVED if the log lost the record.
 TAKEN_BACK_TO: Final = frozenset({_S.ACQUIRED, _S.ARCHIVED})
 TERMINAL: Final = frozenset({_S.ACKNOWLEDGED, _S.ARCHIVED})
-# A dead letter is still to be written.
+# The states of a record whose dead letter is not written yet.
 SET_ASIDE: Final = frozenset({_S.ARCHIVING, _S.SPENT})

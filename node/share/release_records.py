@@ -1,4 +1,4 @@
-"""Frees records whose session has ended, or whose lock or wait is over."""
+"""Frees records after their holder's session, their lock or their wait has ended."""
 
 from ottla.groupcoord.share_state.share_state_words import StateBatch
 from ottla.node.share.acknowledge_records import Moves, archived_as
@@ -9,7 +9,7 @@ from ottla.node.share.share_words import ArchiveReason, ShareConfig
 
 
 def release_all(moves: Moves, member: str) -> None:
-    """Begin to release what this member holds; what the log no longer has is archived."""
+    """Begin to release the records that this member holds; archive those that the log has lost."""
     start = moves.window.start_offset
     for first, last in _held_by(moves.window, member):
         if first < start:
@@ -19,7 +19,7 @@ def release_all(moves: Moves, member: str) -> None:
 
 
 def expire(window: ShareWindow, config: ShareConfig, now_ms: int) -> list[StateBatch]:
-    """Free what was held or has waited long enough; return what is to be written."""
+    """Free records whose lock or wait has ended; return the state batches to write."""
     written: list[StateBatch] = []
     records = window.records
     for first, last in window.locks.take_due(now_ms):
@@ -27,8 +27,8 @@ def expire(window: ShareWindow, config: ShareConfig, now_ms: int) -> list[StateB
         begin, end = records.span(first, last)
         for index in range(begin, end):
             if not 0 < records.times_ms[index] <= now_ms:
-                continue  # renewed, acquired again, or not due yet, which the index of these says
-            # Of what is acknowledged meanwhile the coordinator's answer says what becomes of it.
+                continue  # renewed, acquired again, or delayed without a time of its own
+            # An acknowledgement in flight ends with the coordinator's answer.
             if records.states[index] == WAITING:
                 window.end_wait(index, AVAILABLE)
             elif records.states[index] == ACQUIRED:
@@ -40,7 +40,7 @@ def expire(window: ShareWindow, config: ShareConfig, now_ms: int) -> list[StateB
 def complete(
     window: ShareWindow, config: ShareConfig, number: int, first: int, last: int, now_ms: int
 ) -> bool:
-    """Let the moves of a transition hold; return whether one made records available."""
+    """Make the moves of a transition final; return True if records became available."""
     records = window.records
     begin, end = records.span(first, last)
     is_any_available = False
@@ -58,19 +58,19 @@ def complete(
 
 
 def take_back(window: ShareWindow, number: int, first: int, last: int) -> None:
-    """Take back the moves of a transition: the member holds the records again, until its locks are over."""
+    """Take back the moves of a transition: the member holds the records again until its locks end."""
     records = window.records
     begin, end = records.span(first, last)
     for index in range(begin, end):
         if records.transitions[index] != number:
             continue
         if records.holders[index] is None:
-            records.take_back(index, ARCHIVED)  # archived meanwhile, for ever
+            records.take_back(index, ARCHIVED)  # it was archived meanwhile
             continue
         if records.states[index] in TERMINAL:
             window.delivery_complete_count -= window.counted(index)
         records.take_back(index, ACQUIRED)
-        # That entry may have been passed over while the coordinator was asked.
+        # The entry of its lock may have been skipped while the coordinator was asked.
         window.locks.add(records.times_ms[index], records.firsts[index], records.lasts[index])
     records.merge(begin, end)
 
@@ -94,7 +94,7 @@ def _end_lock(window: ShareWindow, config: ShareConfig, index: int, now_ms: int)
 
 
 def _held_by(window: ShareWindow, member: str) -> list[tuple[int, int]]:
-    """The offsets that a member holds."""
+    """Return the ranges of offsets that a member holds."""
     records = window.records
     held = []
     index = -1

@@ -1,4 +1,4 @@
-"""A line of the log that may come again and again, since what it tells of does: it is told once a minute."""
+"""Logs an error that may come again and again, as an error once a minute."""
 
 import logging
 from typing import Final
@@ -7,7 +7,7 @@ PAUSE_MS: Final = 60_000
 
 
 class RepeatedLine:
-    """What is told of one thing, as of one share-partition."""
+    """The line about one thing, such as one share-partition."""
 
     __slots__ = ("_told_ms",)
 
@@ -15,15 +15,15 @@ class RepeatedLine:
         self._told_ms: int | None = None
 
     def was_told(self, now_ms: int) -> bool:
-        """Return whether it was told in the minute before."""
+        """Return True if it was logged within the last minute."""
         return self._told_ms is not None and 0 <= now_ms - self._told_ms < PAUSE_MS
 
     def tell(self, log: logging.Logger, now_ms: int, message: str, *values: object) -> None:
-        """Write an error to the log, or for who looks closely if there was one just now."""
+        """Log an error, or a debug line if there was an error within the last minute."""
         log.log(logging.ERROR if self.note(now_ms) else logging.DEBUG, message, *values)
 
     def note(self, now_ms: int) -> bool:
-        """Take note that it is told, if it was not in the minute before; return whether that is so."""
+        """Return True, and remember the time, if the line was not logged within the last minute."""
         is_due = not self.was_told(now_ms)
         if is_due:
             self._told_ms = now_ms

@@ -1,4 +1,4 @@
-"""Records that wait in the window for their dead letters, before which the start offset stands."""
+"""Records that wait in the window for their dead letters; the start offset cannot pass them."""
 
 from collections.abc import Iterable
 
@@ -8,7 +8,7 @@ from ottla.node.share.share_words import ArchivedRecords, ArchiveReason
 
 
 def set_aside_records(window: ShareWindow, max_ranges: int) -> list[ArchivedRecords]:
-    """Return the first ranges that wait for dead letters and that nothing can take back any more."""
+    """Return the first ranges that wait for dead letters, of moves that are final."""
     records = window.records
     found: list[ArchivedRecords] = []
     for index, state in enumerate(records.states):
@@ -24,7 +24,7 @@ def set_aside_records(window: ShareWindow, max_ranges: int) -> list[ArchivedReco
 
 
 def mark_archived(window: ShareWindow, records: Iterable[ArchivedRecords]) -> None:
-    """Archive what of these records waits for dead letters, and move the start offset."""
+    """Archive those of these records that wait for dead letters, and move the start offset."""
     states = frozenset(map(int, SET_ASIDE))
     for one in records:
         window.archive(one.first_offset, one.last_offset, states, is_counted=True)

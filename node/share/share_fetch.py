@@ -1,9 +1,9 @@
-"""A share fetch while it is served: what its partitions could give, and then what it acquires of them.
+"""A share fetch while it is served: it finds, reads and acquires the records of its partitions.
 
-Every partition whose records may be acquired is located in the log; if that is too little, the fetch waits.
-Else their headers and records are read, and only then records are acquired, so that nothing is acquired that
-cannot be sent. What is not in the page cache comes first, in a thread; so does what lies behind records that
-are not due yet, of which a fetch passes over as many as it takes.
+The fetch first finds the places in the logs of all records that may be acquired; if there are too few, it
+waits. Otherwise it reads their headers and contents, and only then acquires records, so that it acquires none
+that cannot be sent. A thread reads parts that are not in the page cache, and parts after records that are not
+due yet, of which a fetch skips any number.
 """
 
 from bisect import bisect_right
@@ -28,18 +28,19 @@ from ottla.node.share.share_sessions import SessionKey, ShareSession, TopicIdPar
 from ottla.node.share.share_window import MAX_OFFSET
 from ottla.node.share.share_words import UNFORESEEN, AcquiredRecords, FetchedRecords
 
-# Exceptions by which what the log or the disk has can not be given out.
+# Exceptions that mean that records in the log cannot be delivered.
 UNREADABLE = (OSError, KafkaError, *UNFORESEEN)
-# Less is read: one write of header and records costs less than two system calls.
+# The least bytes sent from a file. Fewer are read: one write of header and records costs less than two system
+# calls.
 MIN_SENT_FILE_BYTES = 32 * 1024
-# Looked at in one turn: some 20 us each.
+# Share-partitions located in one turn: some 20 us each.
 MAX_LOCATED = 256
-# Records of a share-partition that are not due yet, where they have taken their part of the memory.
+# Records not due yet in each share-partition, once such records have used up their part of the memory.
 FEW_DELAYED = 100
-# Read at once behind records that are not due yet, by a thread: a few milliseconds of work for it.
+# Read at once after records that are not due yet, in a thread: a few milliseconds of work.
 PASSED_OVER_RECORDS = 4_096
 PASSED_OVER_BYTES = 1024 * 1024
-# Records that are not due yet, added in one turn: up to 2 us each. A batch that has more is opened again.
+# Records not due yet that are added in one turn: up to 2 us each. A batch that has more is opened again.
 DELAYS_AT_ONCE = 65_536
 
 Content = Buffer | FileRecords
@@ -58,15 +59,16 @@ class ShareFetchParams:
     max_records: int
     batch_size: int
     is_strict: bool
-    # Counts bytes that are about to be acquired; whether the client is over its quota, and gets none of them.
+    # Counts bytes before they are acquired; returns True if the client is over its quota, and gets none.
     is_throttled: Callable[[int], bool] = lambda size_bytes: False
-    # Returns why the client may not read a topic, asked before each attempt: rights may go while it waits.
+    # Returns the error if the client may not read a topic; it is called before each attempt, since ACLs may
+    # change while the fetch waits.
     refusal_of: Callable[[str], ErrorCode] = lambda topic: ErrorCode.NONE
 
 
 @dataclass(slots=True)
 class Acquired:
-    """The answer for one partition."""
+    """The result for one partition."""
 
     records: Content = b""
     acquired: Sequence[AcquiredRecords] = ()
@@ -83,7 +85,7 @@ class Located:
     found: FetchDataInfo
     batches: ReadBatches | None = None
     content: Content = b""
-    due_times: Sequence[DueTimes] | None = None  # None where nothing is delayed
+    due_times: Sequence[DueTimes] | None = None  # None if the topic does not delay records
     due_times_to: int = MAX_OFFSET
 
 
@@ -97,7 +99,7 @@ class Warm(NamedTuple):
 
 
 class ColdRead(NamedTuple):
-    """What a thread does for a fetch, and for which of its share-partitions."""
+    """A function that a thread runs for a fetch, and the share-partition that it is for."""
 
     led: LedPartition
     run: Callable[[], object]
@@ -105,32 +107,32 @@ class ColdRead(NamedTuple):
 
 @dataclass(slots=True, eq=False)
 class ShareFetch:
-    """One share fetch; `results` has partitions with an error from the beginning, the others at the end."""
+    """One share fetch; `results` has partitions with an error from the start, and the others at the end."""
 
     params: ShareFetchParams
     isolation: FetchIsolation
     led: Mapping[TopicIdPartition, LedPartition]
     results: dict[TopicIdPartition, Acquired]
-    cold: list[ColdRead] = field(default_factory=list)  # what a thread has to read first
+    cold: list[ColdRead] = field(default_factory=list)  # reads that a thread must do first
     warm: dict[TopicIdPartition, Warm] = field(default_factory=dict)
     is_throttled: bool = False
-    has_passed_over: bool = False  # all that was read is not due yet, so there may be more behind it
-    is_passing_over: bool = False  # since it has, it reads more at once
-    unreadable: list[tuple[LedPartition, KafkaError]] = field(default_factory=list)  # still to be told
-    # Without memory for more states what is in flight is acquired again: nothing else would ever free any.
+    has_passed_over: bool = False  # none of the records read is due, so there may be due ones after them
+    is_passing_over: bool = False  # after that: it reads more at once
+    unreadable: list[tuple[LedPartition, KafkaError]] = field(default_factory=list)  # not logged yet
+    # There is no memory for more states: only records in flight are acquired again, which frees memory later.
     is_short_of_memory: bool = False
-    delays_few: bool = False  # records that are not due yet have taken their part of the memory
-    delays_room: int = 2**31  # how many more of them there is memory for
-    changed: list[LedPartition] = field(default_factory=list)  # as their log or its settings have
+    delays_few: bool = False  # records not due yet have used up their part of the memory
+    delays_room: int = 2**31  # the number of further such records that there is memory for
+    changed: list[LedPartition] = field(default_factory=list)  # their log or its settings have changed
 
     def refusal_of(self, led: LedPartition) -> ErrorCode:
-        """Return why its client may not read a partition now; NONE if it may."""
+        """Return the error if the client may not read a partition now, NONE if it may."""
         return self.params.refusal_of(led.partition.topic_partition.topic)
 
-    # ---- what there is -----------------------------------------------------------------------------------
+    # ---- finding records ---------------------------------------------------------------------------------
 
     def locate(self) -> list[Located]:
-        """Find where the records are that may be acquired, and note what a thread has to read before."""
+        """Return the places of records that may be acquired, and note reads that a thread must do first."""
         for led in self.led.values():
             self._follow_log(led)
         candidates = [
@@ -158,7 +160,11 @@ class ShareFetch:
         return located
 
     def _has_memory_for(self, led: LedPartition) -> bool:
-        """Return whether it may acquire now: where nothing is in flight one batch, so none stands still."""
+        """Return True if there is memory to acquire from a share-partition.
+
+        Without memory, records in flight may be acquired again, and one batch if nothing is in flight, so
+        that no share-partition stands still.
+        """
         return not self.is_short_of_memory or led.core.fetches_again or not led.core.in_flight_range_count
 
     def _has_failed(self, led: LedPartition) -> bool:
@@ -166,8 +172,9 @@ class ShareFetch:
         return result is not None and result.error is not ErrorCode.NONE
 
     def _follow_log(self, led: LedPartition) -> None:
-        """Tell a share-partition what its log has lost and how it delays, also if it may acquire nothing:
-        that may be what it waits for.
+        """Update a share-partition with the log's start offset and the topic's delivery delay.
+
+        This is needed even if it may acquire nothing, because the update may be what it waits for.
         """
         core, partition = led.core, led.partition
         if led.is_gone or not core.is_active or not partition.is_leader:
@@ -194,9 +201,10 @@ class ShareFetch:
         return Located(led, offset, found)
 
     def is_enough(self, located: Sequence[Located]) -> bool:
-        """Return whether the answer is worth sending: enough bytes, or something that must not wait.
+        """Return True if the response should be sent: there are enough bytes, or a result that must not wait.
 
-        What could not be begun waits, as in Apache Kafka: its client would ask again at once.
+        A share-partition whose state could not be read waits, as in Apache Kafka: its client would ask again
+        at once.
         """
         if any(led.is_gone and led.failure is None for led in self.led.values()):
             return True
@@ -205,7 +213,7 @@ class ShareFetch:
         return sum(one.found.readable_bytes for one in located) >= max(1, self.params.min_bytes)
 
     def readable_bytes(self, led: LedPartition) -> int | None:
-        """Return how much this partition could give now; None if the fetch has to look at once."""
+        """Return the bytes that this partition has for the fetch now, None if it must try at once."""
         offset = led.core.next_fetch_offset()
         if not led.partition.is_leader or led.partition.log.log_start_offset > offset:
             return None
@@ -215,10 +223,10 @@ class ShareFetch:
             offset, max(1, self.params.max_bytes), self.isolation, enough_bytes=max(1, self.params.min_bytes)
         )
 
-    # ---- what is acquired --------------------------------------------------------------------------------
+    # ---- reading and acquiring ---------------------------------------------------------------------------
 
     def read(self, located: Sequence[Located], wall_ms: int) -> None:
-        """Read headers and records of all that may be acquired, or note what a thread has to read before.
+        """Read headers and records at these places, or note reads that a thread must do first.
 
         Records that are due after `wall_ms` will wait.
         """
@@ -233,7 +241,7 @@ class ShareFetch:
                 self.read_failed(one.led, error)
 
     def read_failed(self, led: LedPartition, error: Exception) -> None:
-        """Take what a partition has for unreadable; this fetch does not try it again, and says why."""
+        """Set the error of a partition whose records cannot be read; this fetch does not try it again."""
         if isinstance(error, OSError):
             error = led.partition.log.flush_failed(error)
         elif not isinstance(error, KafkaError):
@@ -242,7 +250,7 @@ class ShareFetch:
         self.unreadable.append((led, error))
 
     def _read_delays(self, one: Located, content: Buffer, config: LogConfig, wall_ms: int) -> None:
-        """Find when the records of one partition are due, or have a thread do that."""
+        """Find the due times of the records of one partition, or note that a thread must do it."""
         led, batches = one.led, one.batches
         assert batches is not None
         from_offset = led.core.delays_from
@@ -250,7 +258,7 @@ class ShareFetch:
             one.due_times = ()
             return
         most = self._delays_at_once(led)
-        known = led.delays  # kept until it acquires: something of another partition may have to be read first
+        known = led.delays  # kept until it acquires: another partition may need a read in a thread first
         if known is None or not known.first_offset <= from_offset <= known.last_offset >= one.offset:
             known = None
             if is_read_soon(content, batches, from_offset):
@@ -294,7 +302,7 @@ class ShareFetch:
                 content = whole.read_cached()
         if batches is None or content is None:
             self.cold.append(ColdRead(one.led, partial(self._read_cold, one, last_offset, aborted)))
-        elif len(content) == batches.size_bytes:  # else the log was cut meanwhile
+        elif len(content) == batches.size_bytes:  # otherwise the log was truncated meanwhile
             one.batches, one.content = batches, content
 
     def _read_cold(
@@ -304,7 +312,7 @@ class ShareFetch:
         aborted: Sequence[AbortedTransaction],
         further_offset: int = -1,
     ) -> Warm | None:
-        """Read from the disk, in a thread, for the next attempt."""
+        """Read batches from the disk, in a thread, for the next attempt."""
         piece = one.found.slice
         batches = read_batches(
             piece,
@@ -324,7 +332,7 @@ class ShareFetch:
     def _read_behind(
         self, one: Located, last_offset: int, aborted: Sequence[AbortedTransaction], wall_ms: int
     ) -> None:
-        """Read, in a thread, what may all be passed over, and when it is due."""
+        """Read records that may all be skipped, and their due times, in a thread."""
         led = one.led
         from_offset, most = led.core.delays_from, self._delays_at_once(led)
         warm = self._read_cold(one, last_offset, aborted, one.offset + PASSED_OVER_RECORDS - 1)
@@ -333,9 +341,10 @@ class ShareFetch:
             led.delays = read_delays(warm.content, warm.batches, from_offset, config, wall_ms, most)
 
     def acquire(self, located: Sequence[Located], now_ms: int) -> list[LedPartition]:
-        """Acquire what was read, in order, and fill in the results; return what has locks now.
+        """Acquire records that were read, in order, and fill in the results.
 
-        Where that would throttle the client, nothing is acquired.
+        Return the share-partitions that have new locks or waits. If the client would exceed its quota,
+        acquire nothing.
         """
         ready = [one for one in located if one.batches is not None and not one.led.is_gone]
         if self.params.is_throttled(sum(len(one.content) for one in ready)):
@@ -368,7 +377,7 @@ class ShareFetch:
                     self.params.batch_size,
                     self.params.is_strict,
                 )
-            except UNFORESEEN as error:  # what the log has is what nobody thought of
+            except UNFORESEEN as error:  # caused by the contents of the log
                 reason = f"{type(error).__name__}: {error}"
                 one.led.failure = KafkaError(ErrorCode.UNKNOWN_SERVER_ERROR, reason)
                 self._failed(one.led, one.led.failure)
@@ -378,7 +387,7 @@ class ShareFetch:
             topic = one.led.partition.topic_partition.topic
             if not acquired:
                 if one.due_times is not None:
-                    locked.append(one.led)  # what waits has its time, too
+                    locked.append(one.led)  # records that wait need a timer, too
                     self.has_passed_over |= one.led.core.next_fetch_offset() != one.offset
                 self.results.setdefault(one.led.place, Acquired(topic=topic))
                 continue
@@ -398,14 +407,14 @@ class ShareFetch:
 
 
 def _begins_alike(one: FileSlice, other: FileSlice) -> bool:
-    """Return whether two pieces begin at the same place of one file, which may have been opened twice."""
+    """Return True if two pieces begin at the same position of one file, which may be open twice."""
     if one.file is None or other.file is None or one.position != other.position:
         return False
     return one.file is other.file or one.file.identity() == other.file.identity()
 
 
 def uniform_bytes(max_bytes: int, count: int) -> list[int]:
-    """Return the parts of a limit that so many partitions get; where there is too little, the first ones."""
+    """Split a limit of bytes among partitions; if there are fewer bytes than partitions, the first get one."""
     if not count:
         return []
     if max_bytes < count:
@@ -415,7 +424,7 @@ def uniform_bytes(max_bytes: int, count: int) -> list[int]:
 
 
 def _without_new(fetched: FetchedRecords, end_offset: int, fetches_again: bool) -> FetchedRecords:
-    """Cut a fetch behind what is in flight; where the log has nothing of that any more, behind a batch."""
+    """Cut a fetch after the records in flight, or after one batch if the log has none of these."""
     is_again = fetches_again and bool(fetched.base_offsets) and fetched.base_offsets[0] <= end_offset
     count = bisect_right(fetched.base_offsets, end_offset) if is_again else 1
     lasts = list(fetched.last_offsets[:count])

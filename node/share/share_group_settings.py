@@ -1,4 +1,4 @@
-"""The settings of a share group at the leaders of partitions: its own within the node's limits, or the
+"""The settings of a share group at the leaders of partitions: its own within the node's limits, or else the
 node's.
 """
 
@@ -27,7 +27,7 @@ _DURATION: Final = re.compile(
     re.IGNORECASE,
 )
 _SECONDS: Final = (86_400, 3_600, 60, 1)
-# Members of so many groups may have their settings looked up without making them anew.
+# Groups whose settings are remembered, so that a lookup does not parse them again.
 _MAX_REMEMBERED: Final = 1_000
 
 log = logging.getLogger(__name__)
@@ -35,15 +35,15 @@ log = logging.getLogger(__name__)
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class OffsetReset:
-    """The start of a group in a partition that it has not read."""
+    """The start of a group in a partition that it has not read; by default the end of the log."""
 
     is_earliest: bool = False
-    duration_ms: int | None = None  # so long before now; neither means the end
+    duration_ms: int | None = None  # the time before now from which it starts
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class DeadLetterSettings:
-    """The topic of a group's dead letters, and whether they have what the records had."""
+    """The topic of a group's dead letters; with `copies_records` they have the contents of the records."""
 
     topic: str
     copies_records: bool = False
@@ -60,7 +60,7 @@ class ShareGroupSettings:
 
 
 class ShareGroupConfigs:
-    """Gives the settings of groups; `values` are those of the node now, `configs` those of one group."""
+    """Returns the settings of groups; `values` returns the node's current settings, `configs` a group's."""
 
     def __init__(
         self,
@@ -71,8 +71,8 @@ class ShareGroupConfigs:
         counts: Callable[[str], DeadLetterCounts] = lambda group: DeadLetterCounts(),
         now_ms: Callable[[], int] = lambda: 0,
     ) -> None:
-        """`has_dead_letters` tells whether all nodes of the cluster know them, else no group has any; then
-        those of `counts` for a group count what is archived without the letters that it asks for.
+        """`has_dead_letters` returns True if all nodes of the cluster support dead letters. If not, no group
+        has any, and `counts` of a group counts the records archived without the letters that it asks for.
         """
         self._values = values
         self._has_dead_letters = has_dead_letters
@@ -111,9 +111,9 @@ class ShareGroupConfigs:
 def share_group_settings(
     node: Mapping[str, ConfigValue], own: Mapping[str, str], *, unobeyed: DeadLetterCounts | None = None
 ) -> ShareGroupSettings:
-    """Return what a group with these settings of its own obeys at a node with those.
+    """Return the effective settings of a group with its `own` settings at a node.
 
-    Where no group may have dead letters, `unobeyed` counts the records that were to have some.
+    If no group may have dead letters, `unobeyed` counts the records that should have some.
     """
     committed = _text(own, "share.isolation.level") == "read_committed"
     renews = GROUP_CONFIG_DEF.parse(
@@ -129,7 +129,7 @@ def share_group_settings(
             delivery_count_limit=_number(node, own, "delivery.count.limit"),
             partition_max_record_locks=_number(node, own, "partition.max.record.locks"),
             renew_acknowledge_enable=renews is True,
-            # As in Kafka's clients, a maximum below the back-off itself is what holds.
+            # As in Kafka's clients, a maximum below the back-off limits the back-off.
             retry_backoff_ms=min(backoff_ms, backoff_max_ms),
             retry_backoff_max_ms=backoff_max_ms,
             sets_aside=bool(topic),
@@ -142,7 +142,7 @@ def share_group_settings(
 
 
 def parse_offset_reset(text: str) -> OffsetReset:
-    """Return what `share.auto.offset.reset` says, which was checked when it was set."""
+    """Parse the value of `share.auto.offset.reset`, which was checked when it was set."""
     if text == _EARLIEST:
         return OffsetReset(is_earliest=True)
     found = _DURATION.fullmatch(text)
@@ -159,7 +159,7 @@ def _text(own: Mapping[str, str], name: str) -> str:
 
 
 def _own_number(own: Mapping[str, str], name: str) -> int:
-    """A number of which nodes have no setting."""
+    """Return a number for which nodes have no setting."""
     default = GROUP_CONFIG_DEF.key(name).default
     value = GROUP_CONFIG_DEF.parse(name, own[name]) if name in own else default
     assert isinstance(value, int), name
@@ -167,7 +167,7 @@ def _own_number(own: Mapping[str, str], name: str) -> int:
 
 
 def _number(node: Mapping[str, ConfigValue], own: Mapping[str, str], name: str) -> int:
-    """A number as it holds: the node's limits may have moved since it was set for the group."""
+    """Return a number within the node's limits, which may have moved since it was set for the group."""
     text = own.get(f"share.{name}")
     value = node[f"group.share.{name}"] if text is None else GROUP_CONFIG_DEF.parse(f"share.{name}", text)
     low, high = node[f"group.share.min.{name}"], node[f"group.share.max.{name}"]

@@ -1,8 +1,9 @@
 """One partition as one share group reads it, at the partition's leader (KIP-932).
 
-Pure: what was read of the log comes in, what must be written goes out, and the time is an argument. As in
-Kafka, a member's acknowledgement is shown at once and holds when the share coordinator has it (`persisted`),
-or is taken back (`failed`). An ended lock is not taken back: it is only told.
+It is pure: batches that were read come in, states to write go out, and the time is an argument. As in Kafka,
+a member's acknowledgement is visible at once. It is final when the share coordinator has written it
+(`persisted`), and is taken back otherwise (`failed`). The end of a lock is written as well, but never taken
+back.
 """
 
 from collections.abc import Generator, Sequence
@@ -58,7 +59,7 @@ from ottla.node.share.share_words import (
 from ottla.node.share.window_view import WindowView, view_window
 from ottla.node.work.turns import at_once
 
-# So many who may hold something are not worth a look at who does.
+# Up to this many members that may hold records, it is not worth searching for those that do.
 _FEW_HOLDERS: Final = 64
 
 
@@ -89,27 +90,27 @@ class SharePartition:
         self.config = config  # replaced when the group's settings change
         self.status = SharePartitionStatus.EMPTY
         self.state_epoch = 0
-        self.incarnation = NOT_GIVEN  # of the state, as its coordinator has named it
+        self.incarnation = NOT_GIVEN  # of the state, from its coordinator
         self._limits = limits
-        # Who may hold something: everybody who was given records and has not left since then. Very many
-        # sessions may end that never had any, and to look for what a member holds takes time.
+        # Members that may hold records: all that acquired some and have not left. Very many sessions may end
+        # that never acquired any, and searching for the records of a member takes time.
         self._holders: set[str] = set()
-        self._many_holders = _FEW_HOLDERS  # above it those are forgotten that hold nothing
+        self._many_holders = _FEW_HOLDERS  # above this number, members without records are removed
         self._window = ShareWindow()
         self._number = 0
         self._start_offset_before = 0
         self._note = Note(0, None)
 
-    # ---- what it is
+    # ---- properties
 
     @property
     def is_active(self) -> bool:
-        """Return whether records may be acquired."""
+        """Return True if records may be acquired."""
         return self.status is SharePartitionStatus.ACTIVE
 
     @property
     def start_offset(self) -> int:
-        """Everything before it is done with."""
+        """The offset before which all records are done with."""
         return self._window.start_offset
 
     @property
@@ -119,38 +120,38 @@ class SharePartition:
 
     @property
     def delivery_complete_count(self) -> int:
-        """Return how many records behind the start offset are done with."""
+        """The number of records from the start offset on that are done with."""
         return self._window.delivery_complete_count
 
     @property
     def in_flight_count(self) -> int:
-        """Return how many records are in flight."""
+        """The number of records in flight."""
         return self._window.in_flight_count()
 
     @property
     def in_flight_batch_count(self) -> int:
-        """Return how many batches of records are in flight."""
+        """The number of batches in flight."""
         return len(self._window.records.batch_firsts)
 
     @property
     def in_flight_range_count(self) -> int:
-        """Return how many ranges of offsets in flight have a state of their own."""
+        """The number of ranges of offsets in flight that have a state of their own."""
         return len(self._window.records)
 
     def states(self) -> list[StateBatch]:
-        """The states of all that is in flight, also those that only exist here, in order."""
+        """Return the states of all records in flight in order, including states that are never written."""
         records = self._window.records
         return list(map(StateBatch, records.firsts, records.lasts, records.states, records.counts))
 
     def holder_of(self, offset: int) -> str | None:
-        """The member that holds the record, if any does."""
+        """Return the member that holds the record, None if none does."""
         records = self._window.records
         index = records.index_at(offset)
         is_there = index < len(records) and records.firsts[index] <= offset
         return records.holders[index] if is_there and records.states[index] == ACQUIRED else None
 
     def view(self, *, now_ms: int, max_ranges: int, stalled_ms: int) -> WindowView:
-        """Return what is in flight, with so many ranges in each of its lists."""
+        """Return a view of the records in flight, with up to `max_ranges` ranges in each list."""
         return view_window(
             self._window,
             now_ms=now_ms,
@@ -160,36 +161,36 @@ class SharePartition:
         )
 
     def may_hold(self, member: str) -> bool:
-        """Return whether a member was given records here, and has not left since then."""
+        """Return True if a member has acquired records here, and has not left since then."""
         return member in self._holders
 
     @property
     def delayed_count(self) -> int:
-        """Return how many records are known not to be due yet."""
+        """The number of records in the index of records that are not due yet."""
         return len(self._window.delayed) if self._window.delayed is not None else 0
 
     @property
     def begins_with_delayed(self) -> bool:
-        """Return whether the oldest record in flight is not due yet."""
+        """Return True if the oldest record in flight is not due yet."""
         return begins_with_delayed(self._window)
 
     @property
     def delayed_room(self) -> int:
-        """Return how many more records may wait until they are due."""
+        """The number of further records that may wait until they are due."""
         index = self._window.delayed
         return max(index.max_records - len(index), 0) if index is not None else 0
 
     @property
     def delays_from(self) -> int:
-        """The offset from which on a fetch must say when records are due."""
+        """The offset from which a fetch must find the due times of records."""
         return self._window.delayed.next_offset if self._window.delayed is not None else 0
 
-    # ---- its state
+    # ---- state
 
     def restore(self, state: StateRead, initial_offset: int) -> None:
-        """Begin with the state that was read; `initial_offset` is where a group begins that has none.
+        """Begin with the state that was read; a group without a start offset begins at `initial_offset`.
 
-        KafkaError when it could not be read, after which it may be read again, or makes no sense.
+        Raises KafkaError if the state could not be read, and may be read again, or if it is not valid.
         """
         assert self.status is SharePartitionStatus.EMPTY, self.status
         if state.error is not ErrorCode.NONE:
@@ -210,15 +211,16 @@ class SharePartition:
         self._start_offset_before = self.start_offset
 
     def delay_delivery(self, max_records: int | None) -> bool:
-        """Let so many records wait until they are due (`FetchedRecords.due_times`), with None none; return
-        whether that is new.
+        """Let up to `max_records` records wait until they are due (`FetchedRecords.due_times`), or none.
+
+        Return True if this changes anything.
         """
         if max_records is None:
             return end_delays(self._window)
         return begin_delays(self._window, max_records)
 
     def fence(self) -> None:
-        """Give out nothing any more, as another has the state, or this node does not lead any more."""
+        """Stop delivering records: another leader has the state, or this node no longer leads."""
         self._move(SharePartitionStatus.FENCED)
 
     def _move(self, status: SharePartitionStatus) -> None:
@@ -228,18 +230,18 @@ class SharePartition:
     # ---- fetches
 
     def next_fetch_offset(self) -> int:
-        """The offset that the next fetch should read from."""
+        """Return the offset from which the next fetch should read."""
         return self._window.next_fetch_offset()
 
     @property
     def fetches_again(self) -> bool:
-        """Return whether the next fetch is of offsets in flight: again, or of a gap between them."""
+        """Return True if the next fetch is of offsets in flight: available records, or a gap."""
         window = self._window
         is_any_in_flight = bool(window.records) and window.start_offset <= window.records.lasts[-1]
         return is_any_in_flight and window.next_fetch_offset() <= window.end_offset
 
     def may_acquire(self) -> bool:
-        """Return whether a fetch would find something to acquire, as far as is known here."""
+        """Return True if a fetch could acquire records, as far as the state of this share-partition says."""
         window = self._window
         offset = window.next_fetch_offset()
         if is_stopped(window, offset):
@@ -259,7 +261,7 @@ class SharePartition:
         batch_size: int,
         is_strict: bool,
     ) -> list[AcquiredRecords]:
-        """Give records of a fetch to a member; nothing is written for that."""
+        """Give records of a fetch to a member. This writes no state."""
         if not self.is_active:
             return []
         asked = Acquisition(
@@ -276,7 +278,7 @@ class SharePartition:
         if acquired:
             self._holders.add(member)
             if len(self._holders) > self._many_holders:
-                # Who forgets a partition before it leaves is not taken out when it does.
+                # A member that drops a partition from its session is not removed when it leaves.
                 self._holders.intersection_update(filter(None, self._window.records.holders))
                 self._many_holders = max(_FEW_HOLDERS, 2 * len(self._holders))
         return acquired
@@ -284,14 +286,16 @@ class SharePartition:
     # ---- the ends of deliveries
 
     def acknowledge(self, member: str, batches: Sequence[AcknowledgementBatch], now_ms: int) -> Outcome:
-        """Take what a member says of records; all of it, or an error."""
+        """Apply a member's acknowledgements of records: all of them, or none and return an error."""
         return at_once(self.acknowledge_in_steps(member, batches, now_ms))
 
     def acknowledge_in_steps(
         self, member: str, batches: Sequence[AcknowledgementBatch], now_ms: int
     ) -> Generator[None, None, Outcome]:
-        """Take what a member says of very many records as `acknowledge` does; others may be served between
-        two steps, to whom records of which was spoken are as those that wait for the coordinator.
+        """Apply acknowledgements of very many records as `acknowledge` does, in steps.
+
+        Other requests may be served between two steps. To them, records acknowledged in earlier steps look
+        like records whose moves wait for the coordinator.
         """
         moves = self._moves()
         count = 0
@@ -309,7 +313,7 @@ class SharePartition:
         return self._outcome(moves)
 
     def release_all(self, member: str) -> Outcome:
-        """Take from a member what it holds, as its session has ended."""
+        """Release the records that a member holds, after its session has ended."""
         if member not in self._holders:
             return NOTHING_TO_WRITE
         moves = self._moves()
@@ -318,9 +322,9 @@ class SharePartition:
         return self._outcome(moves)
 
     def expire(self, now_ms: int) -> Outcome:
-        """Free what was held, or was held off, long enough; there may be more to acquire now.
+        """Free records whose lock or back-off has ended; there may be more to acquire then.
 
-        The outcome is told to `persisted` or `failed` as any other, but nothing is taken back.
+        The outcome is passed to `persisted` or `failed` as any other, but nothing is taken back.
         """
         written = expire(self._window, self.config, now_ms)
         if not written:
@@ -328,19 +332,19 @@ class SharePartition:
         return Outcome(write=self._write(written), transition=Transition(0))
 
     def next_expiry(self) -> int | None:
-        """The time at which `expire` will have something to do."""
+        """Return the time at which `expire` will have something to do, None if there is none."""
         return self._window.locks.next_ms()
 
     def free_due(self, wall_ms: int) -> None:
-        """Make delayed records available that are due by the wall clock."""
+        """Make delayed records available if they are due by the wall clock."""
         free_due(self._window, wall_ms, self._limits.max_states)
 
     def next_due(self) -> int | None:
-        """The time of the wall clock at which `free_due` will have something to do."""
+        """Return the wall-clock time at which `free_due` will have something to do, None if there is none."""
         return next_due_ms(self._window, self._limits.max_states)
 
     def persisted(self, transition: Transition, now_ms: int) -> bool:
-        """Complete what the coordinator has written; return whether there may be more to acquire."""
+        """Make moves final that the coordinator has written; return True if there may be more to acquire."""
         is_any_available = False
         for first, last in transition.ranges:
             if complete(self._window, self.config, transition.number, first, last, now_ms):
@@ -348,9 +352,9 @@ class SharePartition:
         return self._advance_start() or is_any_available
 
     def failed(self, transition: Transition) -> bool:
-        """Take back what the coordinator has refused; return whether there may be more to acquire.
+        """Take back moves that the coordinator has rejected; return True if there may be more to acquire.
 
-        Locks that were over meanwhile end with the next `expire`, for which it is time then.
+        Locks that ended meanwhile are due at once, with the next `expire`.
         """
         if not transition.number:
             return self._advance_start()
@@ -362,51 +366,57 @@ class SharePartition:
 
     @property
     def letters(self) -> DeadLetters | None:
-        """The dead letters that are on their way, or were when another node led."""
+        """The batch of dead letters in flight, of this leader or of an earlier one."""
         return self._note.letters
 
     @property
     def has_letters(self) -> bool:
-        """Return whether dead letters are still to be written."""
+        """Return True if there are dead letters to write."""
         states = self._window.records.states
         return self._note.letters is not None or any(state in states for state in SET_ASIDE)
 
     @property
     def may_send_letters(self) -> bool:
-        """Return whether dead letters may be written now; others wait until the coordinator has answered."""
+        """Return True if dead letters may be written now; others must wait for the coordinator's answer."""
         return self._note.letters is not None or (self.has_letters and bool(self.set_aside(1)))
 
     def set_aside(self, max_ranges: int) -> list[ArchivedRecords]:
-        """Return the first records that wait for their dead letters, as far as the coordinator has them."""
+        """Return the first records that wait for their dead letters, if the coordinator has that state."""
         return set_aside_records(self._window, max_ranges)
 
     def begin_letters(self, letters: DeadLetters) -> WriteState:
-        """Note which dead letters are about to be produced, and how: not before this is written.
+        """Return the write that notes a batch of dead letters, which must succeed before it is produced.
 
-        A write that failed is repeated as it is, as nobody knows whether the coordinator has it.
+        A failed write is repeated unchanged, since the coordinator may have it.
         """
         assert self._note.letters is None, self._note
         return self._write_letters(letters.records, ARCHIVING, letters)
 
     def end_letters(self) -> WriteState:
-        """Archive the records whose dead letters are there, or are given up; to be written until it is."""
+        """Archive the records whose dead letters were produced or given up.
+
+        The caller repeats the returned write until it succeeds.
+        """
         letters = self._note.letters
         assert letters is not None
         mark_archived(self._window, letters.records)
         return self._write_letters(letters.records, ARCHIVED, None)
 
     def forget_letters(self) -> None:
-        """Let the records wait for other dead letters, as the topic of those on their way is no more."""
+        """Let the records wait for new dead letters, after the topic of the batch in flight was deleted."""
         self._note = self._note._replace(letters=None)
 
     def archive_without_letters(self, records: Sequence[ArchivedRecords]) -> WriteState:
-        """Archive records that get no dead letters; to be written until it is."""
+        """Archive records that get no dead letters.
+
+        The caller repeats the returned write until it succeeds.
+        """
         assert self._note.letters is None, self._note
         mark_archived(self._window, records)
         return self._write_letters(records, ARCHIVED, None)
 
     def as_of_now(self, write: WriteState) -> WriteState:
-        """Return a write that is repeated, with what has moved since: the start offset never goes back."""
+        """Return a write to repeat, with the present start offset, which must never move back."""
         return replace(
             write, start_offset=self.start_offset, delivery_complete_count=self.delivery_complete_count
         )
@@ -421,14 +431,14 @@ class SharePartition:
         return replace(self._write(batches), dead_letters=encode_note(self._note))
 
     def move_log_start(self, offset: int) -> bool:
-        """Archive what the log no longer has; return whether the start offset moved."""
+        """Archive records that the log has lost; return True if the start offset moved."""
         has_moved = self._window.move_log_start(offset)
         if self._window.delayed is not None:
             self._window.delayed.drop_before(self.start_offset)
         return has_moved
 
     def check_invariants(self) -> None:
-        """Assert what always holds, also from one call to the next: the start offset never goes backwards."""
+        """Assert the invariants, and that the start offset has not moved back since the last call."""
         self._window.check_invariants()
         check_delays(self._window)
         assert self.start_offset >= self._start_offset_before, (self.start_offset, self._start_offset_before)

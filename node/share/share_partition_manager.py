@@ -1,8 +1,8 @@
-"""All share-partitions of this node, and the sessions of members.
+"""All share-partitions of this node, and the share sessions of members.
 
-The door between the pure share-partitions and the event loop: it reads their state before the first fetch,
-has written what members acknowledge, frees locks in time, and drops a share-partition when this node leads it
-no more, when its state is another's, or when the last member has gone.
+This is the door between the pure share-partitions and the event loop. It reads their state before the first
+fetch, has acknowledgements written, ends locks in time, and drops a share-partition when this node no longer
+leads it, when another leader has its state, or when the last member has left.
 """
 
 import asyncio
@@ -49,45 +49,45 @@ from ottla.node.work.turns import give_way, take_turns
 
 # Share-partitions that begin or end in one turn of the loop: some 60 us each.
 MAX_BEGUN: Final = 256
-# Types of records in one request; of more, 20 us each, some are taken in each turn.
+# Acknowledgement types of one request in one turn, 20 us each; more are applied in several turns.
 MAX_ACKNOWLEDGED: Final = 512
-MAX_UNREADABLE: Final = 100  # partitions each of which has a log line a minute; on a bad disk there are many
-# Ranges of records that are given back in the time that a share-partition takes.
+MAX_UNREADABLE: Final = 100  # partitions that have a log line a minute each; on a bad disk there are many
+# Ranges of records that are released in the time that one share-partition takes.
 RANGES_OF_ONE: Final = 8
-# States that are taken over together with those of other partitions, some 2 us each.
+# States restored in one turn with those of other share-partitions, some 2 us each.
 MAX_RESTORED: Final = 256
 
 log = logging.getLogger(__name__)
 
 
 class InitialOffset(Protocol):
-    """Finds where a group begins that has read nothing of a partition."""
+    """Finds the start offset of a group in a partition that it has not read."""
 
     async def __call__(self, partition: Partition, group: str, connection: ConnectionInfo, /) -> int: ...
 
 
 class StatePersister(Protocol):
-    """Reads and writes states of share-partitions; an error is in the answer."""
+    """Reads and writes states of share-partitions; the results have the errors."""
 
     async def read(self, requests: Sequence[ReadState]) -> list[StateRead]: ...
     async def write(self, requests: Sequence[WriteState]) -> list[StateResult]: ...
 
 
 class Refusal(NamedTuple):
-    """The answer to an acknowledgement; NONE when it holds."""
+    """The result of an acknowledgement; its error is NONE if it was accepted."""
 
     error: ErrorCode = ErrorCode.NONE
     message: str | None = None
 
 
-# The answers to acknowledgements, where some are awaited.
+# The results of acknowledgements, some of which may be futures.
 Answers: TypeAlias = "dict[TopicIdPartition, Refusal | asyncio.Future[Refusal]]"
 ACCEPTED: Final = Refusal()
 _UNKNOWN: Final = Refusal(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION)
 
 
 class SharePartitionManager:
-    """Lives on the event loop."""
+    """The share-partitions and share sessions of a node. For the event loop only."""
 
     def __init__(
         self,
@@ -106,10 +106,10 @@ class SharePartitionManager:
         is_open: Callable[[int], bool] = lambda number: True,
         dead_letters: DeadLetterWorld | None = None,
     ) -> None:
-        """`now_ms` is the time by which locks end, which only goes forward, and `wall_ms` that by which
-        records are due, which may be set. `limit_bytes` are for sessions, and as much again for
-        share-partitions. `on_woken` is told of each fetch that has waited, and `is_open` tells of a
-        connection's number whether it has not ended.
+        """`now_ms` is the clock for the ends of locks, which only goes forward; `wall_ms` is the clock for
+        due times, which may be set. `limit_bytes` is the memory for sessions, and as much again for
+        share-partitions. `on_woken` is called after each fetch that has waited; `is_open` returns True if the
+        connection of this number is open.
         """
         self._replicas = replicas
         self._persister = persister
@@ -124,9 +124,9 @@ class SharePartitionManager:
         self._led: dict[SharePartitionKey, LedPartition] = {}
         self._of_partition: dict[TopicPartition, set[SharePartitionKey]] = {}
         self._of_group: dict[str, set[SharePartitionKey]] = {}
-        self._restoring = asyncio.Lock()  # very many states are taken over by one partition in a turn
-        self._led_bytes = 0  # of share-partitions, about
-        self._delayed_count = 0  # of their records that are not due yet
+        self._restoring = asyncio.Lock()  # a partition with very many states has a turn of its own
+        self._led_bytes = 0  # an estimate for all share-partitions
+        self._delayed_count = 0  # their records that are not due yet
         self._is_closed = False
         self._unreadable: OrderedDict[TopicPartition, RepeatedLine] = OrderedDict()
         self.sessions = ShareSessions(max_sessions=max_sessions, limit_bytes=limit_bytes)
@@ -154,29 +154,30 @@ class SharePartitionManager:
         )
         self._follow_roles()
 
-    # ---- what there is -----------------------------------------------------------------------------------
+    # ---- properties --------------------------------------------------------------------------------------
 
     def __len__(self) -> int:
         return len(self._led)
 
     @property
     def share_partitions(self) -> Mapping[SharePartitionKey, LedPartition]:
-        """The share-partitions that are in use."""
+        """The share-partitions in use."""
         return self._led
 
     @property
     def waiting_count(self) -> int:
-        """Return how many share fetches wait."""
+        """The number of share fetches that wait."""
         return len(self._delayed)
 
     @property
     def used_bytes(self) -> int:
-        """The bytes that sessions and share-partitions take, about."""
+        """An estimate of the bytes that sessions and share-partitions use."""
         return self.sessions.used_bytes + self._led_bytes
 
     def view(self, key: SharePartitionKey, max_ranges: int) -> WindowView | None:
-        """Return what a share-partition has in flight; None if no member reads it here, or its state is not
-        read yet.
+        """Return a view of a share-partition's records in flight, with up to `max_ranges` in each list.
+
+        Return None if no member reads it here, or if its state is not read yet.
         """
         led = self._led.get(key)
         if led is None or not led.core.is_active:
@@ -186,11 +187,11 @@ class SharePartitionManager:
         return view._replace(letter_failure=int(led.letter_failure))
 
     def stalled_ms(self, led: LedPartition) -> int:
-        """Return how long the oldest record in flight of a share-partition has been the same."""
+        """Return the time for which the oldest record in flight of a share-partition has been the same."""
         return led.stalled_ms(self._now_ms())
 
     def record_lock_duration_ms(self, group: str) -> int:
-        """Return how long a member of the group holds what it acquires now."""
+        """Return the duration of the locks that a member of the group acquires now."""
         return self._settings(group).config.record_lock_duration_ms
 
     # ---- fetches -----------------------------------------------------------------------------------------
@@ -201,9 +202,10 @@ class SharePartitionManager:
         wanted: Mapping[TopicIdPartition, str],
         results: dict[TopicIdPartition, Acquired],
     ) -> "ShareFetch | asyncio.Future[ShareFetch]":
-        """Acquire records of these partitions, by the names of their topics; wait where there is too little.
+        """Acquire records of these partitions, or wait if there are too few.
 
-        The fetch is returned with its results, to which `results` of others belong.
+        `wanted` has the names of their topics, and `results` the results of other partitions. Return the
+        fetch with all results, or a future of it.
         """
         led: dict[TopicIdPartition, LedPartition] = {}
         settings = self._settings(params.key.group)
@@ -215,7 +217,7 @@ class SharePartitionManager:
             key = SharePartitionKey(params.key.group, place.topic_id, place.partition)
             one = self._find_for(key, params.session, settings.config.record_lock_duration_ms)
             if one is None and begun == MAX_BEGUN:
-                continue  # the turn of the rest comes with the next fetches
+                continue  # the next fetches begin the others
             try:
                 if one is None:
                     begun += 1
@@ -237,15 +239,15 @@ class SharePartitionManager:
         return self._delayed.wait(fetch)
 
     def _is_current(self, fetch: ShareFetch) -> bool:
-        """Return whether the session of the fetch is still that of its member."""
+        """Return True if the session of the fetch is still that of its member."""
         return self.sessions.find(fetch.params.key) is fetch.params.session
 
     def _attempt(self, fetch: ShareFetch, *, is_last: bool) -> bool:
-        """Acquire what there is; return whether the fetch is done with that."""
+        """Acquire available records; return True if the fetch need not wait any longer."""
         fetch.is_passing_over |= fetch.has_passed_over
         fetch.has_passed_over = False
         fetch.is_short_of_memory = self._led_bytes > self._limit_bytes
-        # A half is for the states of records, however many wait for days until they are due.
+        # One half is reserved for the states of records, however many records wait for days.
         left_bytes = self._limit_bytes // 2 - self._delayed_count * DELAYED_BYTES
         fetch.delays_few = fetch.is_short_of_memory or left_bytes < 0
         fetch.delays_room = max(left_bytes // DELAYED_BYTES, FEW_DELAYED)
@@ -264,7 +266,7 @@ class SharePartitionManager:
         return is_last or not fetch.has_passed_over
 
     def _follow_changes(self, fetch: ShareFetch) -> None:
-        """Set the timers of share-partitions whose log has changed, and have others look at what is free."""
+        """Set the timers of share-partitions whose log has changed, and wake other fetches of these."""
         loop = asyncio.get_running_loop()
         for led in fetch.changed:
             self._schedule(led)
@@ -272,7 +274,7 @@ class SharePartitionManager:
         fetch.changed.clear()
 
     def _finished(self, fetch: ShareFetch) -> ShareFetch:
-        """Complete the results: partitions that have no records now, and why others give nothing any more."""
+        """Complete the results: add partitions without records, and the errors of those that are gone."""
         for led, failure in fetch.unreadable:
             self._tell_unreadable(led, failure)
         fetch.unreadable.clear()
@@ -301,7 +303,7 @@ class SharePartitionManager:
     # ---- leading -----------------------------------------------------------------------------------------
 
     def _find(self, key: SharePartitionKey) -> LedPartition | None:
-        """Return a share-partition that is in use."""
+        """Return a share-partition in use, None if there is none that this node still leads."""
         led = self._led.get(key)
         if led is None or led.still_leads():
             return led
@@ -311,9 +313,11 @@ class SharePartitionManager:
     def _find_for(
         self, key: SharePartitionKey, session: ShareSession | None, lock_duration_ms: int
     ) -> LedPartition | None:
-        """Return a share-partition that is in use; one that was left before the session began is dropped, as
-        its group may have begun another incarnation of its state. Of others the state is checked meanwhile:
-        all members may have left and come back since, though one that died without a word has a session.
+        """Return a share-partition in use, None if there is none.
+
+        A share-partition that all members had left before the session began is dropped, since the group may
+        have another incarnation of its state. For others the state is checked in the background: all members
+        may have left and come back, while the session of a crashed member remains.
         """
         led = self._find(key)
         if led is None or session is None:
@@ -327,12 +331,12 @@ class SharePartitionManager:
         return led
 
     async def _check_state(self, led: LedPartition) -> None:
-        """Drop a share-partition whose state has begun anew since it was read."""
+        """Drop a share-partition whose state was initialized again since it was read."""
         core, checked_ms = led.core, self._now_ms()
         try:
             read = (await self._persister.read([ReadState(core.key, core.leader_epoch)]))[0]
         except KafkaError:
-            return  # the next session will tell
+            return  # the next session checks again
         finally:
             led.is_checking = False
         if led.is_gone or read.error is not ErrorCode.NONE:
@@ -343,7 +347,7 @@ class SharePartitionManager:
             self._drop(led)
 
     def _lead(self, key: SharePartitionKey, topic: str, connection: ConnectionInfo) -> LedPartition:
-        """Begin to use a share-partition, and to read its state."""
+        """Begin a share-partition, whose state is read in the background."""
         partition = self._replicas.partition((topic, key.partition))
         partition.check_leader()
         if partition.topic_id != key.topic_id:
@@ -361,7 +365,7 @@ class SharePartitionManager:
         return led
 
     async def _load(self, led: LedPartition, connection: ConnectionInfo) -> None:
-        """Read the state; the first fetches wait for it."""
+        """Read the state of a share-partition, for which its first fetches wait."""
         began_s = asyncio.get_running_loop().time()
         core = led.core
         try:
@@ -387,7 +391,7 @@ class SharePartitionManager:
         led.check_waiting()
 
     def _drop(self, led: LedPartition, *, wakes: bool = True) -> None:
-        """Use a share-partition no more; who waits for it is answered, or waits for the rest."""
+        """Stop using a share-partition. Waiting fetches are answered, or wait for their other partitions."""
         if led.is_gone:
             return
         led.is_gone = True
@@ -407,7 +411,7 @@ class SharePartitionManager:
             led.wake_all()
 
     def _drop_failed(self, led: LedPartition, failure: KafkaError) -> None:
-        """Drop a share-partition whose records could not be given out: its state may be changed in part."""
+        """Drop a share-partition whose records could not be acquired: its state may be changed in part."""
         self._tell_unreadable(led, failure)
         self._drop(led)
 
@@ -429,7 +433,7 @@ class SharePartitionManager:
             self._drop(self._led[key])
 
     def _follow_roles(self) -> None:
-        """Hear of partitions that this node leads no more."""
+        """Drop share-partitions as soon as this node no longer leads their partition."""
 
         def on_role(partition: Partition) -> None:
             for key in list(self._of_partition.get(partition.topic_partition, ())):
@@ -447,8 +451,9 @@ class SharePartitionManager:
     def acknowledge(
         self, key: SessionKey, batches: Mapping[TopicIdPartition, Sequence[AcknowledgementBatch]]
     ) -> "Answers":
-        """Take what a member says of records; the answers of partitions whose state must be written first are
-        awaited.
+        """Apply a member's acknowledgements of records.
+
+        The results of partitions whose state must be written first are futures.
         """
         config = self._settings(key.group).config
         answers: Answers = {}
@@ -482,7 +487,7 @@ class SharePartitionManager:
         batches: Mapping[TopicIdPartition, Sequence[AcknowledgementBatch]],
         answers: "Answers",
     ) -> None:
-        """Take what a member says of very many records, some in each turn of the loop."""
+        """Apply acknowledgements of very many records, some in each turn of the loop."""
         for place, said in batches.items():
             answer = answers[place]
             assert isinstance(answer, asyncio.Future)
@@ -496,7 +501,7 @@ class SharePartitionManager:
                 continue
             taken = self._taken(led, said, outcome)
             if isinstance(taken, Refusal):
-                self._schedule(led)  # a lock that ended between two steps has its records back
+                self._schedule(led)  # a lock may have ended between two steps
                 _give(answer, taken)
             else:
                 taken.add_done_callback(partial(_pass_on, answer))
@@ -504,14 +509,14 @@ class SharePartitionManager:
     def _taken(
         self, led: LedPartition, said: Sequence[AcknowledgementBatch], outcome: Outcome
     ) -> "Refusal | asyncio.Future[Refusal]":
-        """The answer to an acknowledgement, which is written first where it holds."""
+        """Return the result of an acknowledgement, or a future of it if it must be written first."""
         if outcome.error is not ErrorCode.NONE:
             return Refusal(outcome.error, outcome.message)
         self._count_acknowledged(said)
         return self._write(led, outcome)
 
     def count_failed(self, topics: Iterable[str]) -> None:
-        """Count a request with acknowledgements of these topics that did not hold."""
+        """Count a request whose acknowledgements of these topics failed."""
         for topic in set(topics):
             counters = self._replicas.counters_of(topic)
             if counters is not None:
@@ -527,12 +532,12 @@ class SharePartitionManager:
                     counts[kind] += types.count(kind)
 
     def _write(self, led: LedPartition, outcome: Outcome) -> "Refusal | asyncio.Future[Refusal]":
-        """Have written what an outcome says, if anything."""
+        """Write the state of an outcome, if there is any to write."""
         self._schedule(led)
         led.check_waiting()
         if outcome.write is None or self._is_closed:
             return ACCEPTED if outcome.write is None else Refusal(ErrorCode.COORDINATOR_NOT_AVAILABLE)
-        # Whoever stops waiting for it does not stop the write.
+        # A future of its own: a client that disconnects cancels it, and not the write.
         written: asyncio.Future[Refusal] = asyncio.get_running_loop().create_future()
         self._start_task(self._persist(led, outcome, written))
         return written
@@ -557,12 +562,12 @@ class SharePartitionManager:
         if not written.done():
             written.set_result(refusal)
         if not led.is_gone and not self.sessions.has_group(led.core.key.group):
-            self._drop_unused(led.core.key.group)  # one that was kept for the sake of its dead letters
+            self._drop_unused(led.core.key.group)  # it may have been kept for its dead letters
 
     # ---- dead letters ------------------------------------------------------------------------------------
 
     def _send_letters(self, led: LedPartition) -> None:
-        """Have the dead letters of a share-partition written, if there are any."""
+        """Start to write the dead letters of a share-partition, if there are any."""
         if self._dead_letters is None or self._is_closed or led.is_gone or led.is_sending_letters:
             return
         if led.core.is_active and led.core.may_send_letters:
@@ -574,12 +579,12 @@ class SharePartitionManager:
             await queue.work_off(led)
         finally:
             led.is_sending_letters = False
-        self._send_letters(led)  # of what was set aside just now
+        self._send_letters(led)  # for records set aside meanwhile
         if not led.is_gone and not self._is_closed:
             self._drop_unused(led.core.key.group)
 
     def _letters_written(self, led: LedPartition) -> None:
-        """Records were archived, so there may be room for others."""
+        """Wake fetches after records were archived, since there may be room for others."""
         if not led.is_gone:
             self._schedule(led)
             led.check_waiting()
@@ -589,22 +594,24 @@ class SharePartitionManager:
     def begin_session(
         self, key: SessionKey, partitions: Iterable[tuple[TopicIdPartition, str | None]], connection: int
     ) -> ShareSession:
-        """Begin a session; an earlier one of the member ends, which keeps what it holds.
+        """Begin a session. An earlier session of the member ends, and the member keeps the records it holds.
 
-        SHARE_SESSION_LIMIT_REACHED if there are too many.
+        Raises KafkaError with SHARE_SESSION_LIMIT_REACHED if there are too many.
         """
         is_first = not self.sessions.has_group(key.group)
         self.sessions.remove(key)
         self._delayed.wake(key)
-        if not self._is_open(connection):  # nothing would end it
+        if not self._is_open(connection):  # nothing would end the session
             raise KafkaError(ErrorCode.SHARE_SESSION_NOT_FOUND)
         if is_first:
             self._read_anew(key.group)
         return self.sessions.create(key, partitions, connection, self._now_ms())
 
     def _read_anew(self, group: str) -> None:
-        """Read the state of share-partitions that were kept for their dead letters: the group that begins may
-        be another one, and those that it does not read have to be written, too.
+        """Read the state of share-partitions again that were kept for their dead letters.
+
+        The group that begins may have another incarnation of the state. Dead letters of partitions that it
+        does not read must be written, too.
         """
         for key in list(self._of_group.get(group, ())):
             kept = self._led[key]
@@ -613,7 +620,7 @@ class SharePartitionManager:
                 self._lead(key, kept.partition.topic_partition.topic, kept.connection)
 
     def end_session(self, key: SessionKey) -> ShareSession | None:
-        """End a session, if there is one, and give back what its member holds."""
+        """End a session, if there is one, and release the records that its member holds."""
         session = self.sessions.remove(key)
         if session is None:
             return None
@@ -627,7 +634,7 @@ class SharePartitionManager:
         return session
 
     def _give_back(self, key: SessionKey, places: Sequence[TopicIdPartition]) -> Sequence[TopicIdPartition]:
-        """Give back what a member holds of some partitions; return those that another turn is for."""
+        """Release a member's records in some partitions; return the partitions left for another turn."""
         cost = 0
         for count, place in enumerate(places):
             if cost >= MAX_BEGUN and not self._is_closed:
@@ -639,25 +646,25 @@ class SharePartitionManager:
         return ()
 
     def _cost_of_giving_back(self, key: SessionKey, place: TopicIdPartition) -> int:
-        """Return how much of a turn it takes; `MAX_BEGUN` is all of one."""
+        """Return the cost of releasing a member's records; a whole turn has `MAX_BEGUN`."""
         led = self._led.get(SharePartitionKey(key.group, place.topic_id, place.partition))
         if led is None or not led.core.may_hold(key.member):
             return 1
         return 1 + led.core.in_flight_range_count // RANGES_OF_ONE
 
     async def _give_back_rest(self, key: SessionKey, places: Sequence[TopicIdPartition]) -> None:
-        """Give back what a member holds of very many partitions, some in each turn of the loop."""
+        """Release a member's records in very many partitions, some in each turn of the loop."""
         while places:
             await give_way()
             if self.sessions.find(key) is not None:
-                return  # the member is there again, and what it has now is its own
+                return  # the member has a new session, and keeps the records it holds
             places = self._give_back(key, places)
         self._drop_unused(key.group)
 
     def _drop_unused(self, group: str) -> None:
-        """Drop the share-partitions of a group of which no member has a session here.
+        """Drop the share-partitions of a group if none of its members has a session here.
 
-        Those whose dead letters are still to be written go when they are.
+        Share-partitions that have dead letters to write are dropped after that.
         """
         if not self.sessions.has_group(group):
             led = (self._led[key] for key in self._of_group.get(group, ()))
@@ -683,7 +690,7 @@ class SharePartitionManager:
                 self.end_session(session.key)
 
     def pause(self, milliseconds: int) -> "asyncio.Future[None]":
-        """Return what is done after so long: a member that was refused a session asks again at once."""
+        """Return a future that is done after this time: a member without a session would retry at once."""
         loop = asyncio.get_running_loop()
         future: asyncio.Future[None] = loop.create_future()
         timer = loop.call_later(max(0, milliseconds) / 1000, _settle, future)
@@ -693,7 +700,7 @@ class SharePartitionManager:
     # ---- locks -------------------------------------------------------------------------------------------
 
     def _schedule(self, led: LedPartition) -> None:
-        """Have the next lock of a share-partition end in time, after anything that has changed it."""
+        """Set the timer of a share-partition again, and count its memory, after any change of it."""
         self._count_bytes(led)
         led.note_oldest(self._now_ms())
         if not led.is_gone and not self._is_closed:
@@ -708,7 +715,7 @@ class SharePartitionManager:
             led.counted_delayed = led.core.delayed_count
 
     def expire(self, key: SharePartitionKey) -> None:
-        """Free the records of a share-partition whose lock is over, or which are due."""
+        """Free the records of a share-partition whose lock or wait has ended."""
         led = self._led.get(key)
         if led is None:
             return
@@ -724,19 +731,19 @@ class SharePartitionManager:
     # ---- the end -------------------------------------------------------------------------------------------
 
     def disable(self) -> None:
-        """There are no share groups any more: `share.version` is 0."""
+        """Drop all sessions and share-partitions: `share.version` is 0, so there are no share groups."""
         self.sessions.clear()
         self._drop_all(self._led)
 
     def close(self) -> None:
-        """Answer what waits, and take nothing more."""
+        """Answer waiting fetches, and stop."""
         self._is_closed = True
         self._delayed.close()
         self._timers.close()
 
 
 def _give(answer: "asyncio.Future[Refusal]", refusal: Refusal) -> None:
-    if not answer.done():  # nobody may wait for it any more
+    if not answer.done():  # it is cancelled if the client has disconnected
         answer.set_result(refusal)
 
 
@@ -753,11 +760,11 @@ def _settle(future: "asyncio.Future[None]") -> None:
 
 
 def answered(answers: Answers) -> dict[TopicIdPartition, Refusal] | None:
-    """Return the answers, None while some are awaited."""
+    """Return the results, None while some are futures."""
     done = {place: one for place, one in answers.items() if isinstance(one, Refusal)}
     return done if len(done) == len(answers) else None
 
 
 async def until_answered(answers: Answers) -> dict[TopicIdPartition, Refusal]:
-    """Wait for all answers."""
+    """Wait for all results and return them."""
     return {place: one if isinstance(one, Refusal) else await one for place, one in answers.items()}

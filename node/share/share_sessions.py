@@ -1,8 +1,8 @@
 """Share sessions: the partitions that a member of a share group reads from this node, named once (KIP-932).
 
-A session belongs to a member of a group and to the connection over which it began, with whose end it ends.
-Its epoch goes up with each request; 0 begins a session anew, -1 ends it. There are at most
-`group.share.max.share.sessions` of them, and they have a limit of memory.
+A session belongs to a member of a group and to the connection over which it began, and ends with that
+connection. Its epoch grows with each request; 0 begins a new session, -1 ends it. There are at most
+`group.share.max.share.sessions` sessions, and their memory is limited.
 """
 
 from collections.abc import Callable, Iterable
@@ -13,7 +13,7 @@ from ottla.logstore.words.errors import ErrorCode, KafkaError
 INITIAL_EPOCH: Final = 0
 FINAL_EPOCH: Final = -1
 MAX_EPOCH: Final = 2**31 - 1
-# Of a session, and of one of its partitions with what a request that waits has of it, as measured.
+# The measured memory of a session, and of one of its partitions with its part of a waiting request.
 SESSION_BYTES: Final = 1_500
 PARTITION_BYTES: Final = 1_200
 
@@ -31,9 +31,9 @@ class TopicIdPartition(NamedTuple):
 
 
 class CachedPartition:
-    """A partition of a session; `must_tell` until its member has heard of it, and after an error.
+    """A partition of a session; `must_tell` until a response has it, and after an error.
 
-    `topic` is what the topic was called when it was last known, None if it never was.
+    `topic` is the last known name of the topic, None if it was never known.
     """
 
     __slots__ = ("must_tell", "topic")
@@ -56,7 +56,7 @@ class ShareSession:
         self.partitions: dict[TopicIdPartition, CachedPartition] = {}
 
     def told(self, place: TopicIdPartition, *, is_failed: bool, has_records: bool) -> bool:
-        """Take note of an answer about a partition; return whether the member has to hear it."""
+        """Note a result for a partition; return True if the response must have it."""
         cached = self.partitions.get(place)
         if cached is None:
             return True
@@ -68,7 +68,7 @@ class ShareSession:
 
 
 def next_epoch(epoch: int) -> int:
-    """Return the epoch of the request behind one of this epoch."""
+    """Return the epoch of the request that follows one of this epoch."""
     if epoch < 0:
         return FINAL_EPOCH
     return 1 if epoch == MAX_EPOCH else epoch + 1
@@ -91,19 +91,19 @@ class ShareSessions:
 
     @property
     def used_bytes(self) -> int:
-        """The bytes that these sessions take."""
+        """The bytes that the sessions use."""
         return len(self._sessions) * SESSION_BYTES + self.partition_count * PARTITION_BYTES
 
     def find(self, key: SessionKey) -> ShareSession | None:
-        """The session of a member, if it has one."""
+        """Return the session of a member, None if it has none."""
         return self._sessions.get(key)
 
     def has_group(self, group: str) -> bool:
-        """Return whether any member of the group has a session here."""
+        """Return True if any member of the group has a session here."""
         return group in self._in_group
 
     def of_connection(self, number: int) -> list[ShareSession]:
-        """The sessions that end with this connection."""
+        """Return the sessions that end with this connection."""
         return list(self._of_connection.get(number, {}).values())
 
     def create(
@@ -113,7 +113,10 @@ class ShareSessions:
         connection: int,
         now_ms: int = 0,
     ) -> ShareSession:
-        """Begin a session of a member that has none; SHARE_SESSION_LIMIT_REACHED if there is no room."""
+        """Begin a session of a member that has none.
+
+        Raises KafkaError with SHARE_SESSION_LIMIT_REACHED if there is no room.
+        """
         assert key not in self._sessions, key
         session = ShareSession(key, connection, now_ms)
         for place, topic in partitions:
@@ -128,7 +131,7 @@ class ShareSessions:
         return session
 
     def remove(self, key: SessionKey) -> ShareSession | None:
-        """End a session; return it if there was one."""
+        """End a session and return it, or None if there was none."""
         session = self._sessions.pop(key, None)
         if session is None:
             return None
@@ -143,14 +146,14 @@ class ShareSessions:
         return session
 
     def clear(self) -> None:
-        """End all."""
+        """End all sessions."""
         for key in list(self._sessions):
             self.remove(key)
 
     def check(self, key: SessionKey, epoch: int) -> ShareSession:
-        """Return the session of a member whose request has this epoch.
+        """Return the session of a member whose request has this epoch; the final epoch fits any session.
 
-        SHARE_SESSION_NOT_FOUND or INVALID_SHARE_SESSION_EPOCH otherwise; the final epoch fits any.
+        Raises KafkaError with SHARE_SESSION_NOT_FOUND or INVALID_SHARE_SESSION_EPOCH otherwise.
         """
         session = self._sessions.get(key)
         if session is None:
@@ -160,7 +163,7 @@ class ShareSessions:
         return session
 
     def advance(self, key: SessionKey, epoch: int) -> ShareSession:
-        """Accept a request that changes nothing about the partitions."""
+        """Accept a request that does not change the partitions."""
         if epoch == INITIAL_EPOCH:
             raise KafkaError(ErrorCode.INVALID_SHARE_SESSION_EPOCH)
         session = self.check(key, epoch)
@@ -175,9 +178,10 @@ class ShareSessions:
         added: Iterable[tuple[TopicIdPartition, str | None]],
         forgotten: Iterable[TopicIdPartition],
     ) -> ShareSession:
-        """Accept a request with changes of the partitions: one both added and forgotten is forgotten.
+        """Accept a request that changes the partitions; one that is both added and forgotten is forgotten.
 
-        SHARE_SESSION_LIMIT_REACHED if there is no memory for them; nothing has changed then.
+        Raises KafkaError with SHARE_SESSION_LIMIT_REACHED if there is no memory for them, and changes nothing
+        then.
         """
         session = self.check(key, epoch)
         known = session.partitions
@@ -194,7 +198,7 @@ class ShareSessions:
         return session
 
     def check_invariants(self) -> None:
-        """Assert that all counts are those of the sessions."""
+        """Assert that all counts agree with the sessions."""
         sessions = self._sessions.values()
         assert self.partition_count == sum(len(one.partitions) for one in sessions), self.partition_count
         assert sum(self._in_group.values()) == len(self._sessions), self._in_group

@@ -1,8 +1,8 @@
-"""One timer a share-partition, which goes off when a lock ends or a delayed record is due, by two clocks.
+"""A timer for each share-partition, which fires when a lock ends or a delayed record is due, by two clocks.
 
-Locks end by a clock that only goes forward. Records are due by the wall clock, which somebody may set, or
-which stands still while a machine sleeps. All timers run by the loop's clock, so while records wait it is
-looked once a second whether the wall clock has gone another way, and their timers are set anew if it has.
+Locks end by a clock that only goes forward. Records are due by the wall clock, which may be set, or jumps
+after the machine slept. All timers run by the loop's clock, so while records wait the two clocks are compared
+once a second, and the timers are set again if the difference has changed.
 """
 
 from collections.abc import Callable, Sequence
@@ -13,17 +13,17 @@ from ottla.groupcoord.share_state.share_state_words import SharePartitionKey
 from ottla.node.coordinators.timer_queue import TimerQueue
 from ottla.node.share.share_partition import SharePartition
 
-# So late it is noticed that the wall clock was set forward. One look costs microseconds, however many wait.
+# The time between two comparisons of the clocks. One costs microseconds, however many records wait.
 CLOCK_LOOK_MS: Final = 1_000
-# The clocks may go apart so far before timers are set anew: a clock that is slewed does by 1 ms in 2 s.
+# The clocks may drift this far apart before timers are set again: a slewed clock drifts by 1 ms in 2 s.
 CLOCK_DRIFT_MS: Final = 20
-# Timers that are set anew in one turn of the loop: some 5 us each.
+# Timers that are set again in one turn of the loop: some 5 us each.
 MAX_SET_ANEW: Final = 256
-_CLOCK: Final = "clock"  # the name of the timer for the next look
+_CLOCK: Final = "clock"  # the name of the timer for the next comparison
 
 
 class ShareTimers:
-    """The timers of the share-partitions of a node; lives on the event loop."""
+    """The timers of the share-partitions of a node. For the event loop only."""
 
     def __init__(
         self,
@@ -32,21 +32,21 @@ class ShareTimers:
         expire: Callable[[SharePartitionKey], None],
         queue: Callable[[], TimerQueue] = TimerQueue,
     ) -> None:
-        """`expire` is told which share-partition has something to free."""
+        """`expire` is called with a share-partition that has records to free."""
         self._make_queue = queue
         self._now_ms = now_ms
         self._wall_ms = wall_ms
         self._expire = expire
         self._queue: TimerQueue | None = None  # made on the loop, by the first timer
-        self._delayed: dict[SharePartitionKey, SharePartition] = {}  # with records that are due some day
-        self._wall_ahead_ms = 0  # of the other clock, when all timers of delayed records were right
+        self._delayed: dict[SharePartitionKey, SharePartition] = {}  # with records that are not due yet
+        self._wall_ahead_ms = 0  # the clocks' difference when all timers of delayed records were right
 
     def __len__(self) -> int:
-        """Return how many timers there are, with that of the next look at the clock."""
+        """Return the number of timers, including the one for the next comparison of the clocks."""
         return 0 if self._queue is None else len(self._queue)
 
     def start(self, core: SharePartition) -> None:
-        """Have the next lock of a share-partition end in time, or its next record come when it is due."""
+        """Start the timer of a share-partition, for the end of its next lock or for its next due record."""
         lock_ms, due_ms = core.next_expiry(), core.next_due()
         if due_ms is None:
             self._delayed.pop(core.key, None)
@@ -64,19 +64,19 @@ class ShareTimers:
         self._queue.start(core.key, max(0, min(waits_ms)), partial(self._expire, core.key))
 
     def cancel(self, key: SharePartitionKey) -> None:
-        """Stop the timer of a share-partition."""
+        """Cancel the timer of a share-partition."""
         self._delayed.pop(key, None)
         if self._queue is not None:
             self._queue.cancel(key)
 
     def close(self) -> None:
-        """Stop all timers."""
+        """Cancel all timers."""
         self._delayed.clear()
         if self._queue is not None:
             self._queue.close()
 
     def _look(self) -> None:
-        """Set the timers of delayed records anew if the wall clock was set; look again later."""
+        """Set the timers of delayed records again if the wall clock has jumped; compare again later."""
         ahead_ms = self._wall_ms() - self._now_ms()
         if abs(ahead_ms - self._wall_ahead_ms) > CLOCK_DRIFT_MS:
             self._wall_ahead_ms = ahead_ms
@@ -86,7 +86,7 @@ class ShareTimers:
             self._queue.start(_CLOCK, CLOCK_LOOK_MS, self._look)
 
     def _set_anew(self, cores: Sequence[SharePartition]) -> None:
-        """Set timers anew, some in each turn of the loop."""
+        """Set timers again, some in each turn of the loop."""
         for core in cores[:MAX_SET_ANEW]:
             if self._delayed.get(core.key) is core:
                 self.start(core)

@@ -1,7 +1,7 @@
-"""Tells what share-partitions have in flight, wherever in the cluster they are led.
+"""Collects the records in flight of share-partitions from their leaders.
 
-Only a leader knows it, and only while members read: their locks and counts are in its memory. The leaders are
-asked for all of their share-partitions at once; what is not told in time is left out.
+Only a leader knows them, and only while members read: locks and counts are in its memory. Each leader is
+asked once for all of its share-partitions; those without an answer in time are left out.
 """
 
 import asyncio
@@ -30,10 +30,10 @@ from ottla.node.wire.messages.describe_share_partitions import (
 from ottla.node.work.each_leader import ask_each_leader
 from ottla.node.work.turns import STEPS_PER_LOOK, Steps, take_turns
 
-TIMEOUT_S: Final = 5.0  # for a leader that hangs: whoever looks will look again
+TIMEOUT_S: Final = 5.0  # for a leader that does not answer; the user can ask again
 PURPOSE: Final = "share-views"
 USUAL_RANGES: Final = 10
-# In one answer: some 60 bytes each and a member id, and 2 us to encode.
+# Ranges in one response: some 60 bytes and a member id each, and 2 us to encode.
 RANGES_IN_ALL: Final = 10_000
 MANY_RANGES: Final = 1_000  # a step with more has a turn of its own
 
@@ -41,7 +41,7 @@ Views = dict[SharePartitionKey, WindowView]
 
 
 class ShareViews:
-    """Answers for this node, and asks others. Lives on the event loop."""
+    """Collects views from this node and others. For the event loop only."""
 
     def __init__(
         self,
@@ -59,11 +59,11 @@ class ShareViews:
         self._start_task = start_task
 
     def begin(self, keys: Iterable[SharePartitionKey]) -> Awaitable[Views]:
-        """Begin to `look` while whoever asks has other questions to wait for."""
+        """Start `look` in a task, so that the caller can wait for other answers at the same time."""
         return self._start_task(self.look(keys))
 
     async def look(self, keys: Iterable[SharePartitionKey], *, timeout_s: float = TIMEOUT_S) -> Views:
-        """Return what each share-partition has in flight whose leader tells it in time."""
+        """Return the view of each share-partition whose leader answers in time."""
         wanted = list(dict.fromkeys(keys))
         max_ranges = max(1, min(USUAL_RANGES, RANGES_IN_ALL // max(len(wanted), 1)))
         image = self._image()
@@ -92,12 +92,12 @@ class ShareViews:
                 led = self._shares.share_partitions[key]
                 views[key] = _with_letters(view, led)
                 if led.core.in_flight_range_count > MANY_RANGES:
-                    # Some milliseconds: the next look at the time is due at once.
+                    # This took some milliseconds, so the time must be checked at once.
                     for _ in range(STEPS_PER_LOOK):
                         yield
         return views
 
-    # ---- partitions that others lead ---------------------------------------------------------------------
+    # ---- partitions that other nodes lead ----------------------------------------------------------------
 
     async def _ask_peer(self, leader: int, keys: Iterable[SharePartitionKey], max_ranges: int) -> Views:
         peer = await self._connect(leader, PURPOSE)
@@ -105,7 +105,7 @@ class ShareViews:
         return await take_turns(_answers(await peer.request(request, DescribeSharePartitionsResponse)))
 
     async def answer_peer(self, request: DescribeSharePartitionsRequest) -> DescribeSharePartitionsResponse:
-        """Return what this node knows of the share-partitions that a node asks for."""
+        """Answer another node with the views of share-partitions that this node leads."""
         max_ranges = max(0, min(request.max_ranges, MAX_RANGES))
         return await take_turns(self._answer(request, max_ranges))
 
@@ -157,7 +157,7 @@ def _answers(response: DescribeSharePartitionsResponse) -> Steps[Views]:
 
 
 def _with_letters(view: WindowView, led: LedPartition) -> WindowView:
-    """Return the view with when its dead letters failed, if they did."""
+    """Return the view with the time of the last failure of its dead letters, if there was one."""
     if not view.letter_failure:
         return view
     ago_s = asyncio.get_running_loop().time() - led.letter_failed_s
@@ -165,7 +165,7 @@ def _with_letters(view: WindowView, led: LedPartition) -> WindowView:
 
 
 def in_flight_state(view: WindowView) -> InFlightState:
-    """Return a view as it stands in messages."""
+    """Convert a view to its form in messages."""
     fields = view._asdict()
     fields["oldest"] = None if view.oldest is None else InFlightRange(**view.oldest._asdict())
     fields["most_delivered"] = [InFlightRange(**one._asdict()) for one in view.most_delivered]

@@ -1,8 +1,9 @@
-"""The records in flight between a start and an end offset of one share-partition, and how both move.
+"""The records in flight between the start and the end offset of a share-partition, and the moves of both.
 
-Before the start offset everything is done with; behind the end offset nothing was fetched yet. While nothing
-is in flight both are the offset to fetch next, else the end offset is the last one in flight. As in Kafka,
-but that the start offset never goes backwards and also moves over what was archived without being written.
+All records before the start offset are done with; none after the end offset were fetched yet. While nothing
+is in flight, both are the offset to fetch next; otherwise the end offset is the last one in flight. This is
+as in Kafka, except that the start offset never moves back, and also passes records that were archived without
+a write.
 """
 
 from bisect import bisect_left
@@ -20,15 +21,15 @@ MAX_OFFSET: Final = 2**63 - 2
 ARCHIVED: Final = int(RecordState.ARCHIVED)
 ARCHIVING: Final = int(RecordState.ARCHIVING)
 SPENT: Final = int(RecordState.SPENT)
-# What a coordinator may have written of a record.
+# The states of a record that a coordinator may have.
 _PERSISTED: Final = frozenset({AVAILABLE, ARCHIVING, *map(int, TERMINAL)})
 
 
 @dataclass(slots=True)
 class GapWindow:
-    """Offsets that were in flight when the state was written, and of which nothing was written.
+    """The gaps in a state that was read: offsets that were in flight but have no written state.
 
-    They are fetched again. The window is there while the end offset is the one that was read.
+    They are fetched again. The gap window is valid while the end offset is the one that was read.
     """
 
     end_offset: int
@@ -57,21 +58,22 @@ class ShareWindow:
         self.start_offset = 0
         self.end_offset = 0
         self.gap: GapWindow | None = None
-        self.delivery_complete_count = 0  # of records in flight, behind the start offset
+        self.delivery_complete_count = 0  # records from the start offset on that are done with
         self.waiting_count = 0
-        self.delayed: DelayedIndex | None = None  # of a topic that delays delivery
-        self.highest_count = 0  # no record was ever delivered more often, or could have been
-        self._find_available = False  # whether a record in flight may be available
+        self.delayed: DelayedIndex | None = None  # only for a topic that delays delivery
+        self.highest_count = 0  # an upper bound of the delivery counts, also of past ones
+        self._find_available = False  # a record in flight may be available
 
-    # ---- from the state that was read
+    # ---- the state that was read
 
     def restore(
         self, start_offset: int, batches: tuple[StateBatch, ...], set_aside_limit: int | None = None
     ) -> None:
-        """Take over what a coordinator has written; ValueError if that makes no sense.
+        """Take over the state that a coordinator has; raise ValueError if it is not valid.
 
-        What was about to be archived still is: for its deliveries where they have come to `set_aside_limit`,
-        as the reason is not written. Without that limit there are no dead letters, and it is archived.
+        Records in the state ARCHIVING still wait for their dead letters. The reason is not written, so it is
+        the delivery limit if the delivery count has reached `set_aside_limit`. Without this limit there are
+        no dead letters, and the records are archived.
         """
         if not 0 <= start_offset <= MAX_OFFSET:
             raise ValueError(f"start offset {start_offset}")
@@ -91,7 +93,7 @@ class ShareWindow:
             if gap_start is None and first > expected:
                 gap_start = expected
             expected = last + 1
-            # One below the most that a message can tell, as the next delivery counts too.
+            # One below the maximum of the int16 in messages, since the next delivery adds one.
             delivered = min(max(count, 0), MAX_DELIVERY_COUNT - 1)
             found.append((first, last, state, delivered))
             self.highest_count = max(self.highest_count, delivered + 1)
@@ -107,10 +109,10 @@ class ShareWindow:
                 self.gap = GapWindow(self.end_offset, gap_start)
             self.advance_start()
 
-    # ---- what is to fetch
+    # ---- the next fetch
 
     def next_fetch_offset(self) -> int:
-        """The first offset that may be acquired: one in flight that is available, or the next of the log."""
+        """Return the first offset that may be acquired: one in flight, or the next of the log."""
         records = self.records
         if not records or self.start_offset > records.lasts[-1]:
             self._find_available = False
@@ -123,10 +125,11 @@ class ShareWindow:
         return self.end_offset + 1
 
     def in_flight_count(self) -> int:
-        """Return how many records are in flight, without those that wait for their time.
+        """Return the number of records in flight, without those in the state WAITING.
 
-        As in Kafka also those that are done with, and offsets that the log does not have; but not where a
-        delayed record may hold up the start offset for days, and others go on behind it.
+        As in Kafka it includes records that are done with, and offsets that the log does not have. It does
+        not in topics that delay delivery, where a delayed record may hold the start offset for days while
+        records after it are delivered.
         """
         records = self.records
         if not records:
@@ -134,26 +137,26 @@ class ShareWindow:
         if self.delayed is None:
             return self.end_offset - self.start_offset + 1 - self.waiting_count
         _, end = records.span(0, self.start_offset - 1)
-        below = records.count_offsets(0, end)  # which somebody held when the log lost them
+        below = records.count_offsets(0, end)  # members held these when the log lost them
         if end:
             below -= max(records.lasts[end - 1] - self.start_offset + 1, 0)
         return records.offset_count - below - self.waiting_count - self.delivery_complete_count
 
     def records_became_available(self) -> None:
-        """Take note that the next fetch may be of records in flight."""
+        """Note that the next fetch may acquire records in flight."""
         self._find_available = True
 
     def is_gap_active(self) -> bool:
-        """Return whether offsets in flight may still be unknown."""
+        """Return True if there may be gaps between the offsets in flight."""
         return self.gap is not None and self.gap.end_offset == self.end_offset
 
     def is_first(self, offset: int) -> bool:
-        """Return whether nothing in flight lies between the start offset and this one."""
+        """Return True if no records are in flight between the start offset and this offset."""
         begin, end = self.records.span(self.start_offset, offset - 1)
         return begin >= end
 
     def was_acquired_before(self, offset: int) -> None:
-        """Take note that a fetch has come up to this offset, with all gaps before it."""
+        """Note that fetches have acquired everything before this offset, gaps included."""
         if self.gap is None:
             return
         if self.is_gap_active() and offset <= self.gap.end_offset:
@@ -162,7 +165,7 @@ class ShareWindow:
             self.gap = None
 
     def nothing_before(self, offset: int) -> None:
-        """Take note that the log has nothing for the gaps before this offset."""
+        """Note that the log has no records for the gaps before this offset."""
         if self.gap is not None and self.gap.gap_start_offset < offset:
             self.gap.gap_start_offset = offset
 
@@ -173,7 +176,7 @@ class ShareWindow:
         return min(available, gap)
 
     def next_gap(self) -> int | None:
-        """The first offset of the next gap; with none the window is over."""
+        """Return the first offset of the next gap; without one, end the gap window and return None."""
         if self.gap is None or not self.is_gap_active():
             return None
         records = self.records
@@ -189,7 +192,7 @@ class ShareWindow:
     # ---- moves of one range
 
     def free(self, index: int, config: ShareConfig, now_ms: int) -> None:
-        """Make a range that a member held, or was to give back, available; at once, or after a back-off."""
+        """Make a range available that a member held or is releasing, at once or after a back-off."""
         records = self.records
         backoff_ms = config.backoff_ms(records.counts[index])
         if backoff_ms:
@@ -202,7 +205,7 @@ class ShareWindow:
         self._find_available = True
 
     def delay(self, index: int, time_ms: int) -> None:
-        """Let a range wait until that time, or with none until `delayed` says that it is due."""
+        """Let a range wait until this time, or, if it is 0, until `delayed` says that it is due."""
         records = self.records
         records.move(index, WAITING, None, time_ms)
         self.waiting_count += records.lasts[index] - records.firsts[index] + 1
@@ -210,7 +213,7 @@ class ShareWindow:
             self.locks.add(time_ms, records.firsts[index], records.lasts[index])
 
     def end_wait(self, index: int, state: int) -> None:
-        """End the wait of a range, as its time has come or the record is no more."""
+        """End the wait of a range: its time has come, or the log lost the records."""
         records = self.records
         assert records.states[index] == WAITING, records.describe(index)
         self.waiting_count -= records.lasts[index] - records.firsts[index] + 1
@@ -219,11 +222,11 @@ class ShareWindow:
             self._find_available = True
 
     def counted(self, index: int) -> int:
-        """Return how many offsets of a range are behind the start offset."""
+        """Return the number of offsets of a range from the start offset on."""
         return max(self.records.lasts[index] - max(self.start_offset, self.records.firsts[index]) + 1, 0)
 
     def archive(self, first: int, last: int, of_states: frozenset[int], *, is_counted: bool) -> bool:
-        """Archive, of these offsets, what is in one of these states, for ever; return whether any was."""
+        """Archive those of these records that are in one of these states; return True if any are."""
         records = self.records
         begin, end = records.span(first, last)
         if begin == end or not any(state in of_states for state in records.states[begin:end]):
@@ -235,7 +238,7 @@ class ShareWindow:
             if records.states[index] == WAITING:
                 self.end_wait(index, ARCHIVED)
             else:
-                # Also of a move under way, which then has nothing to take back: no one holds it any more.
+                # A move that waits for the coordinator ends here, too: without a holder it is not taken back.
                 records.move(index, ARCHIVED, None, 0)
             if is_counted:
                 self.delivery_complete_count += self.counted(index)
@@ -245,7 +248,7 @@ class ShareWindow:
     # ---- the start offset
 
     def advance_start(self) -> bool:
-        """Move the start offset over what is done with and forget that; return whether it moved."""
+        """Move the start offset past records that are done with, and drop them; return True if it moved."""
         records = self.records
         count = records.leading_terminal()
         gap = self.next_gap() if count else None
@@ -268,7 +271,7 @@ class ShareWindow:
         return self.start_offset != before
 
     def move_log_start(self, offset: int) -> bool:
-        """Archive what the log no longer has and nobody holds; return whether the start offset moved."""
+        """Archive records lost by the log that no member holds; return True if the start offset moved."""
         if offset <= self.start_offset:
             return False
         offset = min(offset, MAX_OFFSET)
@@ -293,7 +296,7 @@ class ShareWindow:
         return True
 
     def check_invariants(self) -> None:
-        """Assert what holds for any share-partition."""
+        """Assert the invariants of any share-partition."""
         records = self.records
         records.check_invariants()
         self.locks.check_invariants()

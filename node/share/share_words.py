@@ -1,4 +1,4 @@
-"""Arguments and answers of a share-partition."""
+"""Arguments and results of a share-partition."""
 
 import struct
 from collections.abc import Mapping, Sequence
@@ -11,12 +11,12 @@ from ottla.logstore.delivery_delay import DueTimes
 from ottla.logstore.words.errors import ErrorCode
 from ottla.node.counters.share_counters import DeadLetterCounts
 
-# That readers of records may raise besides KafkaError, where the log has what nobody thought of: a producer
-# wrote it, so it ends what is done with these records, and not the node. An AssertionError is still our bug.
+# Exceptions other than KafkaError that unforeseen contents of a record may cause in its readers. A producer
+# wrote them, so they fail the work on these records and not the node. An AssertionError is still our bug.
 UNFORESEEN: Final = (ArithmeticError, LookupError, RuntimeError, ValueError, struct.error)
 
 MAX_DELIVERY_COUNT: Final = 32_767  # an int16 in the messages
-# Kafka throttles no delivery below this count.
+# Kafka does not throttle records below this delivery count.
 MIN_THROTTLED_DELIVERY_COUNT: Final = 2
 # Ranges of offsets with a state of their own, of some 60 bytes each. A group holds no more records than
 # `group.share.partition.max.record.locks` (10,000 at most), but for the end of a batch, which may be long.
@@ -24,7 +24,7 @@ MAX_STATES: Final = 20_000
 
 
 class ArchiveReason(Enum):
-    """Why a record that was delivered is not delivered again."""
+    """The reason why a record that was delivered is not delivered again."""
 
     REJECTED = "rejected"
     DELIVERY_LIMIT = "delivery limit"
@@ -33,13 +33,13 @@ class ArchiveReason(Enum):
 class SharePartitionStatus(Enum):
     """The states of a share-partition."""
 
-    EMPTY = "empty"  # its state was not read yet
+    EMPTY = "empty"  # its state is not read yet
     ACTIVE = "active"
-    FAILED = "failed"  # its state makes no sense
-    FENCED = "fenced"  # another leader or its state has another incarnation
+    FAILED = "failed"  # its state is not valid
+    FENCED = "fenced"  # another node leads it, or its state has another incarnation
 
 
-# Every legal move; a share-partition that was fenced is made anew.
+# Every legal move. A new object replaces a fenced share-partition.
 SHARE_PARTITION_MOVES: Final[Mapping[SharePartitionStatus, frozenset[SharePartitionStatus]]] = {
     SharePartitionStatus.EMPTY: frozenset(
         {SharePartitionStatus.ACTIVE, SharePartitionStatus.FAILED, SharePartitionStatus.FENCED}
@@ -52,18 +52,18 @@ SHARE_PARTITION_MOVES: Final[Mapping[SharePartitionStatus, frozenset[SharePartit
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ShareConfig:
-    """The settings of a group, by its own configuration or by those of the node."""
+    """The settings of a group, from its own configuration or from the node's."""
 
     record_lock_duration_ms: int = 30_000
     delivery_count_limit: int = 5
     partition_max_record_locks: int = 2_000
     renew_acknowledge_enable: bool = True
-    # How long what was released, or whose lock ended, waits before it is available again.
+    # The wait before a record that was released, or whose lock ended, is available again.
     retry_backoff_ms: int = 0
     retry_backoff_max_ms: int = 0
-    # Whether records that are rejected, or at their limit, are archived after their dead letter was written.
+    # Records that are rejected or at the delivery limit wait for their dead letter before they are archived.
     sets_aside: bool = False
-    # Of what is archived at once although the group wants dead letters, which the cluster may not have yet.
+    # Counts records archived at once though the group wants dead letters: the cluster may not have them yet.
     unobeyed: DeadLetterCounts | None = field(default=None, compare=False)
 
     def __post_init__(self) -> None:
@@ -73,21 +73,21 @@ class ShareConfig:
         assert 0 <= self.retry_backoff_ms <= self.retry_backoff_max_ms, self
 
     def count_undelivered(self, records: int) -> None:
-        """Count records that are not delivered again, if they are to have dead letters and get none."""
+        """Count records that should have dead letters but get none, and are not delivered again."""
         if self.unobeyed is not None:
             self.unobeyed.unobeyed += records
 
     def backoff_ms(self, delivery_count: int) -> int:
-        """Return how long a record waits that was delivered so often: doubled each time, to the maximum."""
+        """Return the back-off of a record by its delivery count: doubled each time, up to the maximum."""
         if not self.retry_backoff_ms:
             return 0
-        # Shifted by no more than the bits that the maximum has, so that the number stays small.
+        # Shifted by at most the bits of the maximum, so that the number stays small.
         doublings = min(max(delivery_count - 1, 0), self.retry_backoff_max_ms.bit_length())
         return min(self.retry_backoff_ms << doublings, self.retry_backoff_max_ms)
 
     @property
     def throttled_from_count(self) -> int:
-        """From this delivery count on records go out in smaller pieces: half of the limit, rounded up."""
+        """The delivery count from which deliveries are smaller pieces: half of the limit, rounded up."""
         return max(MIN_THROTTLED_DELIVERY_COUNT, (self.delivery_count_limit + 1) // 2)
 
 
@@ -99,16 +99,16 @@ class ShareLimits:
 
 
 class FetchedRecords(NamedTuple):
-    """The batches that a fetch from `fetch_offset` has read: first and last offset of each, in order."""
+    """The first and last offsets of the batches that a fetch from `fetch_offset` has read, in order."""
 
     fetch_offset: int
     base_offsets: Sequence[int]
     last_offsets: Sequence[int]
-    # Ranges of whole batches that no member is given: those of aborted transactions, in order.
+    # Ranges of whole batches of aborted transactions, which no member gets, in order.
     never_delivered: Sequence[tuple[int, int]] = ()
-    # When single records are due, in topics that delay their delivery, in order.
+    # The times at which single records are due, in topics that delay their delivery, in order.
     due_times: Sequence[DueTimes] = ()
-    due_times_to: int = 2**63 - 2  # the last offset of which they are known
+    due_times_to: int = 2**63 - 2  # the last offset for which they are known
 
 
 class AcquiredRecords(NamedTuple):
@@ -120,12 +120,12 @@ class AcquiredRecords(NamedTuple):
 
     @property
     def record_count(self) -> int:
-        """Return how many offsets that are."""
+        """Return the number of offsets in the range."""
         return self.last_offset - self.first_offset + 1
 
 
 class AcknowledgementBatch(NamedTuple):
-    """One type for all offsets of a range, or one for each."""
+    """An acknowledgement of a range of offsets, with one type for all, or one for each."""
 
     first_offset: int
     last_offset: int
@@ -133,7 +133,7 @@ class AcknowledgementBatch(NamedTuple):
 
 
 class ArchivedRecords(NamedTuple):
-    """Records that were delivered in vain, and why they are not delivered again."""
+    """Records that were delivered without success, and the reason why they are not delivered again."""
 
     first_offset: int
     last_offset: int
@@ -142,7 +142,7 @@ class ArchivedRecords(NamedTuple):
 
 
 class Transition(NamedTuple):
-    """Moves that wait for the coordinator; with number 0 they hold in any case, and were only told to it."""
+    """Moves that wait for the coordinator. With number 0 they are final, whatever it answers."""
 
     number: int
     ranges: tuple[tuple[int, int], ...] = ()
@@ -150,9 +150,9 @@ class Transition(NamedTuple):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Outcome:
-    """The result of a request: an error, or the write that must succeed before it holds.
+    """The result of a request: an error, or the write that must succeed before the moves are final.
 
-    With a `write` its result is told to `persisted` or `failed`, with the transition.
+    After a `write`, the caller passes the transition to `persisted` or `failed`.
     """
 
     error: ErrorCode = ErrorCode.NONE
@@ -166,7 +166,7 @@ NOTHING_TO_WRITE: Final = Outcome()
 _SERVER_ERROR: Final = "Unable to complete operation due to server error."
 
 
-# Of a write or a read: the state is another's now, or gone.
+# Errors of a write or a read that mean: another leader has the state now, or it was deleted.
 FENCED: Final = frozenset(
     {
         ErrorCode.NOT_LEADER_OR_FOLLOWER,
@@ -179,7 +179,7 @@ FENCED: Final = frozenset(
 
 
 def persister_error(error: ErrorCode, message: str) -> tuple[ErrorCode, str]:
-    """Return the error that a member is told when the state could not be read or written."""
+    """Return the error for a member when the state could not be read or written."""
     match error:
         case (
             ErrorCode.NOT_COORDINATOR
@@ -198,5 +198,5 @@ def persister_error(error: ErrorCode, message: str) -> tuple[ErrorCode, str]:
 
 
 def write_error(result: StateResult) -> tuple[ErrorCode, str]:
-    """Return the error that a member is told of a write that failed."""
+    """Return the error for a member when a write failed."""
     return persister_error(result.error, result.message)

@@ -1,4 +1,4 @@
-"""Shows what a share-partition has in flight: sums by state, and the few ranges that matter first."""
+"""Summarizes the records in flight of a share-partition: sums by state, and the most important ranges."""
 
 from collections.abc import Sequence
 from heapq import nlargest, nsmallest
@@ -9,12 +9,12 @@ from ottla.node.share.record_state import RecordState
 from ottla.node.share.share_window import ARCHIVED, ShareWindow
 
 ACKNOWLEDGED: Final = int(RecordState.ACKNOWLEDGED)
-# Ranges of one list, whoever asks: what a person reads of one partition.
+# Ranges of one list, for any caller: as many as a person reads for one partition.
 MAX_RANGES: Final = 20
 
 
 class RangeView(NamedTuple):
-    """Neighbouring records that are alike; `lock_left_ms` is 0 where nobody holds them."""
+    """Neighbouring records that are alike; `lock_left_ms` is 0 if no member holds them."""
 
     first_offset: int
     last_offset: int
@@ -25,13 +25,14 @@ class RangeView(NamedTuple):
 
 
 class WindowView(NamedTuple):
-    """The records of a share-partition between its start and end offset, in numbers of records.
+    """The records of a share-partition between its start and end offset, as numbers of records.
 
-    `available` were read or held before and are the next to be given out; `delayed` are not due yet, and
-    `backing_off` wait after they were given back. `stalled_ms` is how long the oldest record that is not done
-    with has been the same, `oldest`. The lists have the records of the most deliveries, and the locks that
-    end first. `letter_failure` is the number of the error by which the last attempt to write dead letters
-    failed so long ago, and `letters_go_on` that other attempts follow, without any letter lost so far.
+    `available` records were read or held before, and are the next to be delivered. `delayed` records are not
+    due yet, and `backing_off` records wait after they were released. `oldest` is the oldest record that is
+    not done with, and has been that for `stalled_ms`. The lists have the records with the most deliveries,
+    and the locks that end first. `letter_failure` is the code of the error of the last attempt to write dead
+    letters, which was `letter_failure_ms` ago; `letters_go_on` is True if attempts go on and no letter was
+    lost so far.
     """
 
     start_offset: int
@@ -55,16 +56,16 @@ class WindowView(NamedTuple):
 def view_window(
     window: ShareWindow, *, now_ms: int, max_ranges: int, delivery_count_limit: int, stalled_ms: int
 ) -> WindowView:
-    """Return what is in flight, with so many ranges in each list: some 4 ms where there are 20,000 ranges."""
+    """Return a view with up to `max_ranges` ranges in each list. It takes some 4 ms for 20,000 ranges."""
     records, start = window.records, window.start_offset
     acquired = available = acknowledged = archived = delayed = backing_off = 0
     held: list[int] = []
-    undone: list[int] = []  # that were delivered
+    undone: list[int] = []  # were delivered, and are not done with
     oldest: int | None = None
     for index, (first, last, state) in enumerate(
         zip(records.firsts, records.lasts, records.states, strict=True)
     ):
-        # What is held may be of before the start offset: the log has it no longer.
+        # A member may still hold records before the start offset, which the log has lost.
         count = last - (first if first >= start or state == ACQUIRED else start) + 1
         if count <= 0:
             continue
@@ -84,7 +85,7 @@ def view_window(
         else:
             archived += count
             if state == ARCHIVED:
-                continue  # others are on their way there, and hold up the start offset until then
+                continue  # the other states wait for dead letters, and hold the start offset until then
         if oldest is None:
             oldest = index
         if records.counts[index]:
