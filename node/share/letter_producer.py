@@ -23,7 +23,7 @@ from ottla.node.wire.messages.produce import (
 # Connections of their own for each topic (`LetterLines`): a response comes when all replicas in sync have the
 # letters, and requests behind it wait.
 PURPOSE: Final = "dead letters"
-# Connections for partitions at which the last attempt failed, for want of replicas perhaps: the next may hang.
+# Connections for partitions at which the last attempt failed, perhaps for want of replicas: it may hang too.
 DOUBTFUL_PURPOSE: Final = "doubtful dead letters"
 # Extra time for the response of a leader whose wait for its replicas timed out. Without it, the timeout here
 # would end the connection, and with it the requests of others.

@@ -414,7 +414,7 @@ def _begins_alike(one: FileSlice, other: FileSlice) -> bool:
 
 
 def uniform_bytes(max_bytes: int, count: int) -> list[int]:
-    """Split a limit of bytes among partitions; if there are fewer bytes than partitions, the first get one."""
+    """Split a limit of bytes among partitions; if there are fewer bytes than partitions, some get none."""
     if not count:
         return []
     if max_bytes < count:
