@@ -185,7 +185,7 @@ class CoordinatorRuntime(Generic[K, C, A]):
             if shard.is_closed:
                 return  # another node leads the partition, or it was deleted with its files
             log.error(
-                "%s could not be loaded by its coordinator, and is tried again in %g s: %s",
+                "The coordinator could not load %s, and tries again in %g s: %s",
                 *(shard.partition.topic_partition, RELOAD_DELAY_MS / 1_000, error),
             )
             self.reopen_later(index, shard)

@@ -92,7 +92,7 @@ def _no_effects(_: object, __: object) -> Sequence[Any]:
 
 
 def _must_be_answered(command: object) -> Hashable:
-    raise AssertionError(f"{command} has no answer, so it has to be kept")
+    raise AssertionError(f"{command} has no answer, so it must be kept")
 
 
 def _later(_: C, later: C) -> C:
@@ -108,7 +108,7 @@ def _no_commands() -> Sequence[Any]:
 
 
 def _no_other_effects(_: object, effect: object) -> None:
-    raise AssertionError(f"{effect} is for nobody")
+    raise AssertionError(f"{effect} is not an effect of this coordinator")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -170,7 +170,7 @@ def _keep_as(command: Command) -> Hashable:
         case TopicsChanged() | AnswerHeldHeartbeat():
             return None  # read-only, so the shard is loading, with current topics and no held heartbeats
         case _:
-            raise AssertionError(f"{command} is of a client or of a timer")
+            raise AssertionError(f"{command} comes from a client or a timer")
 
 
 def _merged(earlier: Command, later: Command) -> Command:

@@ -307,7 +307,7 @@ class MarkerSender:
                     done.add(partition)
                     if code is not ErrorCode.NONE:
                         log.warning(
-                            "%s has not acknowledged a transaction marker of %s: %s.",
+                            "%s has rejected a transaction marker of %s, and needs none: %s.",
                             partition,
                             _short(sent),
                             code.name,
@@ -320,7 +320,8 @@ class MarkerSender:
                     if code not in _AGAIN and not sent.has_complained:
                         sent.has_complained = True
                         log.error(
-                            "%s rejects a transaction marker of %s: %s.", partition, _short(sent), code.name
+                            "%s has rejected a transaction marker of %s, which is sent again: %s.",
+                            *(partition, _short(sent), code.name),
                         )
             else:
                 if done:
@@ -332,7 +333,7 @@ class MarkerSender:
     def _failed(self, line: _Line, error: KafkaError) -> None:
         """Send the markers again after a request without a response: they may be written or not."""
         if not line.failures:
-            log.warning("Transaction markers could not be sent to node %d: %s", line.leader, error)
+            log.warning("Transaction markers to node %d failed, and are sent again: %s", line.leader, error)
         asked, line.under_way = line.under_way, {}
         for sent, partitions in asked.items():
             self._again(line, sent, partitions)
@@ -390,7 +391,8 @@ class MarkerSender:
         if self._sent.get(sent.key) is not sent:
             return
         log.warning(
-            "%s already has a marker of a newer coordinator than that of %s.", partition, _short(sent)
+            "%s has a marker of a newer coordinator than that of %s, which is loaded again.",
+            *(partition, _short(sent)),
         )
         self._reloaded[sent.key[0]] = sent.job.coordinator_epoch
         self.drop(sent.key[0])

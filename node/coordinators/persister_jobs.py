@@ -21,6 +21,7 @@ from ottla.node.handing_over import StartTask
 
 # Share-partitions of one request: they fit in a batch of a share coordinator, and take some 10 ms there.
 PARTITIONS_PER_QUESTION: Final = 1_000
+_NO_COORDINATOR: Final = "This node has no share coordinator."
 
 
 class StatePersister(Protocol):
@@ -71,7 +72,7 @@ class PersisterJobs:
         """Return the start offsets of these share-partitions, as the share coordinators have them."""
         if self._persister is None:
             error = ErrorCode.COORDINATOR_NOT_AVAILABLE
-            return [StateSummary(request.key, error, "no share coordinator") for request in requests]
+            return [StateSummary(request.key, error, _NO_COORDINATOR) for request in requests]
         found: list[StateSummary] = []
         for start in range(0, len(requests), PARTITIONS_PER_QUESTION):
             found += await self._persister.read_summary(requests[start : start + PARTITIONS_PER_QUESTION])
@@ -79,4 +80,4 @@ class PersisterJobs:
 
 
 def _nobody(request: InitializeState | DeleteState) -> StateResult:
-    return StateResult(request.key, ErrorCode.COORDINATOR_NOT_AVAILABLE, "no share coordinator")
+    return StateResult(request.key, ErrorCode.COORDINATOR_NOT_AVAILABLE, _NO_COORDINATOR)

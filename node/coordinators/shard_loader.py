@@ -90,7 +90,7 @@ def _scan_piece(scan: LogScan, piece: FileSlice) -> int:
     try:
         content = piece.read()
     except OSError as error:
-        raise KafkaError(ErrorCode.KAFKA_STORAGE_ERROR, f"it could not be read: {error}") from error
+        raise KafkaError(ErrorCode.KAFKA_STORAGE_ERROR, f"its log could not be read: {error}") from error
     return scan.feed(content)
 
 

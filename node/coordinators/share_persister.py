@@ -313,7 +313,7 @@ class SharePersister:
                 timeout_s=self._request_timeout_s,
             )
         except KafkaError as error:
-            said = "The share coordinator on node %d could not be asked: %s"
+            said = "A request to the share coordinator on node %d failed: %s"
             self._lines.tell(logging.WARNING, "", said, node_id, error)
             return [refused(one, error.code, error.detail) for one in requests]
         return answers_of(requests, response)

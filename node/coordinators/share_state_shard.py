@@ -104,7 +104,7 @@ def _carry_out(shard: ShareCoordinatorShard, effect: Effect) -> None:
         case PruneLog(offset):
             shard.log.when_committed(partial(_prune, shard, offset))
         case Append() | Reply() | Refuse() | StartTimer():
-            raise AssertionError(f"{effect} is the runtime's business")
+            raise AssertionError(f"{effect} must be handled by the runtime")
 
 
 def _prune(shard: ShareCoordinatorShard, offset: int, error: KafkaError | None) -> None:
@@ -119,7 +119,7 @@ def _prune(shard: ShareCoordinatorShard, offset: int, error: KafkaError | None) 
 
 
 def _keep_as(command: Command) -> Hashable:
-    assert isinstance(command, ForgetTopics), f"{command} is of another node or of a timer"
+    assert isinstance(command, ForgetTopics), f"{command} comes from another node or a timer"
     return ForgetTopics
 
 

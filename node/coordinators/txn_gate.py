@@ -282,7 +282,7 @@ class TxnGate:
                 timeout_s=self._request_timeout_s,
             )
         except KafkaError as error:
-            said = "The transaction coordinator on node %d could not be asked: %s"
+            said = "A request to the transaction coordinator on node %d failed: %s"
             self._lines.tell(logging.WARNING, "", said, node_id, error)
             failed = ErrorCode.NETWORK_EXCEPTION
         else:

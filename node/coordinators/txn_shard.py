@@ -130,7 +130,7 @@ class _TxnParts:
                     self._needing[effect.token] = None
                 self._need_id(partial(self._go_on_with_id, shard, effect))
             case Append() | Reply() | Refuse() | StartTimer() | CancelTimer():
-                raise AssertionError(f"{effect} is the runtime's business")
+                raise AssertionError(f"{effect} must be handled by the runtime")
 
     def _decided(self, shard: TransactionCoordinatorShard, job: MarkerJob, error: KafkaError | None) -> None:
         """Send the markers of a committed decision; with an error, this shard never sends them."""
@@ -157,7 +157,7 @@ def _keep_as(command: Command) -> Hashable:
         case AbortTimedOut():
             return None  # the sweep that found the timed-out transaction finds it again
         case _:
-            raise AssertionError(f"{command} is of a client, of a timer, or read-only")
+            raise AssertionError(f"{command} comes from a client or a timer, or is read-only")
 
 
 def _merged(earlier: Command, later: Command) -> Command:

@@ -106,7 +106,8 @@ def acknowledge_batch(
             continue
         cuts = records.cuts(begin, end)
         if cuts and len(records) + cuts > max_states:  # a move without a cut adds no range
-            raise KafkaError(ErrorCode.INVALID_RECORD_STATE, "Too many records have states of their own.")
+            message = "Too many ranges of records in flight have states of their own."
+            raise KafkaError(ErrorCode.INVALID_RECORD_STATE, message)
         if kind == _RENEW:
             _renew(moves, member, begin, end, now_ms)
         else:

@@ -64,11 +64,11 @@ def read_note(content: bytes) -> Note:
     if not content:
         return Note(0, None)
     if len(content) < _NUMBER.size:
-        raise ValueError(f"a note on dead letters of {len(content)} bytes")
+        raise ValueError(f"the note on dead letters has only {len(content)} bytes")
     (number,) = _NUMBER.unpack_from(content)
     note = content[_NUMBER.size :]
     if number < 0 or (note and (len(note) < _HEAD.size or note[0] != _VERSION)):
-        raise ValueError(f"a note on dead letters of {len(content)} bytes, with number {number}")
+        raise ValueError(f"the note on dead letters of {len(content)} bytes, number {number}, is not valid")
     return Note(number, _read_letters(note) if note else None)
 
 
@@ -76,12 +76,12 @@ def _read_letters(note: bytes) -> DeadLetters:
     _, producer_id, producer_epoch, topic_id, partition, count = _HEAD.unpack_from(note)
     is_whole = 0 < count <= MAX_RANGES and len(note) == _HEAD.size + count * _RECORDS.size
     if not is_whole or min(producer_id, producer_epoch, partition) < 0:
-        raise ValueError(f"a note on dead letters of {count} ranges in {len(note)} bytes")
+        raise ValueError(f"the note on dead letters has {count} ranges in {len(note)} bytes")
     records: list[ArchivedRecords] = []
     before = -1
     for first, last, delivery_count, reason in _RECORDS.iter_unpack(note[_HEAD.size :]):
         if not before < first <= last or delivery_count < 0 or not 0 <= reason < len(_REASONS):
-            raise ValueError(f"dead letters of the records from {first} to {last}, behind {before}")
+            raise ValueError(f"the dead letters of records {first} to {last} follow record {before}")
         records.append(ArchivedRecords(first, last, delivery_count, _REASONS[reason]))
         before = last
     return DeadLetters(

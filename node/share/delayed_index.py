@@ -304,7 +304,7 @@ class DelayedIndex:
             before = block.last_offset
         assert before < self.next_offset or not self._blocks, (before, self.next_offset)
         for number in range(len(self._blocks) if not self._untidy else 0):
-            assert not self._may_join(number), f"block {number} and the next could be put together"
+            assert not self._may_join(number), f"block {number} and the next should be joined"
 
     # ---- blocks
 

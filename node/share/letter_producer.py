@@ -126,7 +126,7 @@ class LetterProducer:
             response = await self._ask(leader, line, request, ProduceResponse, timeout_ms / 1000 + ANSWER_S)
         answers = [one for each in response.responses for one in each.partition_responses]
         if len(answers) != 1 or answers[0].index != index:
-            raise KafkaError(ErrorCode.UNKNOWN_SERVER_ERROR, "The leader did not say what became of them.")
+            raise KafkaError(ErrorCode.UNKNOWN_SERVER_ERROR, "The response has no result for this partition.")
         try:
             code = ErrorCode(answers[0].error_code)
         except ValueError:

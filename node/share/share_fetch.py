@@ -322,7 +322,7 @@ class ShareFetch:
             further_offset=further_offset,
             further_bytes=PASSED_OVER_BYTES,
         )
-        assert batches is not None, "a read that waits gives something"
+        assert batches is not None, "a read in a thread returns batches"
         content = FileSlice(piece.file, piece.position, batches.size_bytes).read()
         if len(content) != batches.size_bytes:
             return None

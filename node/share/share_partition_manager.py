@@ -343,7 +343,7 @@ class SharePartitionManager:
             return
         led.checked_ms = checked_ms
         if (read.state_epoch, read.incarnation) != (core.state_epoch, core.incarnation):
-            log.debug("The state of %s has begun anew.", core.key.coordinator_key)
+            log.debug("The state of %s was initialized again.", core.key.coordinator_key)
             self._drop(led)
 
     def _lead(self, key: SharePartitionKey, topic: str, connection: ConnectionInfo) -> LedPartition:

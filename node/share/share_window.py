@@ -76,16 +76,16 @@ class ShareWindow:
         no dead letters, and the records are archived.
         """
         if not 0 <= start_offset <= MAX_OFFSET:
-            raise ValueError(f"start offset {start_offset}")
+            raise ValueError(f"the start offset {start_offset} is out of range")
         self.start_offset = self.end_offset = start_offset
         expected = start_offset
         gap_start = None
         found: list[tuple[int, int, int, int]] = []
         for first, last, state, count in sorted(batches):
             if not expected <= first <= last <= MAX_OFFSET:
-                raise ValueError(f"records from {first} to {last}, where {expected} or later was expected")
+                raise ValueError(f"records {first} to {last} follow, but {expected} or later was expected")
             if state not in _PERSISTED:
-                raise ValueError(f"delivery state {state} of the records from {first} to {last}")
+                raise ValueError(f"records {first} to {last} have the unknown delivery state {state}")
             if state == ARCHIVING and set_aside_limit is None:
                 state = ARCHIVED
             elif state == ARCHIVING and set_aside_limit is not None and count >= set_aside_limit:

@@ -479,7 +479,7 @@ def test_what_the_node_brings_is_kept_until_the_shard_is_loaded_and_its_log_take
 
 def test_a_command_without_an_answer_that_is_not_kept_is_a_bug() -> None:
     async def story(node: SumNode) -> None:
-        with too_few_replicas(), pytest.raises(AssertionError, match="has to be kept"):
+        with too_few_replicas(), pytest.raises(AssertionError, match="must be kept"):
             node.shard.tell(Credit(giver="anna", amount=1))
 
     play(story)
