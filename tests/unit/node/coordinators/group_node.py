@@ -1,4 +1,4 @@
-"""A node's group coordinator on real logs in memory, for tests; a restart keeps the disk."""
+"""A node's group coordinator on real logs in memory, for tests. A restart keeps the disk."""
 
 import asyncio
 from collections.abc import Callable, Coroutine
@@ -35,7 +35,7 @@ NUM_PARTITIONS = 3
 
 @dataclass(frozen=True, slots=True)
 class CompactedLogs:
-    """As much of a log manager as a coordinator's topic needs, on a disk in memory."""
+    """The parts of a log manager that a coordinator's topic needs, on a disk in memory."""
 
     disk: MemoryDisk
     clock: ManualClock
@@ -55,7 +55,7 @@ class CompactedLogs:
 
 
 def replicas_on(disk: MemoryDisk, clock: ManualClock, image: Callable[[], MetadataImage]) -> ReplicaManager:
-    """Return the replicas of node 1, whose logs lie on this disk."""
+    """Return the replicas of node 1, whose logs are on this disk."""
     return ReplicaManager(
         broker_id=1,
         log_manager=cast(Any, CompactedLogs(disk, clock)),
@@ -67,7 +67,7 @@ def replicas_on(disk: MemoryDisk, clock: ManualClock, image: Callable[[], Metada
 def host_topic(
     replicas: ReplicaManager, before: MetadataImage, name: str, assignment: Assignment
 ) -> TopicsImage:
-    """Have all partitions of a coordinator's topic here, their logs opened or kept; what the metadata say."""
+    """Assign all partitions of a coordinator's topic, and open their logs if needed; return the topics."""
     partitions = tuple(
         PartitionImage(
             partition=index,
@@ -90,7 +90,7 @@ def host_topic(
 
 
 class GroupNode:
-    """One broker's worth of what the coordinator stands on; a restart keeps the disk."""
+    """The parts of one broker that the coordinator needs. A restart keeps the disk."""
 
     def __init__(
         self,
@@ -109,8 +109,8 @@ class GroupNode:
         self.created = 0
         self.replicas = replicas_on(self.disk, self.clock, lambda: self.image)
         self._assignment = replicas
-        self.group_lag: Any = None  # who measures lag, where a test asks for it
-        self.share_views: Any = None  # the same, for what share groups have in flight
+        self.group_lag: Any = None  # a `GroupLag`, set by tests that need it
+        self.share_views: Any = None  # a `ShareViews`, set by tests that need it
         self.groups = GroupRuntime(
             config=CoordinatorConfig(group_initial_rebalance_delay_ms=0, max_batch_bytes=max_batch_bytes),
             replicas=self.replicas,
@@ -141,7 +141,7 @@ class GroupNode:
             topics=host_topic(self.replicas, self.image, OFFSETS_TOPIC, assignment),
             features=self.image.features,
         )
-        self.add_topic("t", b"t" * 16)  # what the tests commit for
+        self.add_topic("t", b"t" * 16)  # for which the tests commit offsets
 
     async def ask(self, group_id: str, make: Make) -> Any:
         answer = self.groups.ask(group_id, make, lambda answer: answer)
@@ -151,7 +151,7 @@ class GroupNode:
 
     @property
     def services(self) -> Services:
-        """As much of a node as the handlers of the group APIs look at."""
+        """The parts of a node that the handlers of the group APIs use."""
         return services_of(
             parse_config({"node.id": "1", "advertised.listeners": "PLAINTEXT://here:9092"}),
             groups=self.groups,
@@ -177,7 +177,7 @@ class GroupNode:
         )
 
     def topics_now(self) -> TopicsChanged:
-        """What groups are told of the topics of now."""
+        """Return the command for a change to the present topics."""
         return TopicsChanged(topics=ImageTopics(self.image), has_new_topics=True, changed=frozenset())
 
     async def loaded(self) -> None:

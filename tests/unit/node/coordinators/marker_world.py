@@ -1,4 +1,4 @@
-"""Nodes that lead partitions in which transactions are open, and what coordinators have them write there."""
+"""Nodes that lead partitions with open transactions, and write the markers of coordinators, for tests."""
 
 import asyncio
 import random
@@ -40,7 +40,7 @@ NO_PEER = -1
 
 
 class MarkerNode(ReplicaWorld):
-    """A node that takes markers, with its group coordinator."""
+    """A node that writes markers, with its group coordinator."""
 
     def __init__(self, node_id: int = 1, *, others: Sequence[int] = (2,)) -> None:
         super().__init__(node_id, others=others)
@@ -67,7 +67,7 @@ class MarkerNode(ReplicaWorld):
     def begin(
         self, producer_id: int, name: str = "t", index: int = 0, *, epoch: int = 0, sequence: int = 0
     ) -> None:
-        """Have a transaction of this producer open in a partition."""
+        """Open a transaction of this producer in a partition."""
         partition = self.partition(name, index)
         partition.append_as_leader(
             batch(
@@ -106,7 +106,7 @@ class MarkerNode(ReplicaWorld):
         return answer
 
     def markers(self, name: str = "t", index: int = 0) -> list[tuple[int, int, str]]:
-        """Producer, epoch and type of the markers in a log."""
+        """Return producer id, epoch and type of the markers in a log."""
         return markers_of(self.partition(name, index).log)
 
 
@@ -150,7 +150,7 @@ def marker(
 
 
 def codes(response: WriteTxnMarkersResponse) -> dict[tuple[int, str, int], ErrorCode]:
-    """By producer, topic and partition."""
+    """Return the error codes of a response by producer, topic and partition."""
     return {
         (each.producer_id, topic.name, one.partition_index): ErrorCode(one.error_code)
         for each in response.markers
@@ -172,14 +172,14 @@ def play(node: MarkerNode, story: Callable[[], Coroutine[Any, Any, T]]) -> T:
 
 
 class Markers:
-    """Nodes with the same metadata, one of which (1) sends markers over a network with a will of its own."""
+    """Nodes with the same metadata; node 1 sends markers over a network that tests can disturb."""
 
     def __init__(self, node_ids: Sequence[int] = (1, 2, 3)) -> None:
         self.nodes = {one: MarkerNode(one, others=[n for n in node_ids if n != one]) for one in node_ids}
-        self.requests: list[tuple[int, WriteTxnMarkersRequest]] = []  # whom, what
+        self.requests: list[tuple[int, WriteTxnMarkersRequest]] = []  # with the node they were sent to
         self.unreachable: set[int] = set()
-        self.missed: list[int] = []  # nodes that were asked for a connection and unreachable
-        self.loses_answers: set[int] = set()  # of these nodes
+        self.missed: list[int] = []  # unreachable nodes to which a connection was tried
+        self.loses_answers: set[int] = set()  # nodes whose responses are lost
         self.told: list[tuple[int, MarkersWritten]] = []
         self.fenced: list[tuple[int, MarkerJob]] = []
         self.sender: MarkerSender

@@ -1,4 +1,4 @@
-"""A node's share coordinator on real logs in memory, for tests; a restart keeps the disk."""
+"""A node's share coordinator on real logs in memory, for tests. A restart keeps the disk."""
 
 import asyncio
 from collections.abc import Callable, Coroutine, Iterable
@@ -35,7 +35,7 @@ PARTS = tuple(
 
 
 class ShareStateNode:
-    """One broker's worth of what the coordinator stands on; topics 1 and 2 are there to be read."""
+    """The parts of one broker that the coordinator needs, with topics 1 and 2."""
 
     def __init__(
         self,
@@ -88,7 +88,7 @@ class ShareStateNode:
 
     @property
     def services(self) -> Services:
-        """As much of a node as the handlers of the share state APIs look at."""
+        """The parts of a node that the handlers of the share state APIs use."""
         return services_of(
             parse_config({"node.id": "1", "advertised.listeners": "PLAINTEXT://here:9092"}),
             share_states=self.coordinators,
@@ -103,7 +103,7 @@ class ShareStateNode:
         return answer_of(request, await outcome if isinstance(outcome, asyncio.Future) else outcome)
 
     async def begin(self) -> None:
-        """A state with a batch."""
+        """Initialize a state and write a batch to it."""
         await self.coordinators.coordinator_of(KEY.coordinator_key)
         await self.ask(InitializeState(KEY, 0, 0))
         await self.ask(WriteState(KEY, 0, 0, -1, 1, (batch(0, 0, 2),)))

@@ -1,4 +1,4 @@
-"""Who waits for an append of a coordinator: an answer for a while, an effect for as long as it takes."""
+"""The appends of a coordinator: answers wait for the commit up to a timeout, effects wait for any time."""
 
 import asyncio
 from collections.abc import Callable, Coroutine
@@ -21,7 +21,7 @@ Story = Callable[[CoordinatorLog[str], Partition, Told], Coroutine[Any, Any, Non
 
 
 def play(story: Story) -> None:
-    """A log whose partition has a follower, which has nothing until it says so."""
+    """Run a test with a log whose partition has a follower that fetches only when the test says so."""
 
     async def run() -> None:
         node, told = GroupNode(replicas=(1, 2)), list[Any]()
@@ -100,7 +100,7 @@ def test_the_end_of_a_reign_is_told_to_all_that_wait(monkeypatch: Any) -> None:
         log.append([(b"k", b"v")])
         log.answer_when_committed(1, "late")
         log.when_committed(effect_of(told))
-        await until(1, told)  # its time is over, that of the effect never is
+        await until(1, told)  # the answer has timed out; the effect never does
         log.append([(b"k", b"w")])
         log.when_committed(effect_of(told))
         log.flush()

@@ -1,4 +1,4 @@
-"""Any coordinator has the runtime for little code: one that adds up numbers shows what it is given for it."""
+"""The runtime of any coordinator, tested with a small one that adds up numbers."""
 
 import asyncio
 from collections.abc import Callable, Coroutine, Hashable, Sequence
@@ -25,12 +25,12 @@ from ottla.node.replica.partition import Partition
 from tests.unit.node.coordinators.group_node import NUM_PARTITIONS, GroupNode
 from tests.unit.node.coordinators.test_group_log import too_few_replicas
 
-# ---- a coordinator, whole ----------------------------------------------------------------------------------
+# ---- a complete coordinator --------------------------------------------------------------------------------
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Add:
-    """A client adds a number. The sum becomes `amount` more, and is the answer, or the request is refused."""
+    """A client adds a number; the answer is the sum, or with `is_refused` an error."""
 
     token: Token
     amount: int
@@ -39,7 +39,7 @@ class Add:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Read:
-    """A client asks for the sum; `shows_state` says whether it may see what is not committed."""
+    """A client asks for the sum; with `shows_state` the answer waits until the sum is committed."""
 
     token: Token
     shows_state: bool = True
@@ -47,14 +47,14 @@ class Read:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Wait:
-    """A client waits for what never happens."""
+    """A client waits for an event that never happens."""
 
     token: Token
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class AddLater:
-    """A client has the number added in a while, or, with a delay below 0, does without it."""
+    """A client starts a timer that adds a number; a delay below 0 cancels the timer."""
 
     token: Token
     amount: int
@@ -73,21 +73,21 @@ class Fail:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Due:
-    """The command that a timer brings when its time is over."""
+    """The command of a timer that has expired."""
 
     amount: int
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Credit:
-    """A command of the node: a number from `giver`; None for one that comes again by itself."""
+    """A command of the node: a number from `giver`; None if the command will come again."""
 
     giver: str | None
     amount: int
 
 
 class Bell(NamedTuple):
-    """An effect that no other coordinator has."""
+    """An effect that only this coordinator has."""
 
     token: Token
 
@@ -98,7 +98,7 @@ LATER = TimerKey("later")
 
 
 class Sum:
-    """The pure core: its records are the sums, of which the last one counts."""
+    """The pure core. Its records are sums, of which the last one counts."""
 
     def __init__(self, total: int = 0) -> None:
         self.total = total
@@ -138,7 +138,7 @@ class Sum:
 
 
 class SumScan(LogScan):
-    """The last record of a log of sums."""
+    """A scan of a log of sums, which keeps the last record."""
 
     def __init__(self, pause: Pause) -> None:
         self._pause = pause
@@ -169,17 +169,17 @@ def rows(_: Sum, totals: Sequence[int]) -> list[Row]:
     return [(b"sum", str(total).encode()) for total in totals]
 
 
-# All that a coordinator has to bring.
+# The least that a coordinator must have.
 LEAST: ShardParts[Sum, Command, int] = ShardParts(
     new_core=Sum, load=load, rows=rows, max_batch_bytes=10_000, moved="the sum has moved"
 )
 
 
-# ---- its node ----------------------------------------------------------------------------------------------
+# ---- a node for it -----------------------------------------------------------------------------------------
 
 
 class SumNode:
-    """One broker's worth of what the runtime stands on."""
+    """The parts of one broker that the runtime needs."""
 
     def __init__(
         self, parts: ShardParts[Sum, Command, int] = LEAST, *, replicas: tuple[int, ...] = (1,)
@@ -217,7 +217,7 @@ class SumNode:
             await asyncio.sleep(0.001)
 
     def ask(self, make: Callable[[Token], Command]) -> Any:
-        """The answer, or a future of it."""
+        """Return the answer, or a future of it."""
         return self.sums.submit(0, make)
 
     async def total(self) -> Any:
@@ -264,9 +264,9 @@ def code_of(answer: Any) -> ErrorCode:
 def test_an_answer_leaves_when_the_records_that_it_rests_on_are_committed() -> None:
     async def story(node: SumNode) -> None:
         first, second = node.ask(add(1)), node.ask(add(2))
-        assert node.partition.log.log_end_offset == 0  # all of a turn goes into one batch
+        assert node.partition.log.log_end_offset == 0  # all records of a turn become one batch
         core = node.shard.coordinator
-        assert core is not None and core.total == 3  # which the core does not wait for
+        assert core is not None and core.total == 3  # the core does not wait for the append
         await asyncio.sleep(0)
         assert node.partition.log.log_end_offset == 2 and not first.done()
 
@@ -354,7 +354,7 @@ def test_a_shard_is_loaded_in_the_background_and_asked_again_then() -> None:
         assert stages == (
             ["started with 0"] * NUM_PARTITIONS
             + ["the sum has moved"] * NUM_PARTITIONS
-            + ["started with 0"] * (NUM_PARTITIONS - 1)  # of partitions that are empty still
+            + ["started with 0"] * (NUM_PARTITIONS - 1)  # the partitions that are still empty
             + ["started with 5", "loaded"]
         )
 
@@ -463,7 +463,7 @@ def test_what_the_node_brings_is_kept_until_the_shard_is_loaded_and_its_log_take
         for credit in credits:
             node.shard.tell(credit)
         await node.loaded()
-        assert await node.total() == 31  # but for the one that is given again
+        assert await node.total() == 31  # without the one that comes again
 
         with too_few_replicas():
             for credit in credits:
@@ -529,7 +529,7 @@ def test_a_bug_of_the_core_is_told_and_what_the_log_has_is_loaded() -> None:
 def test_when_leadership_goes_all_that_wait_are_told_and_no_timer_fires_any_more() -> None:
     async def story(node: SumNode) -> None:
         adding = node.ask(add(1))
-        await asyncio.sleep(0)  # which ends the turn and appends
+        await asyncio.sleep(0)  # ends the turn, which appends
         unwritten = node.ask(add(2))
         waiting = node.ask(lambda token: Wait(token=token))
         node.ask(later(4, 1))
@@ -547,7 +547,7 @@ def test_when_leadership_goes_all_that_wait_are_told_and_no_timer_fires_any_more
     play(story, SumNode(replicas=(1, 2)))
 
 
-# ---- many --------------------------------------------------------------------------------------------------
+# ---- many commands -----------------------------------------------------------------------------------------
 
 
 def test_all_shards_are_asked_in_their_order_and_large_ones_take_turns() -> None:

@@ -1,4 +1,4 @@
-"""How far groups are behind: over real logs on disks in memory, one node or two that ask each other."""
+"""The lag of groups, over real logs on disks in memory, on one node or on two that ask each other."""
 
 import asyncio
 from collections.abc import Callable
@@ -21,7 +21,7 @@ T0 = TopicPartition("t", 0)
 
 
 class LagWorld(ReplicaWorld):
-    """A node that can be asked for lag; what it asks of others goes to `peers`."""
+    """A node that measures lag; its requests to other nodes go to `peers`."""
 
     def __init__(self, node_id: int = NODE_ID, *, others: tuple[int, ...] = (OTHER_ID,)) -> None:
         super().__init__(node_id, others=others)
@@ -55,7 +55,7 @@ class LagWorld(ReplicaWorld):
         return self.measure((partition, committed)).get(GroupOffset(partition, committed))
 
     def write(self, content: bytes | bytearray) -> None:
-        """Put a batch into the log as it is, offsets and all; it is committed."""
+        """Put a batch into the log unchanged, with its offsets, and commit it."""
         log = self.partition().log
         log.append_as_follower(content)
         log.update_high_watermark(log.log_end_offset)
@@ -63,7 +63,7 @@ class LagWorld(ReplicaWorld):
 
 @pytest.fixture
 def world() -> LagWorld:
-    """A topic of ten records, the first five a minute old, the others half a minute."""
+    """Return a node with a topic of ten records, five of which are a minute old and five half a minute."""
     world = LagWorld()
     world.create_topic()
     world.append(count=5)
@@ -82,7 +82,7 @@ def world() -> LagWorld:
         (5, PartitionLag(10, 5, 30_000)),
         (9, PartitionLag(10, 1, 30_000)),
         (10, PartitionLag(10, 0, 0)),
-        (12, PartitionLag(10, 0, 0)),  # the log was cut after an unclean election
+        (12, PartitionLag(10, 0, 0)),  # the log was truncated after an unclean election
     ],
 )
 def test_lag_is_from_the_commit_to_the_end(world: LagWorld, committed: int | None, lag: PartitionLag) -> None:
@@ -184,7 +184,7 @@ def test_a_damaged_batch_leaves_the_age_unknown(world: LagWorld) -> None:
 
 
 def test_a_log_that_is_cut_while_it_is_read_ends_the_search(world: LagWorld) -> None:
-    """The bytes that were located are gone when the thread reads them."""
+    """The bytes that the loop found are gone when the thread reads them."""
     world.append(count=3)
     read = world.in_thread
 
@@ -203,7 +203,7 @@ def test_a_log_that_is_cut_while_it_is_read_ends_the_search(world: LagWorld) -> 
 
 
 class Peer:
-    """The connection to another node, by way of the bytes."""
+    """A connection to another node that encodes and decodes its messages."""
 
     def __init__(self, world: LagWorld) -> None:
         self.world = world
@@ -218,7 +218,7 @@ class Peer:
 
 @pytest.fixture
 def two(world: LagWorld) -> tuple[LagWorld, Peer]:
-    """`world`, which asks, and the connection to node 2, which leads the topics `far` and `wide`."""
+    """Return `world`, which asks, and its connection to node 2, which leads the topics `far` and `wide`."""
     other = LagWorld(OTHER_ID, others=(NODE_ID,))
     for name in ("far", "wide"):
         for one in (world, other):

@@ -1,4 +1,4 @@
-"""Loading a shard in a thread: the loop goes on, closing ends it, a log that cannot be read is told."""
+"""Loading a shard in a thread: the loop goes on meanwhile, and closing the shard ends the load."""
 
 import asyncio
 import threading

@@ -1,4 +1,4 @@
-"""What a shard appends: one batch a turn, answers in order, nothing while too few replicas are in sync."""
+"""The appends of a shard: one batch a turn, answers in order, nothing while too few replicas are in sync."""
 
 import asyncio
 from collections.abc import Iterator
@@ -50,7 +50,7 @@ def partition_of(node: GroupNode, group_id: str) -> Partition:
 
 
 def batches(partition: Partition) -> list[int]:
-    """How many records each batch of the log has."""
+    """Return the number of records of each batch in the log."""
     segment = partition.log.active_segment
     content = segment.slice(0, segment.size_bytes).read()
     return [header.records_count for _, header in iterate_headers(content)]
@@ -58,7 +58,7 @@ def batches(partition: Partition) -> list[int]:
 
 @contextmanager
 def too_few_replicas() -> Iterator[None]:
-    """Fewer replicas in sync than min.insync.replicas, for the time of the block."""
+    """Let the block run with fewer replicas in sync than min.insync.replicas."""
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(Partition, "has_enough_replicas", lambda partition: False)
         yield

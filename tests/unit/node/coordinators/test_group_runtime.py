@@ -1,4 +1,4 @@
-"""The group coordinator on real logs (in memory), from `ask` to the record and back after a restart."""
+"""The group coordinator on real logs in memory, from `ask` to the record, and back after a restart."""
 
 import asyncio
 import errno
@@ -149,7 +149,7 @@ def test_what_groups_write_is_compressed_as_offsets_topic_compression_codec_says
 
 
 def test_ids_from_before_there_was_a_limit_are_read_and_kept() -> None:
-    group_id = "g" * 30_000  # no request may bring it, but logs of older versions have it
+    group_id = "g" * 30_000  # no request may have it, but logs of older versions do
 
     async def before(node: GroupNode) -> None:
         await node.groups.coordinator_of("g")
@@ -211,7 +211,7 @@ def test_another_leader_takes_the_groups_along() -> None:
     async def story(node: GroupNode) -> None:
         await node.groups.coordinator_of("g")
         member_id = await stable_group(node, "g")
-        await node.ask("g", join("g", member_id))  # the only member: it is told generation 2 at once
+        await node.ask("g", join("g", member_id))  # the only member, so it gets generation 2 at once
         node.host(leader_epoch=1, leader=2)
 
         answer = await node.ask("g", commit("g"))
@@ -259,7 +259,7 @@ def test_an_append_that_fails_drops_the_state_and_loads_it_again() -> None:
 
 
 def test_a_join_does_not_take_away_the_assignment_that_is_on_its_way_to_the_replicas() -> None:
-    """The record of the generation is written and will be committed; Apache Kafka drops the waiting syncs."""
+    """The record of the generation will be committed. Apache Kafka drops the waiting syncs here."""
 
     async def story(node: GroupNode) -> None:
         await node.groups.coordinator_of("g")
@@ -286,7 +286,7 @@ def test_a_join_does_not_take_away_the_assignment_that_is_on_its_way_to_the_repl
         beating = node.groups.ask("g", beat, lambda answer: answer)
         assert isinstance(syncing, Delayed) and isinstance(joining, Delayed)
         assert isinstance(beating, HeartbeatResult) and beating.error is ErrorCode.REBALANCE_IN_PROGRESS
-        await asyncio.sleep(0)  # which ends the turn and appends
+        await asyncio.sleep(0)  # ends the turn, which appends
         assert not cast(Any, syncing.future).done()
 
         partition.follower_fetched(2, partition.log.log_end_offset)
@@ -327,12 +327,12 @@ def test_a_commit_that_is_not_replicated_in_time_is_not_acknowledged() -> None:
 
 
 def test_a_new_coordinator_tells_of_what_it_loaded_when_the_replicas_have_it() -> None:
-    """It was written in another reign and may still be lost; an offset that was shown must not go back."""
+    """It is of an earlier leader epoch and may be lost; an offset that was shown must not go back."""
 
     async def before(node: GroupNode) -> None:
         await node.groups.coordinator_of("g")
         node.groups.ask("g", commit("g", 7), lambda answer: answer)
-        await asyncio.sleep(0)  # which ends the turn and appends
+        await asyncio.sleep(0)  # ends the turn, which appends
 
     async def after(node: GroupNode) -> None:
         node.host(leader_epoch=1)
@@ -464,7 +464,7 @@ def test_of_very_many_groups_some_forget_a_deleted_topic_in_each_turn(
 
         node.groups.forget_topics(["t"])
         assert sum(count for count, _ in told) == 3 and not any(is_late for _, is_late in told)
-        # The topic is there again before all have forgotten the old one, and one of them has read it.
+        # The topic is created again before all groups have dropped the old one, and one of them has read it.
         shards = [one.coordinator.shard for one in node.groups.shards.values() if one.coordinator is not None]
         reader = next(group for group in groups if any(one.offsets.has_any(group) for one in shards))
         node.add_topic("t", NEW_ID)
@@ -552,7 +552,7 @@ def waiting_node(hold_ms: int = 10_000) -> GroupNode:
 
 
 async def held_heartbeat(node: GroupNode, group_id: str, member_id: str) -> Delayed:
-    """One that waits: the member's pace is known from two before it."""
+    """Return a heartbeat that waits: the coordinator knows the member's interval from two before it."""
 
     def make(token: int) -> Heartbeat:
         hold_ms = node.groups.hold_ms("some-client")

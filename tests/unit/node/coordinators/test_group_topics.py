@@ -1,4 +1,4 @@
-"""Topics of the metadata as consumer groups see them, and what they hear of changes."""
+"""Topics of the metadata as the group coordinator sees them, and their changes."""
 
 import asyncio
 
@@ -89,7 +89,7 @@ def beat(member_epoch: int, **how: object) -> Make:
 
 
 def test_a_consumer_group_on_a_node_reads_topics_as_they_come_and_survives_a_restart() -> None:
-    """Expressions are matched in a thread; the next heartbeats bring what they found."""
+    """Expressions are matched in a thread; the next heartbeats bring the topics found."""
 
     async def story(node: GroupNode) -> None:
         await node.groups.coordinator_of("g")
@@ -151,10 +151,10 @@ def test_a_hostile_expression_is_refused_with_kafkas_code() -> None:
 
 
 async def until_told(node: GroupNode, member_epoch: int) -> ConsumerGroupHeartbeatResult:
-    """Heartbeats until one brings partitions."""
+    """Send heartbeats until one brings partitions; return its result."""
     while True:
         node.clock.advance(1_000)
-        await asyncio.sleep(0.001)  # the matching is done in a thread
+        await asyncio.sleep(0.001)  # a thread matches the expression
         answer = await node.ask("g", beat(member_epoch))
         assert isinstance(answer, ConsumerGroupHeartbeatResult), answer
         if answer.assignment is not None:

@@ -1,4 +1,4 @@
-"""Where a key is: the partition that Java's hash of it picks."""
+"""The partition of a key, which Java's hash of the key picks."""
 
 import random
 
@@ -10,7 +10,7 @@ PARTITIONS = 2**31 - 1  # so that nearly every hash has a partition of its own
 
 
 def java_partition(key: str) -> int:
-    """As `Utils.abs(key.hashCode()) % count`, letter by letter."""
+    """Return `Utils.abs(key.hashCode()) % count`, computed character by character."""
     value = 0
     units = key.encode("utf-16-be", "surrogatepass")
     for position in range(0, len(units), 2):

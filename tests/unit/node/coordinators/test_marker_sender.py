@@ -1,4 +1,4 @@
-"""The sender of markers: all partitions of a transaction get theirs, whatever becomes of their leaders."""
+"""The sender of markers: every partition of a transaction gets its marker, whatever happens to its leader."""
 
 from typing import Any
 
@@ -19,7 +19,7 @@ T0, U0, V0 = ("t", 0), ("u", 0), ("v", 0)
 
 @pytest.fixture
 def markers() -> Markers:
-    """`t` is led by the sender's own node, `u` and `v` by others."""
+    """Return nodes of which the sender's own leads `t`, and others lead `u` and `v`."""
     markers = Markers()
     for leader, name in enumerate("tuv", 1):
         markers.create_topic(name, leader=leader)
@@ -95,7 +95,7 @@ def test_a_request_has_so_many_partitions_and_no_more(
 
 
 def test_the_largest_request_is_carried_out_in_one_turn_of_the_leader(markers: Markers) -> None:
-    """Else another one could overtake it half-way."""
+    """Otherwise another request could be carried out in between."""
 
     async def story() -> None:
         for number in range(marker_sender.MAX_MARKERS):
@@ -252,7 +252,7 @@ def test_a_deleted_topic_has_nothing_to_end(markers: Markers) -> None:
 
     async def story() -> None:
         markers.send(0, "x", [("never there", 0)])
-        assert not markers.told  # not before the shard has done what it is at
+        assert not markers.told  # not before the shard has carried out its decision
         markers.send(0, "y", [U0], producer_id=8)
         await markers.until(lambda: bool(markers.told))
         markers.delete_topic("u")
@@ -277,7 +277,7 @@ def test_a_topic_that_was_made_again_gets_a_marker_that_ends_nothing(markers: Ma
     assert markers.nodes[3].partition("u").log.last_stable_offset == 1
 
 
-# ---- what is over ------------------------------------------------------------------------------------------
+# ---- ended transactions and fenced coordinators ------------------------------------------------------------
 
 
 def test_a_newer_transaction_in_a_partition_is_the_end_of_this_one(
@@ -313,7 +313,7 @@ def test_a_coordinator_that_is_fenced_is_told_so_and_forgets_its_markers(markers
 def test_a_coordinator_is_not_loaded_again_and_again(
     markers: Markers, caplog: pytest.LogCaptureFixture
 ) -> None:
-    """An administrator has aborted something with a coordinator epoch out of the air."""
+    """An administrator has aborted a transaction with an arbitrary coordinator epoch."""
     markers.nodes[2].ask(WriteTxnMarkersRequest(markers=[marker(7, [U0], coordinator_epoch=99)]))
 
     async def story() -> None:

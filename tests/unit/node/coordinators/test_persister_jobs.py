@@ -1,4 +1,4 @@
-"""What share groups ask of the share coordinators, on a node's group coordinator with real logs in memory."""
+"""Requests of share groups to the share coordinators, by a group coordinator with real logs in memory."""
 
 import asyncio
 from collections.abc import Sequence
@@ -33,7 +33,7 @@ class Persister:
         self.is_open = asyncio.Event()
         self.is_open.set()
         self.states: dict[SharePartitionKey, int] = {}
-        self.questions: list[int] = []  # how much each asked for
+        self.questions: list[int] = []  # the number of share-partitions in each
 
     async def initialize(self, requests: Sequence[InitializeState], /) -> list[StateResult]:
         self.questions.append(len(requests))

@@ -1,4 +1,4 @@
-"""The persister asks the coordinator of each share-partition, wherever it is, until it is answered."""
+"""The persister asks the coordinator of each share-partition, on any node, until it gets an answer."""
 
 import asyncio
 import random
@@ -51,7 +51,7 @@ READERS: dict[type[Any], tuple[Callable[[Any], list[StateRequest]], Callable[[An
 
 
 class Cluster:
-    """Coordinators on other nodes and here, with one state for all; each can be made to fail."""
+    """Coordinators on other nodes and on this one, with one state for all; each can be made to fail."""
 
     def __init__(self) -> None:
         self.world = ShareStateWorld()
@@ -64,7 +64,7 @@ class Cluster:
         self.gate = asyncio.Event()
         self.created = 0
 
-    # ---- what is asked of coordinators -------------------------------------------------------------------
+    # ---- requests to coordinators ------------------------------------------------------------------------
 
     def known_coordinator_of(self, coordinator_key: str) -> int:
         key = key_of_text(coordinator_key)
@@ -202,7 +202,7 @@ def test_writes_that_wait_behind_another_become_one() -> None:
 
 
 def test_writes_that_become_one_come_to_what_they_come_to_one_by_one() -> None:
-    """A start offset that a later write does not give stays; one that goes back is written by itself."""
+    """A later write without a start offset keeps the earlier one; one that moves it back stays apart."""
 
     async def story(persister: SharePersister, cluster: Cluster) -> None:
         await persister.initialize([InitializeState(KEY, 0, 0)])
@@ -358,7 +358,7 @@ def test_a_caller_that_goes_away_leaves_nothing() -> None:
 
 # ---- keys of FindCoordinator -------------------------------------------------------------------------------
 
-# As Kafka 4.3.1's SharePartitionKey.getInstance takes them.
+# The keys that Kafka 4.3.1's SharePartitionKey.getInstance accepts.
 TOPIC = "AAAAAAAAAAAAAAAAAAAAAQ"
 
 

@@ -1,4 +1,4 @@
-"""The share coordinator of a node: what it answers is safe, outlives it, and its log is kept short."""
+"""The share coordinator of a node: states it has answered with survive it, and its log is kept short."""
 
 import asyncio
 

@@ -1,4 +1,4 @@
-"""The timer queue, on a loop whose time is told."""
+"""The timer queue, on a loop with a manual clock."""
 
 import asyncio
 import itertools
@@ -14,7 +14,7 @@ from ottla.node.coordinators.timer_queue import MAX_CALLS_PER_TURN, MAX_STALE_EN
 
 
 class ManualLoop:
-    """The two things of a loop that a timer queue uses."""
+    """The methods of a loop that a timer queue uses."""
 
     def __init__(self) -> None:
         self.now_s = 0.0
@@ -147,7 +147,7 @@ def test_a_callback_that_fails_does_not_take_the_others_along(loop: ManualLoop, 
 
 def test_stale_entries_are_swept_and_nothing_is_lost(loop: ManualLoop, timers: TimerQueue) -> None:
     class Name:
-        """A timer's name that can be referred to weakly."""
+        """A timer's name that can have a weak reference."""
 
     fired: list[int] = []
     remembered: weakref.WeakSet[Name] = weakref.WeakSet()

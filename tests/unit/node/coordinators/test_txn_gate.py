@@ -1,4 +1,4 @@
-"""The gate to a transaction's coordinator: what is asked together, asked again, and given up."""
+"""The gate to transaction coordinators: questions are merged, asked again, and given up."""
 
 import asyncio
 import random
@@ -39,13 +39,13 @@ NONE, CONCURRENT, NOT_COORDINATOR, NOT_AVAILABLE = (
 
 
 class World:
-    """A gate of node 1, and coordinators that say what a test wants."""
+    """A gate of node 1, and coordinators whose answers a test chooses."""
 
     def __init__(self) -> None:
-        self.places: dict[str, int | None] = {}  # of ids; of the others THERE
+        self.places: dict[str, int | None] = {}  # the coordinators of ids; of all others it is THERE
         self.requests: list[tuple[int, AddPartitionsToTxnRequest, asyncio.Future[ErrorCode]]] = []
         self.commands: list[AddPartitions | VerifyPartitions] = []
-        self.answers: deque[Any] = deque()  # of the coordinator here
+        self.answers: deque[Any] = deque()  # of the coordinator on this node
         self.asked_at: list[float] = []
         self.gate = TxnGate(
             node_id=HERE,
@@ -75,7 +75,7 @@ class World:
         return peer_of(request)
 
     async def next_request(self, count: int) -> "tuple[AddPartitionsToTxnRequest, asyncio.Future[ErrorCode]]":
-        """The request that is number `count`, once it was sent."""
+        """Wait for the request with the number `count`, and return it."""
         while len(self.requests) < count:
             await asyncio.sleep(0.001)
         return self.requests[count - 1][1:]
@@ -174,13 +174,13 @@ def test_what_comes_while_a_request_is_under_way_goes_with_the_next() -> None:
         assert [await one for one in rest[:3]] == [{P0: NONE, P1: NONE}] * 3
         await asyncio.gather(*rest, *same)
         assert len(world.requests) == 2
-        assert partitions_in(request)["tx-7"] == [0, 1, 2]  # one question of two that were alike
+        assert partitions_in(request)["tx-7"] == [0, 1, 2]  # two equal questions became one
 
     play(story)
 
 
 def test_an_answer_that_was_under_way_before_answers_nobody_who_asks_now() -> None:
-    """It may be of before a marker, which the guard of the one who asks now has not seen."""
+    """The answer may be older than a marker that the guard of the new question cannot notice."""
 
     async def story(world: World) -> None:
         world.admit("tx", P0)
@@ -306,7 +306,7 @@ def test_no_coordinator_is_not_waited_for() -> None:
 
 
 def test_a_coordinator_that_moves_is_asked_where_it_is_now() -> None:
-    """Its host may have lost its power: nobody would answer before the time-out."""
+    """The old coordinator's host may be down: it would not answer before the timeout."""
 
     async def story(world: World) -> None:
         sent = world.admit("tx", P0)
@@ -352,7 +352,7 @@ def test_the_end_of_the_node_answers_all() -> None:
         world.gate.close()
 
         assert await sent == await waiting == {P0: NOT_AVAILABLE}
-        outcome.set_result(NONE)  # for the task to end
+        outcome.set_result(NONE)  # lets the task end
 
     play(story)
 

@@ -1,4 +1,4 @@
-"""The transaction coordinator of a node: decisions are safe before anybody hears of them, and outlive it."""
+"""The transaction coordinator of a node: decisions are replicated before they are shown, and survive it."""
 
 import asyncio
 from collections.abc import Iterator
@@ -29,14 +29,14 @@ FOLLOWED = (1, 2)
 
 @contextmanager
 def too_few_replicas() -> Iterator[None]:
-    """Fewer replicas in sync than min.insync.replicas, for the time of the block."""
+    """Let the block run with fewer replicas in sync than min.insync.replicas."""
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(Partition, "has_enough_replicas", lambda partition: False)
         yield
 
 
 def replicate(node: TxnNode, transactional_id: str = "x") -> None:
-    """The follower of the id's partition has all that the leader has."""
+    """Let the follower of the id's partition fetch everything that the leader has."""
     partition = node.partition_of(transactional_id)
     partition.follower_fetched(2, partition.log.log_end_offset)
 
@@ -193,7 +193,7 @@ def test_a_new_coordinator_goes_on_with_what_was_decided() -> None:
 
 
 def test_markers_of_a_loaded_decision_wait_for_the_replicas() -> None:
-    """It was written in another reign and may still be lost."""
+    """The decision was written in an earlier leader epoch and may still be lost."""
 
     async def before(node: TxnNode) -> None:
         pair = await begun(node)
@@ -219,7 +219,7 @@ def test_who_asked_the_last_coordinator_is_told_so_and_nothing_is_decided() -> N
         pair = await begun(node)
         await answer_once_replicated(node, "x", add(pair))
         appended = node.submit("x", end(pair))
-        await asyncio.sleep(0)  # which ends the turn and appends
+        await asyncio.sleep(0)  # ends the turn, which appends
         fresh = node.submit("x", add(pair, transactional_id="x"))  # waits for the markers
 
         node.host(leader_epoch=1, leader=2)
@@ -235,7 +235,7 @@ def test_who_asked_the_last_coordinator_is_told_so_and_nothing_is_decided() -> N
 
 @pytest.mark.parametrize("has_moved", [True, False])
 def test_only_who_is_coordinator_still_says_that_there_is_nothing_to_commit(has_moved: bool) -> None:
-    """The transaction that the client ends may be known to the next coordinator alone."""
+    """The next coordinator may be the only one that knows the transaction."""
 
     async def story(node: TxnNode) -> None:
         answer = node.submit("x", end(await begun(node), client_version=2))
@@ -268,7 +268,7 @@ def test_requests_are_told_to_wait_while_a_shard_loads(monkeypatch: pytest.Monke
         assert any(isinstance(each, KafkaError) for each in listed)
 
         node.host(leader_epoch=2, leader=2)
-        node.txns.refresh()  # which ends the load
+        node.txns.refresh()  # ends the load
         node.host(leader_epoch=3)
         node.txns.refresh()
         await node.loaded()
@@ -312,7 +312,7 @@ def test_a_leader_that_knows_a_newer_coordinator_has_the_shard_loaded_again(
         await node.ask("x", end(pair))
         index = node.txns.partition_for("x")
 
-        node.txns.fail_shard(index, 7)  # of a coordinator before
+        node.txns.fail_shard(index, 7)  # of an earlier coordinator
         assert not node.dropped
         node.txns.fail_shard(index, 0)
 
@@ -323,7 +323,7 @@ def test_a_leader_that_knows_a_newer_coordinator_has_the_shard_loaded_again(
 
 
 def test_until_it_is_loaded_again_nobody_asks_a_shard_that_is_closed(monkeypatch: pytest.MonkeyPatch) -> None:
-    """What it would decide the next one would not know, and who waited for it would be told by nobody."""
+    """The next shard would not know its decisions, and requests that wait for it would get no answer."""
     monkeypatch.setattr(coordinator_runtime, "RELOAD_DELAY_MS", 3_600_000)
 
     async def story(node: TxnNode) -> None:
@@ -338,7 +338,7 @@ def test_until_it_is_loaded_again_nobody_asks_a_shard_that_is_closed(monkeypatch
     play(story)
 
 
-# ---- what may go wrong -------------------------------------------------------------------------------------
+# ---- failures ----------------------------------------------------------------------------------------------
 
 
 def test_while_too_few_replicas_are_in_sync_nothing_is_decided_and_nothing_loaded_again(

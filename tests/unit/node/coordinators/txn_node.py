@@ -1,4 +1,4 @@
-"""A node's transaction coordinator on real logs in memory, for tests; a restart keeps the disk."""
+"""A node's transaction coordinator on real logs in memory, for tests. A restart keeps the disk."""
 
 import asyncio
 from collections.abc import Callable, Coroutine
@@ -38,7 +38,7 @@ T1 = TopicPartition("t", 1)
 
 
 class TxnNode:
-    """One broker's worth of what the coordinator stands on. Markers are kept, for the test to write."""
+    """The parts of one broker that the coordinator needs. Markers are kept in `jobs`, for tests to write."""
 
     def __init__(
         self,
@@ -57,7 +57,7 @@ class TxnNode:
         self.level = level
         self.created = 0
         self.next_id = first_producer_id
-        self.no_id: KafkaError | None = None  # why the controller gives none
+        self.no_id: KafkaError | None = None  # the controller's error instead of an id
         self.ids_wait: asyncio.Event | None = None
         self.jobs: list[tuple[int, MarkerJob]] = []
         self.dropped: list[int] = []
@@ -105,7 +105,7 @@ class TxnNode:
             )
             for index in range(2)
         )
-        written_to = TopicImage("t", b"t" * 16, parts)  # what the tests write to
+        written_to = TopicImage("t", b"t" * 16, parts)  # the topic that the tests write to
         self.image = MetadataImage(
             topics=TopicsImage(by_name={**topics.by_name, "t": written_to}, by_id=topics.by_id),
             features={TRANSACTION_VERSION: self.level},
@@ -113,7 +113,7 @@ class TxnNode:
 
     @property
     def services(self) -> Services:
-        """As much of a node as the handlers of the transaction APIs look at."""
+        """The parts of a node that the handlers of the transaction APIs use."""
         return services_of(
             parse_config({"node.id": "1", "advertised.listeners": "PLAINTEXT://here:9092"}),
             txns=self.txns,
@@ -123,10 +123,10 @@ class TxnNode:
             pattern_pool=self.pattern_pool,
         )
 
-    # ---- what is asked -------------------------------------------------------------------------------
+    # ---- requests ------------------------------------------------------------------------------------
 
     def submit(self, transactional_id: str, make: Make) -> Any:
-        """The answer, or a future of it."""
+        """Return the answer, or a future of it."""
         answer = self.txns.ask(transactional_id, make, lambda answer: answer)
         return answer.future if isinstance(answer, Delayed) else answer
 
@@ -135,12 +135,12 @@ class TxnNode:
         return await answer if isinstance(answer, asyncio.Future) else answer
 
     async def begin(self, transactional_id: str = "x") -> ProducerPair:
-        """A producer of this id."""
+        """Return a producer that was initialized with this id."""
         await self.txns.coordinator_of(transactional_id)
         return cast(ProducerPair, (await self.ask(transactional_id, init(transactional_id))).producer)
 
     def marked(self, *partitions: TopicPartition, job: int = -1) -> None:
-        """The leaders of these partitions (all, if none is named) have the marker of a job."""
+        """Report that these partitions (all, if none is named) have the marker of a job."""
         index, sent = self.jobs[job]
         self.txns.tell(
             index,
@@ -152,7 +152,7 @@ class TxnNode:
             ),
         )
 
-    # ---- what is seen --------------------------------------------------------------------------------
+    # ---- the log -------------------------------------------------------------------------------------
 
     def partition_of(self, transactional_id: str) -> Partition:
         found = self.replicas.find(
@@ -162,11 +162,11 @@ class TxnNode:
         return found
 
     def batches(self, transactional_id: str = "x") -> list[int]:
-        """How many records each batch of the id's partition has."""
+        """Return the number of records of each batch in the id's partition."""
         return [header.records_count for _, header in iterate_headers(self._content(transactional_id))]
 
     def states(self, transactional_id: str = "x") -> list[str]:
-        """The states that the log has of an id, in their order."""
+        """Return the states of an id in the log, in their order."""
         found = []
         for record in self.records(transactional_id):
             assert record.key is not None
@@ -176,7 +176,7 @@ class TxnNode:
         return found
 
     def records(self, transactional_id: str = "x") -> list[Record]:
-        """All records of the id's partition."""
+        """Return all records of the id's partition."""
         content = memoryview(self._content(transactional_id))
         batches = [
             content[position : position + LOG_OVERHEAD + header.batch_length]

@@ -1,4 +1,4 @@
-"""Share-partitions for tests, with logs of batches and members that say what becomes of records."""
+"""Share-partitions for tests, with logs of batches, and members that acknowledge records."""
 
 from collections.abc import Sequence
 from typing import Final
@@ -24,7 +24,7 @@ GAP, ACCEPT, RELEASE, REJECT, RENEW = range(5)
 
 
 class Partition:
-    """A share-partition, and the log that it is fetched from: batches of ten records, as a rule."""
+    """A share-partition and its log, by default of batches of ten records."""
 
     def __init__(
         self,
@@ -52,7 +52,7 @@ class Partition:
         is_strict: bool = False,
         up_to: int | None = None,
     ) -> list[tuple[int, int, int]]:
-        """Read the log from where the partition says, one batch or all that begin up to an offset."""
+        """Acquire from one batch at the next fetch offset, or from all batches that begin up to an offset."""
         fetch_offset = self.core.next_fetch_offset()
         read = [batch for batch in self.log if batch[1] >= fetch_offset]
         read = read[:1] if up_to is None else [batch for batch in read if batch[0] <= up_to]
@@ -68,13 +68,13 @@ class Partition:
         return [tuple(each) for each in acquired]
 
     def say(self, first: int, last: int, *types: int, member: str = "m1") -> Outcome:
-        """What a member says of records; nothing is written yet."""
+        """Acknowledge records by a member, without writing the outcome yet."""
         outcome = self.core.acknowledge(member, [AcknowledgementBatch(first, last, types)], self.now_ms)
         self.check()
         return outcome
 
     def settle(self, outcome: Outcome, *, is_written: bool = True) -> bool:
-        """Tell the partition what became of a write."""
+        """Pass the result of a write to the partition."""
         assert outcome.transition is not None, outcome
         if is_written:
             there_is_more = self.core.persisted(outcome.transition, self.now_ms)
@@ -84,11 +84,11 @@ class Partition:
         return there_is_more
 
     def done(self, first: int, last: int, *types: int, member: str = "m1") -> bool:
-        """What a member says of records, written."""
+        """Acknowledge records by a member, and write the outcome."""
         return self.settle(self.say(first, last, *types, member=member))
 
     def wait(self, duration_ms: int) -> Outcome:
-        """Let time go by."""
+        """Advance the clock, and let locks and waits end."""
         self.now_ms += duration_ms
         self.core.free_due(self.now_ms)
         outcome = self.core.expire(self.now_ms)

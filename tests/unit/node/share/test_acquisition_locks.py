@@ -1,4 +1,4 @@
-"""The times of records, of which those that are acknowledged leave nothing behind."""
+"""The end times of locks; acknowledged records leave no stale entries for long."""
 
 from ottla.node.share.acquisition_locks import AcquisitionLocks
 from ottla.node.share.in_flight_records import ACQUIRED, InFlightRecords

@@ -1,4 +1,4 @@
-"""Which topics may have dead letters, in Kafka's words."""
+"""The topics that may have dead letters, and Kafka's errors for others."""
 
 import pytest
 
@@ -13,7 +13,7 @@ TOPIC_ID = bytes(range(16))
 def found(
     topic: str, *, prefix: str = "dlq.", may_create: bool = False, is_enabled: bool = True, partition: int = 0
 ) -> Destination | None:
-    """Where letters go in a cluster with the topics dlq.three, of three partitions, __dlq and orders."""
+    """Find a destination in a cluster with the topics dlq.three, of three partitions, __dlq and orders."""
     topics = [
         TopicImage(name, TOPIC_ID, tuple(PartitionImage(index, (1,), (1,), 1, 0, 0) for index in range(3)))
         for name in ("dlq.three", "__dlq", "orders")

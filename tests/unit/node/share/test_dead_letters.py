@@ -1,4 +1,4 @@
-"""Records that are set aside for a topic of dead letters, and the note by which they are produced once."""
+"""Records that are set aside for dead letters, and the note by which these are produced exactly once."""
 
 import pytest
 
@@ -56,7 +56,7 @@ def test_a_note_is_read_as_it_was_written_and_has_room_in_the_state() -> None:
 def test_a_note_that_makes_no_sense_is_refused() -> None:
     note = encode_note(Note(1, letters_of(rejected(5, 6), spent(8, 9))))
     for length in range(1, len(note)):
-        if length != 8:  # the number alone is a note, too
+        if length != 8:  # the number alone is a valid note
             with pytest.raises(ValueError, match="dead letters"):
                 read_note(note[:length])
     backwards = encode_note(Note(1, letters_of(rejected(5, 6), spent(6, 9))))
@@ -73,7 +73,7 @@ def test_a_share_partition_with_such_a_note_does_not_begin() -> None:
         core.restore(StateRead(KEY, start_offset=0, dead_letters=b"?"), 0)
 
 
-# ---- what is set aside -------------------------------------------------------------------------------------
+# ---- records that are set aside ----------------------------------------------------------------------------
 
 
 def test_a_rejected_record_waits_for_its_dead_letter_and_holds_the_start_offset() -> None:
@@ -90,7 +90,7 @@ def test_a_rejected_record_waits_for_its_dead_letter_and_holds_the_start_offset(
         (5, 5, ARCHIVING, 1),
         (6, 9, ACKNOWLEDGED, 1),
     ]
-    assert partition.core.set_aside(MAX_RANGES) == []  # the coordinator may refuse it
+    assert partition.core.set_aside(MAX_RANGES) == []  # the coordinator may reject the write
     partition.settle(outcome)
     assert partition.window == (0, 9)
     assert partition.core.set_aside(MAX_RANGES) == [rejected(0, 0), rejected(5, 5)]
@@ -139,7 +139,7 @@ def test_the_last_lock_that_ends_is_set_aside_though_its_write_fails() -> None:
 
     write = partition.core.begin_letters(letters_of(*partition.core.set_aside(MAX_RANGES)))
 
-    # Whoever reads the note reads that they are being archived, too.
+    # A leader that reads the note also reads that the records are being archived.
     assert list(write.batches) == [StateBatch(0, 9, ARCHIVING, 2)]
     assert write.dead_letters is not None
     assert read_note(write.dead_letters) == Note(1, partition.core.letters)
@@ -159,7 +159,7 @@ def test_records_are_archived_when_their_dead_letters_are_there() -> None:
     partition.check()
     assert partition.window == (10, 10)
     assert list(write.batches) == [StateBatch(0, 3, ARCHIVED, 1)]
-    assert write.dead_letters == encode_note(Note(2, None))  # it is newer than the one before
+    assert write.dead_letters == encode_note(Note(2, None))  # newer than the last note
     assert not partition.core.has_letters
 
 
@@ -195,7 +195,7 @@ def test_a_new_leader_finds_what_was_set_aside_and_what_was_on_its_way() -> None
     assert core.end_letters().dead_letters == encode_note(Note(10, None))
     core.check_invariants()
     assert core.start_offset == 12
-    # Why is not written: what was delivered as often as it may be is held for spent.
+    # The reason is not written: records at the delivery limit count as spent.
     assert core.set_aside(MAX_RANGES) == [rejected(12, 12), spent(14, 15)]
 
 

@@ -1,4 +1,4 @@
-"""Records that are not due wait in a share-partition, by the index, and others go on."""
+"""Records that are not due wait in a share-partition, by the index, and others are delivered."""
 
 from array import array
 from collections.abc import Sequence
@@ -24,7 +24,7 @@ from tests.unit.node.share.partitions import (
 
 
 class Delaying:
-    """A share-partition of a topic that delays delivery: `due` has the offsets that wait, and how long."""
+    """A share-partition of a topic that delays delivery; `due` has offsets and their delays in ms."""
 
     def __init__(
         self,
@@ -56,7 +56,7 @@ class Delaying:
         is_strict: bool = False,
         aborted: Sequence[tuple[int, int]] = (),
     ) -> list[tuple[int, int, int]]:
-        """Acquire of a log with batches of so many records what is between two offsets."""
+        """Acquire the records from `first` to `last` of a log with batches of `batch_records`."""
         bases = list(range(first // batch_records * batch_records, last + 1, batch_records))
         fetched = FetchedRecords(
             fetch_offset=first,
@@ -84,7 +84,7 @@ def test_records_that_are_not_due_wait_and_others_go_on() -> None:
 
     assert delaying.fetch(0, 19) == [(0, 2, 1), (6, 11, 1), (13, 19, 1)]
 
-    # One range for all that wait in a row, whenever they are due.
+    # One range for all contiguous waiting records, whenever they are due.
     assert delaying.partition.states[1] == (3, 5, WAITING, 0)
     assert delaying.core.in_flight_count == 16
     assert delaying.core.next_due() == NOW_MS + 100
@@ -109,7 +109,7 @@ def test_of_records_of_which_every_second_waits_a_member_gets_as_many_as_it_asks
 
     acquired = delaying.fetch(0, 39, max_records=6)
 
-    assert acquired == [(offset, offset, 1) for offset in range(0, 20, 2)]  # to the end of the batch
+    assert acquired == [(offset, offset, 1) for offset in range(0, 20, 2)]  # up to the end of the batch
 
 
 def test_in_strict_mode_no_more_is_acquired_and_what_is_not_due_waits_behind_it() -> None:
@@ -161,7 +161,7 @@ def test_a_record_that_waits_longer_than_a_lock_is_not_fetched_again_and_again()
 
 
 def test_no_fetch_is_tried_again_while_too_many_wait() -> None:
-    """Its answer would be empty, and its member would ask again at once."""
+    """Its response would be empty, and its member would ask again at once."""
     delaying = Delaying({0: 100, 50: 200}, max_records=1)
     delaying.fetch(0, 9)
     fetched = FetchedRecords(10, [50], [59], due_times=[delaying.due_times(50, 59)])
@@ -175,7 +175,7 @@ def test_no_fetch_is_tried_again_while_too_many_wait() -> None:
 
 
 def test_what_was_compacted_takes_no_room() -> None:
-    """The next record may lie further ahead than there is room for ranges."""
+    """The next record may be further ahead than there is room for ranges."""
     delaying = Delaying({100_001: 100}, max_states=64)
     fetched = FetchedRecords(0, [100_000], [100_002], due_times=[delaying.due_times(100_000, 100_002)])
 
@@ -246,7 +246,7 @@ def test_when_too_many_wait_those_behind_them_do_too() -> None:
 
     assert delaying.fetch(0, 19) == [(0, 9, 1)]
 
-    assert delaying.partition.window == (0, 13)  # up to the last one for which there was room
+    assert delaying.partition.window == (0, 13)  # up to the last record for which there was room
     assert not delaying.core.may_acquire()
     assert delaying.fetch(14, 19) == []
     delaying.wait(110)
@@ -258,7 +258,7 @@ def test_when_too_many_wait_those_behind_them_do_too() -> None:
 
 
 def test_a_new_leader_finds_what_waited() -> None:
-    """Of those that wait nothing was written, so they are gaps between what was."""
+    """No state was written for waiting records, so they are gaps between the written ones."""
     batches = [StateBatch(10, 14, ACKNOWLEDGED, 1), StateBatch(20, 29, ACKNOWLEDGED, 1)]
     delaying = Delaying(dict.fromkeys((*range(5, 10), *range(15, 20)), 100), batches=batches, start_offset=5)
 
@@ -270,7 +270,7 @@ def test_a_new_leader_finds_what_waited() -> None:
 
 
 def test_a_gap_for_which_there_is_no_room_is_not_passed_over() -> None:
-    """It would never be fetched again, as the end of what was in flight lies behind it."""
+    """It would never be fetched again, since the end offset is after it."""
     released = [StateBatch(each, each, AVAILABLE, each % 2 + 1) for each in range(40) if each != 30]
     delaying = Delaying({30: 100}, batches=released, max_states=40)
 
@@ -278,10 +278,10 @@ def test_a_gap_for_which_there_is_no_room_is_not_passed_over() -> None:
 
     assert (first[0][0], first[-1][1]) == (0, 29)
     assert delaying.core.next_fetch_offset() == 30
-    assert not delaying.core.may_acquire()  # nor does a fetch try again and again
+    assert not delaying.core.may_acquire()  # so a fetch does not try again and again
     for begin, end, _ in first:
         delaying.partition.done(begin, end, ACCEPT)
-    assert delaying.core.may_acquire()  # nothing else could make room
+    assert delaying.core.may_acquire()  # nothing else would make room
     delaying.fetch(30, 59)
     delaying.wait(100)
     assert delaying.fetch(delaying.core.next_fetch_offset(), 59)[0] == (30, 30, 1)
@@ -310,7 +310,7 @@ def test_the_first_record_is_freed_however_many_ranges_there_are() -> None:
 
     assert len(delaying.partition.states) <= 32
     assert first < 399
-    delaying.wait(10**6 + 400)  # all are due
+    delaying.wait(10**6 + 400)  # all records are due
     seen = 0
     for _ in range(1000):
         offset = delaying.core.next_fetch_offset()

@@ -1,4 +1,4 @@
-"""Ranges of offsets: cut where a part moves, merged where neighbours are alike, forgotten from the front."""
+"""Ranges of offsets: cut where a part moves, merged where neighbours are alike, dropped from the front."""
 
 from ottla.node.share.in_flight_records import ACQUIRED, AVAILABLE, InFlightRecords
 

@@ -1,4 +1,4 @@
-"""Batches of dead letters: which records they have, what they tell, and how large they are."""
+"""Batches of dead letters: their records, their headers and their size."""
 
 from typing import Any
 
@@ -27,7 +27,7 @@ def rejected(first: int, last: int, count: int = 1) -> ArchivedRecords:
 
 
 def piece(*offsets: int, compression: Compression = Compression.NONE, value: bytes = b"value") -> bytes:
-    """A batch with records of these offsets."""
+    """Return a batch with records of these offsets."""
     records = [Record(offset, 5, b"key", value, (("h", b"x"),)) for offset in offsets]
     return bytes(build_batch(records, compression=compression))
 
@@ -42,7 +42,7 @@ def test_records_are_read_with_all_that_they_have(compression: Compression) -> N
 
     found = read_sources(content, 11, 15, **LIMITS)
 
-    assert offsets_of(found.sources) == [11, 13, 15]  # what compaction has removed gets no letter
+    assert offsets_of(found.sources) == [11, 13, 15]  # records removed by compaction get no letter
     assert found.sources[0][1:] == (b"key", b"value", (("h", b"x"),))
     assert found.last_offset == 15
 
@@ -106,7 +106,7 @@ def test_a_read_has_limits() -> None:
     found = read_sources(content, 10, 12, **{**LIMITS, "max_bytes": 250})
     assert (offsets_of(found.sources), found.last_offset) == ([10, 11], 11)
     alone = read_sources(content, 10, 12, **{**LIMITS, "max_bytes": 50})
-    assert alone.sources[0] == Source(10)  # it would never fit
+    assert alone.sources[0] == Source(10)  # the record would never fit
     assert without_copies(5, 2**60, 3) == ([Source(5), Source(6), Source(7)], 7)
 
 
@@ -157,5 +157,5 @@ def test_one_that_does_not_fit_goes_without_what_it_had() -> None:
 
     assert taken[0] == Source(0)
     assert fitted == [rejected(0, 1)]
-    # The topic refuses it then, and says so.
+    # Then the topic rejects it with an error.
     assert fitting(ORIGIN, [rejected(0, 1)], [Source(0), Source(1)], 10)[0] == [Source(0)]

@@ -1,4 +1,4 @@
-"""The order of dead letters: what is out of reach waits by itself."""
+"""The order of dead letters: an unreachable partition does not hold up others."""
 
 import asyncio
 from collections.abc import Callable, Coroutine
@@ -15,7 +15,7 @@ UNREACHED = KafkaError(ErrorCode.REQUEST_TIMED_OUT)
 
 
 class World:
-    """Lanes, and what goes through them."""
+    """Lanes, and the batches that are sent through them."""
 
     def __init__(self) -> None:
         self.lanes = LetterLanes(sleep=self.sleep, chance=lambda: 0.5)
@@ -46,7 +46,7 @@ class World:
         return asyncio.ensure_future(self.lanes.in_turn(topic_id, partition, attempt))
 
     async def fail(self, partition: int = 0) -> None:
-        """Have one attempt at a partition fail."""
+        """Let one attempt at a partition fail."""
         self.error = UNREACHED
         self.goes_on.set()
         assert (await self.send(DEAD, partition)).error is not None
@@ -216,7 +216,7 @@ def test_partitions_that_nobody_waits_for_are_forgotten_in_the_end(monkeypatch: 
         await world.fail(0)
 
         assert len(world.lanes) == 10
-        assert len(world.pauses) == 1  # of the partition that is remembered
+        assert len(world.pauses) == 1  # for the partition that is remembered
 
     play(story)
 
@@ -227,7 +227,7 @@ def test_who_stops_waiting_leaves_its_turn_to_others() -> None:
         await rest()
         first.cancel()
         await rest()
-        assert len(world.under_way) == 2  # the first stands here, as nobody took it out
+        assert len(world.under_way) == 2  # the cancelled attempt is still listed
 
         world.goes_on.set()
 

@@ -1,4 +1,4 @@
-"""Dead letters over real connections to a leader some of whose topics have too few replicas."""
+"""Dead letters over real connections to a leader, some of whose topics have too few replicas."""
 
 import asyncio
 import time
@@ -25,11 +25,11 @@ from tests.unit.node.replica.replica_world import NODE_ID, OTHER_ID, ReplicaWorl
 from tests.unit.node.share.test_letter_producer import letters
 
 TIMEOUT_S, ANSWER_S = 1.0, 0.8
-HANGING = 12  # partitions of a topic: more than a connection has requests under way
+HANGING = 12  # partitions of a topic, more than a connection may have requests in flight
 
 
 class Leader:
-    """Another node over loopback: it answers in order, and letters to some topics only after their time."""
+    """Another node over loopback. It answers in order, and letters to some topics only after the timeout."""
 
     def __init__(self) -> None:
         self.hangs: set[bytes] = set()
@@ -83,7 +83,7 @@ class Leader:
 
 
 class World(ReplicaWorld):
-    """A node that asks that leader over connections as nodes have them: one for each purpose."""
+    """A node with connections to that leader as nodes have them: one for each purpose."""
 
     def __init__(self, leader: Leader) -> None:
         super().__init__()

@@ -1,4 +1,4 @@
-"""Dead letters go to the leader of their partition: this node, or another one that is asked."""
+"""Dead letters are produced at the leader of their partition: this node or another one."""
 
 import asyncio
 from typing import Any
@@ -18,7 +18,7 @@ from tests.unit.node.replica.replica_world import NODE_ID, OTHER_ID, ReplicaWorl
 
 
 class World(ReplicaWorld):
-    """A node with a topic for dead letters, and the answers of the other one."""
+    """A node with a topic for dead letters, and the answers of the other leader."""
 
     def __init__(self, leader: int = NODE_ID) -> None:
         super().__init__()
@@ -89,7 +89,7 @@ def test_another_leader_is_asked_with_all_that_kafka_would_send() -> None:
     ("code", "expected"),
     [
         (int(ErrorCode.NOT_LEADER_OR_FOLLOWER), ErrorCode.NOT_LEADER_OR_FOLLOWER),
-        (31_999, ErrorCode.UNKNOWN_SERVER_ERROR),  # of a later release
+        (31_999, ErrorCode.UNKNOWN_SERVER_ERROR),  # a code of a later release
     ],
 )
 def test_what_the_leader_refuses_is_told(code: int, expected: ErrorCode) -> None:

@@ -1,4 +1,4 @@
-"""A hundred thousand locks that end: counted is what that takes of tasks and timers, not of time."""
+"""A hundred thousand locks that end; the test counts tasks and timers, not time."""
 
 import asyncio
 from collections import Counter
@@ -36,11 +36,11 @@ def test_very_many_locks_have_one_timer_a_partition_and_end_with_one_write_a_par
         tasks_before = len(asyncio.all_tasks())
         offsets = range(LOCKS_EACH)
         for key, led in shares.share_partitions.items():
-            # Each record is a batch, and is acquired as a piece of its own.
+            # Each record is a batch, so each is acquired as a piece of its own.
             fetched = FetchedRecords(0, base_offsets=offsets, last_offsets=offsets)
             taken = led.core.acquire("m1", world.clock.now_ms(), fetched, LOCKS_EACH, 1, False)
             assert len(taken) == LOCKS_EACH
-            shares.expire(key)  # nothing is over: only the timer begins
+            shares.expire(key)  # no lock has ended: this only starts the timer
         assert len(asyncio.all_tasks()) == tasks_before
         assert timers == dict.fromkeys(shares.share_partitions, 1)
 

@@ -1,4 +1,4 @@
-"""The batches of a slice, by their headers: no further than needed, and no half of one."""
+"""The headers of the batches in a slice are read no further than needed, and only of whole batches."""
 
 from pathlib import Path
 

@@ -1,4 +1,4 @@
-"""The table of moves of a record, whole: what it allows is what happens."""
+"""The table of a record's moves: exactly the moves that it allows are made."""
 
 import pytest
 

@@ -1,4 +1,4 @@
-"""What a share group obeys: its own settings within the node's limits, or the node's."""
+"""The settings of a share group: its own within the node's limits, or the node's."""
 
 import pytest
 

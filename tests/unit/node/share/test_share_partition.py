@@ -1,4 +1,4 @@
-"""A share-partition gives out records, takes what members say of them, and moves on."""
+"""A share-partition delivers records, applies acknowledgements, and moves its start offset."""
 
 import pytest
 
@@ -62,7 +62,7 @@ def test_members_get_different_records() -> None:
 @pytest.mark.parametrize(
     ("first", "last", "types", "member", "error"),
     [
-        (0, 9, [ACCEPT], "m2", ErrorCode.INVALID_RECORD_STATE),  # held by another
+        (0, 9, [ACCEPT], "m2", ErrorCode.INVALID_RECORD_STATE),  # another member holds them
         (20, 29, [ACCEPT], "m1", ErrorCode.INVALID_REQUEST),  # not fetched yet
         (5, 25, [ACCEPT], "m1", ErrorCode.INVALID_REQUEST),
         (0, 9, [5], "m1", ErrorCode.INVALID_REQUEST),
@@ -70,7 +70,7 @@ def test_members_get_different_records() -> None:
         (0, 9, [ACCEPT, ACCEPT], "m1", ErrorCode.INVALID_REQUEST),
         (0, 9, [], "m1", ErrorCode.INVALID_REQUEST),
         (9, 0, [ACCEPT], "m1", ErrorCode.INVALID_REQUEST),
-        (0, 19, [ACCEPT], "m1", ErrorCode.INVALID_RECORD_STATE),  # half of it is held by another
+        (0, 19, [ACCEPT], "m1", ErrorCode.INVALID_RECORD_STATE),  # another member holds half of them
     ],
 )
 def test_a_refused_acknowledgement_changes_nothing(
@@ -129,7 +129,7 @@ def test_nothing_more_may_be_said_while_it_is_written() -> None:
     outcome = partition.say(0, 9, RELEASE)
 
     assert partition.say(0, 9, ACCEPT).error is ErrorCode.INVALID_RECORD_STATE
-    assert partition.core.next_fetch_offset() == 10  # and nobody else gets it
+    assert partition.core.next_fetch_offset() == 10  # no other member gets them
     assert partition.settle(outcome)
     assert partition.core.next_fetch_offset() == 0
 
@@ -172,7 +172,7 @@ def test_a_lock_ends_in_time() -> None:
 
     assert outcome.write is not None
     assert outcome.write.batches == [StateBatch(3, 9, AVAILABLE, 1)]
-    assert partition.fetch("m2") == [(3, 9, 2)]  # before that is written
+    assert partition.fetch("m2") == [(3, 9, 2)]  # before the end of the lock is written
     assert partition.say(3, 9, ACCEPT).error is ErrorCode.INVALID_RECORD_STATE
     assert not partition.settle(outcome, is_written=False)
     assert partition.states[-1] == (3, 9, ACQUIRED, 2)
@@ -235,7 +235,7 @@ def test_records_near_the_limit_are_delivered_in_smaller_pieces_and_at_last_alon
             partition.done(first, last, RELEASE)
         assert partition.core.next_fetch_offset() == 0
 
-    # 100 records, twice; with three deliveries the half of them, with four one for the last time.
+    # Twice all 100 records, after three deliveries half of them, and after four a single one.
     assert pieces == [100, 100, 100, 50]
     assert partition.fetch() == [(0, 0, 5)]
     assert partition.fetch() == [(1, 1, 5)]
@@ -305,7 +305,7 @@ def test_the_state_is_taken_up_again_with_its_gaps() -> None:
 
     assert partition.window == (10, 29)
     assert partition.core.delivery_complete_count == 5
-    # 10 to 14 and 20 to 24 were held by somebody when the leader went.
+    # Members held 10 to 14 and 20 to 24 when the leader changed.
     assert partition.core.next_fetch_offset() == 10
     assert partition.fetch("m1") == [(10, 14, 1), (15, 19, 3)]
     assert partition.core.next_fetch_offset() == 20
@@ -316,7 +316,7 @@ def test_the_state_is_taken_up_again_with_its_gaps() -> None:
 
 
 def test_a_window_that_was_full_when_the_leader_went_moves_on() -> None:
-    # In Kafka it would stand for ever: the last batch stays, as there might be a gap behind it.
+    # In Kafka it would stand still for ever: the last batch stays, since there might be a gap after it.
     config = ShareConfig(partition_max_record_locks=20)
     partition = Partition(config=config, batches=[StateBatch(0, 4, AVAILABLE, 1), StateBatch(10, 29, 2, 1)])
     assert partition.fetch("m1") == [(0, 4, 2), (5, 9, 1)]
@@ -334,7 +334,7 @@ def test_gaps_that_compaction_left_are_passed_over() -> None:
     )
     assert partition.core.next_fetch_offset() == 5
 
-    assert partition.fetch() == []  # nothing but what is done with; but it is known now
+    assert partition.fetch() == []  # only records that are done with, but the gaps are known now
 
     assert partition.core.next_fetch_offset() == 20
     assert partition.fetch() == [(20, 24, 1)]
@@ -395,10 +395,10 @@ def test_records_deleted_from_the_log_are_archived() -> None:
 
     assert partition.window == (13, 19)
     assert partition.core.next_fetch_offset() == 13
-    # A member may say what it likes of what is gone.
+    # Acknowledgements of deleted records have no effect and no error.
     assert partition.say(0, 9, ACCEPT).error is ErrorCode.NONE
     assert partition.fetch("m3") == [(13, 14, 2)]
-    # What it had held is archived when its lock ends.
+    # Deleted records that the member held are archived when its lock ends.
     outcome = partition.wait(LOCK_MS)
     assert outcome.write is not None
     assert outcome.write.batches[0] == StateBatch(0, 9, ARCHIVED, 1)
@@ -438,7 +438,7 @@ def test_aborted_records_are_passed_over() -> None:
 
 
 def test_a_window_full_of_aborted_records_moves_on() -> None:
-    # In Kafka it would stand for ever: only an acknowledgement moves the start offset there.
+    # In Kafka it would stand still for ever: only an acknowledgement moves the start offset there.
     partition = Partition(config=ShareConfig(partition_max_record_locks=100))
     partition.never_delivered = [(0, 499)]
 
@@ -456,7 +456,7 @@ def test_released_records_wait_for_their_backoff() -> None:
         first = partition.fetch()[0][0]
         partition.done(first, 9, RELEASE)
         assert partition.states[0][:3] == (0, 9, WAITING)
-        assert partition.core.next_fetch_offset() == 10  # others go on
+        assert partition.core.next_fetch_offset() == 10  # other records are delivered
         waited.append(partition.core.next_expiry() - partition.now_ms)  # type: ignore[operator]
         assert partition.wait(waited[-1]).write is None
         assert partition.core.next_fetch_offset() == 0
@@ -486,7 +486,7 @@ def test_a_huge_batch_takes_memory_for_what_is_said_of_it_alone() -> None:
 
     assert {outcome.error for outcome in outcomes} == {ErrorCode.NONE, ErrorCode.INVALID_RECORD_STATE}
     assert len(partition.states) <= 50
-    # What needs no more of it goes on, so this is no end.
+    # Moves that add no range still work, so the number can fall again.
     for outcome in outcomes:
         if outcome.write is not None:
             partition.settle(outcome)
@@ -581,7 +581,7 @@ def test_what_was_deleted_while_it_was_given_back_stays_archived() -> None:
 
 
 def test_members_that_hold_nothing_any_more_are_forgotten_when_there_were_many() -> None:
-    """Who forgets a partition before it leaves is not known to have left."""
+    """A member that drops a partition from its session before it leaves is not removed when it does."""
     partition = Partition()
     partition.fetch("first")
 

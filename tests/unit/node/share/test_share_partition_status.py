@@ -1,4 +1,4 @@
-"""The table of a share-partition's moves, whole."""
+"""The whole table of a share-partition's moves."""
 
 import pytest
 
@@ -18,7 +18,7 @@ LEGAL = {(EMPTY, ACTIVE), (EMPTY, FAILED), (EMPTY, FENCED), (ACTIVE, FENCED), (F
 
 
 def share_partition(status: SharePartitionStatus) -> SharePartition:
-    """Return one that has come to this state."""
+    """Return a share-partition in this state."""
     made = SharePartition(KEY, 0, ShareConfig(), ShareLimits())
     match status:
         case SharePartitionStatus.ACTIVE:

@@ -1,4 +1,4 @@
-"""Share sessions: epochs, limits, and the connection with which they end."""
+"""Share sessions: their epochs, their limits, and the connections that they end with."""
 
 import pytest
 

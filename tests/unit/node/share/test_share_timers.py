@@ -1,4 +1,4 @@
-"""Timers of share-partitions, by a clock that goes on and by one that is set."""
+"""Timers of share-partitions, by a clock that only goes forward and by one that may be set."""
 
 from array import array
 
@@ -13,12 +13,12 @@ from tests.unit.node.share.partitions import ALL, LOCK_MS, NOW_MS
 
 
 class Node:
-    """The clocks of a node, its timers, and the share-partitions that were told to free something."""
+    """The clocks of a node, its timers, and the share-partitions whose timer has fired."""
 
     def __init__(self) -> None:
         self.loop = ManualLoop()
         self.ahead_ms = 0
-        self.expired: list[tuple[int, int]] = []  # which, and after how many seconds
+        self.expired: list[tuple[int, int]] = []  # the number of the partition, and the time in seconds
         self.cores: dict[SharePartitionKey, SharePartition] = {}
         self.timers = ShareTimers(
             self.now_ms,
@@ -43,7 +43,7 @@ class Node:
         self.timers.start(core)
 
     def add(self, number: int, *waits_ms: int, locked: bool = False) -> SharePartition:
-        """A share-partition with a record for each wait, and one that a member holds."""
+        """Add a share-partition with a record for each wait; with `locked` a member holds another one."""
         key = SharePartitionKey("workers", bytes(16), number)
         self.cores[key] = core = SharePartition(key, 1, ShareConfig(), ShareLimits())
         core.restore(StateRead(key, state_epoch=0, start_offset=0), 0)
@@ -99,7 +99,7 @@ def test_a_clock_that_is_set_back_puts_records_off_but_no_locks() -> None:
 
     node.loop.advance(139)
     assert node.expired == [] and core.delayed_count == 1
-    assert core.holder_of(1) is None  # the lock of 30 s is over
+    assert core.holder_of(1) is None  # the lock of 30 s has ended
     node.loop.advance(1)
     assert node.expired == [(1, 150)]
 
@@ -113,7 +113,7 @@ def test_a_clock_that_is_slewed_is_followed() -> None:
         node.loop.advance(1)
 
     assert [number for number, _ in node.expired] == [1]
-    assert 997 <= node.expired[0][1] <= 999  # when the wall clock said so, 2 ms a second ahead
+    assert 997 <= node.expired[0][1] <= 999  # by the wall clock, which gains 2 ms a second
 
 
 def test_however_many_wait_their_timers_are_set_anew_some_in_a_turn() -> None:

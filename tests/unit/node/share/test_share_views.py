@@ -1,4 +1,4 @@
-"""What share-partitions have in flight, told by their leaders: this node, or one that is asked."""
+"""The records in flight of share-partitions, from their leaders: this node or another one."""
 
 import asyncio
 from typing import Any
@@ -24,7 +24,7 @@ FAR_ID = b"far".ljust(16, b".")
 
 
 class Peer:
-    """Another node, which leads all partitions of `world`, by way of the bytes."""
+    """A connection to the node of `world`, which leads all partitions, that encodes and decodes messages."""
 
     def __init__(self, world: ShareWorld) -> None:
         self.world = world
@@ -193,7 +193,7 @@ def test_nobody_gets_more_ranges_than_there_may_be() -> None:
         await world.ready()
         for number in range(MAX_RANGES + 5):
             world.append(count=1)
-            world.clock.advance(1)  # so that each lock ends at a time of its own
+            world.clock.advance(1)  # so that each lock ends at another time
             await world.fetch("m1", 2 + number)
         peer = Peer(world)
         request: DescribeSharePartitionsRequest = build(

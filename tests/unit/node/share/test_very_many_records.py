@@ -1,4 +1,4 @@
-"""What is done with very many records of a share-partition: in steps, or in pieces."""
+"""Requests about very many records of a share-partition are carried out in steps."""
 
 from collections.abc import Callable, Generator
 

@@ -1,4 +1,4 @@
-"""What a share-partition shows of its records in flight."""
+"""The view of a share-partition's records in flight."""
 
 from ottla.groupcoord.share_state.share_state_words import StateBatch
 from ottla.node.share.share_window import ShareWindow
@@ -69,7 +69,7 @@ def test_the_oldest_record_is_the_first_that_is_not_done_with_whoever_has_it() -
     partition = Partition()
     assert view(partition).oldest is None
     partition.fetch("m1")
-    partition.say(0, 3, ACCEPT)  # the coordinator has not answered
+    partition.say(0, 3, ACCEPT)  # the coordinator has not answered yet
 
     oldest = view(partition).oldest
 
