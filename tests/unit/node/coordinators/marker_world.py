@@ -219,7 +219,7 @@ class Markers:
         assert purpose == "markers" and node_id != 1
         if node_id in self.unreachable:
             self.missed.append(node_id)
-            raise KafkaError(ErrorCode.NETWORK_EXCEPTION, "nobody there")
+            raise KafkaError(ErrorCode.NETWORK_EXCEPTION, "no connection")
         return peer_of(lambda *_, **__: self._request(node_id, *_))
 
     async def _request(

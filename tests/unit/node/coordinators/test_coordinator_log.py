@@ -53,7 +53,7 @@ async def until(count: int, told: Told) -> None:
         await asyncio.sleep(0.001)
 
 
-def test_an_answer_becomes_an_error_where_an_effect_waits_on(monkeypatch: Any) -> None:
+def test_an_answer_times_out_with_an_error_while_an_effect_keeps_waiting(monkeypatch: Any) -> None:
     monkeypatch.setattr(coordinator_log, "LOOK_AGAIN_S", 0.001)
 
     async def story(log: CoordinatorLog[str], partition: Partition, told: Told) -> None:
@@ -72,7 +72,7 @@ def test_an_answer_becomes_an_error_where_an_effect_waits_on(monkeypatch: Any) -
     play(story)
 
 
-def test_an_effect_waits_for_what_was_appended_before_it_and_for_nothing_after() -> None:
+def test_an_effect_waits_for_the_records_appended_before_it_and_for_no_later_ones() -> None:
     async def story(log: CoordinatorLog[str], partition: Partition, told: Told) -> None:
         log.when_committed(effect_of(told))
         assert told == ["done"]
@@ -93,7 +93,7 @@ def test_an_effect_waits_for_what_was_appended_before_it_and_for_nothing_after()
     play(story)
 
 
-def test_the_end_of_a_reign_is_told_to_all_that_wait(monkeypatch: Any) -> None:
+def test_the_end_of_a_leader_epoch_completes_all_waiting_events(monkeypatch: Any) -> None:
     monkeypatch.setattr(coordinator_log, "LOOK_AGAIN_S", 60)
 
     async def story(log: CoordinatorLog[str], partition: Partition, told: Told) -> None:
@@ -117,7 +117,7 @@ def test_the_end_of_a_reign_is_told_to_all_that_wait(monkeypatch: Any) -> None:
     play(story)
 
 
-def test_another_reign_is_noticed_by_who_waits_longest(monkeypatch: Any) -> None:
+def test_overdue_effects_notice_another_leader_epoch(monkeypatch: Any) -> None:
     monkeypatch.setattr(coordinator_log, "LOOK_AGAIN_S", 0.001)
 
     async def story(log: CoordinatorLog[str], partition: Partition, told: Told) -> None:
@@ -133,7 +133,7 @@ def test_another_reign_is_noticed_by_who_waits_longest(monkeypatch: Any) -> None
     play(story)
 
 
-def test_what_may_linger_goes_with_what_somebody_waits_for(monkeypatch: Any) -> None:
+def test_lingering_records_are_appended_with_records_that_a_client_waits_for(monkeypatch: Any) -> None:
     monkeypatch.setattr(coordinator_log, "LINGER_S", 60)
 
     async def story(log: CoordinatorLog[str], partition: Partition, told: Told) -> None:
@@ -157,7 +157,7 @@ def test_what_may_linger_goes_with_what_somebody_waits_for(monkeypatch: Any) -> 
     play(story)
 
 
-def test_what_lingers_waits_for_replicas_and_for_nothing_else(monkeypatch: Any) -> None:
+def test_lingering_records_wait_for_enough_replicas_and_for_nothing_else(monkeypatch: Any) -> None:
     monkeypatch.setattr(coordinator_log, "LINGER_S", 0.001)
     monkeypatch.setattr(coordinator_log, "LOOK_AGAIN_S", 0.001)
 
@@ -174,7 +174,7 @@ def test_what_lingers_waits_for_replicas_and_for_nothing_else(monkeypatch: Any) 
     play(story)
 
 
-def test_rows_alike_and_rows_alone_are_one_batch_in_their_order() -> None:
+def test_alike_rows_and_single_rows_are_one_batch_in_their_order() -> None:
     async def story(log: CoordinatorLog[str], partition: Partition, told: Told) -> None:
         log.append([(b"a", b"1"), AlikeRows(b"b", [b"0", b"1"], [b"2", b"3"]), (b"c", None)])
         log.flush()

@@ -261,7 +261,7 @@ def code_of(answer: Any) -> ErrorCode:
 # ---- decide, append, replay, commit, reply -----------------------------------------------------------------
 
 
-def test_an_answer_leaves_when_the_records_that_it_rests_on_are_committed() -> None:
+def test_an_answer_is_given_when_the_records_that_it_depends_on_are_committed() -> None:
     async def story(node: SumNode) -> None:
         first, second = node.ask(add(1)), node.ask(add(2))
         assert node.partition.log.log_end_offset == 0  # all records of a turn become one batch
@@ -280,7 +280,7 @@ def test_an_answer_leaves_when_the_records_that_it_rests_on_are_committed() -> N
     play(story, SumNode(replicas=(1, 2)))
 
 
-def test_an_answer_that_rests_on_nothing_is_given_at_once_and_one_that_shows_the_state_waits() -> None:
+def test_an_answer_without_records_is_given_at_once_unless_it_shows_the_state() -> None:
     async def story(node: SumNode) -> None:
         adding = node.ask(add(1))
         reading = node.ask(lambda token: Read(token=token))
@@ -307,7 +307,7 @@ def test_a_refusal_with_records_waits_for_their_commit_too() -> None:
     play(story, SumNode(replicas=(1, 2)))
 
 
-def test_an_effect_of_its_own_comes_to_the_coordinator_and_is_for_nobody_without_one() -> None:
+def test_a_coordinator_carries_out_its_own_effects_and_an_unknown_effect_is_a_bug() -> None:
     rung: list[Bell] = []
 
     def carry_out(shard: CoordinatorShard[Sum, Command, int], effect: Effect) -> None:
@@ -329,7 +329,7 @@ def test_an_effect_of_its_own_comes_to_the_coordinator_and_is_for_nobody_without
 # ---- loading -----------------------------------------------------------------------------------------------
 
 
-def test_a_shard_is_loaded_in_the_background_and_asked_again_then() -> None:
+def test_a_shard_is_loaded_in_the_background_and_answers_after_that() -> None:
     stages: list[str] = []
 
     def after_load() -> list[Command]:
@@ -385,7 +385,7 @@ def test_a_load_that_fails_is_tried_again(monkeypatch: pytest.MonkeyPatch) -> No
 # ---- timers ------------------------------------------------------------------------------------------------
 
 
-def test_a_timer_comes_back_as_a_command_unless_it_was_moved_or_cancelled() -> None:
+def test_a_timer_comes_back_as_a_command_unless_it_is_moved_or_cancelled() -> None:
     async def story(node: SumNode) -> None:
         node.ask(later(1, 60_000))
         node.ask(later(2, 1))  # the same timer, moved
@@ -419,7 +419,7 @@ def test_a_timer_runs_on_while_the_log_takes_no_records(monkeypatch: pytest.Monk
 # ---- refusals ----------------------------------------------------------------------------------------------
 
 
-def test_while_too_few_replicas_are_in_sync_the_core_hears_of_nothing_that_may_write() -> None:
+def test_while_too_few_replicas_are_in_sync_the_core_gets_no_command_that_may_write() -> None:
     noticed: list[Command] = []
 
     def when_refused(core: Sum, command: Command) -> list[Effect]:
@@ -442,7 +442,7 @@ def test_while_too_few_replicas_are_in_sync_the_core_hears_of_nothing_that_may_w
     play(story, SumNode(parts))
 
 
-def test_what_the_node_brings_is_kept_until_the_shard_is_loaded_and_its_log_takes_records(
+def test_commands_of_the_node_are_kept_until_the_shard_is_loaded_and_its_log_takes_records(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     monkeypatch.setattr(coordinator_shard, "WRITE_AGAIN_MS", 1)
@@ -488,7 +488,7 @@ def test_a_command_without_an_answer_that_is_not_kept_is_a_bug() -> None:
 # ---- failures ----------------------------------------------------------------------------------------------
 
 
-def test_an_append_that_fails_is_answered_and_what_the_log_has_is_loaded() -> None:
+def test_a_failed_append_is_answered_with_an_error_and_the_log_is_loaded_again() -> None:
     async def story(node: SumNode) -> None:
         waiting = node.ask(lambda token: Wait(token=token))
         await node.ask(add(1))
@@ -510,7 +510,7 @@ def test_an_append_that_fails_is_answered_and_what_the_log_has_is_loaded() -> No
     play(story)
 
 
-def test_a_bug_of_the_core_is_told_and_what_the_log_has_is_loaded() -> None:
+def test_a_bug_of_the_core_is_reported_and_the_log_is_loaded_again() -> None:
     async def story(node: SumNode) -> None:
         assert await node.ask(add(1)) == 1
         waiting = node.ask(lambda token: Wait(token=token))
@@ -526,7 +526,7 @@ def test_a_bug_of_the_core_is_told_and_what_the_log_has_is_loaded() -> None:
     play(story)
 
 
-def test_when_leadership_goes_all_that_wait_are_told_and_no_timer_fires_any_more() -> None:
+def test_when_leadership_ends_all_waiting_requests_are_answered_and_no_timer_fires() -> None:
     async def story(node: SumNode) -> None:
         adding = node.ask(add(1))
         await asyncio.sleep(0)  # ends the turn, which appends
@@ -550,7 +550,7 @@ def test_when_leadership_goes_all_that_wait_are_told_and_no_timer_fires_any_more
 # ---- many commands -----------------------------------------------------------------------------------------
 
 
-def test_all_shards_are_asked_in_their_order_and_large_ones_take_turns() -> None:
+def test_all_shards_are_asked_in_their_order_and_take_turns_for_a_large_request() -> None:
     async def story(node: SumNode) -> None:
         node.sums.submit(1, add(5))
 
@@ -564,7 +564,7 @@ def test_all_shards_are_asked_in_their_order_and_large_ones_take_turns() -> None
     play(story)
 
 
-def test_an_answer_that_comes_later_is_built_then() -> None:
+def test_a_late_answer_is_built_when_it_comes() -> None:
     async def story(node: SumNode) -> None:
         key = next(str(each) for each in range(100) if node.sums.partition_for(str(each)) == 0)
 

@@ -89,7 +89,7 @@ def test_lag_is_from_the_commit_to_the_end(world: LagWorld, committed: int | Non
     assert world.lag_of(committed) == lag
 
 
-def test_nothing_is_read_where_nothing_is_behind(world: LagWorld) -> None:
+def test_no_log_is_read_without_lag(world: LagWorld) -> None:
     world.measure((T0, 10), (T0, None), (TopicPartition("t", 1), 0), (TopicPartition("gone", 0), 5))
 
     assert world.threads == 0
@@ -102,7 +102,7 @@ def test_an_empty_partition(world: LagWorld) -> None:
     assert world.lag_of(None, TopicPartition("empty", 0)) == PartitionLag(0, None, None)
 
 
-def test_what_was_deleted_is_not_waited_for(world: LagWorld) -> None:
+def test_deleted_records_are_not_part_of_the_age(world: LagWorld) -> None:
     world.partition().delete_records_before(7)
     assert world.lag_of(2) == PartitionLag(10, 8, 30_000)
 
@@ -110,7 +110,7 @@ def test_what_was_deleted_is_not_waited_for(world: LagWorld) -> None:
     assert world.lag_of(2) == PartitionLag(10, 8, 0), "nothing is left to read"
 
 
-def test_a_compacted_gap_is_behind_in_records_and_not_in_time(world: LagWorld) -> None:
+def test_a_compacted_gap_counts_in_records_and_not_in_time(world: LagWorld) -> None:
     now = world.clock.now_ms()
     world.write(build_batch([(b"k", b"v", now - 1_000, ())], base_offset=20))
     assert world.lag_of(10) == PartitionLag(21, 11, 1_000)
@@ -125,7 +125,7 @@ def marker(offset: int) -> bytearray:
     return build_marker(end, producer_id=1, producer_epoch=0, timestamp_ms=5, base_offset=offset)
 
 
-def test_markers_are_behind_in_records_and_not_in_time(world: LagWorld) -> None:
+def test_markers_count_in_records_and_not_in_time(world: LagWorld) -> None:
     world.write(marker(10))
     assert world.lag_of(10) == PartitionLag(11, 1, 0)
     assert world.lag_of(9) == PartitionLag(11, 2, 30_000)
@@ -141,7 +141,7 @@ def test_a_record_behind_very_many_markers_is_found(world: LagWorld) -> None:
     assert world.threads == 2, "the first read held markers alone"
 
 
-def test_the_time_of_the_log_counts_where_the_topic_has_it(world: LagWorld) -> None:
+def test_the_append_time_counts_in_a_topic_that_uses_it(world: LagWorld) -> None:
     world.create_topic("log", config=LogConfig(message_timestamp_type="LogAppendTime"))
     world.partition("log").append_as_leader(
         batch(now_ms=5), required_acks=1, now_ms=world.clock.now_ms(), produce_version=9
@@ -158,7 +158,7 @@ def test_without_a_timestamp_there_is_no_age(world: LagWorld) -> None:
 
 
 @pytest.mark.parametrize(("timestamp", "age_ms"), [(2**63 - 1, 0), (-(2**63), 2**63 - 1)])
-def test_times_that_no_clock_shows_stay_within_what_can_be_told(
+def test_impossible_timestamps_give_ages_that_fit_the_response(
     world: LagWorld, timestamp: int, age_ms: int
 ) -> None:
     world.write(build_batch([(b"k", b"v", timestamp, ())], base_offset=10))
@@ -166,7 +166,7 @@ def test_times_that_no_clock_shows_stay_within_what_can_be_told(
     assert world.lag_of(10) == PartitionLag(11, 1, age_ms)
 
 
-def test_what_is_not_committed_in_the_log_is_not_shown(world: LagWorld) -> None:
+def test_records_above_the_high_watermark_are_no_lag(world: LagWorld) -> None:
     world.create_topic("three", replicas=(NODE_ID, OTHER_ID))
     world.append("three", count=2)
     world.append("three", count=2)
@@ -183,7 +183,7 @@ def test_a_damaged_batch_leaves_the_age_unknown(world: LagWorld) -> None:
     assert world.lag_of(0) == PartitionLag(10, 10, None)
 
 
-def test_a_log_that_is_cut_while_it_is_read_ends_the_search(world: LagWorld) -> None:
+def test_a_log_that_is_truncated_while_it_is_read_ends_the_search(world: LagWorld) -> None:
     """The bytes that the loop found are gone when the thread reads them."""
     world.append(count=3)
     read = world.in_thread
@@ -230,7 +230,7 @@ def two(world: LagWorld) -> tuple[LagWorld, Peer]:
     return world, peer
 
 
-def test_leaders_elsewhere_are_asked_once_for_all_of_theirs(two: tuple[LagWorld, Peer]) -> None:
+def test_each_other_leader_is_asked_once_for_all_of_its_partitions(two: tuple[LagWorld, Peer]) -> None:
     world, peer = two
     far = TopicPartition("far", 1)
 
@@ -254,7 +254,7 @@ def test_leaders_elsewhere_are_asked_once_for_all_of_theirs(two: tuple[LagWorld,
     }
 
 
-def test_a_leader_that_is_away_leaves_its_partitions_out(two: tuple[LagWorld, Peer]) -> None:
+def test_partitions_of_an_unreachable_leader_are_left_out(two: tuple[LagWorld, Peer]) -> None:
     world, _ = two
     del world.peers[OTHER_ID]
     world.create_topic("orphan", leader=-1)
@@ -264,7 +264,7 @@ def test_a_leader_that_is_away_leaves_its_partitions_out(two: tuple[LagWorld, Pe
     assert lags == {GroupOffset(T0, 9): PartitionLag(10, 1, 30_000)}
 
 
-def test_a_leader_that_hangs_is_not_waited_for(two: tuple[LagWorld, Peer]) -> None:
+def test_a_leader_that_hangs_does_not_delay_the_answer(two: tuple[LagWorld, Peer]) -> None:
     world, _ = two
 
     async def never(message: Any, response_type: Any) -> Any:
@@ -277,7 +277,7 @@ def test_a_leader_that_hangs_is_not_waited_for(two: tuple[LagWorld, Peer]) -> No
     assert lags[GroupOffset(T0, 9)].records == 1
 
 
-def test_a_node_that_leads_no_more_knows_nothing(two: tuple[LagWorld, Peer]) -> None:
+def test_a_node_that_no_longer_leads_returns_no_lag(two: tuple[LagWorld, Peer]) -> None:
     world, peer = two
     peer.world.create_topic("far", partitions=3, leader=NODE_ID, leader_epoch=1, replicas=(OTHER_ID, NODE_ID))
     peer.world.delete_topic("wide")
@@ -285,13 +285,13 @@ def test_a_node_that_leads_no_more_knows_nothing(two: tuple[LagWorld, Peer]) -> 
     assert world.measure((TopicPartition("far", 1), 1), (TopicPartition("wide", 1), 1)) == {}
 
 
-def test_a_node_that_is_told_to_lead_but_is_cut_off_knows_nothing(world: LagWorld) -> None:
+def test_a_leader_that_is_cut_off_returns_no_lag(world: LagWorld) -> None:
     world.replica_manager.fence()
 
     assert world.measure((T0, 1)) == {}
 
 
-def test_what_is_not_read_in_time_is_left_out(two: tuple[LagWorld, Peer]) -> None:
+def test_ages_that_are_not_read_in_time_are_left_out(two: tuple[LagWorld, Peer]) -> None:
     world, _ = two
 
     lags = world.measure((T0, 9), (T0, 10), timeout_s=0)
@@ -302,7 +302,7 @@ def test_what_is_not_read_in_time_is_left_out(two: tuple[LagWorld, Peer]) -> Non
     }
 
 
-def test_very_many_partitions_leave_the_loop_to_others(world: LagWorld) -> None:
+def test_very_many_partitions_take_turns_with_the_loop(world: LagWorld) -> None:
     count = 40 * STEPS_PER_TURN
     places = [GroupOffset(TopicPartition("t", 0), 9 - number) for number in range(count)]
 

@@ -92,7 +92,7 @@ def test_closing_ends_a_load_within_one_pause() -> None:
     assert looked == 4
 
 
-def test_no_more_loads_at_once_than_the_machine_has_use_for() -> None:
+def test_the_number_of_loads_at_once_is_limited() -> None:
     running, most = 0, 0
 
     def counted() -> GroupShard:

@@ -87,7 +87,7 @@ def test_commits_of_one_turn_are_one_batch() -> None:
     play(story)
 
 
-def test_a_batch_is_no_larger_than_the_log_takes_and_no_append_is_split() -> None:
+def test_a_batch_is_no_larger_than_the_log_allows_and_no_append_is_split() -> None:
     async def story(node: GroupNode) -> None:
         await node.groups.coordinator_of("g")
 
@@ -117,7 +117,7 @@ def commit_in(producer: Producer) -> Make:
     )
 
 
-def test_what_belongs_to_a_transaction_is_a_batch_of_its_producer_in_its_place() -> None:
+def test_records_in_a_transaction_are_a_batch_of_their_producer_in_order() -> None:
     async def story(node: GroupNode) -> None:
         await node.groups.coordinator_of("g")
         makes = [commit("g"), commit("g"), commit_in(Producer(7, 3)), commit("g")]
@@ -136,7 +136,7 @@ def test_what_belongs_to_a_transaction_is_a_batch_of_its_producer_in_its_place()
     play(story)
 
 
-def test_a_fenced_producer_is_refused_and_nothing_is_loaded_again() -> None:
+def test_a_fenced_producer_is_rejected_and_nothing_is_loaded_again() -> None:
     async def story(node: GroupNode) -> None:
         await node.groups.coordinator_of("g")
         assert isinstance(await node.ask("g", commit_in(Producer(7, 3))), OffsetCommitResult)
@@ -150,7 +150,7 @@ def test_a_fenced_producer_is_refused_and_nothing_is_loaded_again() -> None:
     play(story)
 
 
-def test_an_append_that_fails_fails_all_of_its_batch_and_none_before() -> None:
+def test_a_failed_append_fails_its_whole_batch_and_no_earlier_one() -> None:
     async def story(node: GroupNode) -> None:
         await node.groups.coordinator_of("g")
         partition = partition_of(node, "g")
@@ -189,7 +189,7 @@ def test_a_shard_that_closes_with_an_open_batch_answers_it_and_appends_nothing()
     play(story)
 
 
-def test_while_too_few_replicas_are_in_sync_commits_are_refused_and_nothing_is_loaded_again() -> None:
+def test_while_too_few_replicas_are_in_sync_commits_are_rejected_and_nothing_is_loaded_again() -> None:
     async def story(node: GroupNode) -> None:
         await node.groups.coordinator_of("g")
         member_id = await stable_group(node, "g")
@@ -211,7 +211,7 @@ def test_while_too_few_replicas_are_in_sync_commits_are_refused_and_nothing_is_l
     play(story, GroupNode())
 
 
-def test_members_of_consumer_groups_stay_alive_while_their_heartbeats_are_refused(
+def test_members_of_consumer_groups_keep_their_sessions_while_their_heartbeats_are_rejected(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     async def story(node: GroupNode) -> None:
@@ -305,7 +305,7 @@ def test_timers_that_may_write_and_deleted_topics_wait_for_the_replicas(
     play(story)
 
 
-def test_offsets_of_a_topic_that_is_made_again_outlive_the_old_ones_that_could_not_be_forgotten_at_once(
+def test_offsets_of_a_topic_created_again_survive_the_late_removal_of_the_old_ones(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     monkeypatch.setattr(coordinator_shard, "WRITE_AGAIN_MS", 1)

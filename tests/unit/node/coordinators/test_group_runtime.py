@@ -99,7 +99,7 @@ async def stable_group(node: GroupNode, group_id: str) -> str:
         ("x" * 300, 14),
     ],
 )
-def test_a_groups_partition_is_the_one_that_java_computes(group_id: str, partition: int) -> None:
+def test_the_partition_of_a_group_is_the_one_that_java_computes(group_id: str, partition: int) -> None:
     assert partition_for(group_id, 50) == partition
 
 
@@ -107,7 +107,7 @@ def test_the_hash_without_an_absolute_value_counts_as_zero() -> None:
     assert partition_for("polygenelubricants", 50) == 0
 
 
-def test_the_offsets_topic_is_created_once_by_whoever_asks_first() -> None:
+def test_the_offsets_topic_is_created_once_by_the_first_request() -> None:
     async def story(node: GroupNode) -> None:
         async with asyncio.TaskGroup() as tasks:
             found = [tasks.create_task(node.groups.coordinator_of(f"g{n}")) for n in range(10)]
@@ -118,7 +118,7 @@ def test_the_offsets_topic_is_created_once_by_whoever_asks_first() -> None:
     play(story)
 
 
-def test_requests_before_that_find_no_coordinator() -> None:
+def test_there_is_no_coordinator_before_the_offsets_topic() -> None:
     async def story(node: GroupNode) -> None:
         answer = await node.ask("g", commit("g"))
         assert isinstance(answer, KafkaError) and answer.code is ErrorCode.NOT_COORDINATOR
@@ -127,7 +127,7 @@ def test_requests_before_that_find_no_coordinator() -> None:
 
 
 @pytest.mark.parametrize("codec", list(Compression))
-def test_what_groups_write_is_compressed_as_offsets_topic_compression_codec_says(codec: Compression) -> None:
+def test_records_of_groups_are_compressed_by_offsets_topic_compression_codec(codec: Compression) -> None:
     async def before(node: GroupNode) -> None:
         await node.groups.coordinator_of("g")
         assert isinstance(await node.ask("g", commit("g", 7)), OffsetCommitResult)
@@ -148,7 +148,7 @@ def test_what_groups_write_is_compressed_as_offsets_topic_compression_codec_says
     play(after, GroupNode(node.disk))
 
 
-def test_ids_from_before_there_was_a_limit_are_read_and_kept() -> None:
+def test_group_ids_of_older_logs_that_exceed_the_limit_are_kept() -> None:
     group_id = "g" * 30_000  # no request may have it, but logs of older versions do
 
     async def before(node: GroupNode) -> None:
@@ -207,7 +207,7 @@ def test_groups_and_offsets_come_back_after_a_restart() -> None:
     play(after, GroupNode(first.disk))
 
 
-def test_another_leader_takes_the_groups_along() -> None:
+def test_another_leader_takes_over_the_groups() -> None:
     async def story(node: GroupNode) -> None:
         await node.groups.coordinator_of("g")
         member_id = await stable_group(node, "g")
@@ -222,7 +222,7 @@ def test_another_leader_takes_the_groups_along() -> None:
     play(story)
 
 
-def test_waiting_joins_are_told_when_the_node_is_coordinator_no_more() -> None:
+def test_waiting_joins_are_answered_when_the_node_is_no_longer_coordinator() -> None:
     async def story(node: GroupNode) -> None:
         await node.groups.coordinator_of("g")
         member_id = await stable_group(node, "g")
@@ -258,7 +258,7 @@ def test_an_append_that_fails_drops_the_state_and_loads_it_again() -> None:
     play(story)
 
 
-def test_a_join_does_not_take_away_the_assignment_that_is_on_its_way_to_the_replicas() -> None:
+def test_a_join_does_not_drop_an_assignment_that_is_being_replicated() -> None:
     """The record of the generation will be committed. Apache Kafka drops the waiting syncs here."""
 
     async def story(node: GroupNode) -> None:
@@ -326,7 +326,7 @@ def test_a_commit_that_is_not_replicated_in_time_is_not_acknowledged() -> None:
     play(story, GroupNode(replicas=(1, 2)))
 
 
-def test_a_new_coordinator_tells_of_what_it_loaded_when_the_replicas_have_it() -> None:
+def test_a_new_coordinator_shows_the_loaded_state_when_the_replicas_have_it() -> None:
     """It is of an earlier leader epoch and may be lost; an offset that was shown must not go back."""
 
     async def before(node: GroupNode) -> None:
@@ -352,7 +352,7 @@ def test_a_new_coordinator_tells_of_what_it_loaded_when_the_replicas_have_it() -
     play(after, GroupNode(first.disk, replicas=(1, 2)))
 
 
-def test_a_partition_that_the_disk_does_not_give_is_loaded_later(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_partition_that_cannot_be_read_is_loaded_later(monkeypatch: pytest.MonkeyPatch) -> None:
     async def before(node: GroupNode) -> None:
         await node.groups.coordinator_of("g")
         await node.ask("g", commit("g", 7))
@@ -391,7 +391,7 @@ def test_all_shards_are_asked_for_their_groups() -> None:
     play(story)
 
 
-def test_a_client_that_goes_away_while_it_waits_does_no_harm() -> None:
+def test_a_client_that_disconnects_while_it_waits_does_no_harm() -> None:
     async def story(node: GroupNode) -> None:
         await node.groups.coordinator_of("g")
         await stable_group(node, "g")
@@ -404,7 +404,7 @@ def test_a_client_that_goes_away_while_it_waits_does_no_harm() -> None:
     play(story)
 
 
-def test_records_that_are_no_records_are_left_out() -> None:
+def test_unreadable_records_are_left_out() -> None:
     async def before(node: GroupNode) -> None:
         await node.groups.coordinator_of("g")
         await node.ask("g", commit("g", 7))
@@ -428,7 +428,7 @@ def test_records_that_are_no_records_are_left_out() -> None:
 OLD_ID, NEW_ID = b"o" * 16, b"n" * 16
 
 
-def test_a_new_leader_opens_its_shards_and_can_drop_the_offsets_of_deleted_topics() -> None:
+def test_a_new_leader_opens_its_shards_and_drops_the_offsets_of_deleted_topics() -> None:
     async def story(node: GroupNode) -> None:
         node.host(leader_epoch=0)
         node.groups.refresh()
@@ -442,7 +442,7 @@ def test_a_new_leader_opens_its_shards_and_can_drop_the_offsets_of_deleted_topic
     play(story)
 
 
-def test_of_very_many_groups_some_forget_a_deleted_topic_in_each_turn(
+def test_very_many_groups_drop_a_deleted_topic_in_turns(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     monkeypatch.setattr(group_runtime, "GROUPS_FORGOTTEN_PER_TURN", 3)
@@ -482,7 +482,7 @@ def test_of_very_many_groups_some_forget_a_deleted_topic_in_each_turn(
     play(story)
 
 
-def test_offsets_of_topics_that_went_while_nobody_coordinated_go_when_they_are_loaded() -> None:
+def test_offsets_of_topics_deleted_without_a_coordinator_are_dropped_after_the_load() -> None:
     async def before(node: GroupNode) -> None:
         await node.groups.coordinator_of("g")
         await node.ask(
@@ -504,7 +504,7 @@ def test_offsets_of_topics_that_went_while_nobody_coordinated_go_when_they_are_l
     play(after, GroupNode(first.disk))
 
 
-def test_a_topic_that_is_deleted_while_a_shard_loads_takes_its_offsets_along() -> None:
+def test_offsets_of_a_topic_deleted_during_a_load_are_dropped() -> None:
     async def before(node: GroupNode) -> None:
         await node.groups.coordinator_of("g")
         await node.ask("g", commit("g", 7))
@@ -523,7 +523,7 @@ def test_a_topic_that_is_deleted_while_a_shard_loads_takes_its_offsets_along() -
     play(after, GroupNode(first.disk))
 
 
-def test_a_bug_in_the_core_costs_a_reload_and_nothing_else(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_bug_in_the_core_causes_a_reload_and_nothing_else(monkeypatch: pytest.MonkeyPatch) -> None:
     async def story(node: GroupNode) -> None:
         await node.groups.coordinator_of("g")
         member_id = await stable_group(node, "g")
@@ -569,7 +569,7 @@ async def held_heartbeat(node: GroupNode, group_id: str, member_id: str) -> Dela
     return answer
 
 
-def test_a_heartbeat_waits_until_its_connection_cannot() -> None:
+def test_a_heartbeat_waits_until_its_connection_needs_the_answer() -> None:
     async def story(node: GroupNode) -> None:
         await node.groups.coordinator_of("g")
         held = await held_heartbeat(node, "g", await stable_group(node, "g"))
@@ -606,7 +606,7 @@ def test_a_heartbeat_does_not_wait_for_ever() -> None:
 
 
 @pytest.mark.parametrize("moves", [True, False])
-def test_those_that_wait_are_told_when_the_coordinator_moves_or_stops(moves: bool) -> None:
+def test_waiting_heartbeats_are_answered_when_the_coordinator_moves_or_stops(moves: bool) -> None:
     async def story(node: GroupNode) -> None:
         await node.groups.coordinator_of("g")
         held = await held_heartbeat(node, "g", await stable_group(node, "g"))
@@ -625,7 +625,7 @@ def test_those_that_wait_are_told_when_the_coordinator_moves_or_stops(moves: boo
     play(story, waiting_node())
 
 
-def test_who_does_not_say_what_it_is_never_waits_nor_anybody_where_it_is_off() -> None:
+def test_heartbeats_of_unidentified_clients_never_wait_and_none_if_the_setting_is_off() -> None:
     async def story(node: GroupNode) -> None:
         assert node.groups.hold_ms("") == 0
         assert node.groups.hold_ms(SOFTWARE_NAME) == 0, "ottla consume awaits it between two fetches"
@@ -637,7 +637,7 @@ def test_who_does_not_say_what_it_is_never_waits_nor_anybody_where_it_is_off() -
     play(off, waiting_node(0))
 
 
-def test_no_more_wait_than_there_is_room_for(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_number_of_waiting_heartbeats_is_limited(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(group_runtime, "MAX_HELD_HEARTBEATS", 1)
 
     async def story(node: GroupNode) -> None:
@@ -676,7 +676,7 @@ def test_very_many_answers_are_given_in_turns(monkeypatch: pytest.MonkeyPatch) -
     play(story)
 
 
-def test_answers_that_take_turns_are_given_at_the_latest_when_the_node_stops(
+def test_answers_that_wait_for_a_turn_are_given_when_the_node_stops(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     monkeypatch.setattr(coordinator_runtime, "MAX_ANSWERS_PER_TURN", 2)

@@ -49,7 +49,7 @@ def image(one: TopicImage, racks: dict[int, str | None] | None = None) -> Metada
     )
 
 
-def test_a_topic_has_the_racks_of_its_replicas_or_none_at_all() -> None:
+def test_a_topic_has_the_racks_of_its_replicas_or_no_racks() -> None:
     one = topic((1, 2), (2, 1), (3,))
 
     assert ImageTopics(image(one)).by_name("a") == TopicInfo(TOPIC_ID, "a", 3)
@@ -63,7 +63,7 @@ def changes(before: TopicImage | None, after: TopicImage | None) -> MetadataChan
     return MetadataChanges((ChangedTopic(before, after),), frozenset(), frozenset(), features=False)
 
 
-def test_groups_hear_of_other_shapes_and_of_nothing_else() -> None:
+def test_groups_get_changes_of_partitions_and_replicas_and_no_others() -> None:
     one = topic((1,), (1,))
     now = image(one)
 
@@ -88,7 +88,7 @@ def beat(member_epoch: int, **how: object) -> Make:
     )
 
 
-def test_a_consumer_group_on_a_node_reads_topics_as_they_come_and_survives_a_restart() -> None:
+def test_a_consumer_group_gets_new_topics_and_survives_a_restart() -> None:
     """Expressions are matched in a thread; the next heartbeats bring the topics found."""
 
     async def story(node: GroupNode) -> None:
@@ -119,7 +119,7 @@ def test_a_consumer_group_on_a_node_reads_topics_as_they_come_and_survives_a_res
     play(after, GroupNode(first.disk))
 
 
-def test_an_expression_that_takes_too_much_is_told_in_the_log_and_its_member_lives_on(
+def test_an_expression_that_takes_too_long_is_logged_and_its_member_stays(
     monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
     monkeypatch.setattr(executor_tasks, "SLICE_CPU_S", 0.0)
@@ -138,7 +138,7 @@ def test_an_expression_that_takes_too_much_is_told_in_the_log_and_its_member_liv
     assert "The regular expression 't.*' of group 'g' was stopped" in caplog.messages[-1]
 
 
-def test_a_hostile_expression_is_refused_with_kafkas_code() -> None:
+def test_a_hostile_expression_is_rejected_with_kafkas_code() -> None:
     async def story(node: GroupNode) -> None:
         await node.groups.coordinator_of("g")
         hostile = "[ab]*a[ab]{100}|(?:.?){690}"

@@ -22,7 +22,7 @@ def java_partition(key: str) -> int:
 @pytest.mark.parametrize(
     "size", [0, 1, 2, 3, 4, 5, 7, 8, 9, 31, 32, 33, 63, 64, 65, 255, 1_023, 1_024, 5_000]
 )
-def test_keys_of_any_length_and_letters_are_where_java_puts_them(size: int) -> None:
+def test_keys_of_any_length_and_characters_have_the_partition_that_java_computes(size: int) -> None:
     chance = random.Random(size)
     for letters in (0x80, 0x800, 0x10000, 0x110000):
         key = "".join(chr(chance.randrange(letters)) for _ in range(size))

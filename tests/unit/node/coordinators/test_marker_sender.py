@@ -30,7 +30,7 @@ def tp(*named: tuple[str, int]) -> set[TopicPartition]:
     return {TopicPartition(*each) for each in named}
 
 
-def test_all_leaders_are_told_and_each_is_reported_when_it_has_answered(markers: Markers) -> None:
+def test_all_leaders_get_their_markers_and_each_is_reported_after_its_answer(markers: Markers) -> None:
     for number, name in enumerate("tuv", 1):
         markers.nodes[number].begin(7, name)
 
@@ -50,7 +50,7 @@ def test_all_leaders_are_told_and_each_is_reported_when_it_has_answered(markers:
     assert sorted(each for _, one in markers.told for each in one.partitions) == sorted(tp(T0, U0, V0))
 
 
-def test_its_own_node_is_asked_without_a_connection(markers: Markers) -> None:
+def test_the_own_node_gets_markers_without_a_connection(markers: Markers) -> None:
     async def story() -> None:
         markers.send(0, "x", [T0])
         await markers.until(lambda: not markers.sender.left)
@@ -74,9 +74,7 @@ def test_many_decisions_are_few_requests(markers: Markers, monkeypatch: pytest.M
     assert len(markers.told) == 1_000
 
 
-def test_a_request_has_so_many_partitions_and_no_more(
-    markers: Markers, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_the_partitions_of_a_request_are_limited(markers: Markers, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(marker_sender, "MAX_PARTITIONS", 3)
     markers.create_topic("wide", partitions=5, leader=2)
 
@@ -110,7 +108,7 @@ def test_the_largest_request_is_carried_out_in_one_turn_of_the_leader(markers: M
     assert len(read.markers) == marker_sender.MAX_MARKERS == marker_sender.MAX_PARTITIONS
 
 
-def test_what_comes_while_a_request_is_under_way_goes_with_the_next_one(markers: Markers) -> None:
+def test_decisions_during_a_request_go_with_the_next_one(markers: Markers) -> None:
     markers.create_topic("copied", leader=2)
     for node in markers.nodes.values():
         node.create_topic("copied", leader=2, replicas=(2, 3), isr=(2, 3))
@@ -130,7 +128,7 @@ def test_what_comes_while_a_request_is_under_way_goes_with_the_next_one(markers:
     assert [len(request.markers) for _, request in markers.requests] == [1, 5]
 
 
-def test_numbers_grow_and_name_the_process(markers: Markers) -> None:
+def test_request_numbers_grow_and_come_with_the_broker_epoch(markers: Markers) -> None:
     async def story() -> None:
         for number in range(3):
             markers.send(0, f"x{number}", [U0, V0], producer_id=number)
@@ -148,7 +146,7 @@ def test_numbers_grow_and_name_the_process(markers: Markers) -> None:
 # ---- leaders that fail -------------------------------------------------------------------------------------
 
 
-def test_a_new_leader_is_told_at_once_when_the_metadata_name_it(markers: Markers) -> None:
+def test_a_new_leader_gets_the_markers_at_once(markers: Markers) -> None:
     markers.unreachable = {2}
 
     async def story() -> None:
@@ -163,7 +161,7 @@ def test_a_new_leader_is_told_at_once_when_the_metadata_name_it(markers: Markers
     assert markers.nodes[3].markers("u") == [(7, 0, "commit")] and markers.nodes[2].markers("u") == []
 
 
-def test_an_old_leader_that_says_so_is_not_asked_for_ever(markers: Markers) -> None:
+def test_an_old_leader_that_says_so_is_not_asked_again(markers: Markers) -> None:
     """It learned of its successor before the sender did."""
     for number in (2, 3):
         markers.nodes[number].create_topic("u", leader=3, leader_epoch=1, replicas=(1, 2, 3), isr=(3,))
@@ -180,7 +178,7 @@ def test_an_old_leader_that_says_so_is_not_asked_for_ever(markers: Markers) -> N
     assert markers.nodes[3].markers("u") == [(7, 0, "commit")]
 
 
-def test_a_lost_answer_is_asked_for_again_and_the_marker_is_there_once(markers: Markers) -> None:
+def test_a_request_whose_answer_was_lost_is_repeated_and_the_marker_is_there_once(markers: Markers) -> None:
     markers.nodes[2].begin(7, "u")
     markers.loses_answers = {2}
 
@@ -231,7 +229,7 @@ def test_a_partition_without_a_leader_waits_for_one(markers: Markers) -> None:
     assert markers.done() == {("x", TopicPartition(*U0)), ("x", TopicPartition(*T0))}
 
 
-def test_a_leader_that_comes_while_nobody_says_so_is_found(
+def test_a_new_leader_is_found_without_a_notification(
     markers: Markers, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(marker_sender, "PARKED_MS", 1)
@@ -264,7 +262,7 @@ def test_a_deleted_topic_has_nothing_to_end(markers: Markers) -> None:
     assert markers.done() == {("x", TopicPartition("never there", 0)), ("y", TopicPartition(*U0))}
 
 
-def test_a_topic_that_was_made_again_gets_a_marker_that_ends_nothing(markers: Markers) -> None:
+def test_a_topic_that_was_created_again_gets_a_marker_that_ends_nothing(markers: Markers) -> None:
     markers.delete_topic("u")
     markers.create_topic("u", leader=3, topic_id=b"another".ljust(16, b"."))
 
@@ -280,7 +278,7 @@ def test_a_topic_that_was_made_again_gets_a_marker_that_ends_nothing(markers: Ma
 # ---- ended transactions and fenced coordinators ------------------------------------------------------------
 
 
-def test_a_newer_transaction_in_a_partition_is_the_end_of_this_one(
+def test_a_newer_transaction_in_a_partition_means_that_this_one_has_ended(
     markers: Markers, caplog: pytest.LogCaptureFixture
 ) -> None:
     markers.nodes[2].begin(7, "u", epoch=5)
@@ -295,7 +293,7 @@ def test_a_newer_transaction_in_a_partition_is_the_end_of_this_one(
     assert "x" * 101 not in caplog.text
 
 
-def test_a_coordinator_that_is_fenced_is_told_so_and_forgets_its_markers(markers: Markers) -> None:
+def test_a_fenced_coordinator_is_notified_and_its_markers_are_dropped(markers: Markers) -> None:
     async def story() -> None:
         markers.send(0, "x", [U0], coordinator_epoch=9)
         await markers.until(lambda: not markers.sender.left)
@@ -329,7 +327,7 @@ def test_a_coordinator_is_not_loaded_again_and_again(
     assert caplog.text.count("TRANSACTION_COORDINATOR_FENCED") == 1
 
 
-def test_of_a_shard_that_is_gone_nothing_is_told(markers: Markers) -> None:
+def test_markers_of_a_closed_shard_are_not_reported(markers: Markers) -> None:
     markers.unreachable = {2}
 
     async def story() -> None:
@@ -347,7 +345,9 @@ def test_of_a_shard_that_is_gone_nothing_is_told(markers: Markers) -> None:
     assert markers.nodes[2].markers("u") == [(8, 0, "commit")]
 
 
-def test_a_shard_that_comes_back_sends_all_again_and_hears_of_these(markers: Markers) -> None:
+def test_a_shard_that_is_loaded_again_sends_all_markers_again_and_gets_their_reports(
+    markers: Markers,
+) -> None:
     markers.unreachable = {3}
 
     async def story() -> None:
@@ -375,7 +375,7 @@ def _coordinator_epochs(requests: Any, name: str) -> list[tuple[str, int]]:
     ]
 
 
-def test_a_leader_with_an_error_that_nobody_knows_is_asked_again(
+def test_a_leader_that_answers_an_unknown_error_is_asked_again(
     markers: Markers, caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     def broken(*_: Any, **__: Any) -> Any:

@@ -77,7 +77,7 @@ async def until_begun(node: GroupNode, partitions: int) -> None:
             await asyncio.sleep(0)
 
 
-def test_states_begin_behind_the_answer_and_are_assigned_at_the_next_heartbeat() -> None:
+def test_states_begin_after_the_answer_and_are_assigned_at_the_next_heartbeat() -> None:
     persister = Persister()
 
     async def story(node: GroupNode) -> None:
@@ -95,7 +95,7 @@ def test_states_begin_behind_the_answer_and_are_assigned_at_the_next_heartbeat()
     play(story, GroupNode(persister=persister))
 
 
-def test_who_alters_waits_and_a_restart_keeps_what_was_done() -> None:
+def test_an_alter_request_waits_and_its_result_survives_a_restart() -> None:
     persister = Persister()
     node = GroupNode(persister=persister)
 
@@ -117,7 +117,7 @@ def test_who_alters_waits_and_a_restart_keeps_what_was_done() -> None:
     play(later, GroupNode(node.disk, persister=persister))
 
 
-def test_who_waits_hears_that_the_coordinator_moved() -> None:
+def test_a_waiting_request_fails_when_the_coordinator_moves() -> None:
     persister = Persister()
 
     async def story(node: GroupNode) -> None:
@@ -136,7 +136,7 @@ def test_who_waits_hears_that_the_coordinator_moved() -> None:
     play(story, GroupNode(persister=persister))
 
 
-def test_a_group_goes_with_its_state() -> None:
+def test_a_group_is_deleted_with_its_state() -> None:
     persister = Persister()
 
     async def story(node: GroupNode) -> None:
@@ -150,7 +150,7 @@ def test_a_group_goes_with_its_state() -> None:
     play(story, GroupNode(persister=persister))
 
 
-def test_a_node_without_share_coordinators_says_so() -> None:
+def test_a_node_without_share_coordinators_answers_with_an_error() -> None:
     async def story(node: GroupNode) -> None:
         await node.groups.coordinator_of("g")
         answer = await node.ask("g", alter(0))
@@ -164,7 +164,7 @@ def test_a_node_without_share_coordinators_says_so() -> None:
     play(story)
 
 
-def test_very_many_partitions_are_asked_for_in_several_questions() -> None:
+def test_very_many_partitions_are_sent_in_several_requests() -> None:
     persister = Persister()
 
     async def story(node: GroupNode) -> None:

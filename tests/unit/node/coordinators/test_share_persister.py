@@ -160,7 +160,7 @@ def test_every_request_reaches_the_coordinator_and_its_answer_comes_back(leader:
     assert bool(cluster.sent) == (leader == THERE) and bool(cluster.called) == (leader == HERE)
 
 
-def test_what_is_asked_in_one_turn_goes_in_one_request_for_each_group() -> None:
+def test_questions_of_one_turn_go_in_one_request_for_each_group() -> None:
     async def story(persister: SharePersister, cluster: Cluster) -> None:
         await asyncio.gather(
             persister.initialize([InitializeState(KEY, 0, 0), InitializeState(OTHER, 0, 0)]),
@@ -201,7 +201,7 @@ def test_writes_that_wait_behind_another_become_one() -> None:
     assert state.batches == (batch(2, 4, 2),)
 
 
-def test_writes_that_become_one_come_to_what_they_come_to_one_by_one() -> None:
+def test_joined_writes_have_the_same_result_as_single_ones() -> None:
     """A later write without a start offset keeps the earlier one; one that moves it back stays apart."""
 
     async def story(persister: SharePersister, cluster: Cluster) -> None:
@@ -252,7 +252,7 @@ def test_writes_of_other_epochs_stay_apart_and_in_order() -> None:
         ErrorCode.NETWORK_EXCEPTION,
     ],
 )
-def test_what_a_moment_may_change_is_asked_again(leader: int, code: ErrorCode) -> None:
+def test_requests_with_transient_errors_are_asked_again(leader: int, code: ErrorCode) -> None:
     async def story(persister: SharePersister, cluster: Cluster) -> None:
         cluster.leader = leader
         cluster.failures = [code] * 2
@@ -265,7 +265,7 @@ def test_what_a_moment_may_change_is_asked_again(leader: int, code: ErrorCode) -
     assert len(cluster.sent) + len(cluster.called) == 3
 
 
-def test_it_gives_up_when_its_time_is_over(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_it_gives_up_after_the_retry_time(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(share_persister, "RETRY_S", 0.2)
 
     async def story(persister: SharePersister, cluster: Cluster) -> None:
@@ -287,7 +287,7 @@ def test_other_errors_are_answers() -> None:
     assert len(play(story).sent) == 1
 
 
-def test_who_waits_is_asked_for_at_once_when_the_coordinator_has_moved() -> None:
+def test_waiting_questions_are_asked_at_once_when_the_coordinator_has_moved() -> None:
     async def story(persister: SharePersister, cluster: Cluster) -> None:
         cluster.failures = [ErrorCode.NOT_COORDINATOR]
         asked = asyncio.ensure_future(persister.initialize([InitializeState(KEY, 0, 0)]))
@@ -301,7 +301,7 @@ def test_who_waits_is_asked_for_at_once_when_the_coordinator_has_moved() -> None
     play(story)
 
 
-def test_the_topic_is_created_where_there_is_none() -> None:
+def test_the_topic_is_created_if_there_is_none() -> None:
     async def story(persister: SharePersister, cluster: Cluster) -> None:
         cluster.leader = -1
 
@@ -312,7 +312,7 @@ def test_the_topic_is_created_where_there_is_none() -> None:
     play(story)
 
 
-def test_who_waits_when_it_closes_is_answered() -> None:
+def test_waiting_questions_are_answered_when_it_closes() -> None:
     async def story(persister: SharePersister, cluster: Cluster) -> None:
         cluster.failures = [ErrorCode.NOT_COORDINATOR] * 9
         waiting: list[Awaitable[list[StateResult]]] = [
@@ -329,7 +329,7 @@ def test_who_waits_when_it_closes_is_answered() -> None:
     play(story)
 
 
-def test_no_more_than_so_many_wait(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_number_of_waiting_questions_is_limited(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(share_persister, "MAX_QUESTIONS", 3)
 
     async def story(persister: SharePersister, cluster: Cluster) -> None:
@@ -342,7 +342,7 @@ def test_no_more_than_so_many_wait(monkeypatch: pytest.MonkeyPatch) -> None:
     play(story)
 
 
-def test_a_caller_that_goes_away_leaves_nothing() -> None:
+def test_a_cancelled_call_leaves_nothing_behind() -> None:
     async def story(persister: SharePersister, cluster: Cluster) -> None:
         cluster.is_slow = True
         asked = asyncio.ensure_future(persister.initialize([InitializeState(KEY, 0, 0)]))

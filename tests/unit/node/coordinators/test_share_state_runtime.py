@@ -19,7 +19,7 @@ from tests.unit.node.coordinators.share_state_node import ShareStateNode, play
 FOLLOWED = (1, 2)
 
 
-def test_a_state_outlives_its_node() -> None:
+def test_a_state_survives_its_node() -> None:
     first = play(lambda node: node.begin())
 
     async def read_again(node: ShareStateNode) -> None:
@@ -37,7 +37,7 @@ def test_a_state_outlives_its_node() -> None:
     assert second.states.used_bytes == 0, "closed shards take nothing"
 
 
-def test_the_topic_is_created_by_the_first_question() -> None:
+def test_the_topic_is_created_by_the_first_request() -> None:
     async def story(node: ShareStateNode) -> None:
         assert node.coordinators.known_coordinator_of(KEY.coordinator_key) == -1
         found = await asyncio.gather(
@@ -48,7 +48,7 @@ def test_the_topic_is_created_by_the_first_question() -> None:
     assert play(story).created == 1
 
 
-def test_an_answer_leaves_when_the_followers_have_its_record() -> None:
+def test_an_answer_is_given_when_the_followers_have_its_record() -> None:
     async def story(node: ShareStateNode) -> None:
         await node.coordinators.coordinator_of(KEY.coordinator_key)
         written = node.submit(InitializeState(KEY, 0, 0))
@@ -63,7 +63,7 @@ def test_an_answer_leaves_when_the_followers_have_its_record() -> None:
     play(story, ShareStateNode(replicas=FOLLOWED))
 
 
-def test_an_append_that_fails_leaves_what_was_there_before() -> None:
+def test_a_failed_append_leaves_the_state_as_it_was() -> None:
     async def story(node: ShareStateNode) -> None:
         await node.begin()
         with pytest.MonkeyPatch.context() as patch:
@@ -109,7 +109,7 @@ def test_another_node_becomes_the_coordinator() -> None:
     play(story)
 
 
-def test_topics_that_are_gone_are_forgotten_also_if_they_went_while_nobody_led() -> None:
+def test_states_of_deleted_topics_are_dropped_also_after_a_time_without_a_leader() -> None:
     async def story(node: ShareStateNode) -> None:
         await node.begin()
         await node.ask(InitializeState(key_of(topic=2), 0, 0))
@@ -137,7 +137,7 @@ def states_of(node: ShareStateNode) -> list[object]:
     ]
 
 
-def test_the_log_is_cut_where_all_is_said_again() -> None:
+def test_the_log_is_pruned_up_to_the_new_snapshots() -> None:
     async def story(node: ShareStateNode) -> None:
         await node.begin()
         shard = node.coordinators.shards[node.coordinators.partition_for(KEY.coordinator_key)]
@@ -161,7 +161,7 @@ def test_the_log_is_cut_where_all_is_said_again() -> None:
     play(read_again, ShareStateNode(first.disk))
 
 
-def test_nothing_is_cut_before_what_makes_it_redundant_is_committed() -> None:
+def test_the_log_is_pruned_only_after_the_newer_snapshots_are_committed() -> None:
     async def story(node: ShareStateNode) -> None:
         await node.coordinators.coordinator_of(KEY.coordinator_key)
         shard = node.coordinators.shards[node.coordinators.partition_for(KEY.coordinator_key)]
@@ -178,7 +178,7 @@ def test_nothing_is_cut_before_what_makes_it_redundant_is_committed() -> None:
     play(story, ShareStateNode(replicas=FOLLOWED))
 
 
-def test_writes_are_counted_when_they_are_answered_and_refusals_are_not_among_them() -> None:
+def test_writes_are_counted_when_they_are_answered_without_rejected_ones() -> None:
     async def story(node: ShareStateNode) -> None:
         await node.begin()
         counters = node.coordinators.counters

@@ -104,7 +104,7 @@ def test_a_timer_that_is_started_again_moves(
     assert fired == [pytest.approx(fires_s)]
 
 
-def test_moving_a_timer_back_wakes_nobody(loop: ManualLoop, timers: TimerQueue) -> None:
+def test_moving_a_timer_to_a_later_time_does_not_wake_the_loop(loop: ManualLoop, timers: TimerQueue) -> None:
     timers.start("session", 10_000, lambda: None)
 
     for _ in range(1_000):
@@ -129,7 +129,7 @@ def test_a_callback_may_start_and_cancel_timers(loop: ManualLoop, timers: TimerQ
     assert fired == ["again", "next"]
 
 
-def test_a_callback_that_fails_does_not_take_the_others_along(loop: ManualLoop, timers: TimerQueue) -> None:
+def test_a_callback_that_fails_does_not_stop_the_others(loop: ManualLoop, timers: TimerQueue) -> None:
     fired: list[str] = []
 
     def fail() -> None:
@@ -166,7 +166,7 @@ def test_stale_entries_are_swept_and_nothing_is_lost(loop: ManualLoop, timers: T
 
 
 @pytest.mark.parametrize("seed", range(20))
-def test_a_queue_agrees_with_a_dumb_model(seed: int) -> None:
+def test_a_queue_agrees_with_a_simple_model(seed: int) -> None:
     loop = ManualLoop()
     timers = TimerQueue(loop)  # type: ignore[arg-type]
     chance = random.Random(seed)
@@ -210,7 +210,7 @@ def test_on_a_real_loop() -> None:
     assert asyncio.run(_real_loop()) == ["a", "b"]
 
 
-def test_very_many_that_are_due_take_turns_with_the_loop(loop: ManualLoop) -> None:
+def test_very_many_due_timers_take_turns_with_the_loop(loop: ManualLoop) -> None:
     timers = TimerQueue(loop)  # type: ignore[arg-type]
     fired: list[int] = []
     last = MAX_CALLS_PER_TURN + 2
@@ -234,9 +234,7 @@ def test_very_many_that_are_due_take_turns_with_the_loop(loop: ManualLoop) -> No
     assert fired[-1] == -1 and len(timers) == 0
 
 
-def test_timers_that_take_long_take_turns_by_their_cpu_time(
-    loop: ManualLoop, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_slow_timers_take_turns_by_their_cpu_time(loop: ManualLoop, monkeypatch: pytest.MonkeyPatch) -> None:
     now_s = itertools.count(0.0, 1.0)
     monkeypatch.setattr("ottla.node.coordinators.timer_queue.thread_cpu_s", lambda: next(now_s))
     timers = TimerQueue(loop)  # type: ignore[arg-type]
@@ -253,7 +251,7 @@ def test_timers_that_take_long_take_turns_by_their_cpu_time(
     assert order == ["timer 0", "another", "timer 1", "another", "timer 2", "another"]
 
 
-def test_of_very_many_that_are_due_some_are_looked_at_in_a_turn_and_all_are_called_in_order(
+def test_very_many_due_timers_are_found_in_turns_and_called_in_order(
     loop: ManualLoop, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr("ottla.node.coordinators.timer_queue.MAX_DUE_PER_TURN", 2)

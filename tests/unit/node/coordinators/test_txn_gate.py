@@ -141,7 +141,7 @@ def test_the_coordinator_on_this_node_is_asked_by_a_call(adds: bool) -> None:
     play(story)
 
 
-def test_an_answer_of_this_node_may_come_later() -> None:
+def test_the_answer_of_the_coordinator_on_this_node_may_come_later() -> None:
     async def story(world: World) -> None:
         world.places["tx"] = HERE
         later: asyncio.Future[Any] = asyncio.get_running_loop().create_future()
@@ -157,7 +157,7 @@ def test_an_answer_of_this_node_may_come_later() -> None:
     play(story)
 
 
-def test_what_comes_while_a_request_is_under_way_goes_with_the_next() -> None:
+def test_questions_during_a_request_go_with_the_next_one() -> None:
     async def story(world: World) -> None:
         first = world.admit("tx-0", P0)
         _, outcome = await world.next_request(1)
@@ -179,7 +179,7 @@ def test_what_comes_while_a_request_is_under_way_goes_with_the_next() -> None:
     play(story)
 
 
-def test_an_answer_that_was_under_way_before_answers_nobody_who_asks_now() -> None:
+def test_an_answer_is_not_valid_for_a_question_that_was_asked_after_its_request() -> None:
     """The answer may be older than a marker that the guard of the new question cannot notice."""
 
     async def story(world: World) -> None:
@@ -196,7 +196,7 @@ def test_an_answer_that_was_under_way_before_answers_nobody_who_asks_now() -> No
     play(story)
 
 
-def test_an_id_is_once_in_a_request_and_a_request_is_bounded(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_request_has_each_id_once_and_is_limited(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(txn_gate, "MAX_TRANSACTIONS_PER_REQUEST", 2)
     monkeypatch.setattr(txn_gate, "MAX_WAITING", 4)
 
@@ -249,7 +249,7 @@ def test_a_request_says_whether_partitions_are_added() -> None:
         (ErrorCode.TRANSACTION_ABORTABLE, False, False),
     ],
 )
-def test_what_a_moment_may_change_is_asked_again_for_a_while(
+def test_questions_with_transient_errors_are_asked_again_for_a_while(
     place: int, code: ErrorCode, adds: bool, is_retried: bool
 ) -> None:
     async def story(world: World) -> None:
@@ -296,7 +296,7 @@ def test_a_coordinator_that_does_not_answer_is_a_network_error() -> None:
     play(story)
 
 
-def test_no_coordinator_is_not_waited_for() -> None:
+def test_without_a_coordinator_a_question_fails_at_once() -> None:
     async def story(world: World) -> None:
         world.places["tx"] = None
 
@@ -305,7 +305,7 @@ def test_no_coordinator_is_not_waited_for() -> None:
     play(story)
 
 
-def test_a_coordinator_that_moves_is_asked_where_it_is_now() -> None:
+def test_when_a_coordinator_moves_the_new_one_is_asked() -> None:
     """The old coordinator's host may be down: it would not answer before the timeout."""
 
     async def story(world: World) -> None:
@@ -328,7 +328,7 @@ def test_a_coordinator_that_moves_is_asked_where_it_is_now() -> None:
     play(story)
 
 
-def test_who_has_gone_is_not_asked_for() -> None:
+def test_cancelled_questions_are_not_sent() -> None:
     async def story(world: World) -> None:
         world.admit("busy", P0)
         _, outcome = await world.next_request(1)
@@ -344,7 +344,7 @@ def test_who_has_gone_is_not_asked_for() -> None:
     play(story)
 
 
-def test_the_end_of_the_node_answers_all() -> None:
+def test_closing_answers_all_questions() -> None:
     async def story(world: World) -> None:
         sent = world.admit("tx", P0)
         _, outcome = await world.next_request(1)
@@ -392,7 +392,7 @@ def test_a_real_coordinator_adds_and_verifies() -> None:
         (ErrorCode.INVALID_PRODUCER_ID_MAPPING, False, ErrorCode.INVALID_PRODUCER_ID_MAPPING),
     ],
 )
-def test_older_clients_are_told_codes_that_they_know(
+def test_older_clients_get_codes_that_they_know(
     code: ErrorCode, knows_abortable: bool, told: ErrorCode
 ) -> None:
     assert code_for_client(code, knows_abortable=knows_abortable) is told

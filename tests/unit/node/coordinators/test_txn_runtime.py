@@ -82,7 +82,7 @@ def test_a_transaction_from_its_first_partition_to_its_last_marker() -> None:
     play(story)
 
 
-def test_the_end_of_a_transaction_is_one_batch_with_the_beginning_of_the_next() -> None:
+def test_the_end_of_a_transaction_is_one_batch_with_the_start_of_the_next() -> None:
     async def story(node: TxnNode) -> None:
         pair = await node.begin()
         for _ in range(3):
@@ -95,7 +95,7 @@ def test_the_end_of_a_transaction_is_one_batch_with_the_beginning_of_the_next() 
     play(story)
 
 
-def test_markers_leave_when_the_decision_is_replicated_and_not_before() -> None:
+def test_markers_are_sent_when_the_decision_is_replicated_and_not_before() -> None:
     async def story(node: TxnNode) -> None:
         pair = await begun(node)
         await answer_once_replicated(node, "x", add(pair))
@@ -130,7 +130,7 @@ def test_a_decision_that_is_replicated_late_sends_its_markers_all_the_same(
     play(story, TxnNode(replicas=FOLLOWED, commit_timeout_ms=10))
 
 
-def test_nobody_is_told_of_a_partition_before_that_it_is_in_is_replicated() -> None:
+def test_a_partition_is_confirmed_only_after_its_addition_is_replicated() -> None:
     async def story(node: TxnNode) -> None:
         pair = await begun(node)
         adding = node.submit("x", add(pair, T0))
@@ -152,7 +152,7 @@ def test_nobody_is_told_of_a_partition_before_that_it_is_in_is_replicated() -> N
     play(story, TxnNode(replicas=FOLLOWED, commit_timeout_ms=60_000))
 
 
-def test_what_is_asked_in_one_turn_is_one_batch() -> None:
+def test_commands_of_one_turn_are_one_batch() -> None:
     async def story(node: TxnNode) -> None:
         ids = [f"x{each}" for each in range(300)]
         ids = [each for each in ids if node.txns.partition_for(each) == node.txns.partition_for("x")][:50]
@@ -171,7 +171,7 @@ def test_what_is_asked_in_one_turn_is_one_batch() -> None:
 # ---- the coordinator moves -------------------------------------------------------------------------------
 
 
-def test_a_new_coordinator_goes_on_with_what_was_decided() -> None:
+def test_a_new_coordinator_continues_a_decided_transaction() -> None:
     async def before(node: TxnNode) -> None:
         pair = await node.begin()
         await node.ask("x", add(pair))
@@ -214,7 +214,7 @@ def test_markers_of_a_loaded_decision_wait_for_the_replicas() -> None:
     play(after, TxnNode(play(before, TxnNode(replicas=FOLLOWED)).disk, replicas=FOLLOWED))
 
 
-def test_who_asked_the_last_coordinator_is_told_so_and_nothing_is_decided() -> None:
+def test_requests_to_the_last_coordinator_fail_and_decide_nothing() -> None:
     async def story(node: TxnNode) -> None:
         pair = await begun(node)
         await answer_once_replicated(node, "x", add(pair))
@@ -234,7 +234,7 @@ def test_who_asked_the_last_coordinator_is_told_so_and_nothing_is_decided() -> N
 
 
 @pytest.mark.parametrize("has_moved", [True, False])
-def test_only_who_is_coordinator_still_says_that_there_is_nothing_to_commit(has_moved: bool) -> None:
+def test_only_the_current_coordinator_answers_that_there_is_nothing_to_commit(has_moved: bool) -> None:
     """The next coordinator may be the only one that knows the transaction."""
 
     async def story(node: TxnNode) -> None:
@@ -254,7 +254,7 @@ def test_only_who_is_coordinator_still_says_that_there_is_nothing_to_commit(has_
     play(story, TxnNode(replicas=FOLLOWED, commit_timeout_ms=60_000))
 
 
-def test_requests_are_told_to_wait_while_a_shard_loads(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_requests_fail_while_a_shard_loads(monkeypatch: pytest.MonkeyPatch) -> None:
     async def before(node: TxnNode) -> None:
         await node.begin()
 
@@ -301,7 +301,7 @@ def test_a_log_that_cannot_be_read_is_read_again(monkeypatch: pytest.MonkeyPatch
     play(after, TxnNode(play(before).disk))
 
 
-def test_a_leader_that_knows_a_newer_coordinator_has_the_shard_loaded_again(
+def test_a_shard_is_loaded_again_when_a_leader_knows_a_newer_coordinator(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     monkeypatch.setattr(coordinator_runtime, "RELOAD_DELAY_MS", 1)
@@ -322,7 +322,7 @@ def test_a_leader_that_knows_a_newer_coordinator_has_the_shard_loaded_again(
     play(story)
 
 
-def test_until_it_is_loaded_again_nobody_asks_a_shard_that_is_closed(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_closed_shard_gets_no_commands_until_it_is_loaded_again(monkeypatch: pytest.MonkeyPatch) -> None:
     """The next shard would not know its decisions, and requests that wait for it would get no answer."""
     monkeypatch.setattr(coordinator_runtime, "RELOAD_DELAY_MS", 3_600_000)
 
@@ -341,7 +341,7 @@ def test_until_it_is_loaded_again_nobody_asks_a_shard_that_is_closed(monkeypatch
 # ---- failures ----------------------------------------------------------------------------------------------
 
 
-def test_while_too_few_replicas_are_in_sync_nothing_is_decided_and_nothing_loaded_again(
+def test_while_too_few_replicas_are_in_sync_nothing_is_decided_or_loaded_again(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     monkeypatch.setattr(coordinator_shard, "WRITE_AGAIN_MS", 5)
@@ -370,7 +370,7 @@ def test_while_too_few_replicas_are_in_sync_nothing_is_decided_and_nothing_loade
     play(story)
 
 
-def test_an_append_that_fails_is_a_decision_that_was_never_taken() -> None:
+def test_a_failed_append_undoes_its_decision() -> None:
     async def story(node: TxnNode) -> None:
         pair = await node.begin()
         await node.ask("x", add(pair))
@@ -389,10 +389,10 @@ def test_an_append_that_fails_is_a_decision_that_was_never_taken() -> None:
     play(story)
 
 
-def test_no_producer_ids_while_the_controller_is_away() -> None:
+def test_there_are_no_producer_ids_while_the_controller_is_unreachable() -> None:
     async def story(node: TxnNode) -> None:
         await node.txns.coordinator_of("x")
-        node.no_id = KafkaError(ErrorCode.NOT_CONTROLLER, "nobody leads")
+        node.no_id = KafkaError(ErrorCode.NOT_CONTROLLER, "there is no controller")
         assert code_of(await node.ask("x", init())) is ErrorCode.COORDINATOR_LOAD_IN_PROGRESS
         node.no_id = None
         assert (await node.ask("x", init())).producer.producer_epoch == 0
@@ -400,7 +400,7 @@ def test_no_producer_ids_while_the_controller_is_away() -> None:
     play(story)
 
 
-def test_a_shard_that_closes_answers_who_waits_for_a_producer_id() -> None:
+def test_a_shard_that_closes_answers_requests_that_wait_for_a_producer_id() -> None:
     async def story(node: TxnNode) -> None:
         await node.txns.coordinator_of("x")
         node.ids_wait = asyncio.Event()
@@ -433,7 +433,7 @@ def test_a_copy_of_a_request_over_an_old_connection_is_not_answered() -> None:
     play(story)
 
 
-def test_a_transaction_whose_time_is_over_is_aborted() -> None:
+def test_a_transaction_that_has_timed_out_is_aborted() -> None:
     interval_ms = TransactionConfig(transaction_abort_timed_out_transaction_cleanup_interval_ms=5)
 
     async def story(node: TxnNode) -> None:
@@ -446,7 +446,7 @@ def test_a_transaction_whose_time_is_over_is_aborted() -> None:
     play(story, TxnNode(config=interval_ms))
 
 
-def test_values_are_written_as_the_cluster_says_now() -> None:
+def test_values_are_written_in_the_version_of_the_cluster() -> None:
     def version_of_last(node: TxnNode) -> int:
         last = node.records()[-1]
         assert last.value is not None
@@ -466,7 +466,7 @@ def test_values_are_written_as_the_cluster_says_now() -> None:
     play(story, TxnNode(level=0))
 
 
-def test_the_end_of_the_node_answers_all() -> None:
+def test_closing_answers_all_requests() -> None:
     async def story(node: TxnNode) -> None:
         pair = await begun(node)
         await answer_once_replicated(node, "x", add(pair))

@@ -4,7 +4,7 @@ from ottla.node.share.acquisition_locks import AcquisitionLocks
 from ottla.node.share.in_flight_records import ACQUIRED, InFlightRecords
 
 
-def test_the_next_time_is_one_that_a_record_has() -> None:
+def test_the_next_time_is_that_of_a_record() -> None:
     records = InFlightRecords()
     locks = AcquisitionLocks(records)
     for first, time_ms in ((0, 500), (10, 300), (20, 400)):
@@ -19,7 +19,7 @@ def test_the_next_time_is_one_that_a_record_has() -> None:
     assert locks.next_ms() == 600
 
 
-def test_there_are_no_more_entries_than_records_can_need() -> None:
+def test_the_number_of_entries_is_limited_by_the_records() -> None:
     records = InFlightRecords()
     locks = AcquisitionLocks(records)
     records.add(0, 9, state=ACQUIRED, count=1, holder="m1", time_ms=1)

@@ -31,7 +31,7 @@ def found(
 
 
 @pytest.mark.parametrize(("partition", "index"), [(0, 0), (2, 2), (3, 0), (7, 1)])
-def test_a_partition_has_its_place_by_its_number(partition: int, index: int) -> None:
+def test_the_destination_of_a_partition_follows_from_its_number(partition: int, index: int) -> None:
     assert found("dlq.three", partition=partition) == Destination("dlq.three", TOPIC_ID, index, 77)
 
 
@@ -45,7 +45,7 @@ def test_a_partition_has_its_place_by_its_number(partition: int, index: int) -> 
         ("none", {"may_create": True}, ErrorCode.INVALID_CONFIG, "does not comply"),
     ],
 )
-def test_other_topics_may_not_have_them(
+def test_other_topics_may_not_have_dead_letters(
     topic: str, settings: dict[str, object], code: ErrorCode, words: str
 ) -> None:
     with pytest.raises(KafkaError, match=words) as refused:
@@ -54,10 +54,10 @@ def test_other_topics_may_not_have_them(
     assert refused.value.code is code
 
 
-def test_the_prefix_may_be_another_one_or_none() -> None:
+def test_the_prefix_may_be_changed_or_empty() -> None:
     assert found("orders", prefix="") is not None
     assert found("orders", prefix="ord") is not None
 
 
-def test_a_topic_that_is_not_there_may_be_created() -> None:
+def test_a_missing_topic_may_be_created() -> None:
     assert found("dlq.none", may_create=True) is None

@@ -42,7 +42,7 @@ def spent(first: int, last: int, count: int = 2) -> ArchivedRecords:
 # ---- the note ----------------------------------------------------------------------------------------------
 
 
-def test_a_note_is_read_as_it_was_written_and_has_room_in_the_state() -> None:
+def test_a_note_is_read_as_it_was_written_and_fits_in_the_state() -> None:
     most = [rejected(offset, offset + 1, 32_767) for offset in range(0, 3 * MAX_RANGES, 3)]
     for letters in (letters_of(rejected(5, 5), spent(2**60, 2**61)), letters_of(*most)):
         note = encode_note(Note(7, letters))
@@ -53,7 +53,7 @@ def test_a_note_is_read_as_it_was_written_and_has_room_in_the_state() -> None:
     assert read_note(b"") == Note(0, None)
 
 
-def test_a_note_that_makes_no_sense_is_refused() -> None:
+def test_a_note_that_is_not_valid_is_rejected() -> None:
     note = encode_note(Note(1, letters_of(rejected(5, 6), spent(8, 9))))
     for length in range(1, len(note)):
         if length != 8:  # the number alone is a valid note
@@ -66,7 +66,7 @@ def test_a_note_that_makes_no_sense_is_refused() -> None:
             read_note(wrong)
 
 
-def test_a_share_partition_with_such_a_note_does_not_begin() -> None:
+def test_a_share_partition_with_an_invalid_note_does_not_begin() -> None:
     core = SharePartition(KEY, 7, SETS_ASIDE, ShareLimits())
 
     with pytest.raises(KafkaError, match="Failed to initialize"):
@@ -98,7 +98,7 @@ def test_a_rejected_record_waits_for_its_dead_letter_and_holds_the_start_offset(
     assert partition.core.in_flight_count == 10
 
 
-def test_a_refused_rejection_sets_nothing_aside() -> None:
+def test_a_rejection_that_could_not_be_written_sets_nothing_aside() -> None:
     partition = Partition(config=SETS_ASIDE)
     partition.fetch()
 
@@ -110,7 +110,7 @@ def test_a_refused_rejection_sets_nothing_aside() -> None:
 
 
 @pytest.mark.parametrize("ends_by", ["release", "lock", "session"])
-def test_what_was_delivered_for_the_last_time_is_set_aside_however_that_ends(ends_by: str) -> None:
+def test_records_of_the_last_delivery_are_set_aside_however_it_ends(ends_by: str) -> None:
     partition = Partition(config=SETS_ASIDE)
     partition.fetch()
     partition.done(0, 9, RELEASE)
@@ -130,7 +130,7 @@ def test_what_was_delivered_for_the_last_time_is_set_aside_however_that_ends(end
     assert partition.core.set_aside(MAX_RANGES) == [spent(0, 9)]
 
 
-def test_the_last_lock_that_ends_is_set_aside_though_its_write_fails() -> None:
+def test_records_whose_last_lock_ends_are_set_aside_although_the_write_fails() -> None:
     partition = Partition(config=SETS_ASIDE)
     partition.fetch()
     partition.done(0, 9, RELEASE)
@@ -145,7 +145,7 @@ def test_the_last_lock_that_ends_is_set_aside_though_its_write_fails() -> None:
     assert read_note(write.dead_letters) == Note(1, partition.core.letters)
 
 
-def test_records_are_archived_when_their_dead_letters_are_there() -> None:
+def test_records_are_archived_when_their_dead_letters_are_written() -> None:
     partition = Partition(config=SETS_ASIDE)
     partition.fetch()
     partition.done(0, 3, REJECT)
@@ -163,7 +163,7 @@ def test_records_are_archived_when_their_dead_letters_are_there() -> None:
     assert not partition.core.has_letters
 
 
-def test_others_go_on_behind_what_is_set_aside_until_the_window_is_full() -> None:
+def test_records_after_those_set_aside_are_delivered_until_the_window_is_full() -> None:
     partition = Partition(config=ShareConfig(sets_aside=True, partition_max_record_locks=30))
     for _ in range(3):
         first, last, _ = partition.fetch()[0]
@@ -175,7 +175,7 @@ def test_others_go_on_behind_what_is_set_aside_until_the_window_is_full() -> Non
     assert partition.core.may_acquire()
 
 
-def test_a_new_leader_finds_what_was_set_aside_and_what_was_on_its_way() -> None:
+def test_a_new_leader_finds_records_set_aside_and_the_batch_in_flight() -> None:
     letters = letters_of(rejected(10, 11))
     core = SharePartition(KEY, 8, SETS_ASIDE, ShareLimits())
     batches = [(10, 12, ARCHIVING, 1), (13, 13, ACKNOWLEDGED, 1), (14, 15, ARCHIVING, 2)]
@@ -199,7 +199,7 @@ def test_a_new_leader_finds_what_was_set_aside_and_what_was_on_its_way() -> None
     assert core.set_aside(MAX_RANGES) == [rejected(12, 12), spent(14, 15)]
 
 
-def test_a_group_whose_topic_was_taken_away_archives_what_it_had_set_aside() -> None:
+def test_a_group_that_loses_its_topic_archives_the_records_set_aside() -> None:
     partition = Partition(config=SETS_ASIDE)
     partition.fetch()
     partition.done(0, 9, REJECT)

@@ -79,7 +79,7 @@ class Delaying:
         self.partition.wait(duration_ms)
 
 
-def test_records_that_are_not_due_wait_and_others_go_on() -> None:
+def test_records_that_are_not_due_wait_and_others_are_delivered() -> None:
     delaying = Delaying({3: 500, 4: 100, 5: 900, 12: 100})
 
     assert delaying.fetch(0, 19) == [(0, 2, 1), (6, 11, 1), (13, 19, 1)]
@@ -96,7 +96,7 @@ def test_records_that_are_not_due_wait_and_others_go_on() -> None:
     assert delaying.core.next_due() == NOW_MS + 500
 
 
-def test_what_is_passed_over_takes_none_of_the_records_that_a_member_asks_for() -> None:
+def test_skipped_records_do_not_count_towards_the_number_that_a_member_asks_for() -> None:
     delaying = Delaying(dict.fromkeys(range(100), 500))
 
     assert delaying.fetch(0, 129, max_records=1) == [(100, 109, 1)]
@@ -104,7 +104,7 @@ def test_what_is_passed_over_takes_none_of_the_records_that_a_member_asks_for() 
     assert delaying.partition.states == [(0, 99, WAITING, 0), (100, 109, ACQUIRED, 1)]
 
 
-def test_of_records_of_which_every_second_waits_a_member_gets_as_many_as_it_asks_for() -> None:
+def test_a_member_gets_all_records_it_asks_for_when_every_second_one_waits() -> None:
     delaying = Delaying(dict.fromkeys(range(1, 40, 2), 500))
 
     acquired = delaying.fetch(0, 39, max_records=6)
@@ -112,7 +112,7 @@ def test_of_records_of_which_every_second_waits_a_member_gets_as_many_as_it_asks
     assert acquired == [(offset, offset, 1) for offset in range(0, 20, 2)]  # up to the end of the batch
 
 
-def test_in_strict_mode_no_more_is_acquired_and_what_is_not_due_waits_behind_it() -> None:
+def test_in_strict_mode_no_more_records_are_acquired_and_later_ones_wait() -> None:
     delaying = Delaying(dict.fromkeys((3, 5, 7), 500))
 
     assert delaying.fetch(0, 9, max_records=4, is_strict=True) == [(0, 2, 1), (4, 4, 1)]
@@ -129,7 +129,7 @@ def test_in_strict_mode_no_more_is_acquired_and_what_is_not_due_waits_behind_it(
     assert delaying.fetch(6, 9, max_records=4, is_strict=True) == [(6, 6, 1), (8, 9, 1)]
 
 
-def test_one_fetch_passes_over_a_bounded_number_of_ranges_and_the_next_one_goes_on() -> None:
+def test_one_fetch_skips_a_limited_number_of_ranges_and_the_next_continues() -> None:
     delaying = Delaying(dict.fromkeys(range(1, 2_000, 2), 500))
 
     first = delaying.fetch(0, 1_999)
@@ -174,7 +174,7 @@ def test_no_fetch_is_tried_again_while_too_many_wait() -> None:
     assert delaying.core.next_fetch_offset() == 10 and delaying.core.may_acquire()
 
 
-def test_what_was_compacted_takes_no_room() -> None:
+def test_compacted_records_take_no_room() -> None:
     """The next record may be further ahead than there is room for ranges."""
     delaying = Delaying({100_001: 100}, max_states=64)
     fetched = FetchedRecords(0, [100_000], [100_002], due_times=[delaying.due_times(100_000, 100_002)])
@@ -184,7 +184,7 @@ def test_what_was_compacted_takes_no_room() -> None:
     assert acquired == [(100_000, 100_000, 1), (100_002, 100_002, 1)]
 
 
-def test_what_was_compacted_behind_a_record_that_waits_takes_no_locks() -> None:
+def test_compacted_records_after_a_waiting_one_take_no_locks() -> None:
     delaying = Delaying({0: 10**9}, locks=20)
     delaying.fetch(0, 1)
     fetched = FetchedRecords(2, [1_000], [1_009], due_times=[delaying.due_times(1_000, 1_009)])
@@ -195,7 +195,7 @@ def test_what_was_compacted_behind_a_record_that_waits_takes_no_locks() -> None:
     assert delaying.core.may_acquire()
 
 
-def test_a_gap_that_was_compacted_holds_up_no_start_offset() -> None:
+def test_a_compacted_gap_does_not_hold_the_start_offset() -> None:
     delaying = Delaying({}, batches=[StateBatch(50, 59, ACKNOWLEDGED, 1)], locks=5)
     assert delaying.core.next_fetch_offset() == 0
 
@@ -205,7 +205,7 @@ def test_a_gap_that_was_compacted_holds_up_no_start_offset() -> None:
     assert delaying.partition.window == (60, 60)
 
 
-def test_what_was_compacted_makes_room_where_there_is_none() -> None:
+def test_compacted_records_make_room_when_there_is_none() -> None:
     released = [StateBatch(each, each, AVAILABLE, each % 2 + 1) for each in range(40)]
     delaying = Delaying({}, batches=released, max_states=64)
     fetched = FetchedRecords(0, [50], [59], due_times=[delaying.due_times(50, 59)])
@@ -216,7 +216,7 @@ def test_what_was_compacted_makes_room_where_there_is_none() -> None:
     assert delaying.partition.window == (50, 59)
 
 
-def test_one_delayed_record_holds_up_nobody() -> None:
+def test_one_delayed_record_does_not_hold_up_others() -> None:
     delaying = Delaying({0: 10**9}, locks=20)
     for first in range(0, 5000, 10):
         assert delaying.core.may_acquire()
@@ -241,7 +241,7 @@ def test_delayed_records_that_come_one_by_one_are_one_range() -> None:
     assert delaying.core.delayed_count == 500
 
 
-def test_when_too_many_wait_those_behind_them_do_too() -> None:
+def test_when_too_many_records_wait_all_later_ones_wait_as_well() -> None:
     delaying = Delaying({offset: 100 + offset for offset in range(10, 16)}, max_records=4)
 
     assert delaying.fetch(0, 19) == [(0, 9, 1)]
@@ -257,7 +257,7 @@ def test_when_too_many_wait_those_behind_them_do_too() -> None:
     assert delaying.fetch(11, 19) == [(11, 11, 1), (16, 19, 1)]
 
 
-def test_a_new_leader_finds_what_waited() -> None:
+def test_a_new_leader_finds_waiting_records() -> None:
     """No state was written for waiting records, so they are gaps between the written ones."""
     batches = [StateBatch(10, 14, ACKNOWLEDGED, 1), StateBatch(20, 29, ACKNOWLEDGED, 1)]
     delaying = Delaying(dict.fromkeys((*range(5, 10), *range(15, 20)), 100), batches=batches, start_offset=5)
@@ -269,7 +269,7 @@ def test_a_new_leader_finds_what_waited() -> None:
     assert delaying.fetch(5, 39) == [(5, 9, 1), (15, 19, 1)]
 
 
-def test_a_gap_for_which_there_is_no_room_is_not_passed_over() -> None:
+def test_a_gap_without_room_for_it_is_not_skipped() -> None:
     """It would never be fetched again, since the end offset is after it."""
     released = [StateBatch(each, each, AVAILABLE, each % 2 + 1) for each in range(40) if each != 30]
     delaying = Delaying({30: 100}, batches=released, max_states=40)
@@ -287,7 +287,7 @@ def test_a_gap_for_which_there_is_no_room_is_not_passed_over() -> None:
     assert delaying.fetch(delaying.core.next_fetch_offset(), 59)[0] == (30, 30, 1)
 
 
-def test_of_a_long_gap_without_room_as_much_is_acquired_as_is_one_range() -> None:
+def test_without_room_one_range_of_a_long_gap_is_acquired() -> None:
     released = [StateBatch(each, each, AVAILABLE, each % 2 + 1) for each in range(100, 140)]
     due = {each: 100 for each in range(100) if each % 10 == 5}
     delaying = Delaying(due, batches=released, max_states=40)
@@ -324,7 +324,7 @@ def test_the_first_record_is_freed_however_many_ranges_there_are() -> None:
     assert seen > 200
 
 
-def test_records_that_are_due_all_over_wait_for_the_first_one_when_there_are_too_many_ranges() -> None:
+def test_due_records_wait_for_the_first_one_when_there_are_too_many_ranges() -> None:
     delaying = Delaying({each: 100 if each % 2 else 10_000 for each in range(400)}, max_states=64)
     while delaying.core.end_offset < 399:
         assert delaying.fetch(delaying.core.end_offset and delaying.core.end_offset + 1, 399) == []
@@ -346,7 +346,7 @@ def test_records_that_are_due_all_over_wait_for_the_first_one_when_there_are_too
     assert seen == 400
 
 
-def test_what_was_due_and_is_released_is_available_at_once() -> None:
+def test_a_due_record_that_is_released_is_available_at_once() -> None:
     delaying = Delaying({0: 100, 1: 100})
     delaying.fetch(0, 1)
     delaying.wait(100)
@@ -357,7 +357,7 @@ def test_what_was_due_and_is_released_is_available_at_once() -> None:
     assert delaying.fetch(0, 1) == [(0, 1, 2)]
 
 
-def test_what_the_log_loses_does_not_wait() -> None:
+def test_records_that_the_log_loses_do_not_wait() -> None:
     delaying = Delaying(dict.fromkeys(range(10), 100))
     delaying.fetch(0, 9)
 
@@ -368,7 +368,7 @@ def test_what_the_log_loses_does_not_wait() -> None:
     assert delaying.core.delayed_count == 0 and delaying.core.next_due() is None
 
 
-def test_a_topic_that_delays_no_more_gives_all_at_once() -> None:
+def test_a_topic_that_stops_delaying_delivers_all_records_at_once() -> None:
     delaying = Delaying(dict.fromkeys(range(10), 10**6))
     delaying.fetch(0, 19)
 
@@ -379,7 +379,7 @@ def test_a_topic_that_delays_no_more_gives_all_at_once() -> None:
 
 
 @pytest.mark.parametrize("count", [100_000])
-def test_many_that_are_due_at_once_are_freed_in_turns(count: int) -> None:
+def test_many_records_due_at_once_are_freed_in_turns(count: int) -> None:
     delaying = Delaying({}, max_records=count)
     offsets = array("q", range(count))
     due_ms = array("q", [NOW_MS + 5]) * count

@@ -37,7 +37,7 @@ def test_cutting_where_there_is_nothing_cuts_nothing() -> None:
     assert ranges(records) == [(10, 19, ACQUIRED), (30, 39, ACQUIRED)]
 
 
-def test_neighbours_that_are_alike_grow_together_within_their_batch() -> None:
+def test_neighbours_that_are_alike_are_merged_within_their_batch() -> None:
     records = made((0, 9), (10, 19))
     for offset in (2, 4, 6):
         records.cut_out(offset, offset)
@@ -47,7 +47,7 @@ def test_neighbours_that_are_alike_grow_together_within_their_batch() -> None:
     assert ranges(records) == [(0, 9, ACQUIRED), (10, 19, ACQUIRED)]
 
 
-def test_what_is_done_with_is_forgotten_from_the_front() -> None:
+def test_records_that_are_done_with_are_dropped_from_the_front() -> None:
     records = made((0, 9), (10, 19), (20, 29))
     for index in range(*records.cut_out(0, 14)):
         records.move(index, ACKNOWLEDGED, None, 0)
@@ -59,7 +59,7 @@ def test_what_is_done_with_is_forgotten_from_the_front() -> None:
     assert list(records.batch_firsts) == [10, 20]
 
 
-def test_a_move_under_way_is_not_done_with_nor_available() -> None:
+def test_a_record_whose_move_is_not_final_is_neither_done_with_nor_available() -> None:
     records = made((0, 9), (10, 19))
     records.begin_transition(0, ACKNOWLEDGED, 1)
     records.begin_transition(1, AVAILABLE, 2)

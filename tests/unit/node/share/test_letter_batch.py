@@ -37,7 +37,7 @@ def offsets_of(sources: list[Source]) -> list[int]:
 
 
 @pytest.mark.parametrize("compression", [Compression.NONE, Compression.GZIP])
-def test_records_are_read_with_all_that_they_have(compression: Compression) -> None:
+def test_records_are_read_with_all_their_contents(compression: Compression) -> None:
     content = piece(10, 11, 13, compression=compression) + piece(15, 16)
 
     found = read_sources(content, 11, 15, **LIMITS)
@@ -47,14 +47,14 @@ def test_records_are_read_with_all_that_they_have(compression: Compression) -> N
     assert found.last_offset == 15
 
 
-def test_the_batches_behind_the_last_one_are_not_needed() -> None:
+def test_batches_after_the_last_record_are_not_needed() -> None:
     assert read_sources(piece(10) + piece(20), 10, 15, **LIMITS) == (
         [Source(10, b"key", b"value", (("h", b"x"),))],
         15,
     )
 
 
-def test_a_batch_that_the_read_has_cut_is_for_the_next_read() -> None:
+def test_a_batch_cut_by_the_read_is_left_for_the_next_read() -> None:
     content = piece(10, 11) + piece(12, 13)[:-1]
 
     found = read_sources(content, 10, 13, **LIMITS)
@@ -62,7 +62,7 @@ def test_a_batch_that_the_read_has_cut_is_for_the_next_read() -> None:
     assert (offsets_of(found.sources), found.last_offset) == ([10, 11], 11)
 
 
-def test_markers_of_transactions_are_no_records() -> None:
+def test_markers_of_transactions_have_no_letters() -> None:
     control = bytes(
         build_batch(
             [Record(11, 5, b"\0\0\0\1", b"\0\0\0\0\0\0")], is_control=True, producer_id=1, producer_epoch=0
@@ -74,7 +74,7 @@ def test_markers_of_transactions_are_no_records() -> None:
     assert (offsets_of(found.sources), found.last_offset) == ([10, 12], 12)
 
 
-def test_what_cannot_be_opened_has_letters_without_what_it_had() -> None:
+def test_records_that_cannot_be_opened_have_letters_without_contents() -> None:
     whole = piece(10, 11, 12, compression=Compression.GZIP)
     broken = whole[:70] + b"\xff" * (len(whole) - 70)
 
@@ -110,7 +110,7 @@ def test_a_read_has_limits() -> None:
     assert without_copies(5, 2**60, 3) == ([Source(5), Source(6), Source(7)], 7)
 
 
-def test_a_letter_tells_where_the_record_was_and_why_it_is_one() -> None:
+def test_a_letter_has_the_origin_of_its_record_and_the_reason() -> None:
     records = (rejected(10, 11, 2), ArchivedRecords(14, 20, 5, ArchiveReason.DELIVERY_LIMIT))
     letters = DeadLetters(producer_id=7, producer_epoch=3, topic_id=bytes(16), partition=0, records=records)
     sources = [Source(11, b"k", None, (("h", b"x"), ("__dlq.errors.offset", b"old"))), Source(17)]
@@ -137,7 +137,7 @@ def test_a_letter_tells_where_the_record_was_and_why_it_is_one() -> None:
     assert told["__dlq.errors.message"] == b"Offset delivery count exceeded the threshold."
 
 
-def test_a_batch_is_no_larger_than_the_topic_takes() -> None:
+def test_a_batch_is_no_larger_than_the_topic_allows() -> None:
     records = [rejected(0, 4), rejected(8, 8)]
     sources = [Source(offset, None, b"v" * 300) for offset in (0, 2, 4, 8)]
     for max_bytes in range(700, 2_500, 50):
@@ -152,7 +152,7 @@ def test_a_batch_is_no_larger_than_the_topic_takes() -> None:
     assert len(fitting(ORIGIN, records, sources, 1 << 20)[0]) == 4
 
 
-def test_one_that_does_not_fit_goes_without_what_it_had() -> None:
+def test_a_letter_that_does_not_fit_has_no_contents() -> None:
     taken, fitted = fitting(ORIGIN, [rejected(0, 1)], [Source(0, None, b"v" * 900), Source(1)], 800)
 
     assert taken[0] == Source(0)

@@ -66,7 +66,7 @@ async def rest() -> None:
         await asyncio.sleep(0)
 
 
-def test_one_batch_at_a_time_goes_to_a_partition() -> None:
+def test_a_partition_gets_one_batch_at_a_time() -> None:
     async def story(world: World) -> None:
         sending = [world.send(DEAD) for _ in range(5)]
         await rest()
@@ -80,7 +80,7 @@ def test_one_batch_at_a_time_goes_to_a_partition() -> None:
     play(story)
 
 
-def test_who_waits_for_a_partition_shares_the_failure_of_the_attempt() -> None:
+def test_callers_that_wait_for_a_partition_share_the_failure_of_an_attempt() -> None:
     async def story(world: World) -> None:
         world.error = UNREACHED
         sending = [world.send(DEAD) for _ in range(200)]
@@ -95,7 +95,7 @@ def test_who_waits_for_a_partition_shares_the_failure_of_the_attempt() -> None:
     play(story)
 
 
-def test_what_is_refused_for_what_is_in_the_batch_is_shared_with_nobody() -> None:
+def test_an_error_of_the_contents_of_a_batch_is_not_shared() -> None:
     async def story(world: World) -> None:
         world.error = KafkaError(ErrorCode.MESSAGE_TOO_LARGE)
         sending = [world.send(DEAD) for _ in range(3)]
@@ -109,7 +109,7 @@ def test_what_is_refused_for_what_is_in_the_batch_is_shared_with_nobody() -> Non
 
 
 @pytest.mark.parametrize("code", [ErrorCode.CORRUPT_MESSAGE, ErrorCode.UNKNOWN_SERVER_ERROR])
-def test_what_tells_nothing_of_the_partition_is_a_failure_of_one_batch(code: ErrorCode) -> None:
+def test_an_error_that_is_not_of_the_partition_fails_one_batch(code: ErrorCode) -> None:
     async def story(world: World) -> None:
         world.error = KafkaError(code)
         sending = [world.send(DEAD) for _ in range(3)]
@@ -122,7 +122,7 @@ def test_what_tells_nothing_of_the_partition_is_a_failure_of_one_batch(code: Err
     play(story)
 
 
-def test_pauses_grow_to_a_limit_and_begin_anew_when_it_works_again() -> None:
+def test_pauses_grow_to_a_limit_and_start_again_after_a_success() -> None:
     async def story(world: World) -> None:
         for _ in range(7):
             await world.fail()
@@ -140,7 +140,7 @@ def test_pauses_grow_to_a_limit_and_begin_anew_when_it_works_again() -> None:
     play(story)
 
 
-def test_a_topic_that_hangs_takes_a_part_of_the_slots() -> None:
+def test_a_topic_that_hangs_gets_a_part_of_the_slots() -> None:
     async def story(world: World) -> None:
         hanging = [world.send(DEAD, partition) for partition in range(300)]
         await rest()
@@ -154,7 +154,7 @@ def test_a_topic_that_hangs_takes_a_part_of_the_slots() -> None:
     play(story)
 
 
-def test_partitions_that_have_failed_leave_the_places_of_others(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_partitions_that_have_failed_use_slots_of_their_own(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(letter_lanes, "MAX_ON_THEIR_WAY", 1)
 
     async def story(world: World) -> None:
@@ -171,7 +171,7 @@ def test_partitions_that_have_failed_leave_the_places_of_others(monkeypatch: pyt
     play(story)
 
 
-def test_attempts_at_what_has_failed_are_bounded(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_attempts_at_partitions_that_have_failed_are_limited(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(letter_lanes, "MAX_OF_TOPIC", 1_000)
 
     async def story(world: World) -> None:
@@ -187,7 +187,7 @@ def test_attempts_at_what_has_failed_are_bounded(monkeypatch: pytest.MonkeyPatch
     play(story)
 
 
-def test_who_comes_in_a_pause_shares_the_attempt_after_it() -> None:
+def test_callers_that_come_in_a_pause_share_the_attempt_after_it() -> None:
     async def story(world: World) -> None:
         await world.fail()
         world.wakes.clear()
@@ -205,7 +205,7 @@ def test_who_comes_in_a_pause_shares_the_attempt_after_it() -> None:
     play(story)
 
 
-def test_partitions_that_nobody_waits_for_are_forgotten_in_the_end(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_partitions_without_callers_are_forgotten_in_the_end(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(letter_lanes, "MAX_REMEMBERED", 10)
 
     async def story(world: World) -> None:
@@ -221,7 +221,7 @@ def test_partitions_that_nobody_waits_for_are_forgotten_in_the_end(monkeypatch: 
     play(story)
 
 
-def test_who_stops_waiting_leaves_its_turn_to_others() -> None:
+def test_a_cancelled_caller_leaves_its_turn_to_others() -> None:
     async def story(world: World) -> None:
         first, second = world.send(DEAD), world.send(DEAD)
         await rest()

@@ -149,7 +149,7 @@ def short_answers(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(letter_producer, "ANSWER_S", ANSWER_S)
 
 
-def test_the_time_of_a_letter_begins_when_it_is_its_turn() -> None:
+def test_the_timeout_of_a_letter_starts_with_its_turn() -> None:
     async def story(world: World) -> None:
         hanging = world.topic("dlq.dead", HANGING, hangs=True)
 
@@ -161,7 +161,7 @@ def test_the_time_of_a_letter_begins_when_it_is_its_turn() -> None:
     play(story)
 
 
-def test_a_topic_that_hangs_holds_up_no_letter_to_another() -> None:
+def test_a_topic_that_hangs_does_not_hold_up_letters_to_another() -> None:
     async def story(world: World) -> None:
         world.timeout_s = 60.0
         hanging = world.topic("dlq.dead", HANGING, hangs=True)
@@ -203,7 +203,7 @@ def test_connections_to_a_leader_are_few_however_many_topics_have_letters() -> N
     asyncio.run(story())
 
 
-def test_who_stops_waiting_leaves_its_turn() -> None:
+def test_a_cancelled_caller_leaves_its_turn() -> None:
     async def story() -> None:
         lines = LetterLines()
 

@@ -59,7 +59,7 @@ def letters(epoch: int = 0) -> bytearray:
     return build_batch(rows, producer_id=5, producer_epoch=epoch, base_sequence=0)
 
 
-def test_the_log_of_this_node_takes_a_batch_once() -> None:
+def test_the_log_of_this_node_has_a_batch_once() -> None:
     world = World()
 
     world.produce(letters())
@@ -72,7 +72,7 @@ def test_the_log_of_this_node_takes_a_batch_once() -> None:
     assert refused.value.code is ErrorCode.INVALID_PRODUCER_EPOCH
 
 
-def test_another_leader_is_asked_with_all_that_kafka_would_send() -> None:
+def test_another_leader_gets_the_request_that_kafka_would_send() -> None:
     world = World(leader=OTHER_ID)
     batch = letters()
 
@@ -92,7 +92,7 @@ def test_another_leader_is_asked_with_all_that_kafka_would_send() -> None:
         (31_999, ErrorCode.UNKNOWN_SERVER_ERROR),  # a code of a later release
     ],
 )
-def test_what_the_leader_refuses_is_told(code: int, expected: ErrorCode) -> None:
+def test_errors_of_the_leader_are_raised(code: int, expected: ErrorCode) -> None:
     world = World(leader=OTHER_ID)
     world.code = code
 
@@ -102,7 +102,7 @@ def test_what_the_leader_refuses_is_told(code: int, expected: ErrorCode) -> None
     assert refused.value.code is expected
 
 
-def test_what_has_failed_is_tried_over_a_connection_where_it_holds_up_no_others() -> None:
+def test_after_a_failure_another_connection_is_used_that_holds_up_no_others() -> None:
     world = World(leader=OTHER_ID)
     world.code = int(ErrorCode.REQUEST_TIMED_OUT)
     with pytest.raises(KafkaError):
@@ -115,7 +115,7 @@ def test_what_has_failed_is_tried_over_a_connection_where_it_holds_up_no_others(
     assert [purpose for _, purpose, _ in world.asked] == [PURPOSE, DOUBTFUL_PURPOSE, PURPOSE]
 
 
-def test_the_connection_outlives_the_time_that_the_leader_waits_for_its_replicas() -> None:
+def test_the_request_waits_longer_than_the_leader_waits_for_its_replicas() -> None:
     world = World(leader=OTHER_ID)
 
     world.produce(letters())
@@ -124,7 +124,7 @@ def test_the_connection_outlives_the_time_that_the_leader_waits_for_its_replicas
     assert (request.timeout_ms, world.timeouts_s) == (50, [0.05 + ANSWER_S])
 
 
-def test_an_answer_about_another_partition_is_none() -> None:
+def test_an_answer_about_another_partition_is_an_error() -> None:
     world = World(leader=OTHER_ID)
     world.index = 1
 
@@ -145,7 +145,7 @@ def test_without_a_topic_a_partition_or_a_leader_nothing_is_sent() -> None:
     assert not world.asked
 
 
-def test_a_node_that_the_controller_may_have_replaced_takes_none() -> None:
+def test_a_node_that_is_cut_off_from_the_controller_appends_nothing() -> None:
     world = World()
     world.is_cut_off = True
 
@@ -155,7 +155,7 @@ def test_a_node_that_the_controller_may_have_replaced_takes_none() -> None:
     assert refused.value.code is ErrorCode.NOT_LEADER_OR_FOLLOWER
 
 
-def test_a_batch_that_the_replicas_do_not_get_in_time_is_late() -> None:
+def test_a_batch_that_is_not_replicated_in_time_fails() -> None:
     world = World()
     topic = world.create_topic("dlq.two", replicas=(NODE_ID, OTHER_ID))
 

@@ -37,7 +37,7 @@ def read(
     return found
 
 
-def test_every_batch_is_found_with_its_place() -> None:
+def test_every_batch_is_found_with_its_position() -> None:
     batches = [batch(0), batch(10), batch(25, 5)]
 
     found = read(slice_of(*batches))
@@ -48,7 +48,7 @@ def test_every_batch_is_found_with_its_place() -> None:
     assert found.span(0, 29) == (0, found.size_bytes)
 
 
-def test_a_batch_that_the_limit_has_cut_is_left_out() -> None:
+def test_a_batch_cut_by_the_limit_is_left_out() -> None:
     first, second = batch(0), batch(10)
 
     found = read(slice_of(first, second, size=len(first) + len(second) - 1))
@@ -56,7 +56,7 @@ def test_a_batch_that_the_limit_has_cut_is_left_out() -> None:
     assert (found.base_offsets, found.size_bytes) == ([0], len(first))
 
 
-def test_no_more_is_read_than_is_asked_for() -> None:
+def test_no_more_is_read_than_needed() -> None:
     large = [batch(base, 1, size=3 * CHUNK_BYTES) for base in range(5)]
     pieces: list[FileSlice] = []
 
@@ -70,7 +70,7 @@ def test_no_more_is_read_than_is_asked_for() -> None:
     assert [piece.size for piece in pieces] == [CHUNK_BYTES] * 3
 
 
-def test_more_is_read_as_far_as_it_is_small() -> None:
+def test_more_batches_are_read_while_they_are_small() -> None:
     small = [batch(base, 1) for base in range(50)]
     size = len(small[0])
 
@@ -95,11 +95,11 @@ def test_more_is_read_as_far_as_it_is_small() -> None:
     assert further is not None and further.last_offsets[-1] == 7
 
 
-def test_what_is_not_in_memory_is_told() -> None:
+def test_none_is_returned_if_bytes_are_not_in_memory() -> None:
     assert read_batches(slice_of(batch(0)), lambda _: None, last_offset=ALL, aborted=()) is None
 
 
-def test_batches_of_aborted_transactions_are_told_up_to_their_marker() -> None:
+def test_batches_of_aborted_transactions_are_found_up_to_their_marker() -> None:
     def of(producer_id: int, base: int, *, is_control: bool = False) -> bytearray:
         return batch(
             base, 1, producer_id=producer_id, producer_epoch=0, is_transactional=True, is_control=is_control
@@ -116,7 +116,7 @@ def test_batches_of_aborted_transactions_are_told_up_to_their_marker() -> None:
     assert found.aborted == [(0, 0), (3, 3)]
 
 
-def test_what_is_no_batch_is_refused_and_not_walked_for_ever() -> None:
+def test_invalid_batches_are_rejected_and_not_read_for_ever() -> None:
     broken = batch(0)
     broken[8:12] = (0).to_bytes(4, "big")
 
@@ -126,7 +126,7 @@ def test_what_is_no_batch_is_refused_and_not_walked_for_ever() -> None:
     assert refused.value.code is ErrorCode.CORRUPT_MESSAGE
 
 
-def test_a_log_that_was_cut_meanwhile_ends_where_it_ends() -> None:
+def test_a_log_that_was_truncated_meanwhile_ends_at_its_new_end() -> None:
     piece = slice_of(batch(0))
 
     longer = FileSlice(piece.file, piece.position, piece.size + 500)

@@ -9,7 +9,7 @@ from tests.property.share_sessions import Session
 _S = RecordState
 
 
-def test_the_table_knows_all_states_and_the_terminal_ones_lead_nowhere() -> None:
+def test_the_table_has_all_states_and_terminal_ones_have_no_moves() -> None:
     assert MOVES.keys() == set(RecordState)
     assert {state for state, following in MOVES.items() if not following} == TERMINAL
     assert all(old not in following for old, following in MOVES.items())

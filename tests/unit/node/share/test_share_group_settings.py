@@ -26,7 +26,7 @@ def with_own(own: dict[str, str], **settings: str) -> ShareGroupConfigs:
     return ShareGroupConfigs(lambda: values, lambda group: own if group == "own" else {})
 
 
-def test_a_group_without_settings_obeys_the_node() -> None:
+def test_a_group_without_settings_has_those_of_the_node() -> None:
     settings = node(group_share_record_lock_duration_ms="20000", group_share_delivery_count_limit="7")("g")
 
     assert settings.config.record_lock_duration_ms == 20_000
@@ -59,7 +59,7 @@ def test_a_group_has_settings_of_its_own() -> None:
     assert configs("other").config.record_lock_duration_ms == 30_000
 
 
-def test_the_nearest_limit_holds_where_the_nodes_limits_have_moved() -> None:
+def test_a_setting_beyond_the_nodes_limits_becomes_the_nearest_limit() -> None:
     configs = with_own(
         {"share.delivery.count.limit": "10", "share.record.lock.duration.ms": "15000"},
         group_share_max_delivery_count_limit="6",
@@ -105,7 +105,7 @@ def test_a_duration_is_read_as_java_reads_it(text: str, duration_ms: int) -> Non
         ),
     ],
 )
-def test_settings_that_contradict_each_other_are_refused_in_kafkas_words(
+def test_settings_that_contradict_each_other_are_rejected_with_kafkas_messages(
     settings: dict[str, str], words: str
 ) -> None:
     with pytest.raises(KafkaError) as refused:
@@ -152,7 +152,7 @@ def test_a_group_waits_longer_with_each_delivery_up_to_its_maximum(
         ),
     ],
 )
-def test_a_group_sets_records_aside_once_it_names_a_topic_for_them(
+def test_a_group_sets_records_aside_if_it_has_a_topic_for_dead_letters(
     own: dict[str, str], expected: DeadLetterSettings | None
 ) -> None:
     settings = with_own(own)("own")
@@ -170,7 +170,7 @@ def test_a_back_off_is_a_number_of_milliseconds(name: str, value: str) -> None:
     assert refused.value.code is ErrorCode.INVALID_CONFIG
 
 
-def test_dead_letters_are_there_when_all_nodes_know_them() -> None:
+def test_groups_have_dead_letters_when_all_nodes_support_them() -> None:
     """`share.version` 2, as in Apache Kafka 4.4 (KAFKA-20415)."""
     knows = False
     values, own = parse_config({}).values, {"errors.deadletterqueue.topic.name": "dlq.t"}

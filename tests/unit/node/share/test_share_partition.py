@@ -30,7 +30,7 @@ from tests.unit.node.share.partitions import (
 )
 
 
-def test_what_is_accepted_moves_the_start_offset_when_it_is_written() -> None:
+def test_accepted_records_move_the_start_offset_when_they_are_written() -> None:
     partition = Partition()
     assert partition.fetch() == [(0, 9, 1)]
 
@@ -73,7 +73,7 @@ def test_members_get_different_records() -> None:
         (0, 19, [ACCEPT], "m1", ErrorCode.INVALID_RECORD_STATE),  # another member holds half of them
     ],
 )
-def test_a_refused_acknowledgement_changes_nothing(
+def test_a_rejected_acknowledgement_changes_nothing(
     first: int, last: int, types: list[int], member: str, error: ErrorCode
 ) -> None:
     partition = Partition()
@@ -87,7 +87,7 @@ def test_a_refused_acknowledgement_changes_nothing(
     assert partition.states == before
 
 
-def test_one_refused_batch_takes_back_those_before_it() -> None:
+def test_a_rejected_batch_takes_back_the_batches_before_it() -> None:
     partition = Partition()
     partition.fetch("m1")
     partition.fetch("m2")
@@ -100,7 +100,7 @@ def test_one_refused_batch_takes_back_those_before_it() -> None:
     assert partition.core.delivery_complete_count == 0
 
 
-def test_records_are_said_something_of_singly() -> None:
+def test_records_are_acknowledged_singly() -> None:
     partition = Partition()
     partition.fetch()
 
@@ -123,7 +123,7 @@ def test_records_are_said_something_of_singly() -> None:
     assert partition.fetch() == [(2, 2, 2), (8, 8, 2)]
 
 
-def test_nothing_more_may_be_said_while_it_is_written() -> None:
+def test_records_cannot_be_acknowledged_again_during_the_write() -> None:
     partition = Partition()
     partition.fetch()
     outcome = partition.say(0, 9, RELEASE)
@@ -134,7 +134,7 @@ def test_nothing_more_may_be_said_while_it_is_written() -> None:
     assert partition.core.next_fetch_offset() == 0
 
 
-def test_what_was_not_written_is_held_again() -> None:
+def test_records_whose_write_failed_are_held_again() -> None:
     partition = Partition()
     partition.fetch()
     outcome = partition.say(0, 4, ACCEPT)
@@ -148,7 +148,7 @@ def test_what_was_not_written_is_held_again() -> None:
     assert partition.done(0, 9, ACCEPT)
 
 
-def test_what_was_not_written_is_available_when_its_lock_is_over() -> None:
+def test_records_whose_write_failed_are_available_when_their_lock_has_ended() -> None:
     partition = Partition()
     partition.fetch()
     outcome = partition.say(0, 9, ACCEPT)
@@ -190,7 +190,7 @@ def test_a_renewed_lock_ends_later() -> None:
     assert partition.core.next_expiry() == NOW_MS + 20_000 + LOCK_MS
 
 
-def test_locks_are_not_renewed_where_the_group_does_not_want_it() -> None:
+def test_locks_are_not_renewed_if_the_group_forbids_it() -> None:
     partition = Partition(config=ShareConfig(renew_acknowledge_enable=False))
     partition.fetch()
 
@@ -211,7 +211,7 @@ def test_a_record_is_archived_at_its_delivery_limit() -> None:
     assert partition.window == (10, 10)
 
 
-def test_a_lock_that_ends_at_the_delivery_limit_archives() -> None:
+def test_a_lock_that_ends_at_the_delivery_limit_archives_its_records() -> None:
     partition = Partition(config=ShareConfig(delivery_count_limit=2))
     partition.fetch()
     partition.wait(LOCK_MS)
@@ -225,7 +225,7 @@ def test_a_lock_that_ends_at_the_delivery_limit_archives() -> None:
     assert partition.window == (10, 10)
 
 
-def test_records_near_the_limit_are_delivered_in_smaller_pieces_and_at_last_alone() -> None:
+def test_records_near_the_limit_are_delivered_in_smaller_pieces_and_finally_alone() -> None:
     partition = Partition(config=ShareConfig(delivery_count_limit=5), log=[(0, 99)])
     pieces = []
     for _ in range(4):
@@ -241,7 +241,7 @@ def test_records_near_the_limit_are_delivered_in_smaller_pieces_and_at_last_alon
     assert partition.fetch() == [(1, 1, 5)]
 
 
-def test_a_session_that_ends_leaves_its_records() -> None:
+def test_a_session_that_ends_releases_its_records() -> None:
     partition = Partition()
     partition.fetch("m1")
     partition.fetch("m2")
@@ -275,14 +275,14 @@ def test_whole_batches_are_acquired_unless_it_is_strict() -> None:
     assert strict.window == (0, 199)
 
 
-def test_new_records_are_cut_to_pieces_where_batches_begin() -> None:
+def test_new_records_are_cut_into_pieces_at_the_start_of_batches() -> None:
     partition = Partition()
 
     assert partition.fetch(batch_size=25, up_to=99) == [(0, 29, 1), (30, 59, 1), (60, 89, 1), (90, 99, 1)]
     assert partition.core.in_flight_batch_count == 4
 
 
-def test_no_more_is_in_flight_than_the_group_may_lock() -> None:
+def test_the_records_in_flight_are_limited_by_the_locks_of_the_group() -> None:
     partition = Partition(config=ShareConfig(partition_max_record_locks=25))
 
     assert partition.fetch(up_to=99) == [(0, 29, 1)]  # whole batches
@@ -297,7 +297,7 @@ def test_no_more_is_in_flight_than_the_group_may_lock() -> None:
     assert partition.fetch("m2", max_records=1) == [(30, 39, 1)]
 
 
-def test_the_state_is_taken_up_again_with_its_gaps() -> None:
+def test_the_state_is_restored_with_its_gaps() -> None:
     partition = Partition(
         start_offset=10,
         batches=[StateBatch(25, 29, ACKNOWLEDGED, 1), StateBatch(15, 19, AVAILABLE, 2)],
@@ -315,7 +315,7 @@ def test_the_state_is_taken_up_again_with_its_gaps() -> None:
     assert partition.window == (30, 30)
 
 
-def test_a_window_that_was_full_when_the_leader_went_moves_on() -> None:
+def test_a_window_that_was_full_when_the_leader_changed_moves_on() -> None:
     # In Kafka it would stand still for ever: the last batch stays, since there might be a gap after it.
     config = ShareConfig(partition_max_record_locks=20)
     partition = Partition(config=config, batches=[StateBatch(0, 4, AVAILABLE, 1), StateBatch(10, 29, 2, 1)])
@@ -327,7 +327,7 @@ def test_a_window_that_was_full_when_the_leader_went_moves_on() -> None:
     assert partition.window == (30, 30)
 
 
-def test_gaps_that_compaction_left_are_passed_over() -> None:
+def test_gaps_left_by_compaction_are_skipped() -> None:
     states = [StateBatch(0, 4, ACKNOWLEDGED, 1), StateBatch(15, 19, ACKNOWLEDGED, 1)]
     partition = Partition(
         batches=[*states, StateBatch(25, 29, AVAILABLE, 1)], log=[(15, 19), (20, 24), (25, 29)]
@@ -352,7 +352,7 @@ def test_gaps_that_compaction_left_are_passed_over() -> None:
         [(10, 2**63 - 1, AVAILABLE, 1)],
     ],
 )
-def test_a_state_that_makes_no_sense_is_refused(batches: list[tuple[int, int, int, int]]) -> None:
+def test_an_invalid_state_is_rejected(batches: list[tuple[int, int, int, int]]) -> None:
     core = SharePartition(KEY, 0, ShareConfig(), ShareLimits())
     state = StateRead(KEY, start_offset=10, batches=tuple(StateBatch(*each) for each in batches))
 
@@ -364,7 +364,7 @@ def test_a_state_that_makes_no_sense_is_refused(batches: list[tuple[int, int, in
     assert core.acquire("m1", NOW_MS, FetchedRecords(10, [10], [19]), 10, 10, False) == []
 
 
-def test_what_kafka_was_about_to_archive_is_archived() -> None:
+def test_records_that_kafka_was_archiving_are_archived() -> None:
     partition = Partition(batches=[StateBatch(0, 4, 3, 5), StateBatch(5, 9, AVAILABLE, 1)])
 
     assert partition.window == (5, 9)
@@ -416,7 +416,7 @@ def test_the_start_offset_never_goes_backwards() -> None:
     assert partition.fetch() == [(500, 509, 1)]
 
 
-def test_what_compaction_took_is_archived() -> None:
+def test_records_removed_by_compaction_are_archived() -> None:
     partition = Partition()
     partition.fetch(up_to=29)
     partition.done(0, 29, RELEASE)
@@ -427,7 +427,7 @@ def test_what_compaction_took_is_archived() -> None:
     assert partition.window == (25, 29)
 
 
-def test_aborted_records_are_passed_over() -> None:
+def test_aborted_records_are_skipped() -> None:
     partition = Partition()
     partition.never_delivered = [(10, 19), (30, 39)]
 
@@ -448,7 +448,7 @@ def test_a_window_full_of_aborted_records_moves_on() -> None:
     assert partition.fetch() == [(500, 509, 1)]
 
 
-def test_released_records_wait_for_their_backoff() -> None:
+def test_released_records_wait_for_their_back_off() -> None:
     config = ShareConfig(retry_backoff_ms=1_000, retry_backoff_max_ms=3_000)
     partition = Partition(config=config)
     waited = []
@@ -464,7 +464,7 @@ def test_released_records_wait_for_their_backoff() -> None:
     assert waited == [1_000, 2_000, 3_000]
 
 
-def test_a_gap_for_which_there_is_no_room_is_fetched_when_there_is() -> None:
+def test_a_gap_without_room_for_it_is_fetched_when_there_is_room() -> None:
     released = [StateBatch(each, each, AVAILABLE, each % 2 + 1) for each in range(10) if each != 5]
     partition = Partition(limits=ShareLimits(max_states=9), batches=released)
 
@@ -478,7 +478,7 @@ def test_a_gap_for_which_there_is_no_room_is_fetched_when_there_is() -> None:
     assert partition.fetch(up_to=0)[0] == (5, 5, 1)
 
 
-def test_a_huge_batch_takes_memory_for_what_is_said_of_it_alone() -> None:
+def test_a_huge_batch_takes_memory_only_for_its_acknowledged_parts() -> None:
     partition = Partition(log=[(0, 10**12)], limits=ShareLimits(max_states=50))
     partition.fetch()
 
@@ -497,7 +497,7 @@ def test_a_huge_batch_takes_memory_for_what_is_said_of_it_alone() -> None:
     assert partition.fetch() == [(0, 0, 2)]
 
 
-def test_nothing_new_is_acquired_where_there_are_too_many_states() -> None:
+def test_no_new_records_are_acquired_when_there_are_too_many_states() -> None:
     partition = Partition(limits=ShareLimits(max_states=3))
     for _ in range(3):
         assert partition.fetch()
@@ -509,7 +509,7 @@ def test_nothing_new_is_acquired_where_there_are_too_many_states() -> None:
     assert partition.fetch("m2") == []
 
 
-def test_a_record_that_is_delivered_for_the_last_time_does_not_go_with_others() -> None:
+def test_a_record_at_its_last_delivery_is_delivered_alone() -> None:
     partition = Partition(config=ShareConfig(delivery_count_limit=3))
     partition.fetch("m1")
     partition.done(5, 9, RELEASE, member="m1")
@@ -521,7 +521,7 @@ def test_a_record_that_is_delivered_for_the_last_time_does_not_go_with_others() 
     assert partition.fetch("m2") == [(5, 5, 3)]
 
 
-def test_a_gap_begins_where_the_log_begins() -> None:
+def test_a_gap_begins_at_the_start_of_the_log() -> None:
     states = [StateBatch(0, 9, AVAILABLE, 1), StateBatch(20, 29, AVAILABLE, 1)]
     partition = Partition(batches=states, log=[(0, 29)])
     assert partition.fetch("m1", max_records=10) == [(0, 9, 2)]
@@ -532,7 +532,7 @@ def test_a_gap_begins_where_the_log_begins() -> None:
     assert partition.fetch("m2") == [(15, 19, 1), (20, 29, 2)]
 
 
-def test_a_lower_limit_archives_what_was_delivered_more_often() -> None:
+def test_a_lower_limit_archives_records_with_more_deliveries() -> None:
     partition = Partition(config=ShareConfig(delivery_count_limit=5))
     for _ in range(3):
         partition.fetch()
@@ -547,7 +547,7 @@ def test_a_lower_limit_archives_what_was_delivered_more_often() -> None:
 
 
 @pytest.mark.parametrize(("first", "last"), [(-(2**63), -1), (-5, 3), (0, 2**63 - 1), (2**63 - 1, 2**63 - 1)])
-def test_offsets_that_no_log_has_are_refused(first: int, last: int) -> None:
+def test_impossible_offsets_are_rejected(first: int, last: int) -> None:
     partition = Partition(start_offset=20)
     partition.fetch()
     before = partition.states
@@ -566,7 +566,7 @@ def test_a_member_without_a_name_is_a_member() -> None:
     assert partition.done(0, 9, ACCEPT, member="")
 
 
-def test_what_was_deleted_while_it_was_given_back_stays_archived() -> None:
+def test_records_deleted_while_they_were_released_stay_archived() -> None:
     partition = Partition()
     partition.fetch()
     outcome = partition.say(0, 9, RELEASE)
@@ -580,7 +580,7 @@ def test_what_was_deleted_while_it_was_given_back_stays_archived() -> None:
     assert partition.window == (10, 10)
 
 
-def test_members_that_hold_nothing_any_more_are_forgotten_when_there_were_many() -> None:
+def test_members_without_records_are_removed_when_there_are_many() -> None:
     """A member that drops a partition from its session before it leaves is not removed when it does."""
     partition = Partition()
     partition.fetch("first")

@@ -45,7 +45,7 @@ def test_the_epoch_after_the_largest_is_one(epoch: int, following: int) -> None:
 
 
 @pytest.mark.parametrize("epoch", [0, 2, -2, MAX_EPOCH])
-def test_a_request_of_another_epoch_is_refused_and_changes_nothing(epoch: int) -> None:
+def test_a_request_of_another_epoch_is_rejected_and_changes_nothing(epoch: int) -> None:
     sessions = sessions_of()
     session = begin(sessions, MEMBER, T0)
 
@@ -67,7 +67,7 @@ def test_an_acknowledgement_begins_no_session() -> None:
 
 
 @pytest.mark.parametrize("epoch", [-1, 1])
-def test_a_member_without_a_session_is_told_so(epoch: int) -> None:
+def test_a_member_without_a_session_gets_an_error(epoch: int) -> None:
     with pytest.raises(KafkaError) as refused:
         sessions_of().check(MEMBER, epoch)
 
@@ -82,7 +82,7 @@ def test_the_final_epoch_fits_any_session() -> None:
     assert session.epoch == 1
 
 
-def test_there_are_no_more_sessions_than_are_allowed() -> None:
+def test_the_number_of_sessions_is_limited() -> None:
     sessions = sessions_of(most=1)
     begin(sessions, MEMBER)
 
@@ -94,7 +94,7 @@ def test_there_are_no_more_sessions_than_are_allowed() -> None:
     begin(sessions, OTHER)
 
 
-def test_sessions_take_no_more_memory_than_they_may() -> None:
+def test_the_memory_of_sessions_is_limited() -> None:
     sessions = sessions_of(limit_bytes=SESSION_BYTES + PARTITION_BYTES)
     session = begin(sessions, MEMBER, T0)
 
@@ -107,7 +107,7 @@ def test_sessions_take_no_more_memory_than_they_may() -> None:
     assert sessions.used_bytes == SESSION_BYTES + PARTITION_BYTES
 
 
-def test_what_is_both_added_and_forgotten_is_forgotten() -> None:
+def test_a_partition_both_added_and_forgotten_is_forgotten() -> None:
     sessions = sessions_of()
     session = begin(sessions, MEMBER, T0)
 
@@ -131,7 +131,7 @@ def test_sessions_are_found_by_their_connection_and_their_group() -> None:
     sessions.check_invariants()
 
 
-def test_a_new_partition_is_told_of_once_and_one_that_failed_again() -> None:
+def test_a_response_has_a_new_partition_once_and_one_that_failed_again() -> None:
     sessions = sessions_of()
     session = begin(sessions, MEMBER, T0)
     sessions.update(MEMBER, 1, [(T1, "t")], [])
@@ -145,7 +145,7 @@ def test_a_new_partition_is_told_of_once_and_one_that_failed_again() -> None:
     assert told(T0) and not told(T0)
 
 
-def test_a_partition_that_gave_records_is_the_last_next_time() -> None:
+def test_a_partition_that_had_records_is_the_last_in_the_next_fetch() -> None:
     session = begin(sessions_of(), MEMBER, T0, T1)
 
     assert session.told(T0, is_failed=False, has_records=True)

@@ -90,7 +90,7 @@ def test_a_record_that_is_due_since_the_clock_was_set_comes_at_once() -> None:
     assert [number for number, _ in node.expired] == [1]
 
 
-def test_a_clock_that_is_set_back_puts_records_off_but_no_locks() -> None:
+def test_a_clock_that_is_set_back_postpones_records_but_not_locks() -> None:
     node = Node()
     core = node.add(1, 100_000, locked=True)
     node.loop.advance(10)
@@ -116,7 +116,7 @@ def test_a_clock_that_is_slewed_is_followed() -> None:
     assert 997 <= node.expired[0][1] <= 999  # by the wall clock, which gains 2 ms a second
 
 
-def test_however_many_wait_their_timers_are_set_anew_some_in_a_turn() -> None:
+def test_timers_of_very_many_waiting_records_are_set_again_in_turns() -> None:
     node = Node()
     count = 2 * MAX_SET_ANEW + 1
     for number in range(count):
@@ -128,7 +128,7 @@ def test_however_many_wait_their_timers_are_set_anew_some_in_a_turn() -> None:
     assert sorted(number for number, _ in node.expired) == list(range(count))
 
 
-def test_nobody_looks_at_the_clock_when_nothing_waits() -> None:
+def test_the_clocks_are_not_compared_when_no_record_waits() -> None:
     node = Node()
     core = node.add(1, 5_000)
     node.add(2, locked=True)

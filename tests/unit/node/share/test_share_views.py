@@ -61,14 +61,14 @@ async def holding_ten(world: ShareWorld) -> None:
     await world.fetch("m1", 2)
 
 
-def test_this_node_tells_of_what_its_members_hold() -> None:
+def test_this_node_shows_the_records_that_its_members_hold() -> None:
     async def story(world: ShareWorld) -> None:
         await holding_ten(world)
         world.clock.advance(4_000)
 
         found = await views_of(world, {}).look([world.key(), world.key(1), world.key()])
 
-        assert list(found) == [world.key()], "nobody reads the other partition"
+        assert list(found) == [world.key()], "no member reads the other partition"
         view = found[world.key()]
         assert (view.start_offset, view.end_offset, view.acquired, view.stalled_ms) == (0, 9, 10, 4_000)
         assert [(one.member_id, one.lock_left_ms) for one in view.next_locks] == [("m1", 26_000)]
@@ -77,7 +77,7 @@ def test_this_node_tells_of_what_its_members_hold() -> None:
 
 
 @pytest.mark.parametrize("is_elsewhere", [False, True])
-def test_it_is_told_when_dead_letters_have_failed_and_whether_any_is_lost(is_elsewhere: bool) -> None:
+def test_a_view_has_the_failure_of_dead_letters_and_says_if_any_are_lost(is_elsewhere: bool) -> None:
     async def story(world: ShareWorld) -> None:
         world.create_topic()
         await world.ready("m1")
@@ -99,7 +99,7 @@ def test_it_is_told_when_dead_letters_have_failed_and_whether_any_is_lost(is_els
     play(story)
 
 
-def test_a_record_is_the_oldest_since_the_start_offset_came_to_it() -> None:
+def test_a_record_is_the_oldest_since_the_start_offset_reached_it() -> None:
     async def story(world: ShareWorld) -> None:
         await holding_ten(world)
         views = views_of(world, {})
@@ -123,7 +123,7 @@ def test_a_record_is_the_oldest_since_the_start_offset_came_to_it() -> None:
 
 
 @pytest.mark.parametrize("is_away", [False, True])
-def test_a_leader_elsewhere_is_asked_once_for_all_of_its_own(is_away: bool) -> None:
+def test_another_leader_is_asked_once_for_all_of_its_share_partitions(is_away: bool) -> None:
     async def story(leader: ShareWorld) -> None:
         await holding_ten(leader)
         peer = Peer(leader)
@@ -144,7 +144,7 @@ def test_a_leader_elsewhere_is_asked_once_for_all_of_its_own(is_away: bool) -> N
     play(story)
 
 
-def test_a_leader_that_hangs_is_not_waited_for() -> None:
+def test_a_leader_that_hangs_does_not_delay_the_answer() -> None:
     async def story(world: ShareWorld) -> None:
         world.create_topic("far", topic_id=FAR_ID, leader=OTHER_ID, replicas=(OTHER_ID,))
         await holding_ten(world)
@@ -160,7 +160,7 @@ def test_a_leader_that_hangs_is_not_waited_for() -> None:
     play(story)
 
 
-def test_topics_and_partitions_that_are_not_there_are_left_out() -> None:
+def test_missing_topics_and_partitions_are_left_out() -> None:
     async def story(world: ShareWorld) -> None:
         await holding_ten(world)
         keys = [
@@ -174,7 +174,7 @@ def test_topics_and_partitions_that_are_not_there_are_left_out() -> None:
     play(story)
 
 
-def test_of_very_many_share_partitions_less_is_told_of_each() -> None:
+def test_views_of_very_many_share_partitions_have_fewer_ranges() -> None:
     async def story(world: ShareWorld) -> None:
         await holding_ten(world)
         peer = Peer(world)
@@ -187,7 +187,7 @@ def test_of_very_many_share_partitions_less_is_told_of_each() -> None:
     play(story)
 
 
-def test_nobody_gets_more_ranges_than_there_may_be() -> None:
+def test_the_ranges_of_a_view_are_limited() -> None:
     async def story(world: ShareWorld) -> None:
         world.create_topic()
         await world.ready()

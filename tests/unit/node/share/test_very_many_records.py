@@ -11,7 +11,7 @@ from ottla.node.share.share_words import NOTHING_TO_WRITE, AcknowledgementBatch,
 from tests.unit.node.share.partitions import ACCEPT, NOW_MS, REJECT, RELEASE, Partition
 
 
-def test_very_many_acknowledgements_in_steps_come_to_the_same_as_at_once() -> None:
+def test_very_many_acknowledgements_in_steps_have_the_same_result_as_at_once() -> None:
     types = tuple((int(ACCEPT), int(RELEASE), int(REJECT))[offset % 3] for offset in range(200))
     at_once, in_steps = (Partition(log=[(0, 199), (200, 299)]) for _ in range(2))
     for one in (at_once, in_steps):
@@ -28,7 +28,7 @@ def test_very_many_acknowledgements_in_steps_come_to_the_same_as_at_once() -> No
     assert (in_steps.states, in_steps.window) == (at_once.states, at_once.window)
 
 
-def test_acknowledgements_in_steps_are_all_taken_back_where_one_is_refused() -> None:
+def test_acknowledgements_in_steps_are_all_taken_back_if_one_is_rejected() -> None:
     partition = Partition(log=[(0, 199)])
     partition.fetch()
     partition.done(150, 150, int(ACCEPT))
@@ -41,7 +41,7 @@ def test_acknowledgements_in_steps_are_all_taken_back_where_one_is_refused() -> 
     assert partition.states == before
 
 
-def test_a_member_that_leaves_in_the_middle_of_its_acknowledgements_keeps_nothing_for_ever() -> None:
+def test_a_member_that_leaves_between_steps_keeps_no_records() -> None:
     partition = Partition(log=[(0, 199)])
     partition.fetch()
     steps = partition.core.acknowledge_in_steps("m1", [AcknowledgementBatch(0, 199, (1,) * 200)], NOW_MS)
@@ -57,7 +57,7 @@ def test_a_member_that_leaves_in_the_middle_of_its_acknowledgements_keeps_nothin
     assert {state for _, _, state, _ in partition.states} == {0}
 
 
-def test_a_member_that_was_given_nothing_leaves_without_a_look_at_what_others_hold() -> None:
+def test_a_member_that_acquired_nothing_leaves_without_a_search_of_the_records() -> None:
     partition = Partition(log=[(0, 199)])
     partition.fetch("m1")
 
@@ -65,7 +65,9 @@ def test_a_member_that_was_given_nothing_leaves_without_a_look_at_what_others_ho
     assert partition.core.release_all("m1").write is not None
 
 
-def test_one_fetch_acquires_so_many_ranges_and_the_next_one_goes_on(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_one_fetch_acquires_a_limited_number_of_ranges_and_the_next_continues(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
     monkeypatch.setattr(acquire_records, "MAX_ACQUIRED_RANGES", 3)
     states = [StateBatch(offset, offset, 0, 1 + offset % 2) for offset in range(10)]
     partition = Partition(log=[(0, 19)], batches=states)

@@ -22,7 +22,7 @@ def view(partition: Partition, *, max_ranges: int = 10, stalled_ms: int = 0) -> 
     return partition.core.view(now_ms=partition.now_ms, max_ranges=max_ranges, stalled_ms=stalled_ms)
 
 
-def test_records_are_counted_by_what_becomes_of_them() -> None:
+def test_records_are_counted_by_their_states() -> None:
     partition = Partition()
     partition.fetch("m1")
     partition.fetch("m2")
@@ -37,7 +37,7 @@ def test_records_are_counted_by_what_becomes_of_them() -> None:
     assert (seen.delayed, seen.backing_off, seen.delivery_count_limit) == (0, 0, 5)
 
 
-def test_what_waits_after_a_failure_is_told_apart_from_what_may_go_out() -> None:
+def test_records_in_a_back_off_are_counted_apart_from_available_ones() -> None:
     partition = Partition(config=ShareConfig(retry_backoff_ms=1_000, retry_backoff_max_ms=1_000))
     partition.fetch()
     partition.done(0, 3, RELEASE)
@@ -47,7 +47,7 @@ def test_what_waits_after_a_failure_is_told_apart_from_what_may_go_out() -> None
     assert (view(partition).backing_off, view(partition).available) == (0, 4)
 
 
-def test_the_records_of_the_most_deliveries_come_first_and_what_is_done_with_is_not_among_them() -> None:
+def test_records_with_the_most_deliveries_come_first_without_those_done_with() -> None:
     batches = [
         StateBatch(0, 4, AVAILABLE, 2),
         StateBatch(5, 5, ACKNOWLEDGED, 4),
@@ -65,7 +65,7 @@ def test_the_records_of_the_most_deliveries_come_first_and_what_is_done_with_is_
     assert seen.oldest == seen.most_delivered[1]
 
 
-def test_the_oldest_record_is_the_first_that_is_not_done_with_whoever_has_it() -> None:
+def test_the_oldest_record_is_the_first_that_is_not_done_with() -> None:
     partition = Partition()
     assert view(partition).oldest is None
     partition.fetch("m1")
@@ -77,7 +77,7 @@ def test_the_oldest_record_is_the_first_that_is_not_done_with_whoever_has_it() -
     assert (oldest.first_offset, oldest.last_offset, oldest.member_id) == (4, 9, "m1")
 
 
-def test_locks_are_told_by_their_ends_with_who_has_them() -> None:
+def test_locks_are_listed_by_their_ends_with_their_holders() -> None:
     partition = Partition()
     partition.fetch("m1")
     partition.now_ms += 10_000
@@ -94,7 +94,7 @@ def test_locks_are_told_by_their_ends_with_who_has_them() -> None:
     assert [one.first_offset for one in view(partition, max_ranges=1).next_locks] == [0]
 
 
-def test_what_is_held_and_no_longer_in_the_log_still_counts_as_held() -> None:
+def test_a_record_that_is_held_but_lost_by_the_log_counts_as_held() -> None:
     partition = Partition()
     partition.fetch("m1", up_to=10)
     partition.done(10, 14, RELEASE)
@@ -105,7 +105,7 @@ def test_what_is_held_and_no_longer_in_the_log_still_counts_as_held() -> None:
     assert (seen.start_offset, seen.acquired, seen.available) == (12, 15, 3)
 
 
-def test_very_many_ranges_are_told_in_few() -> None:
+def test_very_many_ranges_are_shown_in_short_lists() -> None:
     batches = [StateBatch(offset, offset, AVAILABLE, 1 + offset % 4) for offset in range(300)]
     partition = Partition(batches=batches, log=[(300, 399)])
     partition.core.acquire(
@@ -119,7 +119,7 @@ def test_very_many_ranges_are_told_in_few() -> None:
     assert [one.first_offset for one in seen.next_locks] == [300]
 
 
-def test_what_is_on_its_way_to_be_archived_holds_up_the_group_until_then() -> None:
+def test_records_that_wait_for_dead_letters_hold_up_the_group() -> None:
     window, on_its_way = ShareWindow(), 3
     window.records.add(0, 1, state=ARCHIVED, count=5)
     window.records.add(2, 4, state=on_its_way, count=5)
