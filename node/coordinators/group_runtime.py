@@ -53,7 +53,7 @@ MAX_HELD_HEARTBEATS = 2_000
 # Groups listed at once: 3 us each, with their part of the response; a connection may bring 64 requests in a
 # turn. If there are more, each shard has a turn of its own, and the response is built in a thread.
 MAX_GROUPS_PER_TURN = 200
-GROUPS_FORGOTTEN_PER_TURN = 200  # groups that drop the offsets of a deleted topic: 10 to 20 us each offset
+GROUPS_FORGOTTEN_PER_TURN = 200  # of a deleted topic: 10 to 20 us for each offset that a group drops
 
 R = TypeVar("R")
 Build: TypeAlias = Callable[[Any], R]  # builds a response from an answer, which may be a KafkaError
@@ -138,7 +138,7 @@ class GroupRuntime:
         self._executor = TaskExecutor()
         self.persister_jobs = PersisterJobs(persister, self._runtime.start_task)
 
-    # ---- start, end, and changes of the metadata between -----------------------------------------------
+    # ---- start, end, and changes of the metadata -------------------------------------------------------
 
     def start(self, start_task: StartTask) -> None:
         """Begin to serve. `start_task` starts the tasks that load shards."""

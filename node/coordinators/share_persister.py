@@ -124,7 +124,7 @@ class SharePersister:
         self._lanes: dict[tuple[int, type[StateRequest]], _Lane] = {}
         self._start_task: StartTask | None = None
 
-    # ---- start, end, and changes of the metadata between -----------------------------------------------
+    # ---- start, end, and changes of the metadata -------------------------------------------------------
 
     def start(self, start_task: StartTask) -> None:
         """Begin to serve. `start_task` starts the tasks that send requests to other nodes."""

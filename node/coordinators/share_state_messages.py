@@ -376,7 +376,7 @@ WIRE_APIS: Final[dict[type[StateRequest], WireApi]] = {
 
 
 def answers_of(requests: Sequence[StateRequest], response: object) -> list[StateAnswer]:
-    """Return the answers to requests of one kind and group; those missing from the response are errors."""
+    """Return the answers to requests of one kind and group; an answer missing in the response is an error."""
     first = requests[0]
     told = {one.key: one for one in WIRE_APIS[type(first)].answers(first.key.group, response)}
     answers = []

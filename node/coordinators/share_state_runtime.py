@@ -87,7 +87,7 @@ class ShareStateRuntime:
         self.load_times = self._runtime.load_times
         self.count_shards = self._runtime.count_shards
 
-    # ---- start, end, and changes of the metadata between -----------------------------------------------
+    # ---- start, end, and changes of the metadata -------------------------------------------------------
 
     def start(self, start_task: StartTask) -> None:
         """Begin to serve. `start_task` starts the tasks that load shards."""

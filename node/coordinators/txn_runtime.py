@@ -81,7 +81,7 @@ class TxnRuntime:
         )
         self.shards = self._runtime.by_index
 
-    # ---- start, end, and changes of the metadata between -----------------------------------------------
+    # ---- start, end, and changes of the metadata -------------------------------------------------------
 
     def start(self, start_task: StartTask) -> None:
         """Begin to serve. `start_task` starts the tasks that load shards."""

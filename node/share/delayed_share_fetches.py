@@ -104,13 +104,13 @@ class DelayedShareFetches:
         is_done = False
         while not is_done:
             if fetch.cold:
-                if cold_reads >= MAX_COLD_READS:  # a fetch that never finds its pages must not busy the loop
+                if cold_reads >= MAX_COLD_READS:  # a fetch that never finds its pages leaves the loop free
                     await asyncio.sleep(PAUSE_S)
                 cold_reads += 1
                 await self._warm(fetch)
             elif fetch.has_passed_over:
                 cold_reads = 0
-                await give_way()  # then look after the records that are not due
+                await give_way()  # then read the records after those that are not due
             else:
                 fetch.warm.clear()
                 await self._until_woken(fetch, sleep or self._watch(fetch, end_s))

@@ -24,7 +24,7 @@ def set_aside_records(window: ShareWindow, max_ranges: int) -> list[ArchivedReco
 
 
 def mark_archived(window: ShareWindow, records: Iterable[ArchivedRecords]) -> None:
-    """Archive those of these records that wait for dead letters, and move the start offset."""
+    """Archive the records in these ranges that wait for dead letters, and move the start offset."""
     states = frozenset(map(int, SET_ASIDE))
     for one in records:
         window.archive(one.first_offset, one.last_offset, states, is_counted=True)

@@ -59,7 +59,7 @@ from ottla.node.share.share_words import (
 from ottla.node.share.window_view import WindowView, view_window
 from ottla.node.work.turns import at_once
 
-# Up to this many members that may hold records, it is not worth searching for those that do.
+# With at most this many members that may hold records, a search for those that really do is not worth it.
 _FEW_HOLDERS: Final = 64
 
 

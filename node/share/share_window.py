@@ -226,7 +226,7 @@ class ShareWindow:
         return max(self.records.lasts[index] - max(self.start_offset, self.records.firsts[index]) + 1, 0)
 
     def archive(self, first: int, last: int, of_states: frozenset[int], *, is_counted: bool) -> bool:
-        """Archive those of these records that are in one of these states; return True if any are."""
+        """Archive the records of this range that are in one of these states; return True if any are."""
         records = self.records
         begin, end = records.span(first, last)
         if begin == end or not any(state in of_states for state in records.states[begin:end]):
