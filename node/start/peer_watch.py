@@ -13,7 +13,6 @@ from ottla.metadata_raft.delta import MetadataChanges
 from ottla.metadata_raft.image import MetadataImage
 from ottla.node.metadata.command_sender import HEARTBEAT_PURPOSE
 from ottla.node.metadata.metadata_runtime import MetadataRuntime
-from ottla.node.metadata.suspected_brokers import LOOK_S
 from ottla.node.net.peer_network import EndedConnection, PeerNetwork
 from ottla.node.start.node_tasks import NodeTasks
 from ottla.node.wire.messages.api_versions import ApiVersionsRequest, ApiVersionsResponse
@@ -23,6 +22,7 @@ GONE_PROBES: Final = 4
 GONE_PROBE_PAUSE_S: Final = 0.05
 PULSE: Final = ApiVersionsRequest(client_software_name="ottla-pulse", client_software_version="1")
 PULSE_PURPOSE: Final = "pulse"
+PULSE_TIMEOUT_S: Final = 5.0
 CLOSING_S: Final = 0.01  # in which a dying process has closed its other connections
 
 
@@ -52,13 +52,21 @@ class PeerWatch:
         self._is_voter = is_voter
         self._controller_changed = controller_changed
         self._looked_for: set[tuple[int, int]] = set()  # processes, by node and broker epoch
+        self._pulses: dict[int, asyncio.Task[None]] = {}  # the last one of each node
 
     async def look(self, node_id: int) -> None:
         """Ask a node for a sign of life, and suspect it if its connection ends instead."""
-        if node_id == self._node_id:
+        if node_id == self._node_id or not self._tasks.are_open:
             return
+        pulse = self._pulses.get(node_id)
+        if pulse is None or pulse.done():
+            pulse = self._pulses[node_id] = self._tasks.start(self._feel_pulse(node_id))
+        # The caller waits for less long than a handshake may take.
+        await asyncio.shield(pulse)
+
+    async def _feel_pulse(self, node_id: int) -> None:
         try:
-            await self._peers.ask(node_id, PULSE_PURPOSE, PULSE, ApiVersionsResponse, LOOK_S)
+            await self._peers.ask(node_id, PULSE_PURPOSE, PULSE, ApiVersionsResponse, PULSE_TIMEOUT_S)
         except KafkaError as error:
             if error.code is ErrorCode.NETWORK_EXCEPTION:
                 self._suspect(node_id)

@@ -203,7 +203,7 @@ async def test_a_file_that_is_cut_half_way_ends_the_answer(records: FileRecords)
             async with asyncio.timeout(0.05):
                 await line.read(len(CONTENT))
 
-        assert "was cut" in await line.event()
+        assert "was truncated" in await line.event()
 
 
 @on_a_loop

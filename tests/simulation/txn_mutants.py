@@ -225,7 +225,7 @@ def a_transaction_is_as_old_as_its_id(patch: Patch) -> None:
     patch.setattr(add_partitions, "with_partitions", older)
 
 
-@mutant(FAILOVERS, 89)
+@mutant(FAILOVERS, 163, 89)
 def a_transaction_is_complete_with_its_first_marker(patch: Patch) -> None:
     written = marker_progress.markers_written
 

@@ -71,6 +71,15 @@ def is_ready(cluster: Cluster, node_id: int) -> bool:
     return probe(cluster, node_id, "/readyz").status == 200
 
 
+def problems_of(found: dict[str, Any]) -> list[Any]:
+    return [one for one in found["findings"] if one["severity"] == "problem"]
+
+
+def doctor_with_problems(api: Api, count: int) -> dict[str, Any] | None:
+    found = api.get("/v1/doctor")
+    return found if len(problems_of(found)) == count else None
+
+
 def test_a_dead_node_is_seen_by_the_others_and_comes_back(three: Cluster) -> None:
     api = api_of(three, 0)
     eventually(lambda: is_healthy(api), "all is well")
@@ -81,7 +90,8 @@ def test_a_dead_node_is_seen_by_the_others_and_comes_back(three: Cluster) -> Non
     begun = time.monotonic()
     causes = health(api)["causes"]
     took_s = time.monotonic() - begun
-    found = api.get("/v1/doctor")
+    # A new controller has not heard of all voters for a moment.
+    found = eventually(lambda: doctor_with_problems(api, 1), "the doctor finds one problem")
     found_again = api.get("/v1/doctor")
     three.restart(2)
     eventually(lambda: is_ready(three, 2), "it has caught up")
@@ -92,8 +102,7 @@ def test_a_dead_node_is_seen_by_the_others_and_comes_back(three: Cluster) -> Non
     assert (cause["severity"], cause["subject"]) == ("problem", "broker") and took_s < 1
     assert cause["message"].startswith("Broker 2 is down, starting or hanging (registered, but fenced): ")
     assert "lack a replica in sync" in cause["message"]
-    problems = [one for one in found["findings"] if one["severity"] == "problem"]
-    assert not found["is_healthy"] and problems == [cause]
+    assert not found["is_healthy"] and problems_of(found) == [cause]
     assert found_again == found, "what was found is kept for a moment"
     assert not down["is_healthy"]
     assert len(down["under_replicated"]["partitions"]) == 2 < down["under_replicated"]["count"]
@@ -124,13 +133,11 @@ def test_partitions_that_a_dead_node_takes_along_are_causes(three: Cluster) -> N
     for name in ("lone", "pair"):
         api.delete(f"{api.v3}/topics/{name}")
 
-    assert [one["severity"] for one in causes[:3]] == ["problem"] * 3
-    assert [one["message"] for one in causes[:3]] == [
-        "Broker 2 is registered but fenced: it is down, starting or hanging.",
-        "No leader: lone-0. Start the brokers that have in-sync replicas of these partitions.",
-        "Fewer replicas in sync than min.insync.replicas: pair-0. Producers with acks=all are rejected "
-        "until more replicas have caught up.",
-    ]
+    [cause] = causes
+    assert (cause["severity"], cause["subject"]) == ("problem", "broker")
+    assert cause["message"].startswith("Broker 2 is down, starting or hanging (registered, but fenced): ")
+    assert "1 partition has no leader (lone-0); " in cause["message"]
+    assert "1 partition rejects producers with acks=all (pair-0); " in cause["message"]
 
 
 def test_without_a_quorum_a_node_is_alive_and_not_ready(three: Cluster) -> None:

@@ -21,9 +21,12 @@ class Peers:
     def __init__(self, code: ErrorCode) -> None:
         self._code = code
         self.asked: list[int] = []
+        self.answer: asyncio.Event | None = None  # waited for before a node answers
 
     async def ask(self, node_id: int, *_: object) -> None:
         self.asked.append(node_id)
+        if self.answer is not None:
+            await self.answer.wait()
         if self._code:
             raise KafkaError(self._code, "")
 
@@ -40,16 +43,16 @@ class Metadata:
 
 
 class Tasks:
-    """Background tasks, which are never run."""
+    """The background tasks of a node that runs."""
 
     are_open = True
 
-    def start(self, task: Coroutine[Any, Any, None]) -> None:
-        task.close()
+    def start(self, work: Coroutine[Any, Any, None]) -> asyncio.Task[None]:
+        return asyncio.get_running_loop().create_task(work)
 
 
-async def suspected_after(code: ErrorCode, node_id: int) -> tuple[bool, list[int]]:
-    """Return whether a node is suspected after a look at it, and the nodes that were asked."""
+def watch_of(code: ErrorCode) -> tuple[PeerWatch, Peers, Metadata]:
+    """Return a watch, and what it uses."""
     world = MetadataWorld(brokers=2)
     peers, metadata = Peers(code), Metadata(world.image)
     watch = PeerWatch(
@@ -61,6 +64,12 @@ async def suspected_after(code: ErrorCode, node_id: int) -> tuple[bool, list[int
         is_voter=True,
         controller_changed=lambda: None,
     )
+    return watch, peers, metadata
+
+
+async def suspected_after(code: ErrorCode, node_id: int) -> tuple[bool, list[int]]:
+    """Return whether a node is suspected after a look at it, and the nodes that were asked."""
+    watch, peers, metadata = watch_of(code)
     await watch.look(node_id)
     return metadata.suspects.wait_s(lambda brokers: node_id in brokers) > 0, peers.asked
 
@@ -79,3 +88,20 @@ def test_a_node_whose_connection_ends_is_suspected(code: ErrorCode, is_suspected
 
 def test_a_node_does_not_ask_itself() -> None:
     assert asyncio.run(suspected_after(ErrorCode.NETWORK_EXCEPTION, OWN)) == (False, [])
+
+
+def test_a_caller_that_gives_up_does_not_end_the_question() -> None:
+    """A dial that was cancelled in its handshake would be lost, and begun again by the next caller."""
+
+    async def run() -> tuple[bool, list[int]]:
+        answer = asyncio.Event()
+        watch, peers, _ = watch_of(ErrorCode.NONE)
+        peers.answer = answer
+        with pytest.raises(TimeoutError):
+            async with asyncio.timeout(0.01):
+                await watch.look(OTHER)
+        answer.set()
+        await watch.look(OTHER)
+        return answer.is_set(), peers.asked
+
+    assert asyncio.run(run()) == (True, [OTHER])
