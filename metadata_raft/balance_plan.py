@@ -322,8 +322,8 @@ class _State:
     def _best_move(self, measure: _Measure, source: int) -> list[tuple[int, int, int]]:
         """Return the replica of a broker and its target, so that the two brokers become most equal.
 
-        Among equal replicas, it is the one whose size is nearest to the brokers' difference in bytes, divided by
-        their difference in replicas.
+        Among equal replicas, it is the one whose size is nearest to the difference of the brokers in bytes
+        divided by that in replicas.
         """
         for target in self._takers(measure, source):
             difference = measure.values[source] - measure.values[target]
