@@ -1,4 +1,4 @@
-"""When followers hear of a commit: at once of a lone one, of others with what they are sent anyway."""
+"""Followers learn of a single commit at once, and of frequent commits with the next entries."""
 
 from ottla.metadata_raft.raft_member import COMMIT_NOTICE_SECONDS
 from ottla.metadata_raft.raft_messages import AppendEntries, decode_message
@@ -8,7 +8,7 @@ STEP = 0.001
 
 
 def count_empty(leader: Node) -> list[int]:
-    """The targets of messages without entries, from now on."""
+    """Return a list that collects the targets of messages without entries from now on."""
     told: list[int] = []
     send = leader.send
 

@@ -1,4 +1,4 @@
-"""When time alone gives a voter something to do: it sleeps until then."""
+"""A voter sleeps until its next deadline if no message arrives."""
 
 from tests.simulation.raft.world import World
 

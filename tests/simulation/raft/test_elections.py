@@ -1,4 +1,4 @@
-"""Elections that nobody needs, and terms that nobody can have begun."""
+"""Elections that must not happen, and terms that cannot have begun."""
 
 from collections.abc import Callable
 
@@ -51,7 +51,7 @@ def test_a_vote_that_was_promised_before_the_leader_was_heard_again_elects_nobod
 
 
 def test_a_voter_without_a_majority_forgets_the_leader_that_is_gone() -> None:
-    """Else it would name for ever who led when the others died."""
+    """Otherwise it would report the last leader for ever after the others died."""
     world = World(3)
     leader = world.leader()
     other, survivor = (node for node in world.nodes.values() if node is not leader)
@@ -85,7 +85,7 @@ LOOK_SECONDS = 1e-6
 
 
 def clock_that_runs(world: World) -> float:
-    """As on a machine: each look at it is later than the one before."""
+    """Return the time of a clock that is later at each reading, as on a real machine."""
     world.now += LOOK_SECONDS
     return world.now
 
@@ -110,7 +110,7 @@ MESSAGES: tuple[Callable[[int], RaftMessage], ...] = (
 
 
 def refuses(target: Node, source: Node, message: RaftMessage) -> bool:
-    """Whether the link would end."""
+    """Return True if the target rejects the message, so that the link would be closed."""
     try:
         tell(target, source, message)
     except KafkaError as refused:
@@ -121,7 +121,7 @@ def refuses(target: Node, source: Node, message: RaftMessage) -> bool:
 
 @pytest.mark.parametrize("make", MESSAGES, ids=lambda make: type(make(1)).__name__)
 def test_a_term_that_nobody_can_have_begun_is_refused(make: Callable[[int], RaftMessage]) -> None:
-    """The highest that a message can say (int32) would be the last one, and nobody could be elected again."""
+    """The highest term of a message (int32) would be the last one, and no leader could be elected again."""
     world = World(3)
     leader = world.leader()
     term = leader.leading_term
@@ -153,7 +153,7 @@ def test_a_voter_that_was_away_for_a_million_elections_is_let_in() -> None:
 
 
 def test_terms_that_rise_and_rise_are_refused_before_they_run_out() -> None:
-    """A peer that is mad, or was sent its own words: the others elect leaders for years to come."""
+    """Even with a faulty peer, or one that gets its own messages back, terms last for years of elections."""
     world = World(3)
     leader = world.leader()
     mad = next(node for node in world.nodes.values() if node is not leader)

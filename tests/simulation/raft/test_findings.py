@@ -1,7 +1,7 @@
-"""What is wrong in pysyncobj 0.3.17, each as a schedule: stock loses, and ours takes no harm from the same.
+"""The findings in pysyncobj 0.3.17, each as a schedule: stock loses data, and ours does not.
 
-Each test runs twice, with the library as it is shipped and with ours; it returns what broke, which must be
-something for the first and nothing for the second. The names are those of metadata_raft/DESIGN.md.
+Each schedule runs twice, with the library as it is shipped and with ours, and returns what broke: something
+for the first, and nothing for the second. The names are those of metadata_raft/DESIGN.md.
 """
 
 import gc
@@ -59,7 +59,7 @@ def rejoin(world: StockWorld, name: str) -> None:
 
 
 def new_leader(world: World, old: Node) -> Node:
-    """The one that leads among the others."""
+    """Return the leader among the other nodes."""
     others = [node for node in world.nodes.values() if node is not old]
     assert world.run(10, until=lambda: any(node.leading_term for node in others))
     return next(node for node in others if node.leading_term)
@@ -91,7 +91,7 @@ def stock_s1() -> Broken:
         world.nodes[name].forceLogCompaction()
     world.run(2, "BC")
     rejoin(world, "A")
-    world.network.held.add((leader, "A"))  # a snapshot does not come in one go
+    world.network.held.add((leader, "A"))  # a snapshot does not arrive at once
     for _ in range(200):
         world.step()
         world.network.deliver(leader, "A", 1)
@@ -127,7 +127,7 @@ def test_s1_an_old_leader_that_rejoins_by_snapshot_confirms_nothing_of_its_own(s
     judge(system, stock_s1() if system == "stock" else our_s1())
 
 
-# ---- S2: an acknowledgement of an earlier reign ------------------------------------------------------------
+# ---- S2: an acknowledgement of an earlier term -------------------------------------------------------------
 
 
 def stock_s2() -> Broken:
@@ -179,7 +179,7 @@ def raft_member() -> Callable[..., Any]:
     return RaftMember
 
 
-# ---- S3: what agrees is cut off ----------------------------------------------------------------------------
+# ---- S3: entries that agree are cut off --------------------------------------------------------------------
 
 
 def stock_s3() -> Broken:
@@ -254,7 +254,7 @@ def test_s3_what_was_acknowledged_is_not_cut_off_by_what_comes_twice(system: str
     judge(system, stock_s3() if system == "stock" else our_s3())
 
 
-# ---- S5, S6, S7: what raises while an entry is applied -----------------------------------------------------
+# ---- S5, S6, S7: errors while an entry is applied ----------------------------------------------------------
 
 
 def stock_s5() -> Broken:
@@ -448,7 +448,7 @@ def test_s11_a_damaged_snapshot_stops_the_start(system: str, tmp_path: Path) -> 
 
 @pytest.mark.slow
 def test_k1_k2_s15_a_node_that_dies_at_any_step_of_a_snapshot_keeps_what_is_newer() -> None:
-    """Stock writes its journal again entry by entry, and drops it whole if the snapshot is a step ahead."""
+    """Stock rewrites its journal entry by entry, and drops all of it if the snapshot is one step ahead."""
 
     def prepared() -> tuple[World, Node]:
         world = World(1, kept_entries=1)
@@ -537,7 +537,7 @@ def test_s14_no_number_of_commands_at_once_raises_though_they_are_taken(system: 
     judge(system, broken)
 
 
-# ---- S19: how fast another history is replaced -------------------------------------------------------------
+# ---- S19: the time to replace a diverging log --------------------------------------------------------------
 
 
 def stock_s19() -> float:
@@ -552,7 +552,7 @@ def stock_s19() -> float:
     for number in range(100):
         world.nodes[leader].put(f"g{number}")
     world.run(2, "BC")
-    # The next leader begins behind its own last entry, where the old one has others.
+    # The next leader begins after its own last entry, where the old one has other entries.
     world.elect("C" if leader == "B" else "B", "BC")
     rejoin(world, "A")
     start = world.now
@@ -593,7 +593,7 @@ def test_s19_a_thousand_entries_of_another_history_are_replaced_within_a_second(
 
 
 def m1(make_member: Callable[..., Any]) -> Broken:
-    """One link is broken for a minute, then one voter is cut off for another."""
+    """Break one link for a minute, then disconnect one voter for another minute."""
     world = World(3, seed=3, make_member=make_member)
     leader = world.leader()
     other = next(node for node in world.nodes.values() if node is not leader)
@@ -619,7 +619,7 @@ def test_m1_m2_a_voter_that_was_cut_off_deposes_nobody(system: str) -> None:
 
 
 def m3(make_member: Callable[..., Any]) -> Broken:
-    """Two of three have the entries; one of them loses its disk, the other is away."""
+    """Let two of three have the entries; one of them loses its disk, the other is down."""
     world = World(3, make_member=make_member)
     leader = world.leader()
     second, third = (node for node in world.nodes.values() if node is not leader)
@@ -648,7 +648,7 @@ def test_m3_a_voter_that_lost_its_disk_elects_nobody(system: str) -> None:
 
 
 def test_a_voter_that_forgets_its_vote_gives_it_twice() -> None:
-    """Why term and vote are on the disk before a vote leaves."""
+    """So term and vote must be on disk before a vote is sent."""
 
     def votes(*, forgets: bool) -> int:
         world = World(3)
@@ -675,7 +675,7 @@ def test_a_voter_that_forgets_its_vote_gives_it_twice() -> None:
 
 @pytest.mark.parametrize("mutant", [None, mutants.acks_before_it_syncs])
 def test_no_vote_and_no_acknowledgement_leaves_before_what_it_promises_is_synced(mutant: Any) -> None:
-    """Pitfall 1: whatever a message promises is on the disk at the moment it leaves."""
+    """Pitfall 1: everything that a message promises is on disk when the message is sent."""
     world = World(3, make_member=mutant or RaftMember)
     early: list[str] = []
 
@@ -704,7 +704,7 @@ def test_no_vote_and_no_acknowledgement_leaves_before_what_it_promises_is_synced
 
 
 def test_any_bytes_as_a_batch_are_refused_alike_or_change_the_image_alike() -> None:
-    """Pitfall 6: nothing that is applied raises but for a version that is not known."""
+    """Pitfall 6: applying an entry raises only for an unknown version."""
     chance = random.Random(5)
     images = [EMPTY, EMPTY]
     for number in range(400):
@@ -727,7 +727,7 @@ def test_any_bytes_as_a_batch_are_refused_alike_or_change_the_image_alike() -> N
 
 
 def test_a_leader_sends_little_while_its_snapshot_is_being_written() -> None:
-    """Stock sent 38,692 messages in one tick to a voter that needs the snapshot which is not there yet."""
+    """Stock sent 38,692 messages in one tick to a voter that needs a snapshot that is not written yet."""
     world = World(3, kept_entries=1, limits=LIMITS)
     leader = world.leader()
     behind = next(node for node in world.nodes.values() if node is not leader)
@@ -745,7 +745,7 @@ def test_a_leader_sends_little_while_its_snapshot_is_being_written() -> None:
 
     world.run(10, until=lambda: behind.image.version == leader.image.version)
 
-    # What the first snapshot has is served from it, the rest from the log.
+    # Entries in the first snapshot are served from it, later ones from the log.
     assert behind.image.version == leader.image.version and behind.installed == 1
     assert world.network._count - sent < 300
 
@@ -812,7 +812,7 @@ def test_a_journal_loads_from_a_disk_of_another_process() -> None:
 
 
 def test_answers_that_come_twice_do_not_multiply_the_chunks_of_a_snapshot() -> None:
-    """Found by the storm: each answer asked for a chunk, and each chunk for an answer."""
+    """Found by a storm: each answer requested a chunk, and each chunk caused an answer."""
     world = World(3, kept_entries=1, limits=LIMITS)
     leader = world.leader()
     behind = next(node for node in world.nodes.values() if node is not leader)

@@ -1,4 +1,4 @@
-"""Seeds of the storm: nothing that was acknowledged is lost, no two voters apply different entries."""
+"""Seeds of storms: no acknowledged entry is lost, and no two voters apply different entries."""
 
 from collections.abc import Callable
 
@@ -57,7 +57,7 @@ def test_the_same_seed_goes_the_same_way() -> None:
 
 @pytest.mark.slow
 @pytest.mark.parametrize(
-    ("mutant", "first", "backups"),  # the seed that found it first
+    ("mutant", "first", "backups"),  # the first seed that detects it
     [
         (mutants.acks_before_it_syncs, 83, False),
         (mutants.commits_what_it_was_not_shown, 20, False),

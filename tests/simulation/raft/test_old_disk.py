@@ -1,4 +1,4 @@
-"""A voter whose disk was restored to an earlier state cannot vote until it has all that it acknowledged."""
+"""A voter with a disk restored to an earlier state may not vote until it has all that it acknowledged."""
 
 import json
 import logging
@@ -15,7 +15,7 @@ from tests.simulation.raft.world import DIRECTORY, Node, World
 
 
 def put_back(world: World, node: Node, *, names: int = 5) -> None:
-    """Copy a follower's disk, let the quorum go on, and leave the follower down with the copy."""
+    """Copy a follower's disk, let the quorum continue, and leave the follower down with the copy."""
     world.crash(node)
     copy = node.copy_disk()
     world.start(node)
@@ -75,7 +75,7 @@ def test_a_voter_whose_disk_went_back_is_sent_a_snapshot_if_the_log_is_gone(
 
 
 def lost_entry(make_member: Callable[..., RaftMember]) -> list[str]:
-    """Commit with one follower alone, put its disk back, lose the leader; what is lost of it then."""
+    """Commit with one follower only, restore its disk, stop the leader; return what is lost."""
     world = World(3, make_member=make_member)
     leader = world.leader()
     old, other = followers(world, leader)
@@ -206,7 +206,7 @@ def test_a_voter_whose_directory_was_moved_has_its_vote_back_by_itself(
 
 
 def lost_with_a_lagging_voter(make_member: Callable[..., RaftMember]) -> list[str]:
-    """Commit with one follower alone, put its files back while nobody leads; what is lost of it then."""
+    """Commit with one follower only, restore its files while there is no leader; return what is lost."""
     world = World(3, make_member=make_member)
     leader = world.leader()
     copied, other = followers(world, leader)
@@ -248,7 +248,7 @@ def test_a_copy_whose_vote_counts_loses_what_was_committed(mutant: Callable[...,
 
 
 def committed_by_two_leaders(make_member: Callable[..., RaftMember]) -> str:
-    """Let a voter elect another leader, and put its files back while the first one leads on; what breaks."""
+    """Let a voter elect another leader, and restore its files while the first leads; return what breaks."""
     world = World(3, make_member=make_member)
     first = world.leader()
     first.propose("known to all")
@@ -300,7 +300,7 @@ def test_two_leaders_commit_where_a_copy_obeys_without_proof(mutant: Callable[..
 
 
 def elected_by_a_vote_of_before(make_member: Callable[..., RaftMember]) -> str:
-    """Let a vote arrive that a voter gave before its files were put back; what breaks."""
+    """Deliver a vote that a voter gave before its files were restored; return what breaks."""
     world = World(5, make_member=make_member)
     first = world.leader()
     copied, late, near, far = followers(world, first)
@@ -308,8 +308,8 @@ def elected_by_a_vote_of_before(make_member: Callable[..., RaftMember]) -> str:
     first.propose("known to all")
     world.run(1)
     copy = copied.copy_disk()
-    # The leader asks another one to follow it, whom it does not hear then. Only one voter hears that one, and
-    # its vote is on its way for long; so is the question to another.
+    # The leader hands over to another node, whose messages it does not receive. Only one voter receives them,
+    # and its vote is delayed for long; so is the request to another voter.
     for node in (first, near):
         network.cut(late.node_id, node.node_id)
     network.held |= {(copied.node_id, late.node_id), (late.node_id, far.node_id)}
@@ -352,7 +352,7 @@ def test_a_vote_of_before_undoes_a_commit_where_no_new_entry_is_the_proof(
 
 
 def test_a_leader_speaks_to_a_voter_as_soon_as_they_are_linked() -> None:
-    """A heartbeat later a voter whose volume went back could have elected somebody."""
+    """A heartbeat interval later, a voter whose volume was rolled back could have elected another leader."""
     world = World(3)
     leader = world.leader()
     voter = followers(world, leader)[0]
@@ -366,7 +366,7 @@ def test_a_leader_speaks_to_a_voter_as_soon_as_they_are_linked() -> None:
 
 
 def elected_for_a_log_that_is_gone(make_member: Callable[..., RaftMember]) -> str:
-    """Let a voter hear late that one stands with a log which it lost meanwhile; what breaks."""
+    """Delay a request for a vote until the candidate has lost its log; return what breaks."""
     world = World(3, make_member=make_member)
     copied = world.leader()
     knows, lags = followers(world, copied)
@@ -549,7 +549,7 @@ def test_a_voter_with_a_flipped_bit_in_its_log_is_sent_again_what_it_lost(place:
 
 
 def test_a_voter_that_lost_to_a_flipped_bit_votes_for_nobody_who_lacks_it() -> None:
-    """The entry is committed by it and the leader alone; then the bit flips, and the leader dies."""
+    """The entry is committed only by it and the leader; then the bit flips, and the leader dies."""
     world = World(3)
     leader = world.leader()
     old, other = followers(world, leader)
@@ -604,7 +604,7 @@ def test_a_voter_whose_snapshot_is_damaged_is_sent_the_leaders(names_behind: int
     assert world.settings(old) == world.settings(leader)
     world.crash(leader)
     if not names_behind:
-        # Only the name of the snapshot said how much it had acknowledged: a new term ends the wait.
+        # Only the name of the snapshot shows how much it had acknowledged: a new term ends the wait.
         world.start(leader)
     assert world.run(20, until=lambda: bool(world.leaders))
     world.run(2)

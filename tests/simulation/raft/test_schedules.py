@@ -1,4 +1,4 @@
-"""Schedules of the Raft paper: ours takes no harm from them, and a voter without the protection does."""
+"""Schedules of the Raft paper: ours survives them, and a voter without the protection does not."""
 
 from collections.abc import Callable
 
