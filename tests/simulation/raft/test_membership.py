@@ -306,7 +306,7 @@ def new_leader(world: World, nodes: Sequence[Node]) -> Node:
 
 
 def grown(world: World) -> tuple[Node, Node, Node]:
-    """Grow a lone voter to three, and let it lose leadership; return (it, the leader, the third)."""
+    """Grow the lone voter, which leads, to three voters; return them."""
     first, second, third = world.nodes.values()
     world.leader()
     add(world, second)
@@ -336,7 +336,7 @@ def test_a_lone_voter_that_lost_its_disk_stands_aside_when_the_others_have_gone_
 
 
 def test_a_term_has_one_leader_by_its_disk() -> None:
-    """A node loses its disk and starts again so fast that the others have not noticed its end."""
+    """The leader loses its disk and starts again so fast that the others have not noticed its end."""
     world = World(1, spares=2)
     first, second, third = grown(world)
     world.crash(first)

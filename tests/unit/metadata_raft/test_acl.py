@@ -1,4 +1,4 @@
-"""ottla.metadata_raft.acl: the words of access control entries, and filters of them."""
+"""ottla.metadata_raft.acl: access control entries and their filters."""
 
 import pytest
 

@@ -47,7 +47,7 @@ def create(world: MetadataWorld, *new: NewAcl) -> list[tuple[int, str | None]]:
 
 
 def delete(world: MetadataWorld, *filters: AclFilterFields) -> list[list[str] | tuple[int, str]]:
-    """What each filter removed, by resource name, or why it could not."""
+    """Return the resource names that each filter removed, or its error."""
     reply = world.submit(DeleteAcls(filters=filters))
     return [
         (one.error_code, one.error_message)

@@ -1,6 +1,6 @@
 """ottla.metadata_raft.acl_set: the rules of Apache Kafka's StandardAuthorizer, one test for each.
 
-tests/compat/java/test_authorizer.py asks Kafka's own class about them all.
+tests/compat/java/test_authorizer.py compares all of them with Kafka's own class.
 """
 
 from itertools import count
@@ -117,7 +117,7 @@ def test_before_the_entries_are_loaded_only_super_users_are_allowed_anything() -
     assert decide(acl_set(allow()), ANN, READ, TOPIC, "orders", CLOSED).is_allowed
 
 
-# ---- which entries stand for a resource --------------------------------------------------------------------
+# ---- patterns that match a resource ----------------------------------------------------------------------
 
 
 def test_a_literal_entry_stands_for_the_resource_of_its_name() -> None:
@@ -155,7 +155,7 @@ def test_a_prefixed_star_is_the_character() -> None:
     assert asked(acls, name="*orders").is_allowed
 
 
-# ---- which of these match ----------------------------------------------------------------------------------
+# ---- principals, hosts, operations ------------------------------------------------------------------------
 
 
 def test_an_entry_is_for_its_principal_alone() -> None:
@@ -260,7 +260,7 @@ def test_an_entry_for_somebody_else_closes_a_resource_that_the_setting_opens(
     assert asked(acl_set(other), settings=OPEN) == (False, DefaultRule.DENY)
 
 
-# ---- some resource of a type -------------------------------------------------------------------------------
+# ---- any resource of a type -------------------------------------------------------------------------------
 
 
 def test_by_type_a_super_user_and_who_may_by_default_are_allowed() -> None:

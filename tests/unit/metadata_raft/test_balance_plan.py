@@ -1,4 +1,4 @@
-"""Plans by which all brokers get their share, checked on small clusters and by chance."""
+"""Plans that give all brokers equal shares, checked on small clusters and on random ones."""
 
 from collections import Counter
 from collections.abc import Sequence
@@ -18,7 +18,7 @@ from ottla.metadata_raft.balance_plan import (
 
 GB = 10**9
 MB = 10**6
-ROUNDS = 8  # goals that depend on each other may need some
+ROUNDS = 8  # goals that depend on each other may need several
 
 
 def rooms(*racks: str | None, used_gb: Sequence[int] | None = None) -> list[BrokerRoom]:
@@ -41,7 +41,7 @@ def after(plan: BalancePlan, partitions: Sequence[PlacedPartition]) -> list[tupl
 def carried_out(
     plan: BalancePlan, brokers: Sequence[BrokerRoom], partitions: Sequence[PlacedPartition]
 ) -> tuple[list[BrokerRoom], list[PlacedPartition]]:
-    """Return what there is when a plan was carried out."""
+    """Return the brokers and partitions after a plan was carried out."""
     sizes: Counter[int] = Counter()
     sizes_of = {one.place: one.size_bytes for one in partitions}
     for move in plan.moves:

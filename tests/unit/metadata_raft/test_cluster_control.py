@@ -1,4 +1,4 @@
-"""Brokers come, live, fall silent and leave."""
+"""Brokers register, heartbeat, fall silent and leave."""
 
 from itertools import product
 from typing import Any
@@ -26,7 +26,7 @@ TIMEOUT_MS = CONFIG.broker_session_timeout_ms
 
 
 def with_topic(*replicas: int, brokers: int = 3, **configs: str) -> MetadataWorld:
-    """Brokers and the topic t with one partition on these replicas."""
+    """Return a world of brokers and the topic t with one partition on these replicas."""
     world = MetadataWorld(brokers=brokers)
     topic = world.topic("t", assignments=[(0, replicas)], configs=list(configs.items()))
     world.submit(CreateTopics(topics=[topic]))
@@ -184,7 +184,7 @@ def test_silence_is_fenced_after_the_session_timeout_one_broker_at_a_time() -> N
 
 
 def test_a_broker_whose_metadata_stand_still_stays_fenced() -> None:
-    """As one whose metadata log lies on a disk that hangs: it would not hear that it leads."""
+    """Its metadata log may be on a disk that hangs, and then it would not learn that it leads."""
     world = with_topic(1, 2)
     offset = world.image.version
     world.heartbeat(1, current_metadata_offset=offset)
@@ -240,7 +240,7 @@ def test_a_process_that_is_gone_is_fenced_at_once() -> None:
 
 
 def test_the_last_in_sync_leads_and_leads_alone_when_it_is_heard_after_the_others_fell() -> None:
-    """It may have lost its power just now, and with it what the one that falls still has."""
+    """It may have just lost its power, and with it records that the failed broker still has."""
     world = with_topic(1, 2)
     epoch = world.image.brokers[1].broker_epoch
     world.submit(BrokerConnectionLost(broker_id=1, broker_epoch=epoch, is_gone=True))
@@ -329,7 +329,7 @@ def test_a_new_leader_grants_everybody_a_fresh_session() -> None:
 
 
 def test_one_that_was_lost_before_the_reign_began_is_given_a_moment() -> None:
-    """As the node that led the quorum until it died."""
+    """One such broker is the node that led the quorum until it died."""
     world = with_topic(1, 2)
     world.now_ms += 10_000
     world.controller.activate(world.image, world.now_ms, {1: world.now_ms - 5_000, 2: world.now_ms - 5_000})
@@ -344,11 +344,11 @@ def test_one_that_was_lost_before_the_reign_began_is_given_a_moment() -> None:
     assert partition(world).leader == 2
 
 
-# ---- all at once -------------------------------------------------------------------------------------------
+# ---- failovers ---------------------------------------------------------------------------------------------
 
 
 def failover(world: MetadataWorld) -> None:
-    """Another node leads the quorum, and has heard of nobody."""
+    """Let another node lead the quorum, which has heard of no broker yet."""
     world.controller = Controller(world.image, CONFIG)
     world.controller.activate(world.image, world.now_ms)
 
@@ -398,7 +398,7 @@ def test_a_leader_that_is_heard_of_late_is_rid_of_those_that_fell_meanwhile() ->
 
 
 def test_one_that_fell_before_its_leader_was_heard_of_does_not_come_back_into_the_isr() -> None:
-    """It may have lost the end of its log with its power, and the leader lives."""
+    """It may have lost the end of its log with its power, and the leader is alive."""
     world = with_topic(0, 1, 2)
     failover(world)
     epoch = world.image.brokers[1].broker_epoch
@@ -425,11 +425,11 @@ def test_a_broker_that_goes_for_good_leaves_the_isr_though_nobody_else_is_up() -
     assert 1 not in partition(world).isr
 
 
-# ---- what a process finds of what its predecessor wrote ----------------------------------------------------
+# ---- data that is left of the previous run of a broker -----------------------------------------------------
 
 
 def all_die(page_cache_id: bytes = HOST) -> MetadataWorld:
-    """Every broker of t runs on a host that says this of its memory; then all processes end."""
+    """Return a world in which every broker of t ran on a host with this page cache id, and then ended."""
     world = MetadataWorld(brokers=0)
     for broker_id in (0, 1, 2):
         world.start_broker(broker_id, page_cache_id=page_cache_id)
@@ -439,7 +439,7 @@ def all_die(page_cache_id: bytes = HOST) -> MetadataWorld:
 
 
 def returns(world: MetadataWorld, **what_it_says: Any) -> None:
-    """Broker 1 comes back, and nobody else before it is taken for dead."""
+    """Let broker 1 come back, and the sessions of all others expire."""
     world.start_broker(1, **what_it_says)
     world.now_ms += TIMEOUT_MS + 1
     world.heartbeat(1)
@@ -512,7 +512,7 @@ def test_the_clean_shutdown_of_an_earlier_process_proves_nothing() -> None:
 
 
 def test_a_directory_that_was_not_there_before_proves_nothing() -> None:
-    """It may have failed, and with it the writes that were on their way."""
+    """It may have failed, and lost the writes that were in progress."""
     world = all_die()
 
     returns(world, page_cache_id=HOST, log_dirs=2)
@@ -520,7 +520,7 @@ def test_a_directory_that_was_not_there_before_proves_nothing() -> None:
     assert 1 not in partition(world).isr
 
 
-# ---- leaving -----------------------------------------------------------------------------------------------
+# ---- shutdown ----------------------------------------------------------------------------------------------
 
 
 def test_a_broker_that_shuts_down_gives_away_what_it_leads_first() -> None:
@@ -597,7 +597,7 @@ def test_a_broker_that_is_unregistered_leaves_isrs_but_stays_a_replica() -> None
 
 
 def test_a_broker_that_stops_right_after_a_failover_gives_its_partitions_to_the_first_that_is_heard() -> None:
-    """Who is not heard of in this reign may be another process by now, which has forgotten what it wrote."""
+    """A broker that the new controller has not heard of may have restarted and lost unsynced records."""
     world = with_topic(1, 2)
     failover(world)
 
@@ -620,7 +620,7 @@ LEGAL = {
 
 
 def world_with(state: BrokerControlState, *, leads: bool) -> MetadataWorld:
-    """Return three brokers, of which 1 is in this state; it leads a partition, or did until it left."""
+    """Return a world of three brokers, with broker 1 in this state; it leads a partition, or did before."""
     world = with_topic(1, 2) if leads else MetadataWorld(brokers=3)
     if state is FENCED:
         world.heartbeat(1, want_fence=True)
@@ -638,7 +638,7 @@ def test_heartbeats_make_each_move_of_the_table() -> None:
 
     for before, leads, others_know, fence, stop in product(MOVES, *[(False, True)] * 4):
         if before is LEAVING and not leads:
-            continue  # it goes at once
+            continue  # it shuts down at once
         world = world_with(before, leads=leads)
         if others_know:
             world.heartbeat(0)

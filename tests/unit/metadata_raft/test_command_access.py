@@ -1,4 +1,4 @@
-"""The controller judges what clients ask for by the entries that stand before the command in the log."""
+"""The controller authorizes commands of clients by the entries before the command in the log."""
 
 import re
 from dataclasses import replace
@@ -46,7 +46,7 @@ def world() -> MetadataWorld:
 
 
 def acl(world: MetadataWorld, operation: AclOperation, **changes: Any) -> None:
-    """Create an entry for alice: on the topic t, unless it is said otherwise."""
+    """Create an entry for alice, on the topic t unless `changes` differ."""
     fields = {
         "id": world.uuid(),
         "resource_type": ResourceType.TOPIC,
@@ -65,7 +65,7 @@ def of_cluster() -> dict[str, Any]:
 
 
 def refusal(world: MetadataWorld, command: Command, client: Asker | None = ALICE) -> ErrorCode | None:
-    """Return the error by which a command is refused as a whole, None if it is decided."""
+    """Return the error that rejects a command as a whole, None if it is decided."""
     try:
         world.controller.decide(command, world.now_ms, None, client)
     except KafkaError as error:
@@ -175,7 +175,7 @@ def test_nodes_ask_for_themselves_and_without_an_authorizer_nobody_is_judged(wor
 
 
 def test_handlers_name_the_client_of_each_command() -> None:
-    """A handler that forgets it would have the controller carry out what the client may not ask for."""
+    """Without the client, the controller would carry out commands that the client may not send."""
     for module in Path(ottla.node.kafka_api.__path__[0]).glob("*.py"):
         for call in re.finditer(r"metadata\.submit\(", module.read_text()):
             asked = _arguments(module.read_text()[call.end() :])

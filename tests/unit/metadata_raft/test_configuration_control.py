@@ -1,4 +1,4 @@
-"""Settings are changed as KIP-226 and KIP-339 say."""
+"""Settings are changed as in KIP-226 and KIP-339."""
 
 import time
 
@@ -203,7 +203,7 @@ def test_a_resource_or_a_key_that_is_named_twice_is_refused(world: MetadataWorld
 
 
 def test_setting_a_brokers_value_again_is_recorded_again(world: MetadataWorld) -> None:
-    """KAFKA-14136: brokers read files anew that a value names."""
+    """KAFKA-14136: brokers reload the files that a value names."""
     alter(world, BROKER, "0", ("message.max.bytes", SET, "9"))
     before = world.image.version
 

@@ -1,4 +1,4 @@
-"""A broker is decommissioned: everything it holds moves elsewhere, and then it may go."""
+"""A broker is decommissioned: all its replicas move elsewhere, and then it may be removed."""
 
 from collections import Counter
 

@@ -1,4 +1,4 @@
-"""Elections that are asked for, and those that are due."""
+"""Elections on request, and elections that are due."""
 
 from collections.abc import Sequence
 from dataclasses import replace
@@ -52,12 +52,12 @@ def fence(world: MetadataWorld, *broker_ids: int) -> None:
 
 
 def in_sync_again(world: MetadataWorld, *isr: int) -> None:
-    """The leader of the first partition says so."""
+    """Let the leader of the first partition set this ISR."""
 
     alter(world, isr, broker_id=partition(world).leader)
 
 
-# ---- asked for ---------------------------------------------------------------------------------------------
+# ---- on request --------------------------------------------------------------------------------------------
 
 
 def test_the_preferred_leader_leads_again() -> None:

@@ -1,4 +1,4 @@
-"""Eligible leader replicas (KIP-966): who may lead beside the ISR, and who led last."""
+"""Eligible leader replicas (KIP-966): replicas that may lead beside the ISR, and the last known leader."""
 
 import pytest
 
@@ -41,7 +41,7 @@ MIN_ISR = "min.insync.replicas"
 
 
 def three(*, min_isr: int = 2, is_on: bool = True) -> MetadataWorld:
-    """Brokers 0 to 3 of which the first three have the partition t-0, and broker 0 leads it."""
+    """Return a world of brokers 0 to 3; the first three have the partition t-0, led by broker 0."""
     world = MetadataWorld(brokers=0)
     for broker_id in range(4):
         world.start_broker(broker_id, page_cache_id=BOOT)
@@ -57,13 +57,13 @@ def partition(world: MetadataWorld) -> PartitionImage:
 
 
 def state(world: MetadataWorld) -> tuple[int, tuple[int, ...], tuple[int, ...], tuple[int, ...]]:
-    """Leader, ISR, eligible replicas and the last known leader."""
+    """Return leader, ISR, eligible replicas and the last known leader."""
     one = partition(world)
     return one.leader, one.isr, one.eligible_leader_replicas, one.last_known_elr
 
 
 def fall(world: MetadataWorld, *broker_ids: int) -> None:
-    """One after the other, each when all others have been heard of since the last."""
+    """Fence brokers one after the other, each after all others were heard of since the last one."""
     for broker_id in broker_ids:
         for other in world.image.active_brokers():
             world.heartbeat(other.broker_id)
@@ -82,7 +82,7 @@ def set_config(world: MetadataWorld, kind: ConfigResourceType, name: str, value:
 
 
 def ask_for_isr(world: MetadataWorld, *isr: int, damaged: tuple[int, ...] = ()) -> None:
-    """The leader asks for this ISR."""
+    """Let the leader ask for this ISR."""
     one = partition(world)
     wanted = AlteredPartition(
         leader_epoch=one.leader_epoch,
@@ -248,7 +248,7 @@ def test_replicas_that_move_away_are_not_eligible() -> None:
 
 @pytest.mark.parametrize("of_topic", [True, False])
 def test_nobody_is_eligible_any_more_when_fewer_must_be_in_sync(of_topic: bool) -> None:
-    """From then on the leader acknowledges alone."""
+    """From then on the leader alone acknowledges records."""
     world = three()
     set_config(world, ConfigResourceType.BROKER, "", "2")
     fall(world, 2, 1)
@@ -266,7 +266,7 @@ def test_nobody_is_eligible_any_more_when_fewer_must_be_in_sync(of_topic: bool) 
 
 
 def test_the_whole_cluster_has_one_value_while_the_feature_is_on() -> None:
-    """As Apache Kafka: brokers and controller must not differ about it."""
+    """Brokers and the controller must agree on it, as in Apache Kafka."""
     world = three(is_on=False)
     set_config(world, ConfigResourceType.BROKER, "1", "3")
 

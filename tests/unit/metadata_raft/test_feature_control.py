@@ -31,7 +31,7 @@ UPGRADE, SAFE, UNSAFE = UpgradeType.UPGRADE, UpgradeType.SAFE_DOWNGRADE, Upgrade
 
 
 def of_two_releases(level: int = 25) -> MetadataWorld:
-    """Two brokers, one of which knows metadata.version 17 to 30, the other up to 29; finalized is `level`."""
+    """Return two brokers, one with metadata.version 17 to 30, one up to 29, and the finalized `level`."""
     world = MetadataWorld(brokers=0)
     for broker_id, highest in enumerate((30, 29)):
         features = [
@@ -150,7 +150,7 @@ def set_feature(world: MetadataWorld, name: str, level: int, kind: UpgradeType =
 
 
 def level_of(world: MetadataWorld, name: str) -> int:
-    """What the parts of a node that obey the feature look at."""
+    """Return the level that the parts of a node read."""
     image = world.image
     levels = {
         GROUP_VERSION: image.group_version,
@@ -222,7 +222,7 @@ def test_a_cluster_that_may_have_security_records_keeps_older_nodes_out_for_ever
 
 
 def test_a_node_that_knows_a_lower_level_keeps_the_cluster_there() -> None:
-    """One release served transactions, and knew no epochs that move."""
+    """One release served transactions without epochs that increase."""
     between = {**SUPPORTED_FEATURES, TRANSACTION_VERSION: (0, 1)}
     world = MetadataWorld(brokers=0)
     register(world, 0, THIS_RELEASE)
@@ -237,7 +237,7 @@ def test_a_node_that_knows_a_lower_level_keeps_the_cluster_there() -> None:
         register(world, 1, between)
 
 
-# Of each record the versions that Apache Kafka writes at 3.7-IV2, 4.0-IV0, 4.0-IV1 and 4.3-IV0.
+# The versions of each record that Apache Kafka writes at 3.7-IV2, 4.0-IV0, 4.0-IV1 and 4.3-IV0.
 LEVELS = (17, 22, 23, 30)
 VERSIONS = {
     RegisterBrokerRecord: (3, 3, 3, 4),

@@ -1,4 +1,4 @@
-"""The records with which a new cluster begins."""
+"""The first records of a new cluster."""
 
 from ottla.metadata_raft.cluster_features import SUPPORTED_FEATURES
 from ottla.metadata_raft.controller import Controller

@@ -1,4 +1,4 @@
-"""AlterPartition: what a leader may say of its ISR, and with which code it is refused otherwise."""
+"""AlterPartition: the changes of the ISR that a leader may request, and the errors of others."""
 
 from collections.abc import Sequence
 from typing import Any
@@ -24,7 +24,7 @@ from tests.unit.metadata_raft.metadata_world import MetadataWorld
 
 
 def world_with_a_leader() -> MetadataWorld:
-    """t-0 on the brokers 1, 2 and 0 of four, led by 1, whose follower 0 is not in sync."""
+    """Return a world with t-0 on brokers 1, 2 and 0 of four, led by 1; follower 0 is not in sync."""
     world = MetadataWorld(brokers=4)
     world.submit(CreateTopics(topics=[world.topic("t", assignments=[(0, [1, 2, 0])])]))
     alter(world, [1, 2])
@@ -193,7 +193,7 @@ def test_a_process_that_was_replaced_is_refused_as_a_whole() -> None:
 
 
 def test_the_change_that_ends_a_reassignment_may_take_the_leader_away() -> None:
-    """The leader is told NEW_LEADER_ELECTED, and the record is written all the same."""
+    """The leader gets NEW_LEADER_ELECTED, although the record is written."""
     world = world_with_a_leader()
     moving = ReassignableTopic(
         name="t", partitions=[ReassignablePartition(partition_index=0, replicas=[2, 3])]

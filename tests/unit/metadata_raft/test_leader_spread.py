@@ -1,4 +1,4 @@
-"""Leadership of a broker that goes is spread over the replicas in sync by load, then by number."""
+"""Leadership of a leaving broker is spread over the replicas in sync by load, then by number."""
 
 from collections import Counter
 
@@ -42,13 +42,13 @@ def test_who_leads_much_already_gets_less() -> None:
 
 def test_load_rules_before_numbers() -> None:
     world = world_of(3, *[(0, 1, 2)] * 10, *[(2, 1, 0)] * 5)
-    world.heartbeat(0, leader_load=1_000)  # 100 for each of ten
+    world.heartbeat(0, leader_load=1_000)  # 100 for each of ten partitions
     world.heartbeat(1, leader_load=2_000)
     world.heartbeat(2, leader_load=1_400)
 
     world.heartbeat(0, want_fence=True, leader_load=1_000)
 
-    # 1,400 + 8 x 100 is 2,200, and 2,000 + 2 x 100 is, too.
+    # 1,400 + 8 x 100 equals 2,000 + 2 x 100.
     assert leaders(world) == {1: 2, 2: 13}
 
 

@@ -1,4 +1,4 @@
-"""Why there is no link to a voter, and when that is said again."""
+"""Missing links to voters: their reasons, and the times at which they are logged."""
 
 import itertools
 import socket
@@ -27,7 +27,7 @@ def test_the_voters_that_are_waited_for_are_named_with_addresses_and_reasons() -
 
 
 def test_a_new_quorum_says_that_it_waits_for_all_of_its_voters_though_others_are_a_majority() -> None:
-    """A disk is empty because it is new, or because it was lost: only all voters know (metadata_raft D33)."""
+    """An empty disk is a new or a lost one: only all voters together know (metadata_raft D33)."""
     told = sentence(LinkTroubles().of(MISSING), has_majority=True, is_new=True)
 
     assert told == (
@@ -57,7 +57,7 @@ def test_who_is_gone_is_not_the_one_who_refused_and_who_is_linked_has_no_reason(
 
 
 def test_a_voter_that_does_not_run_is_told_in_words_however_the_loop_tells_of_it() -> None:
-    """With one address, with several, and by a name that nobody knows."""
+    """The host has one address, several, or an unknown name."""
     once = "[Errno 111] Connect call failed ('127.0.0.1', 9093)"
     for error, told in (
         (ConnectionRefusedError(111, f"{once[12:]}"), "connection refused"),

@@ -1,4 +1,4 @@
-"""ottla.metadata_raft.mutation_charge: what topics take of a quota, and which it refuses (KIP-599)."""
+"""ottla.metadata_raft.mutation_charge: topics are charged to a quota, which may reject them (KIP-599)."""
 
 from collections.abc import Callable
 
@@ -30,7 +30,7 @@ def new_topic(world: MetadataWorld, name: str, partitions: int = 1) -> NewTopic:
 
 
 class Quota:
-    """So many mutations are allowed; then all are refused for a second."""
+    """A quota that allows a number of mutations, then rejects all for a second."""
 
     def __init__(self, allowed: int) -> None:
         self.allowed = allowed

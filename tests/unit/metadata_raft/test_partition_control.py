@@ -1,4 +1,4 @@
-"""Leaders and offline replicas when a log directory fails under a broker that lives (KIP-858)."""
+"""Leaders and offline replicas when a log directory of a running broker fails (KIP-858)."""
 
 from collections import Counter
 
@@ -22,7 +22,7 @@ GOOD, BAD = log_dir_id(0, 0), log_dir_id(0, 1)
 
 
 def two_dirs(*, brokers: int = 1) -> MetadataWorld:
-    """Brokers of which the first has two log directories."""
+    """Return a world of brokers, the first with two log directories."""
     world = MetadataWorld(brokers=0)
     for broker_id in range(brokers):
         world.start_broker(broker_id, log_dirs=2 if broker_id == 0 else 1)
@@ -30,7 +30,7 @@ def two_dirs(*, brokers: int = 1) -> MetadataWorld:
 
 
 def topic_on(world: MetadataWorld, *replicas: int) -> TopicImage:
-    """Two partitions; broker 0 has the first in its good directory and the second in its bad one."""
+    """Create two partitions; broker 0 has the first in its good directory, the second in the bad one."""
     topic = world.topic("t", assignments=[(0, replicas), (1, replicas)])
     world.submit(CreateTopics(topics=[topic]))
     assign(world, (0, GOOD), (1, BAD))
@@ -123,7 +123,7 @@ def test_a_replica_found_in_another_directory_is_elected_there() -> None:
 
 
 def test_the_last_replica_in_sync_does_not_lead_from_an_empty_disk() -> None:
-    """Its followers would cut off what they have. An unclean election is for whoever knows better."""
+    """Its followers would truncate their logs. An administrator can still request an unclean election."""
     world = two_dirs(brokers=2)
     topic_on(world, 0, 1)
     world.heartbeat(1, want_fence=True)

@@ -1,4 +1,4 @@
-"""Which names in a certificate are those of a node."""
+"""Certificates name a node by its id or its hosts."""
 
 import pytest
 

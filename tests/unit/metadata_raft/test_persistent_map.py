@@ -1,4 +1,4 @@
-"""ottla.metadata_raft.persistent_map: like a dict, but it never changes."""
+"""ottla.metadata_raft.persistent_map: an immutable mapping that equals a dict with the same changes."""
 
 from random import Random
 
@@ -6,7 +6,7 @@ from ottla.metadata_raft.persistent_map import PersistentMap
 
 
 class OneHash(str):
-    """A key whose hash is that of all others."""
+    """A key with the same hash as all others."""
 
     __slots__ = ()
 
@@ -77,7 +77,7 @@ def test_keys_of_one_hash_are_told_apart() -> None:
 
 
 def leaves(found: PersistentMap[str, int] | PersistentMap[int, bool]) -> list[object]:
-    """Return the dicts of a map."""
+    """Return the leaves of a map."""
     nodes: list[object] = [found._root]
     leaf = []
     while nodes:

@@ -1,4 +1,4 @@
-"""The replicated log on disk: what was synced is there, what was not is cut off, damage is named."""
+"""The replicated log on disk: synced entries are kept, others are cut off, damage is reported."""
 
 from pathlib import Path
 
@@ -39,7 +39,7 @@ def setting(number: int, size: int = 1) -> MetadataRecord:
 
 
 def add(journal: RaftJournal, term: int, *, count: int = 1, size: int = 1) -> None:
-    """Entries of two records each."""
+    """Append entries of two records each."""
     for _ in range(count):
         last = journal.last
         if journal.state.term < term:
@@ -49,7 +49,7 @@ def add(journal: RaftJournal, term: int, *, count: int = 1, size: int = 1) -> No
 
 
 def content(journal: RaftJournal) -> list[tuple[int, int, int]]:
-    """(index, term, end offset) of each entry."""
+    """Return (index, term, end offset) of each entry."""
     return [(entry.raft_index, entry.term, entry.end_offset) for entry in journal._entries[1:]]
 
 
@@ -134,7 +134,7 @@ def test_a_log_cut_at_any_byte_keeps_its_whole_entries() -> None:
 
 
 def test_a_tail_of_which_the_disk_kept_the_wrong_half_is_cut_off() -> None:
-    """Several entries of one sync: the first may be torn, and one behind it be whole."""
+    """The first of several entries of one sync may be torn, and a later one whole."""
     disk = new_disk()
     journal = opened(disk)
     add(journal, 1)
@@ -267,7 +267,7 @@ def test_a_damaged_file_of_votes_is_refused(damaged: bytes) -> None:
 
 
 def of_voter(term: int = 3) -> MemoryDisk:
-    """A disk on which a voter has begun and voted."""
+    """Return the disk of a voter that has voted."""
     disk = new_disk()
     journal = opened(disk)
     add(journal, 1)
@@ -301,7 +301,7 @@ def test_a_backup_of_an_earlier_start_shows_in_the_same_place() -> None:
     backup = disk.read_file(DIRECTORY / QUORUM_STATE)
 
     journal = opened(disk)
-    journal.sync()  # as at each start
+    journal.sync()  # as each start does
     assert journal.state == QuorumState(3, 2)
     disk.write_file(DIRECTORY / QUORUM_STATE, backup, sync=True)
 
@@ -355,7 +355,7 @@ def test_truncation_goes_back_over_files() -> None:
         add(journal, 1, count=2)
         journal.sync()
         journal.begin_segment()
-    assert len(disk.list_directory(DIRECTORY)) == 4  # and quorum-state
+    assert len(disk.list_directory(DIRECTORY)) == 4  # with quorum-state
 
     journal.truncate_from(2)
     add(journal, 2)
@@ -381,7 +381,7 @@ def test_files_that_a_snapshot_covers_go_and_some_entries_stay_in_memory() -> No
 
 
 def test_a_log_that_went_another_way_than_the_snapshot_is_dropped_at_start() -> None:
-    """The node died after the leader's snapshot was in place and before its own log was removed."""
+    """The node died after the leader's snapshot was stored and before its own log was removed."""
     disk = new_disk()
     journal = opened(disk)
     add(journal, 1, count=4)

@@ -1,4 +1,4 @@
-"""Who must go when too many connections have proven nothing yet."""
+"""Too many connections that are not authenticated: the choice of the one to close."""
 
 from typing import NamedTuple
 

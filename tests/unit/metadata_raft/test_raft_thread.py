@@ -1,4 +1,4 @@
-"""The voter's thread ends with the task that runs it, at whatever moment that is cancelled."""
+"""The voter's thread ends with the task that runs it, even if that is cancelled at any moment."""
 
 import asyncio
 import threading
@@ -14,7 +14,7 @@ T = TypeVar("T")
 
 
 class Thread:
-    """One whose loop is made, and whose task is made on it, when the test lets it."""
+    """A thread that waits for the test before it creates its loop, and before it creates its task."""
 
     def __init__(self) -> None:
         self.may_have_a_loop = threading.Event()

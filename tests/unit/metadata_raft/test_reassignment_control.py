@@ -159,7 +159,7 @@ def test_a_reassignment_takes_the_place_of_another() -> None:
 
 @pytest.mark.parametrize("again", [(1, 2), (2, 1, 0)])
 def test_a_replica_that_is_coming_is_waited_for_whoever_asks_again(again: tuple[int, ...]) -> None:
-    """Else a move would be told to be over while it has one replica in sync less than was asked for."""
+    """Otherwise a reassignment would be reported as complete with one replica in sync too few."""
     world = with_topic(0, 1)
     move(world, [1, 2])
 
@@ -185,7 +185,7 @@ def test_the_next_controller_goes_on_with_it() -> None:
 
 
 def test_a_reassignment_that_ends_with_the_word_of_a_broker_names_the_directories_that_stay() -> None:
-    """Found by the model: an unclean election left in sync who is to stay, and the next change ends it."""
+    """Found by the model: after an unclean election all remaining replicas are in sync, so it can end."""
     world = with_topic(0, unclean_leader_election_enable="true")
     world.start_broker(2, log_dirs=2)
     move(world, [2])
@@ -238,7 +238,7 @@ def test_what_cannot_be_is_refused(
 
 
 def test_a_partition_that_is_named_twice_is_refused_the_second_time() -> None:
-    """The second would be decided on what the first changes."""
+    """The second would be decided on the state before the first."""
     world = with_topic(0, 1)
     wanted = [ReassignablePartition(partition_index=0, replicas=replicas) for replicas in ([2], [0])]
 

@@ -1,4 +1,4 @@
-"""Where new partitions go."""
+"""The placement of new partitions on brokers."""
 
 from collections import Counter
 
@@ -93,7 +93,7 @@ def test_a_share_of_the_load_counts_as_a_share_of_the_leaders(seed: int) -> None
     spread = LeaderSpread(image, {0: 600, 1: 300, 2: 200})
     brokers = [broker(one) for one in range(3)]
     leaders = []
-    for _ in range(12):  # topics of a partition each, of which nothing is known yet
+    for _ in range(12):  # topics with one partition each, without any load yet
         ((leader, *_),) = place(brokers, 1, 3, seed, spread)
         spread.add([leader])
         leaders.append(leader)

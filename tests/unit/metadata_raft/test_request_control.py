@@ -1,4 +1,4 @@
-"""A command that is sent again is carried out once, and answered as it was then."""
+"""A command that is sent again is carried out once, and gets its first reply again."""
 
 import pytest
 
@@ -103,7 +103,7 @@ def test_one_command_too_many_under_way_is_refused(monkeypatch: pytest.MonkeyPat
 
 
 def test_a_copy_of_a_command_that_changed_nothing_changes_nothing_either() -> None:
-    """The sender was told that the topic exists; a copy comes when somebody else has deleted it."""
+    """The reply was that the topic exists; a copy arrives after another client has deleted it."""
     world = MetadataWorld()
     world.submit(CreateTopics(topics=[world.topic("t", 1)]))
     told = create(world, "t", 0)

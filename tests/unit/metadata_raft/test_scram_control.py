@@ -1,4 +1,4 @@
-"""SCRAM credentials are set and removed as in KIP-554, and keys are those of RFC 5802 and RFC 7677."""
+"""SCRAM credentials are set and removed as in KIP-554, with the keys of RFC 5802 and RFC 7677."""
 
 import base64
 import hashlib

@@ -1,4 +1,4 @@
-"""Access control entries, client quotas, SCRAM credentials: records, image, snapshot, and what is shown."""
+"""Access control entries, client quotas, SCRAM credentials: records, image, snapshot, and texts."""
 
 from typing import Any
 
@@ -156,7 +156,7 @@ def test_records_that_contradict_what_is_there_are_refused(records: list[Metadat
 
 
 def test_an_entity_that_names_a_type_twice_is_replayed_as_it_is() -> None:
-    """No controller of ours writes it, and no record may stop a node by an error that is none of Kafka's."""
+    """No controller writes it, and no record may stop a node with an error that is not a KafkaError."""
     twice = [QuotaEntityPart(entity_type="user", entity_name=name) for name in ("a", None)]
     delta = MetadataDelta(EMPTY)
 

@@ -1,4 +1,4 @@
-"""Topics are created, deleted and grown as Apache Kafka does it, error by error."""
+"""Topics are created and deleted, and get partitions, with the errors of Apache Kafka."""
 
 from collections.abc import Sequence
 from dataclasses import replace

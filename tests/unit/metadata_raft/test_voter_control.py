@@ -1,4 +1,4 @@
-"""The voters of the quorum as records, one at a time."""
+"""Voters of the quorum are added and removed by records, one at a time."""
 
 from dataclasses import replace
 
@@ -21,7 +21,7 @@ def add(voter_id: int) -> AddRaftVoter:
 
 
 def of_one() -> MetadataWorld:
-    """A quorum of node 0."""
+    """Return a world with a quorum of node 0."""
     world = MetadataWorld()
     world.submit(add(0))
     world.controller.commit(world.image)
