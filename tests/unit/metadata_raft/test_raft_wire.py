@@ -7,7 +7,7 @@ from ottla.metadata_raft.raft_wire import LinkWire
 
 
 class FailingTransport:
-    """A transport whose socket fails at the first write: it closes at once, and calls nothing in this turn."""
+    """A transport whose socket fails at the first write: it closes at once, without a callback this turn."""
 
     def __init__(self) -> None:
         self.writes = 0
