@@ -144,7 +144,7 @@ class AclSet:
         ids: dict[AccessControlEntry, bytes | None] = {**removed, **added}
         for entry, entry_id in added.items():
             if entry_id in self.by_id or (entry in self.ids and entry not in removed):
-                raise _corrupt(entry_id, "already exists, or another one of its content")
+                raise _corrupt(entry_id, "already exists, or an equal one does")
             if (
                 entry.permission_type not in _PERMISSIONS
                 or entry.pattern_type not in _PATTERN_TYPES

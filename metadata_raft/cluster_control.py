@@ -160,8 +160,8 @@ def _check_registration(image: MetadataImage, command: RegisterBroker) -> None:
         or (command.broker_id not in image.brokers and len(image.brokers) >= MAX_BROKERS)
     ):
         problem = (
-            f"A broker may have {MAX_LOG_DIRS} directories, {MAX_LISTENERS} listeners and {MAX_FEATURES}"
-            f" features, and the cluster {MAX_BROKERS} brokers."
+            f"A broker may have at most {MAX_LOG_DIRS} directories, {MAX_LISTENERS} listeners and "
+            f"{MAX_FEATURES} features, and the cluster at most {MAX_BROKERS} brokers."
         )
     else:
         wanted = set(log_dirs)

@@ -117,7 +117,7 @@ def check_command(
             named = "" if refused.resource_type is ResourceType.CLUSTER else f" {refused.name!r}"
             raise KafkaError(
                 _REFUSALS[refused.resource_type],
-                f"The controller refused this: {client.principal} from {client.host} needs "
+                f"The controller rejected this command: {client.principal} from {client.host} needs "
                 f"{refused.operation.name} permission on {refused.resource_type.name}{named}.",
             )
 

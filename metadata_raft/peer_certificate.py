@@ -40,8 +40,8 @@ def check_certificate_names(names: Collection[str], node_id: int, hosts: Collect
     if not names:
         raise KafkaError(
             ErrorCode.CLUSTER_AUTHORIZATION_FAILED,
-            f"Node {node_id} showed no certificate: give its listener a keystore whose certificate is signed "
-            f"by an authority in the truststores of the other nodes and names node-{node_id}.",
+            f"Node {node_id} presented no certificate: give its listener a keystore whose certificate is "
+            f"signed by an authority in the truststores of the other nodes and names node-{node_id}.",
         )
     if is_named(names, node_id, hosts):
         return

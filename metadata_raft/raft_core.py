@@ -309,7 +309,7 @@ class RaftCore:
         return own if own is not None and own.epoch == entry.term else open_entry(entry.batch)
 
     def _apply(self, batch: MetadataBatch) -> None:
-        assert batch.base_offset == self._image.version + 1, "offsets and entries part"
+        assert batch.base_offset == self._image.version + 1, "offsets and entries diverge"
         self._image, changes = apply_batch(self._image, batch)
         image = self._image
         self._events.append(lambda listener: listener.handle_commit(batch, image, changes))

@@ -196,8 +196,8 @@ def check_proof(
     if password is None or not hmac.compare_digest(proof.password, password.encode()):
         raise KafkaError(
             ErrorCode.CLUSTER_AUTHORIZATION_FAILED,
-            f"Node {told.node_id} did not log in, or with a wrong user or password: check that its settings "
-            "of SASL for listeners of controllers fit those of this node.",
+            f"Node {told.node_id} did not log in, or used a wrong user or password: check that its SASL "
+            "settings for controller listeners match those of this node.",
         )
 
 

@@ -377,7 +377,7 @@ class RaftJournal:
         last, header = self.last, peek_entry(batch)
         assert index == last.raft_index + 1 and header.raft_index == index, "an entry does not follow the log"
         assert header.base_offset == last.end_offset, "a batch does not follow the log"
-        assert header.term == term >= last.term, "a term goes back"
+        assert header.term == term >= last.term, "a term decreases"
         entry = JournalEntry(batch, index, term, header.next_offset)
         self._remember(entry)
         self._unwritten.append(entry)
@@ -392,7 +392,7 @@ class RaftJournal:
     def truncate_from(self, index: int) -> None:
         """Remove the entry `index` and all after it, from the disk too before this returns."""
         first = self._entries[0]
-        assert index > first.raft_index, "what a snapshot has cannot be cut off"
+        assert index > first.raft_index, "entries in a snapshot cannot be truncated"
         cut = self._entries[index - first.raft_index :]
         if not cut:
             return
@@ -427,7 +427,7 @@ class RaftJournal:
 
     def set_state(self, state: QuorumState) -> None:
         """Set the term and the vote, durable after `sync`; the rest of the state stays."""
-        assert state.term >= self._state.term, "a term goes back"
+        assert state.term >= self._state.term, "a term decreases"
         self._put_state(state._replace(lost=self._state.lost, copied_from=self._state.copied_from))
 
     def lose_promise(self, lost: LostPromise | None) -> None:

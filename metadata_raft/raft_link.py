@@ -53,7 +53,7 @@ REFUSAL_LOG_SECONDS: Final = 1.0
 
 # asyncio closes the connection of a client that it rejects without a TLS alert.
 REFUSED_IN_SILENCE: Final = (
-    "The other end closed the connection during the TLS handshake; if it refuses this node's certificate, "
+    "The other end closed the connection during the TLS handshake; if it rejected this node's certificate, "
     "its log says why."
 )
 

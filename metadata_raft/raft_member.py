@@ -110,7 +110,7 @@ class RaftMember:
         if journal.is_copied and self.is_lone:
             log.info(
                 "The data directory of this node is a copy: it was moved or "
-                "restored. The node is the only voter, so it goes on with it."
+                "restored. The node is the only voter, so it continues with it."
             )
             journal.own_directory()
         copy_id = 1 + chance.getrandbits(_COPY_ID_BITS) if journal.is_copied else 0

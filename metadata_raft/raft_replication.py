@@ -159,7 +159,7 @@ class Replication:
 
     def _send_snapshot(self, node_id: int, progress: _Progress) -> None:
         engine, latest = self._engine, self._store.latest
-        assert latest is not None, "entries are gone that no snapshot has"
+        assert latest is not None, "entries were removed without a snapshot of them"
         transfer, now = progress.transfer, engine.now()
         if transfer is None:
             transfer = progress.transfer = _Transfer(latest, 0, -CHUNK_RETRY_SECONDS)

@@ -145,7 +145,7 @@ def decode_record(value: ByteSource | None) -> MetadataRecord:
         raise KafkaError(ErrorCode.CORRUPT_MESSAGE, problem) from None
     if end != len(value):
         raise KafkaError(
-            ErrorCode.CORRUPT_MESSAGE, f"A {cls.__name__} has {len(value) - end} bytes after its end"
+            ErrorCode.CORRUPT_MESSAGE, f"A {cls.__name__} has {len(value) - end} bytes after its end."
         )
     return record
 

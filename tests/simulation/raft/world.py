@@ -118,7 +118,7 @@ class Node:
         for entry in entries:
             self.world.history.note_applied(self, entry)
             self.image, _ = replay_batch(self.image, open_entry(entry.batch))
-            assert self.image.version + 1 == entry.end_offset, "offsets and entries part"
+            assert self.image.version + 1 == entry.end_offset, "offsets and entries diverge"
 
     def handle_installed(self, snapshot: StoredSnapshot) -> None:
         assert snapshot.image.version >= self.image.version, "a snapshot goes back"

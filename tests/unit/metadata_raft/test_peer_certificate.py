@@ -53,6 +53,6 @@ def test_a_refusal_says_whose_certificate_it_is_and_which_names_would_do() -> No
     assert refused.value.detail == (
         "The certificate of node 3 was issued for anna. It names neither node-3 nor three.example.org."
     )
-    with pytest.raises(KafkaError, match="Node 3 showed no certificate"):
+    with pytest.raises(KafkaError, match="Node 3 presented no certificate"):
         check_certificate_names([], 3, [])
     check_certificate_names({"node-3"}, 3, [])
