@@ -123,7 +123,7 @@ def our_s1() -> Broken:
 
 @pytest.mark.slow
 @pytest.mark.parametrize("system", SYSTEMS)
-def test_s1_an_old_leader_that_rejoins_by_snapshot_confirms_nothing_of_its_own(system: str) -> None:
+def test_s1_an_old_leader_that_rejoins_by_snapshot_commits_no_entries_of_its_own(system: str) -> None:
     judge(system, stock_s1() if system == "stock" else our_s1())
 
 
@@ -167,7 +167,7 @@ def our_s2(make_member: Callable[..., Any]) -> Broken:
 
 
 @pytest.mark.parametrize("system", [*SYSTEMS, "mutant"])
-def test_s2_an_acknowledgement_counts_in_its_own_reign_only(system: str) -> None:
+def test_s2_an_acknowledgement_counts_only_in_its_own_term(system: str) -> None:
     if system == "stock":
         assert stock_s2()
     else:
@@ -250,7 +250,7 @@ def our_s3() -> Broken:
 
 
 @pytest.mark.parametrize("system", SYSTEMS)
-def test_s3_what_was_acknowledged_is_not_cut_off_by_what_comes_twice(system: str) -> None:
+def test_s3_a_repeated_message_does_not_truncate_acknowledged_entries(system: str) -> None:
     judge(system, stock_s3() if system == "stock" else our_s3())
 
 
@@ -322,11 +322,11 @@ def our_s6() -> Broken:
 
 
 @pytest.mark.parametrize("system", SYSTEMS)
-def test_s6_a_batch_that_contradicts_the_image_is_passed_over_by_all_alike(system: str) -> None:
+def test_s6_a_batch_that_contradicts_the_image_is_skipped_by_every_voter(system: str) -> None:
     judge(system, stock_s6() if system == "stock" else our_s6())
 
 
-def test_s7_a_record_of_a_later_version_ends_the_process_and_nothing_is_applied_behind_it() -> None:
+def test_s7_a_record_of_a_later_version_stops_the_process_and_nothing_is_applied_after_it() -> None:
     entry = bytearray(encode_entry(MetadataBatch(0, 1, 5, [record_of_voters(World(1).configured)]), 1))
     at = entry.index(b"\1\xb1\xea\1")  # the frame: version, api key 30001
     entry[at + 1 : at + 4] = b"\xff\xff\1"
@@ -517,7 +517,7 @@ def test_s12_s13_an_isolated_leader_steps_down_within_a_second_and_says_so(syste
 
 @pytest.mark.slow
 @pytest.mark.parametrize("system", SYSTEMS)
-def test_s14_no_number_of_commands_at_once_raises_though_they_are_taken(system: str) -> None:
+def test_s14_accepted_commands_do_not_raise_however_many_there_are(system: str) -> None:
     broken: Broken = []
     if system == "stock":
         stock = StockWorld(appendEntriesUseBatch=False, commandsQueueSize=0)
@@ -582,7 +582,7 @@ def our_s19() -> float:
 
 @pytest.mark.slow
 @pytest.mark.parametrize("system", SYSTEMS)
-def test_s19_a_thousand_entries_of_another_history_are_replaced_within_a_second(system: str) -> None:
+def test_s19_a_thousand_diverging_entries_are_replaced_within_a_second(system: str) -> None:
     if system == "stock":
         assert stock_s19() > 2  # for a tenth of them
     else:
@@ -610,7 +610,7 @@ def m1(make_member: Callable[..., Any]) -> Broken:
 
 @pytest.mark.slow
 @pytest.mark.parametrize("system", SYSTEMS)
-def test_m1_m2_a_voter_that_was_cut_off_deposes_nobody(system: str) -> None:
+def test_m1_m2_a_voter_that_was_disconnected_does_not_depose_the_leader(system: str) -> None:
     member = mutants.elects_without_asking if system == "stock" else raft_member()
     judge(system, m1(member))
 
@@ -642,12 +642,12 @@ def m3(make_member: Callable[..., Any]) -> Broken:
 
 
 @pytest.mark.parametrize("system", SYSTEMS)
-def test_m3_a_voter_that_lost_its_disk_elects_nobody(system: str) -> None:
+def test_m3_a_voter_that_lost_its_disk_elects_no_leader(system: str) -> None:
     member = mutants.counts_any_disk if system == "stock" else raft_member()
     judge(system, m3(member))
 
 
-def test_a_voter_that_forgets_its_vote_gives_it_twice() -> None:
+def test_a_voter_that_loses_its_vote_votes_twice() -> None:
     """So term and vote must be on disk before a vote is sent."""
 
     def votes(*, forgets: bool) -> int:
@@ -674,7 +674,7 @@ def test_a_voter_that_forgets_its_vote_gives_it_twice() -> None:
 
 
 @pytest.mark.parametrize("mutant", [None, mutants.acks_before_it_syncs])
-def test_no_vote_and_no_acknowledgement_leaves_before_what_it_promises_is_synced(mutant: Any) -> None:
+def test_votes_and_acknowledgements_are_sent_after_what_they_promise_is_synced(mutant: Any) -> None:
     """Pitfall 1: everything that a message promises is on disk when the message is sent."""
     world = World(3, make_member=mutant or RaftMember)
     early: list[str] = []
@@ -703,7 +703,7 @@ def test_no_vote_and_no_acknowledgement_leaves_before_what_it_promises_is_synced
     assert {"AppendReply", "VoteGranted"} <= set(early) if mutant else not early
 
 
-def test_any_bytes_as_a_batch_are_refused_alike_or_change_the_image_alike() -> None:
+def test_any_bytes_as_a_batch_have_the_same_result_on_every_voter() -> None:
     """Pitfall 6: applying an entry raises only for an unknown version."""
     chance = random.Random(5)
     images = [EMPTY, EMPTY]
@@ -811,7 +811,7 @@ def test_a_journal_loads_from_a_disk_of_another_process() -> None:
     assert isinstance(leader.disk, MemoryDisk) and journal.last == leader.member.journal.last
 
 
-def test_answers_that_come_twice_do_not_multiply_the_chunks_of_a_snapshot() -> None:
+def test_repeated_answers_do_not_multiply_the_chunks_of_a_snapshot() -> None:
     """Found by a storm: each answer requested a chunk, and each chunk caused an answer."""
     world = World(3, kept_entries=1, limits=LIMITS)
     leader = world.leader()

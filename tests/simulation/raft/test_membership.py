@@ -65,7 +65,7 @@ def test_a_quorum_grows_from_one_to_five_and_shrinks_again() -> None:
     assert len(world.history.acked) == 7
 
 
-def test_a_new_voter_has_a_copy_before_it_has_a_vote() -> None:
+def test_a_new_voter_has_the_log_before_it_may_vote() -> None:
     """A node with an empty log that counted at once would prevent all commits."""
     world = World(3, spares=1)
     leader = world.leader()
@@ -95,7 +95,7 @@ def test_a_node_without_a_vote_neither_elects_nor_is_elected() -> None:
     assert not any(node.leading_term for node in (other, world.nodes[4]))
 
 
-def test_two_changes_at_once_are_refused() -> None:
+def test_two_changes_at_once_are_rejected() -> None:
     world = World(3, spares=2)
     leader = world.leader()
     world.run(1)
@@ -109,7 +109,7 @@ def test_two_changes_at_once_are_refused() -> None:
 
 
 @pytest.mark.parametrize("what", ["two at once", "another disk", "itself"])
-def test_a_set_whose_majorities_need_not_meet_the_last_one_is_refused(what: str) -> None:
+def test_a_set_whose_majorities_may_not_overlap_the_last_one_is_rejected(what: str) -> None:
     world = World(3, spares=2)
     leader = world.leader()
     voters = leader.member.voters
@@ -166,7 +166,7 @@ def test_a_voter_that_lost_its_disk_votes_again_only_as_a_new_one() -> None:
     assert "with its vote" in world.history.acked
 
 
-def test_a_voter_with_another_disk_is_not_counted_though_it_is_taught() -> None:
+def test_a_voter_with_another_disk_gets_entries_but_does_not_count() -> None:
     world = World(3)
     leader = world.leader()
     lost, other = (node for node in world.nodes.values() if node is not leader)
@@ -201,7 +201,7 @@ def test_a_new_quorum_forms_when_all_of_its_voters_are_there() -> None:
     assert world.leader()
 
 
-def test_a_removed_node_disturbs_nobody() -> None:
+def test_a_removed_node_does_not_disturb_the_others() -> None:
     world = World(3)
     leader = world.leader()
     gone = next(node for node in world.nodes.values() if node is not leader)
@@ -213,7 +213,7 @@ def test_a_removed_node_disturbs_nobody() -> None:
     assert world.leaders == [leader] and leader.leading_term == term
 
 
-def test_a_lone_voter_tells_nobody_of_a_term_that_is_not_on_its_disk() -> None:
+def test_a_lone_voter_sends_no_term_that_is_not_on_its_disk() -> None:
     """It wins at once; a term that it lost with its power would begin again, with other entries."""
     world = World(1, spares=1)
     lone, spare = world.nodes[1], world.nodes[2]
@@ -239,7 +239,7 @@ def test_a_lone_voter_tells_nobody_of_a_term_that_is_not_on_its_disk() -> None:
     assert terms and all(told <= on_disk for told, on_disk in terms)
 
 
-def test_a_disk_that_the_log_does_not_name_elects_itself_as_little_as_others() -> None:
+def test_a_disk_that_the_log_does_not_name_elects_neither_itself_nor_others() -> None:
     """It has a copy of the log, but does not know the promises of the previous disk."""
     world = World(3, limits=LIMITS._replace(message_entries=1, messages_at_once=1))
     leader = world.leader()
@@ -266,7 +266,7 @@ def test_a_disk_that_the_log_does_not_name_elects_itself_as_little_as_others() -
     assert not world.leaders
 
 
-def test_a_leader_knows_nothing_of_a_learner_from_an_earlier_reign() -> None:
+def test_a_leader_forgets_the_progress_of_learners_of_an_earlier_term() -> None:
     """After two terms without a commit, the leader's log is shorter than the learner's was."""
     world = World(3, spares=1)
     network, old, spare = world.network, world.leader(), world.nodes[4]
@@ -316,7 +316,7 @@ def grown(world: World) -> tuple[Node, Node, Node]:
     return first, second, third
 
 
-def test_a_lone_voter_that_lost_its_disk_stands_aside_when_the_others_have_gone_on() -> None:
+def test_a_lone_voter_that_lost_its_disk_resigns_if_the_others_have_continued() -> None:
     """Its settings name only itself, so with an empty disk it starts a new quorum in the same cluster."""
     world = World(1, spares=2)
     first, second, third = grown(world)
@@ -335,7 +335,7 @@ def test_a_lone_voter_that_lost_its_disk_stands_aside_when_the_others_have_gone_
     assert first.member.engine.term < term and not first.leading_term
 
 
-def test_a_term_has_one_leader_by_its_disk() -> None:
+def test_a_term_has_one_leader_with_one_disk() -> None:
     """The leader loses its disk and starts again so fast that the others have not noticed its end."""
     world = World(1, spares=2)
     first, second, third = grown(world)

@@ -51,7 +51,7 @@ def register(world: MetadataWorld, broker_id: int, *log_dirs: bytes, incarnation
 # ---- registration ------------------------------------------------------------------------------------------
 
 
-def test_a_second_broker_of_the_same_id_is_refused_while_the_first_lives() -> None:
+def test_a_second_broker_with_the_same_id_is_rejected_while_the_first_is_alive() -> None:
     world = MetadataWorld(brokers=2)
 
     with pytest.raises(KafkaError) as refused:
@@ -60,7 +60,7 @@ def test_a_second_broker_of_the_same_id_is_refused_while_the_first_lives() -> No
     assert refused.value.code is ErrorCode.DUPLICATE_BROKER_REGISTRATION
 
 
-def test_it_is_taken_when_the_first_has_been_silent_too_long() -> None:
+def test_it_is_accepted_when_the_session_of_the_first_has_expired() -> None:
     world = MetadataWorld(brokers=2)
     old_epoch = world.image.brokers[1].broker_epoch
     world.now_ms += TIMEOUT_MS + 1
@@ -71,7 +71,7 @@ def test_it_is_taken_when_the_first_has_been_silent_too_long() -> None:
     assert broker.fenced and broker.broker_epoch > old_epoch
 
 
-def test_a_process_with_a_directory_of_its_predecessor_has_outlived_it() -> None:
+def test_a_process_with_a_directory_of_the_previous_run_replaces_it_at_once() -> None:
     world = with_topic(1, 2)
 
     register(world, 1, log_dir_id(1, 0))
@@ -80,7 +80,7 @@ def test_a_process_with_a_directory_of_its_predecessor_has_outlived_it() -> None
     assert (partition(world).leader, partition(world).isr) == (2, (2,))
 
 
-def test_the_same_process_again_changes_what_it_says_and_stays_what_it_is() -> None:
+def test_an_incarnation_that_registers_again_keeps_its_state_and_epoch() -> None:
     world = MetadataWorld()
     before = world.image.brokers[0]
     register(world, 0, *before.log_dirs, incarnation=before.incarnation_id)
@@ -99,7 +99,7 @@ def test_the_same_process_again_changes_what_it_says_and_stays_what_it_is() -> N
     [(), (bytes(16),), (b"one-and-the-same",) * 2, (log_dir_id(0, 0),)],
     ids=["none", "reserved", "twice", "another broker's"],
 )
-def test_directories_that_cannot_be_are_refused(log_dirs: tuple[bytes, ...]) -> None:
+def test_invalid_directories_are_rejected(log_dirs: tuple[bytes, ...]) -> None:
     world = MetadataWorld(brokers=1)
 
     with pytest.raises(KafkaError) as refused:
@@ -108,7 +108,7 @@ def test_directories_that_cannot_be_are_refused(log_dirs: tuple[bytes, ...]) -> 
     assert refused.value.code is ErrorCode.INVALID_REGISTRATION
 
 
-def test_a_broker_too_old_for_the_cluster_is_refused() -> None:
+def test_a_broker_too_old_for_the_cluster_is_rejected() -> None:
     world = MetadataWorld(brokers=1)
     world.raise_feature("some.feature", 2)
     features = [BrokerFeature(name="some.feature", min_supported_version=0, max_supported_version=1)]
@@ -147,7 +147,7 @@ def test_heartbeats_are_not_written() -> None:
     assert world.image.version == version
 
 
-def test_a_former_process_is_told_so() -> None:
+def test_a_heartbeat_of_a_replaced_process_is_rejected() -> None:
     world = MetadataWorld(brokers=1)
 
     for broker_id in (0, 9):
@@ -156,7 +156,7 @@ def test_a_former_process_is_told_so() -> None:
         assert refused.value.code is ErrorCode.STALE_BROKER_EPOCH
 
 
-def test_a_broker_that_wants_it_is_fenced() -> None:
+def test_a_broker_that_wants_to_be_fenced_is_fenced() -> None:
     world = with_topic(1, 2)
 
     reply = world.heartbeat(1, want_fence=True)
@@ -168,7 +168,7 @@ def test_a_broker_that_wants_it_is_fenced() -> None:
 # ---- silence -----------------------------------------------------------------------------------------------
 
 
-def test_silence_is_fenced_after_the_session_timeout_one_broker_at_a_time() -> None:
+def test_silent_brokers_are_fenced_after_the_session_timeout_one_at_a_time() -> None:
     world = with_topic(1, 2, 0)
     world.now_ms += TIMEOUT_MS
     world.heartbeat(0)
@@ -183,7 +183,7 @@ def test_silence_is_fenced_after_the_session_timeout_one_broker_at_a_time() -> N
     assert (partition(world).leader, partition(world).isr) == (0, (0,))
 
 
-def test_a_broker_whose_metadata_stand_still_stays_fenced() -> None:
+def test_a_broker_whose_metadata_does_not_advance_stays_fenced() -> None:
     """Its metadata log may be on a disk that hangs, and then it would not learn that it leads."""
     world = with_topic(1, 2)
     offset = world.image.version
@@ -239,7 +239,7 @@ def test_a_process_that_is_gone_is_fenced_at_once() -> None:
     assert partition(world).leader == 2
 
 
-def test_the_last_in_sync_leads_and_leads_alone_when_it_is_heard_after_the_others_fell() -> None:
+def test_the_last_in_sync_leads_alone_when_it_is_heard_after_the_others_failed() -> None:
     """It may have just lost its power, and with it records that the failed broker still has."""
     world = with_topic(1, 2)
     epoch = world.image.brokers[1].broker_epoch
@@ -253,7 +253,7 @@ def test_the_last_in_sync_leads_and_leads_alone_when_it_is_heard_after_the_other
     assert (partition(world).leader, partition(world).isr) == (2, (2,))
 
 
-def test_a_leader_that_may_have_lost_its_power_does_not_keep_a_follower_that_fell_out() -> None:
+def test_a_leader_that_may_have_lost_its_power_does_not_remove_a_follower_that_failed() -> None:
     world = with_topic(1, 2)
     epoch = world.image.brokers[2].broker_epoch
     world.submit(BrokerConnectionLost(broker_id=2, broker_epoch=epoch, is_gone=True))
@@ -269,7 +269,7 @@ def test_a_leader_that_may_have_lost_its_power_does_not_keep_a_follower_that_fel
     assert partition(world).leader == 2
 
 
-def test_one_that_may_have_lost_its_power_does_not_lead_because_another_comes_up() -> None:
+def test_a_broker_that_may_have_lost_its_power_is_not_elected_when_another_starts() -> None:
     world = with_topic(1, 2, 0)
     for broker_id in (0, 1):
         epoch = world.image.brokers[broker_id].broker_epoch
@@ -283,7 +283,7 @@ def test_one_that_may_have_lost_its_power_does_not_lead_because_another_comes_up
     assert (partition(world).leader, partition(world).isr) == (NO_LEADER, (1, 2))
 
 
-def test_where_two_others_live_the_next_one_leads_at_once() -> None:
+def test_with_two_others_alive_the_next_one_leads_at_once() -> None:
     world = with_topic(1, 2, 0)
     epoch = world.image.brokers[1].broker_epoch
     world.submit(BrokerConnectionLost(broker_id=1, broker_epoch=epoch, is_gone=True))
@@ -303,7 +303,7 @@ def test_a_broker_that_comes_back_in_time_stays() -> None:
     assert not world.tick()
 
 
-def test_the_connection_of_a_former_process_says_nothing_of_the_next() -> None:
+def test_a_lost_connection_of_a_previous_run_does_not_concern_the_next() -> None:
     world = MetadataWorld(brokers=2)
     lost = BrokerConnectionLost(broker_id=1, broker_epoch=world.image.brokers[1].broker_epoch)
     world.start_broker(1)
@@ -315,7 +315,7 @@ def test_the_connection_of_a_former_process_says_nothing_of_the_next() -> None:
     assert not world.tick()
 
 
-def test_a_new_leader_grants_everybody_a_fresh_session() -> None:
+def test_a_new_controller_gives_every_broker_a_new_session() -> None:
     world = MetadataWorld(brokers=2)
     world.now_ms += TIMEOUT_MS * 5
     world.controller = Controller(world.image, CONFIG)
@@ -328,7 +328,7 @@ def test_a_new_leader_grants_everybody_a_fresh_session() -> None:
     assert not before and world.tick()
 
 
-def test_one_that_was_lost_before_the_reign_began_is_given_a_moment() -> None:
+def test_a_broker_lost_before_the_controller_took_over_gets_a_short_session() -> None:
     """One such broker is the node that led the quorum until it died."""
     world = with_topic(1, 2)
     world.now_ms += 10_000
@@ -353,7 +353,7 @@ def failover(world: MetadataWorld) -> None:
     world.controller.activate(world.image, world.now_ms)
 
 
-def test_one_that_comes_back_while_the_others_are_cut_off_waits_for_them() -> None:
+def test_a_broker_that_comes_back_while_the_others_are_disconnected_waits_for_them() -> None:
     """It may have lost the end of its log with its power; the others, fenced meanwhile, may not."""
     world = with_topic(0, 1, 2)
     failover(world)
@@ -369,7 +369,7 @@ def test_one_that_comes_back_while_the_others_are_cut_off_waits_for_them() -> No
     assert (partition(world).leader, partition(world).isr) == (2, (2,))
 
 
-def test_when_all_fall_silent_nobody_is_taken_out_of_the_isr() -> None:
+def test_when_all_fall_silent_the_isr_stays() -> None:
     world = with_topic(0, 1, 2)
     world.now_ms += TIMEOUT_MS + 1
 
@@ -382,7 +382,7 @@ def test_when_all_fall_silent_nobody_is_taken_out_of_the_isr() -> None:
     assert (partition(world).leader, partition(world).isr) == (2, (2,))
 
 
-def test_a_leader_that_is_heard_of_late_is_rid_of_those_that_fell_meanwhile() -> None:
+def test_brokers_that_failed_before_their_leader_was_heard_leave_the_isr() -> None:
     world = with_topic(0, 1, 2)
     failover(world)
     epoch = world.image.brokers[1].broker_epoch
@@ -397,7 +397,7 @@ def test_a_leader_that_is_heard_of_late_is_rid_of_those_that_fell_meanwhile() ->
     assert (partition(world).leader, partition(world).isr) == (0, (0, 2))
 
 
-def test_one_that_fell_before_its_leader_was_heard_of_does_not_come_back_into_the_isr() -> None:
+def test_a_broker_that_failed_before_its_leader_was_heard_does_not_return_to_the_isr() -> None:
     """It may have lost the end of its log with its power, and the leader is alive."""
     world = with_topic(0, 1, 2)
     failover(world)
@@ -413,7 +413,7 @@ def test_one_that_fell_before_its_leader_was_heard_of_does_not_come_back_into_th
     assert (partition(world).leader, partition(world).isr) == (0, (0, 2))
 
 
-def test_a_broker_that_goes_for_good_leaves_the_isr_though_nobody_else_is_up() -> None:
+def test_an_unregistered_broker_leaves_the_isr_even_if_no_other_is_up() -> None:
     world = with_topic(1, 2)
     for broker_id in (1, 2):
         world.start_broker(broker_id, unfence=False)
@@ -448,7 +448,7 @@ def returns(world: MetadataWorld, **what_it_says: Any) -> None:
     world.heartbeat(1)
 
 
-def test_after_all_were_killed_the_first_that_returns_leads_if_its_host_ran_on() -> None:
+def test_after_all_were_killed_the_first_that_returns_leads_if_its_host_did_not_restart() -> None:
     world = all_die()
 
     returns(world, page_cache_id=HOST)
@@ -464,7 +464,7 @@ def test_after_all_lost_power_it_waits_for_the_last() -> None:
     assert (partition(world).leader, partition(world).isr) == (NO_LEADER, (0, 2))
 
 
-def test_one_whose_host_ran_on_leaves_the_isr_all_the_same_where_two_others_live() -> None:
+def test_a_broker_whose_host_did_not_restart_leaves_the_isr_if_two_others_are_alive() -> None:
     world = all_die()
     world.heartbeat(0)
     world.heartbeat(2)
@@ -474,7 +474,7 @@ def test_one_whose_host_ran_on_leaves_the_isr_all_the_same_where_two_others_live
     assert (partition(world).leader, partition(world).isr) == (0, (0, 2))
 
 
-def test_one_whose_host_ran_on_stays_where_one_other_may_have_lost_its_power() -> None:
+def test_a_broker_whose_host_did_not_restart_stays_if_one_other_may_have_lost_its_power() -> None:
     world = all_die()
     world.heartbeat(0)
 
@@ -483,7 +483,7 @@ def test_one_whose_host_ran_on_stays_where_one_other_may_have_lost_its_power() -
     assert (partition(world).leader, partition(world).isr) == (0, (0, 1, 2))
 
 
-def test_a_host_that_cannot_tell_whether_it_was_restarted_proves_nothing() -> None:
+def test_a_host_without_a_page_cache_id_proves_nothing() -> None:
     world = all_die(page_cache_id=ZERO_UUID)
 
     returns(world, page_cache_id=ZERO_UUID)
@@ -523,7 +523,7 @@ def test_a_directory_that_was_not_there_before_proves_nothing() -> None:
 # ---- shutdown ----------------------------------------------------------------------------------------------
 
 
-def test_a_broker_that_shuts_down_gives_away_what_it_leads_first() -> None:
+def test_a_broker_that_shuts_down_hands_over_its_leaderships_first() -> None:
     world = with_topic(1, 2)
 
     first = world.heartbeat(1, want_shut_down=True)
@@ -541,7 +541,7 @@ def test_a_broker_that_shuts_down_gives_away_what_it_leads_first() -> None:
     assert (partition(world).leader, partition(world).isr) == (2, (2,))
 
 
-def test_one_that_leads_nothing_may_go_at_once() -> None:
+def test_a_broker_that_leads_nothing_may_shut_down_at_once() -> None:
     world = with_topic(1, 2)
 
     assert world.heartbeat(0, want_shut_down=True).should_shut_down
@@ -549,7 +549,7 @@ def test_one_that_leads_nothing_may_go_at_once() -> None:
     assert world.heartbeat(0, want_shut_down=True).should_shut_down, "a fenced one too"
 
 
-def test_a_process_that_has_begun_to_stop_does_not_come_back() -> None:
+def test_a_run_that_has_begun_to_shut_down_is_not_unfenced_again() -> None:
     world = with_topic(1, 2)
     for broker_id in (1, 0, 2, 1):
         world.heartbeat(broker_id, want_shut_down=broker_id == 1)
@@ -560,7 +560,7 @@ def test_a_process_that_has_begun_to_stop_does_not_come_back() -> None:
     assert reply.is_fenced and world.image.brokers[1].fenced
 
 
-def test_the_last_broker_may_go_though_nobody_takes_over() -> None:
+def test_the_last_broker_may_shut_down_without_a_successor() -> None:
     world = with_topic(0, brokers=1)
 
     first = world.heartbeat(0, want_shut_down=True)

@@ -95,7 +95,7 @@ def ask_for_isr(world: MetadataWorld, *isr: int, damaged: tuple[int, ...] = ()) 
     world.submit(AlterPartition(broker_id=one.leader, broker_epoch=epoch, topics=[topic]))
 
 
-def test_whoever_leaves_an_isr_of_enough_is_not_eligible() -> None:
+def test_a_replica_that_leaves_an_isr_of_enough_is_not_eligible() -> None:
     world = three()
 
     fall(world, 2)
@@ -103,7 +103,7 @@ def test_whoever_leaves_an_isr_of_enough_is_not_eligible() -> None:
     assert state(world) == (0, (0, 1), (), ())
 
 
-def test_whoever_leaves_an_isr_of_too_few_is_eligible_until_there_are_enough() -> None:
+def test_a_replica_that_leaves_an_isr_of_too_few_is_eligible_until_there_are_enough() -> None:
     world = three()
     fall(world, 2, 1)
     too_few = state(world)
@@ -115,7 +115,7 @@ def test_whoever_leaves_an_isr_of_too_few_is_eligible_until_there_are_enough() -
     assert state(world) == (0, (0, 1), (), ())
 
 
-def test_an_eligible_replica_leads_when_nobody_is_in_sync() -> None:
+def test_an_eligible_replica_leads_when_none_is_in_sync() -> None:
     world = three()
     fall(world, 2, 1, 0)
     nobody = state(world)
@@ -129,7 +129,7 @@ def test_an_eligible_replica_leads_when_nobody_is_in_sync() -> None:
     assert partition(world).leader_recovery_state == RECOVERED, "nothing is lost"
 
 
-def test_an_eligible_replica_that_lives_takes_over_at_once() -> None:
+def test_a_live_eligible_replica_takes_over_at_once() -> None:
     world = three()
     fall(world, 2)
     ask_for_isr(world, 0)
@@ -139,7 +139,7 @@ def test_an_eligible_replica_that_lives_takes_over_at_once() -> None:
     assert state(world) == (1, (1,), (0,), ())
 
 
-def test_where_one_in_sync_is_enough_the_last_alone_is_eligible() -> None:
+def test_if_one_in_sync_is_enough_only_the_last_is_eligible() -> None:
     world = three(min_isr=1)
     fall(world, 2, 1, 0)
     nobody = state(world)
@@ -176,7 +176,7 @@ def test_a_broker_that_proves_what_it_has_stays_eligible(proof: str) -> None:
     assert state(world) == (1, (1,), (0,), ())
 
 
-def test_the_last_leader_leads_where_nobody_is_known_to_have_everything() -> None:
+def test_the_last_leader_leads_if_no_replica_certainly_has_everything() -> None:
     """Kafka's balanced recovery: it is marked as recovering, since records may be lost."""
     world = three()
     fall(world, 2, 1, 0)
@@ -247,7 +247,7 @@ def test_replicas_that_move_away_are_not_eligible() -> None:
 
 
 @pytest.mark.parametrize("of_topic", [True, False])
-def test_nobody_is_eligible_any_more_when_fewer_must_be_in_sync(of_topic: bool) -> None:
+def test_no_replica_is_eligible_any_more_when_fewer_must_be_in_sync(of_topic: bool) -> None:
     """From then on the leader alone acknowledges records."""
     world = three()
     set_config(world, ConfigResourceType.BROKER, "", "2")
@@ -290,7 +290,7 @@ def test_the_last_in_sync_stay_so_while_the_feature_is_off() -> None:
     assert state(world) == (NO_LEADER, (0,), (), ())
 
 
-def test_who_is_eligible_is_in_sync_when_the_feature_is_taken_back() -> None:
+def test_eligible_replicas_are_in_sync_when_the_feature_is_disabled() -> None:
     world = three()
     fall(world, 2, 1, 0)
 
@@ -303,7 +303,7 @@ def test_who_is_eligible_is_in_sync_when_the_feature_is_taken_back() -> None:
     assert state(world) == (1, (1,), (), ())
 
 
-def test_the_feature_needs_records_that_can_tell_who_is_eligible() -> None:
+def test_the_feature_needs_records_with_eligible_replicas() -> None:
     world = three(is_on=False)
     world.append([FeatureLevelRecord(name=METADATA_VERSION, feature_level=22)])
 
@@ -313,7 +313,7 @@ def test_the_feature_needs_records_that_can_tell_who_is_eligible() -> None:
     assert refused.value.code is ErrorCode.INVALID_UPDATE_VERSION
 
 
-def test_a_snapshot_tells_who_is_eligible_and_who_led_last() -> None:
+def test_a_snapshot_has_eligible_replicas_and_the_last_leader() -> None:
     world = three()
     fall(world, 2, 1, 0)
     image = world.image

@@ -72,7 +72,7 @@ CASES = [
 @pytest.mark.parametrize(
     ("name", "level", "kind", "problem"), [case[1:] for case in CASES], ids=[case[0] for case in CASES]
 )
-def test_a_level_is_set_or_refused(name: str, level: int, kind: int, problem: str | None) -> None:
+def test_a_level_is_set_or_rejected(name: str, level: int, kind: int, problem: str | None) -> None:
     world = of_two_releases()
     update = FeatureUpdate(feature=name, max_version_level=level, upgrade_type=kind)
     before = world.image
@@ -163,7 +163,7 @@ def level_of(world: MetadataWorld, name: str) -> int:
 @pytest.mark.parametrize(
     ("name", "highest"), [(GROUP_VERSION, 1), (TRANSACTION_VERSION, 2), (SHARE_VERSION, 2)]
 )
-def test_an_older_cluster_has_a_later_feature_when_somebody_says_so(name: str, highest: int) -> None:
+def test_an_older_cluster_gets_a_later_feature_on_request(name: str, highest: int) -> None:
     world = MetadataWorld(brokers=0)
     level = FeatureLevelRecord(name=METADATA_VERSION, feature_level=LATEST_METADATA_VERSION)
     world.controller.replay(MetadataBatch(0, 1, NOW_MS, [level]))
@@ -197,7 +197,7 @@ def test_nodes_of_an_older_release_and_a_later_feature_exclude_each_other(name: 
         register(world, 1, OLDER_RELEASE)
 
 
-def test_a_cluster_that_may_have_security_records_keeps_older_nodes_out_for_ever() -> None:
+def test_a_cluster_that_may_have_security_records_rejects_older_nodes_for_ever() -> None:
     world = MetadataWorld(brokers=0)
     level = FeatureLevelRecord(name=METADATA_VERSION, feature_level=LATEST_METADATA_VERSION)
     world.controller.replay(MetadataBatch(0, 1, NOW_MS, [level]))

@@ -93,7 +93,7 @@ def test_a_leader_leaves_its_isr_and_another_leads() -> None:
 
 
 @pytest.mark.parametrize("state", [{"want_fence": True}, {"want_shut_down": True}])
-def test_a_leader_stays_where_nobody_can_follow_it(state: dict[str, bool]) -> None:
+def test_a_leader_stays_if_no_other_can_be_elected(state: dict[str, bool]) -> None:
     world = world_with_a_leader()
     world.heartbeat(2, **state)
     before = partition(world)
@@ -104,7 +104,7 @@ def test_a_leader_stays_where_nobody_can_follow_it(state: dict[str, bool]) -> No
     assert partition(world) == before
 
 
-def test_what_is_so_already_changes_nothing() -> None:
+def test_a_request_for_the_current_isr_changes_nothing() -> None:
     world = world_with_a_leader()
     version = world.image.version
 
@@ -135,7 +135,7 @@ REFUSED = [
 @pytest.mark.parametrize(
     ("isr", "fields", "error"), [case[1:] for case in REFUSED], ids=[case[0] for case in REFUSED]
 )
-def test_what_cannot_be_is_refused(isr: list[int], fields: dict[str, Any], error: ErrorCode) -> None:
+def test_invalid_changes_are_rejected(isr: list[int], fields: dict[str, Any], error: ErrorCode) -> None:
     world = world_with_a_leader()
     version = world.image.version
 
@@ -146,7 +146,7 @@ def test_what_cannot_be_is_refused(isr: list[int], fields: dict[str, Any], error
 
 
 @pytest.mark.parametrize("state", [{"want_fence": True}, {"want_shut_down": True}])
-def test_a_broker_that_is_fenced_or_leaves_is_not_let_in(state: dict[str, bool]) -> None:
+def test_a_fenced_or_leaving_broker_may_not_join_the_isr(state: dict[str, bool]) -> None:
     """KIP-841"""
     world = world_with_a_leader()
     world.heartbeat(0, **state)
@@ -154,13 +154,13 @@ def test_a_broker_that_is_fenced_or_leaves_is_not_let_in(state: dict[str, bool])
     assert alter(world, [1, 2, 0]).error_code == ErrorCode.INELIGIBLE_REPLICA
 
 
-def test_no_broker_epoch_is_no_check_of_it() -> None:
+def test_without_a_broker_epoch_it_is_not_checked() -> None:
     world = world_with_a_leader()
 
     assert alter(world, [1, 2, 0], epochs={0: -1}).error_code == ErrorCode.NONE
 
 
-def test_an_unknown_topic_and_a_partition_that_is_named_twice() -> None:
+def test_unknown_topics_and_repeated_partitions_are_rejected() -> None:
     world = world_with_a_leader()
     now = partition(world)
     one = AlteredPartition(
@@ -183,7 +183,7 @@ def test_an_unknown_topic_and_a_partition_that_is_named_twice() -> None:
     assert codes == [[ErrorCode.UNKNOWN_TOPIC_ID], [ErrorCode.NONE, ErrorCode.INVALID_REQUEST]]
 
 
-def test_a_process_that_was_replaced_is_refused_as_a_whole() -> None:
+def test_all_changes_of_a_replaced_process_are_rejected() -> None:
     world = world_with_a_leader()
 
     with pytest.raises(KafkaError) as refused:

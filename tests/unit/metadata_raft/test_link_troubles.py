@@ -45,7 +45,7 @@ def test_a_connection_that_just_ends_does_not_hide_the_reason() -> None:
     assert "has a different cluster.secret" in troubles.of(MISSING)[1]
 
 
-def test_who_is_gone_is_not_the_one_who_refused_and_who_is_linked_has_no_reason() -> None:
+def test_a_voter_that_is_gone_does_not_reject_any_more_and_a_linked_one_has_no_reason() -> None:
     troubles = LinkTroubles()
     troubles.note(1, REFUSAL)
     troubles.note(1, ConnectionRefusedError("Connection refused"))
@@ -56,7 +56,7 @@ def test_who_is_gone_is_not_the_one_who_refused_and_who_is_linked_has_no_reason(
     assert troubles.of(MISSING)[1] == "voter 1 at host1:9093"
 
 
-def test_a_voter_that_does_not_run_is_told_in_words_however_the_loop_tells_of_it() -> None:
+def test_a_voter_that_does_not_run_has_a_readable_reason_for_every_error_of_the_loop() -> None:
     """The host has one address, several, or an unknown name."""
     once = "[Errno 111] Connect call failed ('127.0.0.1', 9093)"
     for error, told in (
@@ -73,7 +73,7 @@ def test_a_voter_that_does_not_run_is_told_in_words_however_the_loop_tells_of_it
         assert troubles.of(MISSING)[1].startswith(f"voter 1 at host1:9093 ({told}"), error
 
 
-def test_it_is_said_again_at_growing_intervals_and_soon_the_next_time() -> None:
+def test_missing_links_are_logged_at_growing_intervals_and_soon_the_next_time() -> None:
     troubles = LinkTroubles()
     said = [now for now in range(2_000) if troubles.due(MISSING, has_majority=False, now=now)]
     pauses = [later - earlier for earlier, later in itertools.pairwise(said)]

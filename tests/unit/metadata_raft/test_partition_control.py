@@ -62,7 +62,7 @@ def partition(world: MetadataWorld, index: int) -> PartitionImage:
     return world.image.topics.by_name["t"].partitions[index]
 
 
-def test_the_last_replica_in_sync_keeps_its_place_and_nobody_leads() -> None:
+def test_the_last_replica_in_sync_stays_and_there_is_no_leader() -> None:
     world = two_dirs()
     topic = topic_on(world, 0)
 
@@ -87,7 +87,7 @@ def test_another_replica_in_sync_leads() -> None:
     assert world.image.offline_replicas(moved) == [0]
 
 
-def test_what_a_log_directory_led_is_spread_over_the_others() -> None:
+def test_leadership_of_a_log_directory_is_spread_over_the_other_brokers() -> None:
     world = two_dirs(brokers=3)
     topic = world.topic("t", assignments=[(index, (0, 1, 2)) for index in range(6)])
     world.submit(CreateTopics(topics=[topic]))
@@ -157,7 +157,7 @@ def test_a_follower_with_an_empty_disk_leaves_the_isr_until_it_has_caught_up() -
     assert (partition(world, 1).leader, partition(world, 1).isr) == (1, (1,))
 
 
-def test_a_replica_that_lies_nowhere_is_offline() -> None:
+def test_a_replica_in_the_lost_directory_is_offline() -> None:
     world = two_dirs()
     topic_on(world, 0)
 
@@ -167,7 +167,7 @@ def test_a_replica_that_lies_nowhere_is_offline() -> None:
     assert world.image.offline_replicas(partition(world, 0)) == [0]
 
 
-def test_a_replica_that_no_broker_has_placed_yet_is_not_offline() -> None:
+def test_a_replica_without_a_reported_directory_is_not_offline() -> None:
     world = two_dirs()
     world.submit(CreateTopics(topics=[world.topic("t", assignments=[(0, [0])])]))
 
@@ -175,7 +175,7 @@ def test_a_replica_that_no_broker_has_placed_yet_is_not_offline() -> None:
     assert world.image.offline_replicas(partition(world, 0)) == []
 
 
-def test_what_is_gone_or_told_twice_changes_nothing() -> None:
+def test_unknown_replicas_and_repeated_reports_change_nothing() -> None:
     world = two_dirs(brokers=2)
     topic_on(world, 0)
     fail(world, BAD)
@@ -189,7 +189,7 @@ def test_what_is_gone_or_told_twice_changes_nothing() -> None:
 
 
 @pytest.mark.parametrize("command", [ReportOfflineLogDirs, AssignReplicasToDirs])
-def test_a_process_that_was_replaced_is_not_believed(command: type) -> None:
+def test_reports_of_a_replaced_process_are_rejected(command: type) -> None:
     world = two_dirs()
     word = {"log_dirs": [BAD]} if command is ReportOfflineLogDirs else {"assignments": []}
 

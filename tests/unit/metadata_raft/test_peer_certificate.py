@@ -39,13 +39,13 @@ def test_the_names_are_those_of_hosts_and_the_common_name() -> None:
         ([], ["three.example.org"], False),
     ],
 )
-def test_a_certificate_is_that_of_a_node_by_its_id_or_a_host(
+def test_a_certificate_names_a_node_by_its_id_or_a_host(
     names: list[str], hosts: list[str], expected: bool
 ) -> None:
     assert is_named(names, 3, hosts) is expected
 
 
-def test_a_refusal_says_whose_certificate_it_is_and_which_names_would_do() -> None:
+def test_the_error_has_the_names_of_the_certificate_and_the_expected_ones() -> None:
     with pytest.raises(KafkaError) as refused:
         check_certificate_names({"anna"}, 3, ["three.example.org"])
 

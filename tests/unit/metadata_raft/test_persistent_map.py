@@ -39,7 +39,7 @@ def test_it_has_what_a_dict_with_the_same_changes_has_and_older_maps_keep_theirs
         assert "missing" not in found
 
 
-def test_a_map_is_made_of_a_dict_in_one_go() -> None:
+def test_a_map_is_built_from_a_dict_at_once() -> None:
     entries = {number: str(number) for number in range(5_000)}
 
     found = PersistentMap(entries)
@@ -58,7 +58,7 @@ def test_one_change_shares_nearly_all_of_the_memory() -> None:
     assert sum(id(leaf) not in old for leaf in leaves(after)) == 1
 
 
-def test_a_map_without_entries_takes_nothing_of_the_earlier_one() -> None:
+def test_a_map_without_entries_shares_nothing_with_the_earlier_one() -> None:
     full = PersistentMap(dict.fromkeys(range(1000), True))
 
     empty = full.changed(dict.fromkeys(range(1_000)))
@@ -67,7 +67,7 @@ def test_a_map_without_entries_takes_nothing_of_the_earlier_one() -> None:
     assert leaves(empty) == [{}]
 
 
-def test_keys_of_one_hash_are_told_apart() -> None:
+def test_keys_with_the_same_hash_are_distinct() -> None:
     entries = {OneHash(number): number for number in range(200)}
 
     found = PersistentMap(entries)

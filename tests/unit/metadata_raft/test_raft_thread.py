@@ -60,7 +60,7 @@ async def while_it_lives(thread: Thread) -> None:
 @pytest.mark.parametrize(
     "moment", [before_there_is_a_loop, before_there_is_a_task, while_it_lives], ids=lambda one: one.__name__
 )
-def test_who_is_cancelled_leaves_no_thread_behind(moment: Callable[[Thread], Awaitable[None]]) -> None:
+def test_a_cancelled_run_leaves_no_thread_behind(moment: Callable[[Thread], Awaitable[None]]) -> None:
     thread = Thread()
 
     async def scene() -> set[threading.Thread]:
