@@ -37,8 +37,7 @@ class Goal(Enum):
 
 
 class BrokerRoom(NamedTuple):
-    """A broker that is up, with the size and the usage of its log directories; `disk_bytes` is 0 if
-    unknown."""
+    """A broker that is up, with size (0 if unknown) and usage of its log directories."""
 
     broker_id: int
     rack: str | None
@@ -56,8 +55,7 @@ class PlacedPartition(NamedTuple):
 
 
 class BalanceMove(NamedTuple):
-    """A partition with its replicas before and after a move; with no bytes to copy, only the order
-    changes."""
+    """A partition with its replicas before and after; without bytes to copy, only the order changes."""
 
     place: TopicPartition
     before: tuple[int, ...]
@@ -67,8 +65,10 @@ class BalanceMove(NamedTuple):
 
 
 class BrokerShare(NamedTuple):
-    """The share of a broker: the filled fraction of its disks (None: unknown), its replicas and their bytes,
-    bytes in per second, leaders.
+    """The share of a broker.
+
+    The filled fraction of its disks (None: unknown), its replicas and their bytes, bytes in per second,
+    leaders.
     """
 
     fill: float | None
@@ -170,7 +170,7 @@ class _State:
         self._moved_bytes: Counter[int] = Counter()
         self._done: list[_Measure] = []
 
-    # ---- shares and measures -----------------------------------------------------------------------------
+    # ---- shares and measures ---------------------------------------------------------------------------
 
     def shares(self) -> dict[int, BrokerShare]:
         leaders = Counter(replicas[0] for replicas in self._replicas)
@@ -200,8 +200,7 @@ class _State:
         return sorted(found, key=lambda move: (order[move.goal], move.copied_bytes, move.place))
 
     def measures(self) -> Iterable[_Measure]:
-        """Yield the measures to even out, in order; each starts from the placement that earlier ones
-        reached."""
+        """Yield the measures in order; each starts from the placement that the earlier ones reached."""
         partitions, staying = self._partitions, self._staying
         if self._knows_disks:
             disks = {broker_id: self._brokers[broker_id].disk_bytes for broker_id in self._brokers}
@@ -228,7 +227,7 @@ class _State:
         broker = self._brokers[broker_id]
         return (broker.used_bytes + self._moved_bytes[broker_id]) / broker.disk_bytes
 
-    # ---- moves -------------------------------------------------------------------------------------------
+    # ---- moves -----------------------------------------------------------------------------------------
 
     def _move(self, index: int, source: int, target: int, goal: Goal) -> None:
         self._begin(index, goal)
@@ -261,8 +260,7 @@ class _State:
         return broker.rack if broker is not None else None
 
     def _best_target(self, index: int, source: int) -> int | None:
-        """Return the broker for a replica: in the rack with the fewest of the partition, with the most
-        room."""
+        """Return the broker for a replica: in the rack with fewest of the partition, with the most room."""
         others = [replica for replica in self._replicas[index] if replica != source]
         used = Counter(self._rack(replica) for replica in others)
         candidates = [one for one in self._staying if one not in self._replicas[index]]

@@ -111,8 +111,10 @@ class BrokerSessions:
         )
 
     def absent(self, image: MetadataImage, now_ms: int, timeout_ms: int) -> frozenset[int]:
-        """Return the brokers that are not fenced, and that have not been heard of by this controller, since
-        another broker failed, or within their session.
+        """Return the brokers that are not fenced and must be heard of before they are elected.
+
+        They sent no heartbeat to this controller, or none since another broker failed, or none within their
+        session.
         """
         return frozenset(
             broker_id

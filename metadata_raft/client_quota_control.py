@@ -95,8 +95,7 @@ def _records(image: MetadataImage, wanted: QuotaChanges, entity: QuotaEntity) ->
 
 
 def _quotas_of(entity: QuotaEntity) -> Mapping[str, int | None]:
-    """Return the quotas that an entity may have, with their largest values; INVALID_REQUEST if it is
-    invalid."""
+    """Return the quotas of an entity, with their largest values; INVALID_REQUEST if it is not valid."""
     if not entity:
         raise _invalid("Invalid empty client quota entity")
     named: dict[str, str | None] = {}

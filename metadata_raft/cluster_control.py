@@ -302,8 +302,7 @@ def fence_records(
     doubts_last: bool = False,
     loads: Mapping[int, int] = NO_LOADS,
 ) -> list[MetadataRecord]:
-    """Return the records that fence a broker: it leads nothing, and leaves each ISR with another live
-    replica."""
+    """Return records that fence a broker: it leads nothing, and leaves each ISR with another live replica."""
     changes = leaders_after_fence(
         image, broker.broker_id, config, absent, doubts_last=doubts_last, loads=loads
     )

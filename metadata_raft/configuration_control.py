@@ -37,8 +37,7 @@ _NOTHING_TO_APPEND_TO = ConfigDef("client metrics", ())
 
 
 def alter_configs(image: MetadataImage, command: AlterConfigs, config: ControllerConfig) -> Decision:
-    """Decide changes of settings, each resource by itself; a resource that is named twice fails both
-    times."""
+    """Decide changes of settings, each resource by itself; one that is named twice fails both times."""
     names = [(resource.resource_type, resource.resource_name) for resource in command.resources]
     twice = _repeated(names)
     records: list[MetadataRecord] = []

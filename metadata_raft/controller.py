@@ -148,8 +148,7 @@ class Controller:
             check_command(self.image, command, client, self.config.authorizer)
 
     def tick(self, now_ms: int) -> Due | None:
-        """Return records that are due by time: the fencing of a silent broker, or elections; None without
-        any.
+        """Return records that are due by time: the fencing of a silent broker, or elections; else None.
 
         Brokers are fenced one at a time, so that each decision includes the effect of the last; call it again
         until it returns None.
@@ -251,8 +250,9 @@ class Controller:
 
 
 def _check_size(command: Command) -> None:
-    """Raise POLICY_VIOLATION if a command names more items than it may have records, or has settings that are
-    too long to be checked at once.
+    """Raise POLICY_VIOLATION for a command that is too large to be decided.
+
+    It names more items than it may have records, or its settings are too long to be checked at once.
     """
     value_chars = 0
     match command:

@@ -55,8 +55,7 @@ def plan_drain(
 
 
 def drain_of(image: MetadataImage, leaving: int) -> list[ReassignableTopic]:
-    """Return the plan for the current cluster; a partition in reassignment counts with its target
-    replicas."""
+    """Return the plan for the current cluster; ongoing reassignments count with their target replicas."""
     partitions = [
         AssignedPartition(
             name,

@@ -25,8 +25,7 @@ class DueElections:
         self.begin(0)
 
     def begin(self, now_ms: int) -> None:
-        """Start the schedule of a new controller: leaderless partitions at once, the others after an
-        interval."""
+        """Start the schedule of a new controller: leaderless partitions at once, others after an interval."""
         self._unclean_at_ms = now_ms
         self._balanced_at_ms = now_ms
         self._unclean = _Look()

@@ -53,8 +53,7 @@ def check_supported(image: MetadataImage, broker_id: int, features: list[BrokerF
 
 
 def check_security_version(image: MetadataImage, what: str) -> None:
-    """Reject `what` while the metadata may not hold it, since older nodes would stop
-    (UNSUPPORTED_VERSION)."""
+    """Reject `what` (UNSUPPORTED_VERSION) while the metadata may not hold it, as older nodes would stop."""
     if image.security_version < 1:
         raise KafkaError(
             ErrorCode.UNSUPPORTED_VERSION,

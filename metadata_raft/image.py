@@ -169,8 +169,7 @@ class ScramKey(NamedTuple):
 
 
 class ScramCredential(NamedTuple):
-    """The keys that verify a user's password (RFC 5802); never printed, as they help to guess weak
-    passwords."""
+    """The keys that verify a user's password (RFC 5802); not printed, as weak passwords can be guessed."""
 
     salt: bytes
     stored_key: bytes
@@ -288,8 +287,7 @@ class MetadataImage:
         return [broker for _, broker in sorted(self.brokers.items()) if broker.is_active]
 
     def offline_replicas(self, partition: PartitionImage) -> list[int]:
-        """Return the replicas of a partition on brokers that are fenced or gone, or in offline
-        directories."""
+        """Return a partition's replicas on fenced or unknown brokers, or in offline directories."""
         brokers = self.brokers
         return [
             replica

@@ -63,8 +63,7 @@ class LinkTroubles:
 
 
 def sentence(missing: Mapping[int, str], *, has_majority: bool, is_new: bool = False) -> str:
-    """Return a sentence with the missing voters and the consequence; `is_new` if the quorum never had a
-    leader."""
+    """Return a sentence with the missing voters and the effect; `is_new` if there never was a leader."""
     if is_new:
         what = (
             "a new quorum begins when all of its voters are up at the same time, since an empty disk may be "

@@ -20,8 +20,7 @@ RECOVERING: Final = 1  # the leader was elected uncleanly, and has not reported 
 
 
 class Reassignment(NamedTuple):
-    """The replicas of a partition during a reassignment; outside of one, `adding` and `removing` are
-    empty."""
+    """The replicas of a partition; without a reassignment, `adding` and `removing` are empty."""
 
     replicas: Sequence[int]
     adding: Sequence[int] = ()
@@ -116,8 +115,7 @@ def is_up(image: MetadataImage, broker_id: int) -> bool:
 
 
 def completed(isr: Sequence[int], target: Reassignment) -> tuple[tuple[int, ...], Reassignment]:
-    """Return ISR and replicas after a reassignment if it is complete: all target replicas in sync
-    (KIP-455)."""
+    """Return ISR and replicas, without the removed ones if all target replicas are in sync (KIP-455)."""
     replicas = tuple(replica for replica in target.replicas if replica not in target.removing)
     remaining = tuple(replica for replica in isr if replica not in target.removing)
     if replicas and remaining and set(replicas) <= set(remaining):
@@ -126,8 +124,7 @@ def completed(isr: Sequence[int], target: Reassignment) -> tuple[tuple[int, ...]
 
 
 def default_directory(broker: BrokerImage | None) -> bytes:
-    """Return the directory of a new replica: the broker's only one, else unassigned until it reports
-    (KIP-858)."""
+    """Return the directory of a new replica: the broker's only one, or unassigned (KIP-858)."""
     if broker is None or len(broker.log_dirs) != 1:
         return UNASSIGNED_DIRECTORY
     return broker.log_dirs[0]

@@ -264,8 +264,7 @@ def _begins_anew(broker: BrokerImage, partition: PartitionImage) -> bool:
 def leaders_after_unfence(
     image: MetadataImage, broker_id: int, config: ControllerConfig, absent: Set[int] = frozenset()
 ) -> Iterator[PartitionChangeRecord]:
-    """Elect a broker that starts, or is heard of for the first time, in leaderless partitions that it may
-    lead.
+    """Elect a broker that starts, or is heard of for the first time, in partitions without a leader.
 
     No broker in `absent` becomes leader because of it.
     In partitions that it leads already, replicas that failed while it was unheard of leave the ISR.
@@ -312,8 +311,7 @@ def leads_any(image: MetadataImage, broker_id: int) -> bool:
 
 
 def partitions_of(image: MetadataImage, broker_id: int) -> Iterator[tuple[TopicImage, PartitionImage]]:
-    """Yield all partitions with a replica on a broker. A scan of 100,000 takes some 10 ms, so there is no
-    index."""
+    """Yield the partitions with a replica on a broker; a scan of 100,000 takes 10 ms, so without an index."""
     for topic in image.topics.by_name.values():
         for partition in topic.partitions:
             if broker_id in partition.replicas:

@@ -276,11 +276,10 @@ class RaftQuorum:
         if self._core is not None and self._call_core is not None:
             self._call_core(self._core.hand_over)
 
-    # ---- calls of the voter, on its own loop -------------------------------------------------------------
+    # ---- calls of the voter, on its own loop -----------------------------------------------------------
 
     def tell(self, events: Sequence[Callable[[QuorumListener], None]], view: CoreView) -> None:
-        """Pass events to the node's loop; called several times per second, so that the node knows that the
-        voter runs."""
+        """Pass events to the node's loop, several times per second, so that it knows that the voter runs."""
         self._told_at = time.monotonic()
         self._told.append((events, view))
         if not self._is_telling and self._loop is not None:

@@ -223,8 +223,7 @@ class RaftCore:
             self._set_timer()
 
     def _set_timer(self) -> None:
-        """Set the timer for the next due time. A timer that fires earlier is kept, and `_tick` sets it
-        again."""
+        """Set the timer for the next due time; an earlier timer is kept, and set again by `_tick`."""
         ticks_at, now = self._due_at() + TICK_DELAY_SECONDS, self._loop.time()
         if ticks_at <= now:
             ticks_at = now + AGAIN_SECONDS
@@ -292,7 +291,7 @@ class RaftCore:
         self.member.engine.hand_over()
         self._wake()
 
-    # ---- calls of the member ----------------------------------------------------------------------------
+    # ---- calls of the member ---------------------------------------------------------------------------
 
     def handle_entries(self, entries: Sequence[JournalEntry]) -> None:
         assert entries[0].raft_index == self._applied_index + 1, "an entry is missing"
@@ -402,8 +401,7 @@ class RaftCore:
             self._node.tell(events, CoreView(status.leader_id, status.epoch, status))
 
     def _current_status(self) -> QuorumStatus:
-        """Return the status; it is the same object while nothing changed. Others' progress is updated
-        periodically.
+        """Return the status, the same object if nothing changed; others' progress is updated periodically.
 
         The own row changes with the high watermark, which is never beyond the own log end offset.
         """
@@ -493,8 +491,7 @@ class RaftCore:
 
 
 def apply_batch(image: MetadataImage, batch: MetadataBatch) -> tuple[MetadataImage, MetadataChanges]:
-    """Return the image after a committed batch; a batch that contradicts the image changes only its
-    offset."""
+    """Return the image after a committed batch; one that contradicts the image changes only the offset."""
     try:
         return replay_batch(image, batch)
     except KafkaError as error:

@@ -85,8 +85,7 @@ class Election:
         )
 
     def _may_stand(self, voters: VoterSet) -> bool:
-        """Return True if this voter may stand now, after its deadline; else begin a PreVote if that is
-        due."""
+        """Return True if this voter may stand now, after its deadline; else begin a PreVote if it is due."""
         engine = self._engine
         if not voters.has(self._own.node_id, self._own.directory_id):
             # A disk other than the one that the log names does not know the promises of that one.
@@ -217,8 +216,7 @@ class Election:
             self._engine.stand_for_election()
 
     def handle_request_vote(self, node_id: int, request: RequestVote) -> None:
-        """Let the engine decide on a vote, unless the peer lacks entries that this voter acknowledged and
-        lost."""
+        """Let the engine decide on a vote, unless the peer lacks entries that this voter acknowledged."""
         if (request.last_term, request.last_index) < self._promises.end and not self._promises.is_kept:
             return
         if request.term < self._engine.term + _is_copy(request):

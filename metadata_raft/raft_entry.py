@@ -175,8 +175,7 @@ def _entry_header(header: BatchHeader) -> EntryHeader:
 
 
 def check_sequence(entries: Sequence[bytes], *, after_index: int, after_term: int) -> list[EntryHeader]:
-    """Return the headers of entries from another voter; CORRUPT_MESSAGE unless each follows the previous
-    one."""
+    """Return the headers of entries from another voter; CORRUPT_MESSAGE if they are not consecutive."""
     headers: list[EntryHeader] = []
     index, term, offset = after_index, after_term, -1
     for entry in entries:

@@ -164,8 +164,7 @@ class Guard:
     # ---- inbound ---------------------------------------------------------------------------------------
 
     def receive(self, peer: Peer, frame: bytes) -> None:
-        """Handle one message; CORRUPT_MESSAGE if no voter would send it, so that its link should be
-        closed."""
+        """Handle a message; CORRUPT_MESSAGE, for which its link is closed, if no voter would send it."""
         message, term = decode_message(frame), self.engine.term
         if not 0 <= message.term <= term + self._allowance.left(self.engine.now()):
             raise KafkaError(

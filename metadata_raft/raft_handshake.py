@@ -57,8 +57,7 @@ class LinkHello:
 
 @message(versions=(0, 0), flexible_since=0)
 class LinkProof:
-    """The second frame of a client, after the server's proof; with a user if the listener requires a
-    login."""
+    """The second frame of a client, after the server's proof; with a user if a login is required."""
 
     proof: bytes = schema.bytes_()
     user: str = schema.string(tag=0, default="")
@@ -176,8 +175,7 @@ def check_proof(
     secret: bytes,
     users: Mapping[str, str] | None = None,
 ) -> None:
-    """Raise CLUSTER_AUTHORIZATION_FAILED unless the client knows the secret, and a user's password if
-    required.
+    """Raise CLUSTER_AUTHORIZATION_FAILED unless the client knows the secret, and logged in if required.
 
     `users` are the passwords by user name if the listener requires a login, else None.
     """
@@ -217,8 +215,7 @@ def refusal(error: KafkaError) -> bytes:
 
 
 def read_welcome(frame: bytes) -> Sequence[NodeEndpoint]:
-    """Return the voters' endpoints from a server's second frame; KafkaError if the server rejected the
-    client."""
+    """Return the voters' endpoints from a server's second frame; KafkaError if it rejects the client."""
     told = decode(LinkWelcome, 0, frame)
     if told.error_code:
         raise KafkaError(ErrorCode.CLUSTER_AUTHORIZATION_FAILED, told.error_message or "refused")

@@ -136,8 +136,7 @@ class RaftJournal:
 
     @property
     def is_copied(self) -> bool:
-        """True if the directory is a copy, so that the voter's later votes and acknowledgements are
-        unknown."""
+        """True if the directory is a copy, so that the voter's later promises are unknown."""
         return self._state.copied_from is not None
 
     @property
@@ -443,8 +442,7 @@ class RaftJournal:
             self._state, self._is_state_dirty = state, True
 
     def sync(self) -> None:
-        """Make everything durable, with one sync of the log; after an OSError it is unknown what is on
-        disk."""
+        """Make everything durable, with one sync of the log; after an OSError the disk's state is unknown."""
         if self._is_state_dirty:
             write_quorum_state(self._disk, self._directory, self._state)
             self._is_state_dirty = False
@@ -471,14 +469,12 @@ class RaftJournal:
     # ---- snapshots -------------------------------------------------------------------------------------
 
     def begin_segment(self) -> None:
-        """Start a new segment with the next entry, because a snapshot of everything before it is being
-        made."""
+        """Start a new segment with the next entry, because a snapshot of all entries before it is made."""
         self._begins_segment = True
         self.bytes_since_start = sum(len(entry.batch) for entry in self._unwritten)
 
     def forget_until(self, start: LogStart) -> None:
-        """Drop what is in a durable snapshot: segments that it covers, and all but the last entries in
-        memory."""
+        """Drop segments that a durable snapshot covers, and all but its last entries from memory."""
         self._remove_covered(start.end_offset)
         keep_from = start.raft_index - self._kept_entries
         first = self._entries[0]
@@ -493,8 +489,7 @@ class RaftJournal:
             self._disk.remove(self._segments.pop(0).path)
 
     def restart(self, start: LogStart) -> None:
-        """Replace the log by an empty one after a snapshot from the leader, which is durable and ahead of
-        it."""
+        """Replace the log by an empty one, after a durable snapshot from the leader that is ahead of it."""
         self._unwritten, self._file = [], None
         # The last segment first: as long as the end of the snapshot is in the log, a start can see that the
         # rest diverges from it.
@@ -517,8 +512,7 @@ def was_synced(content: bytes, position: int) -> bool:
 
 
 def _whole_entries(content: bytes, position: int, *, max_place: int) -> Iterator[EntryHeader]:
-    """Yield headers of whole entries that begin after `position`, with a place up to `max_place` in their
-    group."""
+    """Yield headers of whole entries that begin after `position`, with a group place up to `max_place`."""
     magic = bytes((MAGIC,))
     found = content.find(magic, position + 1 + 16)
     while found >= 0:

@@ -126,8 +126,7 @@ class LinkSettings(NamedTuple):
 
 
 class RaftLinks:
-    """The links of one node. `on_frame(peer, frame)` and `on_link(peer, is_up)` are called on the loop of
-    `run`."""
+    """The links of one node; `on_frame` and `on_link` are called on the loop of `run`."""
 
     def __init__(
         self,
@@ -230,8 +229,7 @@ class RaftLinks:
         return self._troubles.of(self._missing())
 
     def waits_for(self) -> str | None:
-        """Return a sentence with the voters that this node waits for; None if it can elect a leader without
-        them.
+        """Return a sentence with the voters that this node waits for; None if it needs no others.
 
         It needs links to a majority, or to all voters while their directories are not in the log yet.
         """

@@ -175,8 +175,7 @@ class RaftMember:
         return [(one.node_id, one.directory_id) for one in self.voters] == [self.voter[:2]]
 
     def meet_another_quorum(self, peer: Peer, term: int) -> None:
-        """Resign if a node of this cluster is in a term that this lone voter, which begins all terms, has not
-        begun.
+        """Resign as a lone voter, which begins all terms itself, if a node of the cluster is in a later term.
 
         Only a voter does so whose log began in this process: it began with an empty disk although a quorum
         exists.
@@ -374,9 +373,7 @@ class RaftMember:
         return self._told_term > 0 and self.engine.is_leading and self.replication.wants_entry
 
     def _append_wanted(self) -> None:
-        """Append a NoOpRecord if replication waits for an entry: before the term's first entry is committed,
-        the listener proposes none.
-        """
+        """Append a NoOpRecord if replication waits for an entry and the listener cannot propose one yet."""
         if self.engine.is_leading and not self._told_term and self.replication.wants_entry:
             last = self.journal.last
             batch = MetadataBatch(

@@ -25,8 +25,7 @@ _VERSION: Final = 0
 
 @message(versions=(0, 0), flexible_since=0)
 class PreVote:
-    """Asks for a vote in `term` before beginning it, so that a disconnected voter does not increase the
-    term."""
+    """Asks for a vote before beginning `term`, so that a disconnected voter does not increase the term."""
 
     term: int = schema.int32()
     last_index: int = schema.int64()
@@ -122,8 +121,7 @@ class SnapshotChunk:
 
 @message(versions=(0, 0), flexible_since=0)
 class SnapshotReply:
-    """Answers the chunk at `position`: the next one, or that all up to `last_index` is on disk
-    (`is_installed`)."""
+    """Answers the chunk at `position` with the position of the next one, or `is_installed` at the end."""
 
     term: int = schema.int32()
     last_index: int = schema.int64()
@@ -154,8 +152,7 @@ class PromiseReminder:
 
 @message(versions=(0, 0), flexible_since=0)
 class PromiseForgotten:
-    """Reports that the sender's disk was restored to an earlier state, and asks for everything from
-    `next_index` on.
+    """Reports that the sender's disk was restored, and asks for all entries from `next_index` on.
 
     The sender votes for no candidate that lacks the entry `promised_index` of `promised_term`, and does not
     stand for election until it has that entry itself.

@@ -64,8 +64,7 @@ class EngineParts(Protocol):
 
 
 class _EngineTransport(Transport):  # type: ignore[misc]
-    """Passes the engine's own messages to the guard; the guard calls `receive` with the messages it
-    admits."""
+    """Passes the engine's own messages to the guard, which calls `receive` with the messages it admits."""
 
     def __init__(self, parts: EngineParts) -> None:
         super().__init__(None, None, [])

@@ -26,8 +26,7 @@ log = logging.getLogger(__name__)
 
 
 class Promises:
-    """The promises of this voter, `own`; `post(node_id, message)` queues a message to send after the next
-    sync."""
+    """The promises of this voter; `post(node_id, message)` queues a message to send after the next sync."""
 
     def __init__(
         self,
@@ -134,14 +133,12 @@ class Promises:
         )
 
     def own_directory(self) -> None:
-        """End the state of a copy on this leader: the other voters proved that it has everything it
-        promised."""
+        """Note on a leader with a copied directory that it has everything it promised, as others proved."""
         self._journal.own_directory()
         log.warning("This voter can vote again: its copied directory has everything that any voter has.")
 
     def look(self) -> None:
-        """Allow votes again if the log on disk has everything, else notify a new leader; called after a
-        sync."""
+        """After a sync, allow votes again if the log has everything; else send the report to a new leader."""
         journal, engine = self._journal, self._engine
         if journal.lost_promise is None or journal.is_copied:
             return

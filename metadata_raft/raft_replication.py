@@ -231,7 +231,7 @@ class Replication:
             engine.set_next(node_id, max(match + 1, min(reply.next_index, next_index - 1), 1))
             engine.send_soon()
 
-    # ---- copied directories ------------------------------------------------------------------------------
+    # ---- copied directories ----------------------------------------------------------------------------
 
     def note_copy(self, node_id: int, copy_id: int, proof_index: int) -> None:
         """Record that a voter reported its copied directory before the entry `proof_index` was appended."""
@@ -302,7 +302,7 @@ class Replication:
         progress = self._progress.get(node_id)
         return progress is not None and progress.copy_id > 0
 
-    # ---- restored disks -----------------------------------------------------------------------------------
+    # ---- restored disks --------------------------------------------------------------------------------
 
     def _remind(self, node_id: int, match: int, copy_id: int = 0) -> None:
         last, entry_term = self._journal.last, self._journal.term_at(match)

@@ -52,8 +52,7 @@ class SnapshotStore:
         return EMPTY_START if self.latest is None else self.latest.start
 
     def load(self, empty: MetadataImage) -> MetadataImage:
-        """Return the image of the last snapshot, `empty` without one; KAFKA_STORAGE_ERROR if it is
-        damaged."""
+        """Return the image of the last snapshot, or `empty`; KAFKA_STORAGE_ERROR if it is damaged."""
         for name in self._disk.list_directory(self._directory):
             if name.endswith(_TEMPORARY_SUFFIX):
                 self._disk.remove(self._directory / name)

@@ -135,8 +135,9 @@ class ConfigRecord:
 
 @message(api_key=5, versions=(0, 2), flexible_since=0)
 class PartitionChangeRecord:
-    """The changed fields of one partition. The partition epoch increases by one; so does the leader epoch if
-    the record names a leader.
+    """The changed fields of one partition.
+
+    The partition epoch increases by one; so does the leader epoch if the record names a leader.
     """
 
     partition_id: int = schema.int32(default=-1)

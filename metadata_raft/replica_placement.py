@@ -28,8 +28,7 @@ def place_replicas(
     spread: LeaderSpread,
     of_topic: Mapping[int, int] = MappingProxyType({}),
 ) -> list[tuple[int, ...]]:
-    """Return the brokers of `count` partitions, leader first; INVALID_REPLICATION_FACTOR if there are too
-    few.
+    """Return the brokers of `count` partitions, leader first; INVALID_REPLICATION_FACTOR if too few.
 
     `brokers` are the registered brokers; those in controlled shutdown get no replicas. `of_topic` has the
     number of the topic's partitions that each broker leads already.

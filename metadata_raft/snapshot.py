@@ -131,8 +131,7 @@ def decode_snapshot(buffer: bytes, *, empty: MetadataImage, version: int, epoch:
 
 
 def read_snapshot(buffer: bytes, *, empty: MetadataImage, version: int, epoch: int) -> SnapshotContent:
-    """Return the content of a snapshot that ends at the log offset `version`; CORRUPT_MESSAGE if
-    incomplete."""
+    """Return image and Raft index of a snapshot that ends at the log offset `version`, or CORRUPT_MESSAGE."""
     delta = MetadataDelta(empty)
     position, expected_offset, timestamp_ms, index = 0, 0, -1, -1
     kinds: list[int] = []

@@ -112,7 +112,7 @@ class Node:
         """True if the node runs and its voter knows its promises and has what it acknowledged."""
         return self.is_up and not self.journal.is_copied and self.journal.lost_promise is None
 
-    # ---- calls of the member ----------------------------------------------------------------------------
+    # ---- calls of the member ---------------------------------------------------------------------------
 
     def handle_entries(self, entries: Sequence[JournalEntry]) -> None:
         for entry in entries:
@@ -312,7 +312,7 @@ class World:
             limits=self.limits,
         )
 
-    # ---- starts and crashes -----------------------------------------------------------------------------
+    # ---- starts and crashes ----------------------------------------------------------------------------
 
     def start(self, node: Node) -> bool:
         try:

@@ -117,7 +117,7 @@ def test_before_the_entries_are_loaded_only_super_users_are_allowed_anything() -
     assert decide(acl_set(allow()), ANN, READ, TOPIC, "orders", CLOSED).is_allowed
 
 
-# ---- patterns that match a resource ----------------------------------------------------------------------
+# ---- patterns that match a resource ------------------------------------------------------------------------
 
 
 def test_a_literal_entry_matches_the_resource_of_its_name() -> None:
@@ -155,7 +155,7 @@ def test_a_prefixed_star_is_a_plain_character() -> None:
     assert asked(acls, name="*orders").is_allowed
 
 
-# ---- principals, hosts, operations ------------------------------------------------------------------------
+# ---- principals, hosts, operations -------------------------------------------------------------------------
 
 
 def test_an_entry_applies_only_to_its_principal() -> None:
@@ -260,7 +260,7 @@ def test_an_entry_for_another_principal_overrides_the_setting_that_allows_everyo
     assert asked(acl_set(other), settings=OPEN) == (False, DefaultRule.DENY)
 
 
-# ---- any resource of a type -------------------------------------------------------------------------------
+# ---- any resource of a type --------------------------------------------------------------------------------
 
 
 def test_by_type_super_users_and_the_default_allow() -> None:
