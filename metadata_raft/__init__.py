@@ -17,7 +17,7 @@ image_changes          finds the differences between two images
 commands               CreateTopics, DeleteTopics, AlterConfigs, RegisterBroker ... and their replies
 command_codec          encodes and decodes commands and replies
 decision               Decision(records, reply)
-request_control        carries out commands that are retried once
+request_control        carries out each command once, even if it is retried
 controller_config      the settings and limits of the controller
 leader_spread          chooses leaders so that brokers lead evenly
 replica_placement      chooses the brokers of a new partition
@@ -56,7 +56,7 @@ raft_snapshots         stores, serves and receives snapshots (door)
 raft_check             checks the files of a running voter for damage (door)
 raft_messages          the messages between voters
 raft_node              the engine, pysyncobj, and the only file that knows its private names (door)
-raft_promises          restores the vote of a voter whose disk went back to an earlier state
+raft_promises          handles a voter whose disk was restored: when it may not vote, when it may again
 raft_replication       the leader's side: sends entries and snapshots, tracks the progress of peers
 raft_follower          the follower's side: takes entries and snapshots from the leader
 raft_election          PreVote, and the rule which votes count

@@ -85,7 +85,8 @@ def register_broker(
 ) -> Decision:
     """Register a new run of a broker. The previous run is fenced first, so that its leader epochs end.
 
-    DUPLICATE_BROKER_REGISTRATION while another run has a session and still holds its log directories.
+    DUPLICATE_BROKER_REGISTRATION if another run has a session and the new one has none of its log
+    directories.
     """
     known = image.brokers.get(command.broker_id)
     _check_registration(image, command)

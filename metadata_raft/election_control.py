@@ -1,7 +1,7 @@
 """Elects preferred leaders, and leaders uncleanly where allowed, on request or when due.
 
-ElectLeaders is KIP-183 and KIP-460; the elections that are due are `auto.leader.rebalance.enable` and, for
-partitions that nobody leads, `unclean.leader.election.enable`.
+ElectLeaders is KIP-183 and KIP-460. Due elections are those of `auto.leader.rebalance.enable` and, for
+leaderless partitions, of `unclean.leader.election.enable`.
 """
 
 from collections.abc import Iterator

@@ -207,7 +207,7 @@ class Election:
             engine.election_deadline = max(engine.election_deadline, engine.now() + COURTESY_SECONDS)
 
     def handle_pre_vote_granted(self, node_id: int, reply: PreVoteGranted) -> None:
-        """Count a PreVote; with a majority, the election begins in the next tick."""
+        """Count a granted PreVote; with a majority, the election begins in the next tick."""
         asked = self._round
         if asked is None or reply.term != asked.term or reply.candidate_copy_id != self._promises.copy_id:
             return
@@ -220,7 +220,7 @@ class Election:
         if (request.last_term, request.last_index) < self._promises.end and not self._promises.is_kept:
             return
         if request.term < self._engine.term + _is_copy(request):
-            return  # It may have led this term, and have lost the entries of it.
+            return  # A copy may have led this term, and have lost its entries.
         self.answered_copy_id = request.copy_id
         self._engine.receive(
             node_id,

@@ -65,7 +65,7 @@ def new_leader(world: World, old: Node) -> Node:
     return next(node for node in others if node.leading_term)
 
 
-# ---- S1: the commit follows a chunk of a snapshot over entries that nobody else has ------------------------
+# ---- S1: the commit index follows a snapshot's chunk over entries that no other voter has -----------------
 
 
 def stock_s1() -> Broken:
@@ -589,7 +589,7 @@ def test_s19_a_thousand_diverging_entries_are_replaced_within_a_second(system: s
         assert our_s19() < 1
 
 
-# ---- M1, M2: elections that nobody needs -------------------------------------------------------------------
+# ---- M1, M2: elections that must not happen ----------------------------------------------------------------
 
 
 def m1(make_member: Callable[..., Any]) -> Broken:
