@@ -115,7 +115,7 @@ def _elect(world: World, candidate: Node, voters: Collection[Node]) -> None:
         world.step(SHORT)
         if candidate.member.engine.is_leading:
             return
-    raise AssertionError("nobody was elected")
+    raise AssertionError("no leader was elected")
 
 
 def _keep_back_new_entries(node: Node) -> None:

@@ -494,7 +494,9 @@ def stock_s12() -> Broken:
     answers: list[Any] = []
     world.nodes["A"].put("x", callback=lambda _result, error: answers.append(error))
     world.run(1)
-    return ["it still leads, and nobody was answered"] if world.nodes["A"]._isLeader() and not answers else []
+    return (
+        ["it still leads, and no caller was answered"] if world.nodes["A"]._isLeader() and not answers else []
+    )
 
 
 def our_s12() -> Broken:
@@ -503,7 +505,7 @@ def our_s12() -> Broken:
     world.network.isolate(leader.node_id)
     leader.propose("x")
     world.run(1)
-    assert not world.history.pending, "the fate of a batch was not told"
+    assert not world.history.pending, "the result of a batch was not reported"
     return ["it still leads"] if leader.leading_term or leader.member.engine.is_leading else []
 
 

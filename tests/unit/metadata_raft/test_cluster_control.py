@@ -393,7 +393,7 @@ def test_brokers_that_failed_before_their_leader_was_heard_leave_the_isr() -> No
 
     world.heartbeat(0)
 
-    assert (unsure.leader, unsure.isr) == (0, (0, 1, 2)), "nobody knows whether 0 and 2 live"
+    assert (unsure.leader, unsure.isr) == (0, (0, 1, 2)), "0 and 2 have not been heard of"
     assert (partition(world).leader, partition(world).isr) == (0, (0, 2))
 
 
@@ -409,7 +409,7 @@ def test_a_broker_that_failed_before_its_leader_was_heard_does_not_return_to_the
 
     world.start_broker(1)
 
-    assert (unsure.leader, unsure.isr) == (0, (0, 1, 2)), "nobody knows whether 0 and 2 live"
+    assert (unsure.leader, unsure.isr) == (0, (0, 1, 2)), "0 and 2 have not been heard of"
     assert (partition(world).leader, partition(world).isr) == (0, (0, 2))
 
 

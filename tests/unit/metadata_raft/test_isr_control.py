@@ -77,7 +77,7 @@ def test_the_leader_expands_and_shrinks_its_isr() -> None:
     assert (grown.error_code, list(grown.isr)) == (ErrorCode.NONE, [1, 2, 0])
     assert list(shrunk.isr) == [1] == list(partition(world).isr)
     assert shrunk.partition_epoch == before.partition_epoch + 2 == partition(world).partition_epoch
-    assert shrunk.leader_epoch == before.leader_epoch, "a shrink is no new reign (KAFKA-15021)"
+    assert shrunk.leader_epoch == before.leader_epoch, "a shrink begins no leader epoch (KAFKA-15021)"
     assert (shrunk.leader_id, shrunk.leader_recovery_state) == (1, RECOVERED)
 
 
@@ -117,13 +117,13 @@ def test_a_request_for_the_current_isr_changes_nothing() -> None:
 REFUSED = [
     ("an epoch from the future", [1, 2, 0], {"leader_epoch": 9}, ErrorCode.NOT_CONTROLLER),
     ("a state from the future", [1, 2, 0], {"partition_epoch": 9}, ErrorCode.NOT_CONTROLLER),
-    ("a former reign", [1, 2, 0], {"leader_epoch": -1}, ErrorCode.FENCED_LEADER_EPOCH),
+    ("an earlier leader epoch", [1, 2, 0], {"leader_epoch": -1}, ErrorCode.FENCED_LEADER_EPOCH),
     ("a former state", [1, 2, 0], {"partition_epoch": 0}, ErrorCode.INVALID_UPDATE_VERSION),
     ("not the leader", [1, 2, 0], {"broker_id": 2}, ErrorCode.INVALID_REQUEST),
     ("without itself, for one not in sync", [0], {}, ErrorCode.INVALID_REQUEST),
-    ("nobody", [], {}, ErrorCode.INVALID_REQUEST),
-    ("no replica", [1, 2, 3], {}, ErrorCode.INVALID_REQUEST),
-    ("one twice", [1, 2, 2], {}, ErrorCode.INVALID_REQUEST),
+    ("an empty ISR", [], {}, ErrorCode.INVALID_REQUEST),
+    ("not a replica", [1, 2, 3], {}, ErrorCode.INVALID_REQUEST),
+    ("a replica twice", [1, 2, 2], {}, ErrorCode.INVALID_REQUEST),
     ("recovering again", [1], {"leader_recovery_state": RECOVERING}, ErrorCode.INVALID_REQUEST),
     ("an unknown state", [1], {"leader_recovery_state": 7}, ErrorCode.INVALID_REQUEST),
     ("a former process", [1, 2, 0], {"epochs": {0: 1_000}}, ErrorCode.INELIGIBLE_REPLICA),

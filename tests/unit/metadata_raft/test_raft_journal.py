@@ -201,7 +201,7 @@ def test_with_other_voters_a_damaged_log_is_cut_and_the_end_of_lost_entries_is_r
             journal = opened(disk, BEHIND_A_SNAPSHOT)
 
             if journal.damage is None:
-                assert content(journal) == content(whole), "it is in what no CRC covers and nobody reads"
+                assert content(journal) == content(whole), "it is in a field without a CRC that is not read"
                 continue
             assert str(path) in journal.damage
             assert content(journal) == content(whole)[: len(content(journal))]

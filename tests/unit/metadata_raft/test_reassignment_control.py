@@ -82,7 +82,7 @@ def test_a_reassignment_without_new_replicas_is_done_at_once() -> None:
     assert (turned.replicas, turned.leader, turned.leader_epoch) == ((2, 1, 0), 0, 0)
     after = partition(world)
     assert (after.replicas, after.isr, after.leader) == ((2, 1), (1, 2), 2)
-    assert after.leader_epoch == 1, "the leader went, so a new reign begins"
+    assert after.leader_epoch == 1, "the leader was removed, so a leader epoch begins"
 
 
 def test_removing_a_follower_begins_a_new_leader_epoch_too() -> None:
@@ -216,7 +216,7 @@ def test_ongoing_reassignments_are_listed() -> None:
 
 
 REFUSED = [
-    ("nobody", [], {}, ErrorCode.INVALID_REPLICA_ASSIGNMENT),
+    ("no replicas", [], {}, ErrorCode.INVALID_REPLICA_ASSIGNMENT),
     ("twice", [1, 1], {}, ErrorCode.INVALID_REPLICA_ASSIGNMENT),
     ("unregistered", [0, 99], {}, ErrorCode.INVALID_REPLICA_ASSIGNMENT),
     ("no such topic", [1], {"topic": "?"}, ErrorCode.UNKNOWN_TOPIC_OR_PARTITION),
