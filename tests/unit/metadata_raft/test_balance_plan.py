@@ -112,7 +112,7 @@ def test_moves_for_other_goals_keep_the_racks() -> None:
 
 
 def test_brokers_that_join_get_their_share_of_the_bytes_too() -> None:
-    """Beside many partitions that are empty, as those of the offsets of groups."""
+    """There are many empty partitions beside them, such as those of __consumer_offsets."""
     full = placed(*[(one % 3, (one + 1) % 3) for one in range(24)], gb=0.1)
     empty = [
         one._replace(place=TopicPartition("empty", one.place.partition))
