@@ -125,7 +125,7 @@ def test_brokers_that_join_get_their_share_of_the_bytes_too() -> None:
     assert min(sizes) > sum(sizes) / 5 * 0.6 and max(sizes) < sum(sizes) / 5 * 1.4, sizes
 
 
-def test_partitions_stay_that_have_a_replica_on_a_broker_that_is_down() -> None:
+def test_partitions_with_a_replica_on_a_broker_that_is_down_stay() -> None:
     partitions = placed(*[(0, 4)] * 6, *[(0, 1)] * 6)
 
     plan = plan_balance(rooms(*[None] * 4), partitions, leaving=[0])
