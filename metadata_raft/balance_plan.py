@@ -166,7 +166,7 @@ class _State:
                     self._held[replica][index] = None
         # Disks count only if all brokers report them.
         self._knows_disks = all(one.disk_bytes > 0 for one in self._brokers.values())
-        self._bytes = {one: self._bytes_of(one) for one in self._held}  # of the replicas after the moves so far
+        self._bytes = {one: self._bytes_of(one) for one in self._held}  # of the replicas after earlier moves
         self._moved_bytes: Counter[int] = Counter()
         self._done: list[_Measure] = []
 
