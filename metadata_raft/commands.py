@@ -180,7 +180,7 @@ class ConfigChange:
 
 @struct
 class ResourceChanges:
-    """Changes of one resource; `replace_all` removes all other settings, as AlterConfigs does."""
+    """The changes of one resource; `replace_all` removes all other settings, as AlterConfigs does."""
 
     resource_type: int = schema.int8()  # a ConfigResourceType
     resource_name: str = schema.string()
@@ -212,7 +212,7 @@ class AlterConfigsReply:
 
 @message(api_key=5, versions=(0, 0), flexible_since=0)
 class RegisterBroker:
-    """Registers a new run of a broker (KIP-631). It is fenced until a heartbeat shows that it has caught up.
+    """The registration of a new run of a broker (KIP-631), fenced until a heartbeat shows that it caught up.
 
     A second registration of an incarnation changes the first one and keeps the broker epoch.
     """
@@ -238,7 +238,7 @@ class RegisterBrokerReply:
 
 @message(api_key=6, versions=(0, 0), flexible_since=0)
 class BrokerHeartbeat:
-    """Renews a broker's session, with its offset in the metadata and its wish to be fenced or to shut down.
+    """The heartbeat of a broker, with its metadata offset and its wish to be fenced or to shut down.
 
     `leader_load` is the rate at which it serves as a leader (`LeaderLoad`), in bytes per second.
     """
@@ -261,7 +261,7 @@ class BrokerHeartbeatReply:
 
 @message(api_key=7, versions=(0, 0), flexible_since=0)
 class BrokerConnectionLost:
-    """Reports that the controller's node lost its connection to a broker.
+    """A report that the controller's node lost its connection to a broker.
 
     The broker is fenced soon unless it heartbeats. If nothing listens at its address (`is_gone`), its process
     has ended, and it is fenced at once.
@@ -279,7 +279,7 @@ class BrokerConnectionLostReply:
 
 @message(api_key=8, versions=(0, 0), flexible_since=0)
 class UnregisterBroker:
-    """Removes a broker from the cluster."""
+    """The removal of a broker from the cluster."""
 
     broker_id: int = schema.int32()
 
@@ -291,7 +291,7 @@ class UnregisterBrokerReply:
 
 @message(api_key=9, versions=(0, 0), flexible_since=0)
 class AllocateProducerIds:
-    """Requests the next block of producer ids for a broker (KIP-730)."""
+    """A request for the next block of producer ids of a broker (KIP-730)."""
 
     broker_id: int = schema.int32()
     broker_epoch: int = schema.int64()
@@ -308,7 +308,7 @@ class AllocateProducerIdsReply:
 
 @message(api_key=10, versions=(0, 0), flexible_since=0)
 class ReportOfflineLogDirs:
-    """Reports failed log directories of a broker (KIP-112); Kafka's brokers report them in heartbeats."""
+    """A report of a broker's failed log directories (KIP-112), which Kafka's brokers send in heartbeats."""
 
     broker_id: int = schema.int32()
     broker_epoch: int = schema.int64()
@@ -347,7 +347,7 @@ class AlteredTopic:
 
 @message(api_key=11, versions=(0, 0), flexible_since=0)
 class AlterPartition:
-    """Changes the ISR of partitions at the request of their leader (KIP-497, KIP-704, KIP-841, KIP-903)."""
+    """A change of the ISR of partitions by their leader (KIP-497, KIP-704, KIP-841, KIP-903)."""
 
     broker_id: int = schema.int32()
     broker_epoch: int = schema.int64()
@@ -393,7 +393,7 @@ class TopicPartitions:
 
 @message(api_key=12, versions=(0, 0), flexible_since=0)
 class ElectLeaders:
-    """Elects preferred replicas, or any live replica of partitions without a leader; None: all partitions."""
+    """An election of preferred replicas, or of any live ones of leaderless partitions; None means all."""
 
     election_type: int = schema.int8()
     topic_partitions: Sequence[TopicPartitions] | None = schema.array(
@@ -435,7 +435,7 @@ class ReassignableTopic:
 
 @message(api_key=13, versions=(0, 0), flexible_since=0)
 class AlterPartitionReassignments:
-    """Moves partitions to other brokers, or cancels the moves (KIP-455)."""
+    """The start or the cancellation of moves of partitions to other brokers (KIP-455)."""
 
     topics: Sequence[ReassignableTopic] = schema.array(ReassignableTopic)
     allow_replication_factor_change: bool = schema.boolean(default=True)
@@ -468,7 +468,7 @@ class ReplicaDirectory:
 
 @message(api_key=14, versions=(0, 0), flexible_since=0)
 class AssignReplicasToDirs:
-    """Reports the directories of replicas of a broker (KIP-858); a replica in an offline one has failed."""
+    """A report of the directories of a broker's replicas (KIP-858); replicas in offline ones have failed."""
 
     broker_id: int = schema.int32()
     broker_epoch: int = schema.int64()
@@ -500,7 +500,7 @@ class FeatureUpdate:
 
 @message(api_key=15, versions=(0, 0), flexible_since=0)
 class UpdateFeatures:
-    """Sets finalized feature levels (KIP-584), all of them or none."""
+    """A change of finalized feature levels (KIP-584), of all of them or none."""
 
     feature_updates: Sequence[FeatureUpdate] = schema.array(FeatureUpdate)
     validate_only: bool = schema.boolean()
@@ -520,7 +520,7 @@ class VoterListener:
 
 @message(api_key=16, versions=(0, 0), flexible_since=0)
 class AddRaftVoter:
-    """Adds a node, identified by id and directory, to the voters of the metadata quorum (KIP-853)."""
+    """The addition of a node, identified by id and directory, to the voters of the quorum (KIP-853)."""
 
     voter_id: int = schema.int32()
     voter_directory_id: bytes = schema.uuid(default=ZERO_UUID)
@@ -534,7 +534,7 @@ class AddRaftVoterReply:
 
 @message(api_key=17, versions=(0, 0), flexible_since=0)
 class RemoveRaftVoter:
-    """Removes a voter from the quorum; the directory distinguishes it from a successor with the same id."""
+    """The removal of a voter; the directory distinguishes it from a successor with the same id."""
 
     voter_id: int = schema.int32()
     voter_directory_id: bytes = schema.uuid(default=ZERO_UUID)
@@ -628,7 +628,7 @@ class QuotaChange:
 
 @struct
 class QuotaChanges:
-    """Quotas of one entity to set or remove."""
+    """The quotas of one entity to set or remove."""
 
     entity: Sequence[QuotaEntityPart] = schema.array(QuotaEntityPart)
     changes: Sequence[QuotaChange] = schema.array(QuotaChange)
@@ -636,7 +636,7 @@ class QuotaChanges:
 
 @message(api_key=20, versions=(0, 0), flexible_since=0)
 class AlterClientQuotas:
-    """Sets and removes quotas (KIP-546)."""
+    """A change of client quotas (KIP-546)."""
 
     entries: Sequence[QuotaChanges] = schema.array(QuotaChanges)
     validate_only: bool = schema.boolean()
@@ -669,7 +669,7 @@ class ScramUpsertion:
 
 @message(api_key=21, versions=(0, 0), flexible_since=0)
 class AlterUserScramCredentials:
-    """Sets and removes SCRAM credentials (KIP-554)."""
+    """A change of SCRAM credentials (KIP-554)."""
 
     deletions: Sequence[ScramDeletion] = schema.array(ScramDeletion)
     upsertions: Sequence[ScramUpsertion] = schema.array(ScramUpsertion)

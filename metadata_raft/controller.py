@@ -82,7 +82,7 @@ class Due(NamedTuple):
 
 
 class Controller:
-    """Decides commands on one image. Changed only by its owner."""
+    """The controller of one image, changed only by its owner."""
 
     def __init__(self, image: MetadataImage, config: ControllerConfig) -> None:
         self.image = image

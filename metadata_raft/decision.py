@@ -9,7 +9,7 @@ from ottla.metadata_raft.records import MetadataRecord
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Decision:
-    """Records and a reply; without records nothing changes, and the reply shows the current state."""
+    """The records and the reply; without records nothing changes, and the reply shows the current state."""
 
     records: Sequence[MetadataRecord] = ()
     reply: Reply

@@ -87,7 +87,7 @@ class MetadataChanges(NamedTuple):
 
 
 class MetadataDelta:
-    """Changes to the image `base`, which itself is not modified."""
+    """The changes to the image `base`, which itself is not modified."""
 
     def __init__(self, base: MetadataImage) -> None:
         self.base = base

@@ -30,8 +30,8 @@ from ottla.metadata_raft.voters import Voter, VoterSet
 # The delay of a timer after the due time, since the engine acts only after that time.
 TICK_DELAY_SECONDS: Final = 0.000_1
 AGAIN_SECONDS: Final = 0.02  # before something due that could not be done is tried again
-FOLLOWER_STATUS_SECONDS: Final = 1.0  # the same for a follower, which knows only its own progress
-STATUS_SECONDS: Final = 0.25  # the maximal age of other voters' progress in the status
+FOLLOWER_STATUS_SECONDS: Final = 1.0  # the maximal age of a follower's status, which is only about itself
+STATUS_SECONDS: Final = 0.25  # the maximal age of a leader's status, which has all voters' progress
 # A voter with more committed batches to apply makes one image of them: each image copies what it changes.
 MAX_SINGLE_IMAGES: Final = 64
 CLOSE_SECONDS: Final = 1.0  # the time to commit appended batches when the node stops
@@ -478,7 +478,7 @@ class RaftCore:
         return self._settings.now_ms() - int((self.member.engine.now() - at) * 1000)
 
     def unlinked(self) -> Mapping[int, str]:
-        """`RaftLinks.unlinked`."""
+        """Return `RaftLinks.unlinked()`; a voter without links has none."""
         return {} if self.links is None else self.links.unlinked()
 
     def waits_for(self) -> str | None:

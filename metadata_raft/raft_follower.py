@@ -26,14 +26,14 @@ NEVER: Final = float("-inf")
 
 
 class SnapshotInstaller(Protocol):
-    """Stores a complete snapshot outside the loop."""
+    """A store of complete snapshots that works outside the loop."""
 
     def install(self, content: bytes, chunk: SnapshotChunk, done: Callable[[bool], None]) -> None:
         """Call `done(True)` once the snapshot is stored and applied, or `done(False)` if it was rejected."""
 
 
 class Follower:
-    """Answers leaders; `post(node_id, message)` queues a message to send after the next sync."""
+    """The follower's role of a voter; `post(node_id, message)` queues a message for after the next sync."""
 
     def __init__(
         self,

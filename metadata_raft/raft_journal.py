@@ -70,7 +70,7 @@ class _Segment(NamedTuple):
 
 
 class _Damage(Exception):
-    """Damage of a segment from this position on."""
+    """The damage of a segment from this position on."""
 
     def __init__(self, path: Path, position: int, problem: str) -> None:
         super().__init__(problem)

@@ -25,7 +25,7 @@ _VERSION: Final = 0
 
 @message(versions=(0, 0), flexible_since=0)
 class PreVote:
-    """Asks for a vote before beginning `term`, so that a disconnected voter does not increase the term."""
+    """A request that precedes one for a vote in `term`, so that a disconnected voter does not raise terms."""
 
     term: int = schema.int32()
     last_index: int = schema.int64()
@@ -35,7 +35,7 @@ class PreVote:
 
 @message(versions=(0, 0), flexible_since=0)
 class PreVoteGranted:
-    """Answers a PreVote: the sender would vote for the candidate."""
+    """The answer to a PreVote: the sender would vote for the candidate."""
 
     term: int = schema.int32()
     copy_id: int = schema.int64(tag=0, default=0)
@@ -44,7 +44,7 @@ class PreVoteGranted:
 
 @message(versions=(0, 0), flexible_since=0)
 class RequestVote:
-    """Asks for a vote in `term`."""
+    """A request for a vote in `term`."""
 
     term: int = schema.int32()
     last_index: int = schema.int64()
@@ -54,7 +54,7 @@ class RequestVote:
 
 @message(versions=(0, 0), flexible_since=0)
 class VoteGranted:
-    """Answers a RequestVote: the sender voted for the candidate, durably."""
+    """The answer to a RequestVote: the sender voted for the candidate, durably."""
 
     term: int = schema.int32()
     copy_id: int = schema.int64(tag=0, default=0)
@@ -63,14 +63,14 @@ class VoteGranted:
 
 @message(versions=(0, 0), flexible_since=0)
 class TermHint:
-    """Answers a message of an older term with the sender's term."""
+    """The answer to a message of an older term, with the sender's term."""
 
     term: int = schema.int32()
 
 
 @message(versions=(0, 0), flexible_since=0)
 class TimeoutNow:
-    """Asks a follower to stand for election at once, because the leader is about to resign."""
+    """A request to a follower to stand for election at once, because the leader is about to resign."""
 
     term: int = schema.int32()
 
@@ -93,7 +93,7 @@ class AppendEntries:
 
 @message(versions=(0, 0), flexible_since=0)
 class AppendReply:
-    """Answers the AppendEntries with this `previous_index`.
+    """The answer to the AppendEntries with this `previous_index`.
 
     With success, the follower has all entries below `next_index` on disk; without it, `next_index` is the
     next entry for the leader to try.
@@ -121,7 +121,7 @@ class SnapshotChunk:
 
 @message(versions=(0, 0), flexible_since=0)
 class SnapshotReply:
-    """Answers the chunk at `position` with the position of the next one, or `is_installed` at the end."""
+    """The answer to the chunk at `position`: the position of the next one, or `is_installed` at the end."""
 
     term: int = schema.int32()
     last_index: int = schema.int64()
@@ -133,7 +133,7 @@ class SnapshotReply:
 
 @message(versions=(0, 0), flexible_since=0)
 class PromiseReminder:
-    """Reminds a voter that it acknowledged an entry that its log seems to lack.
+    """A reminder to a voter that it acknowledged an entry that its log seems to lack.
 
     The voter acknowledged the entry `raft_index` of `entry_term` (-1: unknown) with this directory in this
     term. The leader's log ends at `end_index`, so the voter did not acknowledge more than that.
@@ -152,7 +152,7 @@ class PromiseReminder:
 
 @message(versions=(0, 0), flexible_since=0)
 class PromiseForgotten:
-    """Reports that the sender's disk was restored, and asks for all entries from `next_index` on.
+    """A report that the sender's disk was restored, and a request for all entries from `next_index` on.
 
     The sender votes for no candidate that lacks the entry `promised_index` of `promised_term`, and does not
     stand for election until it has that entry itself.

@@ -64,7 +64,7 @@ class EngineParts(Protocol):
 
 
 class _EngineTransport(Transport):  # type: ignore[misc]
-    """Passes the engine's own messages to the guard, which calls `receive` with the messages it admits."""
+    """A transport that passes the engine's messages to the guard, which calls `receive` for admitted ones."""
 
     def __init__(self, parts: EngineParts) -> None:
         super().__init__(None, None, [])

@@ -32,7 +32,7 @@ log = logging.getLogger(__name__)
 
 
 class ReplicationLimits(NamedTuple):
-    """Limits of what is sent at once; tests use smaller ones, so that little data takes many messages."""
+    """The limits of what is sent at once; tests use small ones, so that little data takes many messages."""
 
     message_bytes: int = 1 << 20  # of entries in one message, unless a single entry is larger
     message_entries: int = 5_000
@@ -65,7 +65,7 @@ class _Progress:
 
 
 class Replication:
-    """Replication to all peers.
+    """The replication to all peers.
 
     `post(node_id, message)` queues a message; `has_room(node_id)` is true if the link accepts more.
     """

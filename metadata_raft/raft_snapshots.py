@@ -154,7 +154,7 @@ class SnapshotStore:
 
 
 class SnapshotReceiver:
-    """Collects the chunks of a snapshot from the leader; a chunk of another snapshot starts it again."""
+    """A buffer for the chunks of a snapshot from the leader; a chunk of another snapshot clears it."""
 
     def __init__(self) -> None:
         self._start: tuple[int, int, int] | None = None  # (term, index, end offset) of what is being received

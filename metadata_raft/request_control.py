@@ -84,7 +84,7 @@ def known_reply(image: MetadataImage, request: RequestId) -> Reply | None:
 
 
 class AnsweredRequests:
-    """Commands that this controller answered without a change: soft state.
+    """The commands that this controller answered without a change: soft state.
 
     A delayed copy of such a command must not be decided again, because the reply said that nothing changed. A
     later controller gets no such copies, because they were sent to this one.
